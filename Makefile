@@ -1,0 +1,60 @@
+# `make` alone lists what there is.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
+EVENTS ?= 50000
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test soak check format bench docs lock clean java
+
+help: ## list the targets
+	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(STAMP): pyproject.toml requirements/build.lock requirements/dev.lock
+	@echo "creating $(VENV) and installing the locked dependencies (a few minutes the first time)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(PIP) install --require-hashes -r requirements/build.lock
+	@$(PIP) install --require-hashes --no-build-isolation -r requirements/dev.lock
+	@$(PIP) install --no-deps --no-build-isolation -e .
+	@touch $@
+
+java:
+	@$(PYTHON) tools/check_java.py
+
+demo: java $(STAMP) ## flights over 12 brokers, checked by Spark, with a report (EVENTS=all for every event)
+	$(BIN)/reefcast demo --events $(EVENTS)
+
+test: java $(STAMP) ## every test
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+soak: java $(STAMP) ## long seeded runs: random networks, faults and kills
+	$(BIN)/python -m pytest -m soak --soak
+
+check: $(STAMP) ## format, lint, types and structure
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python tools/tidy.py
+
+format: $(STAMP) ## format and mend what can be mended by itself
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(STAMP) ## the figures: live broker against mosquitto, simulator against SimPy
+	$(BIN)/reefcast bench live
+	$(BIN)/reefcast bench sim
+
+docs: $(STAMP) ## regenerate the reference pages under docs/
+	$(BIN)/python tools/make_docs.py
+
+lock: ## lock the dependencies anew (needs uv)
+	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
+	  requirements/build.in -o requirements/build.lock
+	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
+	  -c requirements/build.lock --extra demo --group dev pyproject.toml -o requirements/dev.lock
+
+clean: ## remove the environment and everything made
+	rm -rf $(VENV) out dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""Reefcast: a publish/subscribe network that routes by content."""

@@ -1,0 +1,5 @@
+"""`python -m reefcast` is `reefcast`."""
+
+from reefcast.cli.main import main
+
+main()

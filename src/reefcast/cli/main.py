@@ -1,0 +1,59 @@
+"""`reefcast`: one command; a sub-command's module is imported when it is called for."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+import click
+
+from reefcast.errors import ReefcastError
+
+COMMANDS = {
+    "analyze": "turn a trace into tables and an HTML report, with Spark",
+    "bench": "measure: the live broker, the simulator",
+    "broker": "run one broker of a network file",
+    "demo": "carry flights over twelve brokers, check the result with Spark, write a report",
+    "network": "run, plan or ask a whole overlay",
+    "publish": "publish events from the command line, a file or standard input",
+    "simulate": "run a network file in the simulator",
+    "subscribe": "print the events that match filters",
+}
+
+
+class LazyGroup(click.Group):
+    """Sub-commands live in `reefcast.cli.<name>` as `command`; help needs none of them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"reefcast.cli.{cmd_name}")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(COMMANDS.items()))
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="reefcast")
+def group() -> None:
+    """A publish/subscribe network that routes by content.
+
+    Publishers send attributed events; subscribers state a filter, such as
+    "dest = 'SFO' AND dep_delay > 30"; a network of brokers carries each event
+    only where someone wants it.
+    """
+
+
+def main() -> None:
+    """Runs the command; an error of ours is a sentence on standard error and exit code 2."""
+    try:
+        group()
+    except ReefcastError as error:
+        click.echo(f"reefcast: {error}", err=True)
+        sys.exit(2)

@@ -1,0 +1,1 @@
+"""Client libraries: asyncio, and a synchronous twin."""

@@ -1,0 +1,22 @@
+"""Indexes: which stored filters does a publication match?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from reefcast.matching.interface import MatchIndex
+
+
+def new_index() -> MatchIndex[Any]:
+    """An empty index of the fastest kind. Its library is loaded here, not with this module."""
+    from reefcast.matching.bitmap import BitmapIndex
+
+    return BitmapIndex()
+
+
+def warm_up() -> None:
+    """Compiles every kernel, or loads it from numba's cache on disk; call it before time counts."""
+    from reefcast.matching.bitmap import warm_up as warm_up_bitmap
+
+    warm_up_bitmap()

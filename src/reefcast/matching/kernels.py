@@ -1,0 +1,414 @@
+"""The compiled part of the bitmap index: its tables, and the loops over them.
+
+Theory of operation
+-------------------
+A *row* is a conjunction of a filter. For each attribute that a row constrains, the row has one
+*predicate*. The values an attribute may have are cut into *slots*: missing, false, true, intervals
+of numbers, intervals of strings (of their codes, see below). Each slot has a bitmap over the rows
+with a bit for each row that *cannot* hold when the value is in the slot. A row that does not
+constrain an attribute has no bit there, so it costs nothing. To match an event:
+
+1. find the slot of each attribute's value, and OR the bitmaps of these slots;
+2. rows alive without a bit are the survivors; check their predicates exactly;
+3. rows whose constraints or residual expressions cannot be decided here (patterns, ranges of
+   strings, arithmetic) are handed out marked, for Python to decide.
+
+Numbers. An int64 compares exactly with a float64. A number is a pair (float64 nearest to it, twice
+the remainder); the lexicographic order of the pairs is the order of the numbers, since rounding is
+monotone. NaN is (inf, 2): above all. Twice the remainder, so that an open bound is a closed one at
+the odd number beside it, and every comparison here is closed.
+
+Strings are numbers too: a constant of a filter has a code (`strings.Strings`), a string that is no
+constant has the code -1. So `=`, `<>` and IN are decided without looking at characters.
+
+Events come as one msgpack array with a value for each pair of event and attribute in use, nil for
+missing: encoding a list is several times faster than storing its values one by one from Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
+
+F = TypeVar("F", bound=Callable[..., Any])
+Array = npt.NDArray[Any]
+
+# Kinds of a value; the numbers are the bits of `PREDICATE.kinds`, the first three are slots too.
+MISSING, FALSE, TRUE, NUMBER, STRING = range(5)
+FIRST_BUCKET = 3
+
+PREDICATE = np.dtype(
+    [
+        ("low", np.float64),  # the pair (low, low_rest) is the lower bound, closed
+        ("high", np.float64),
+        ("low_rest", np.int64),
+        ("high_rest", np.int64),
+        ("attribute", np.int32),
+        ("kinds", np.int32),  # bit k: values of kind k may satisfy the predicate
+        ("members", np.int32),  # where its members start
+        ("count", np.int32),  # members that the value must be among; -n: n that it must not
+    ],
+    align=True,
+)
+"""What one row demands of one attribute; 48 bytes."""
+
+MEMBER = np.dtype([("value", np.float64), ("rest", np.int64)], align=True)
+
+ROW = np.dtype(
+    [
+        ("start", np.int32),  # its predicates
+        ("end", np.int32),
+        ("first", np.int32),  # the first row of the same filter
+        ("checked", np.int32),  # 1: Python decides about survivors
+    ],
+    align=True,
+)
+
+ATTRIBUTE = np.dtype(
+    [
+        ("slot", np.int32),  # its first slot: missing, false, true, numbers, strings
+        ("numbers", np.int32),  # where its boundaries between numbers start, and how many
+        ("number_count", np.int32),
+        ("strings", np.int32),
+        ("string_count", np.int32),
+    ],
+    align=True,
+)
+
+STRING_ENTRY = np.dtype(
+    [("hash", np.uint64), ("start", np.int64), ("size", np.int64)], align=True
+)
+
+
+class Tables(NamedTuple):
+    """All that the kernels read and write; shapes: see `tables.Store` and `strings.Strings`."""
+
+    excluded: Array  # uint64 (slots, words): the bitmaps
+    occupied: Array  # uint8 (slots,): 1 where a bitmap has a bit
+    alive: Array  # uint64 (words,)
+    rows: Array  # ROW
+    predicates: Array  # PREDICATE
+    members: Array  # MEMBER
+    attributes: Array  # ATTRIBUTE
+    boundaries: Array  # float64; a bucket holds boundary <= value < next boundary
+    entries: Array  # STRING_ENTRY per code
+    buckets: Array  # int32, a power of two: code or -1, open addressing
+    characters: Array  # uint8: UTF-8 of all constants
+
+
+def compiled(function: F) -> F:
+    kernel: F = njit(cache=True)(function)
+    return kernel
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _trailing_zeros(_context: Any, _word: Any) -> Any:
+    """Number of zeros below the lowest 1 of a word that is not 0."""
+
+    def generate(_target: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.int64(types.uint64), generate
+
+
+@compiled
+def hash_bytes(data: Array, start: int, size: int) -> Any:
+    """FNV-1a."""
+    value = np.uint64(14695981039346656037)
+    for i in range(start, start + size):
+        value = (value ^ np.uint64(data[i])) * np.uint64(1099511628211)
+    return value ^ (value >> np.uint64(29))
+
+
+@compiled
+def fill_buckets(entries: Array, buckets: Array, first: int, end: int) -> None:
+    """Enters the codes from `first` to `end` into the hash table."""
+    mask = np.uint64(len(buckets) - 1)
+    for code in range(first, end):
+        place = entries[code].hash & mask
+        while buckets[place] >= 0:
+            place = (place + np.uint64(1)) & mask
+        buckets[place] = code
+
+
+@compiled
+def _code_of(t: Tables, data: Array, start: int, size: int) -> int:
+    value = hash_bytes(data, start, size)
+    mask = np.uint64(len(t.buckets) - 1)
+    place = value & mask
+    while t.buckets[place] >= 0:
+        code = t.buckets[place]
+        entry = t.entries[code]
+        if entry.hash == value and entry.size == size:
+            i = 0
+            while i < size and t.characters[entry.start + i] == data[start + i]:
+                i += 1
+            if i == size:
+                return code
+        place = (place + np.uint64(1)) & mask
+    return -1
+
+
+@compiled
+def _bucket(boundaries: Array, start: int, count: int, value: float) -> int:
+    """How many of the boundaries are at or below `value`."""
+    low, high = start, start + count
+    while low < high:
+        middle = (low + high) >> 1
+        if boundaries[middle] <= value:
+            low = middle + 1
+        else:
+            high = middle
+    return low - start
+
+
+@compiled
+def _number_bucket(t: Tables, attribute: Any, value: float) -> int:
+    return FIRST_BUCKET + _bucket(t.boundaries, attribute.numbers, attribute.number_count, value)
+
+
+@compiled
+def _string_bucket(t: Tables, attribute: Any, value: float) -> int:
+    start = FIRST_BUCKET + attribute.number_count + 1
+    return start + _bucket(t.boundaries, attribute.strings, attribute.string_count, value)
+
+
+# --- adding rows ---------------------------------------------------------------------------------
+
+
+@compiled
+def _exclude_outside(t: Tables, row: int, p: Any, number: bool, start: int, end: int) -> None:
+    """Sets the row's bit in the buckets from `start` to `end` where the predicate cannot hold."""
+    attribute = t.attributes[p.attribute]
+    word, bit = row >> 6, np.uint64(1) << np.uint64(row & 63)
+    low = _number_bucket(t, attribute, p.low) if number else _string_bucket(t, attribute, p.low)
+    high = _number_bucket(t, attribute, p.high) if number else _string_bucket(t, attribute, p.high)
+    for bucket in range(start, end):
+        if bucket < low or bucket > high or p.count > 0:
+            t.excluded[attribute.slot + bucket, word] |= bit
+            t.occupied[attribute.slot + bucket] = 1
+    for m in range(p.members, p.members + p.count):
+        value = t.members[m].value
+        bucket = (
+            _number_bucket(t, attribute, value) if number else _string_bucket(t, attribute, value)
+        )
+        t.excluded[attribute.slot + bucket, word] &= ~bit
+
+
+@compiled
+def _exclude(t: Tables, row: int, p: Any) -> None:
+    """Sets the row's bit in all slots of one attribute where its predicate cannot hold."""
+    attribute = t.attributes[p.attribute]
+    word, bit = row >> 6, np.uint64(1) << np.uint64(row & 63)
+    strings = FIRST_BUCKET + attribute.number_count + 1
+    end = strings + attribute.string_count + 1
+    for bucket in range(end):
+        kind = bucket if bucket < NUMBER else NUMBER if bucket < strings else STRING
+        if not (p.kinds >> kind) & 1:
+            t.excluded[attribute.slot + bucket, word] |= bit
+            t.occupied[attribute.slot + bucket] = 1
+    if (p.kinds >> NUMBER) & 1:
+        _exclude_outside(t, row, p, True, FIRST_BUCKET, strings)
+    if (p.kinds >> STRING) & 1:
+        _exclude_outside(t, row, p, False, strings, end)
+
+
+@compiled
+def enter_rows(t: Tables, start: int, end: int) -> None:
+    """Fills the bitmaps for the rows from `start` to `end` that are alive."""
+    for row in range(start, end):
+        if (t.alive[row >> 6] >> np.uint64(row & 63)) & np.uint64(1):
+            for i in range(t.rows[row].start, t.rows[row].end):
+                _exclude(t, row, t.predicates[i])
+
+
+# --- reading events ------------------------------------------------------------------------------
+
+
+@compiled
+def _big_endian(data: Array, start: int, size: int) -> Any:
+    value = np.uint64(0)
+    for i in range(start, start + size):
+        value = (value << np.uint64(8)) | np.uint64(data[i])
+    return value
+
+
+@compiled
+def _rest(number: int, nearest: float) -> int:
+    """Twice the remainder; 2^63 itself is no int64."""
+    if nearest == 9223372036854775808.0:
+        return 2 * (number - 9223372036854775807 - 1)
+    return 2 * (number - np.int64(nearest))
+
+
+@compiled
+def _signed(data: Array, start: int, size: int) -> int:
+    shift = np.uint64(64 - 8 * size)
+    return np.int64(_big_endian(data, start, size) << shift) >> np.int64(shift)
+
+
+@compiled
+def _read_string(t: Tables, data: Array, at: int, tag: int) -> tuple[int, float, int, int]:
+    if tag < 0xC0:
+        start, size = at + 1, tag & 31
+    else:
+        width = 1 << (tag - 0xD9)
+        start, size = at + 1 + width, np.int64(_big_endian(data, at + 1, width))
+    return STRING, np.float64(_code_of(t, data, start, size)), 0, start + size
+
+
+@compiled
+def _read_value(t: Tables, data: Array, at: int) -> tuple[int, float, int, int]:
+    """(kind, value, rest, where the next value starts)."""
+    tag = np.int64(data[at])
+    if tag == 0xCB:
+        value = np.uint64(_big_endian(data, at + 1, 8)).view(np.float64)
+        if value != value:
+            return NUMBER, np.inf, 2, at + 9
+        return NUMBER, value, 0, at + 9
+    if tag == 0xC0:
+        return MISSING, 0.0, 0, at + 1
+    if tag < 0x80:
+        return NUMBER, np.float64(tag), 0, at + 1
+    if tag >= 0xE0:
+        return NUMBER, np.float64(tag - 256), 0, at + 1
+    if tag < 0xC0 or 0xD9 <= tag <= 0xDB:
+        return _read_string(t, data, at, tag)
+    if tag == 0xC2 or tag == 0xC3:
+        return FALSE + (tag - 0xC2), 0.0, 0, at + 1
+    size = 1 << ((tag - 0xCC) & 3)  # CC to CF: unsigned, D0 to D3: signed; 1, 2, 4 or 8 bytes
+    if tag >= 0xD0:
+        number = _signed(data, at + 1, size)
+    else:
+        number = np.int64(_big_endian(data, at + 1, size))
+    nearest = np.float64(number)
+    return NUMBER, nearest, _rest(number, nearest), at + 1 + size
+
+
+@compiled
+def _skip_array_head(data: Array) -> int:
+    return 1 if data[0] < 0xA0 else 3 if data[0] == 0xDC else 5
+
+
+@compiled
+def _slot(t: Tables, a: int, kind: int, value: float) -> int:
+    attribute = t.attributes[a]
+    if kind < NUMBER:
+        return attribute.slot + kind
+    if kind == NUMBER:
+        return attribute.slot + _number_bucket(t, attribute, value)
+    return attribute.slot + _string_bucket(t, attribute, value)
+
+
+# --- matching ------------------------------------------------------------------------------------
+
+
+@compiled
+def _is_member(members: Array, start: int, count: int, value: float, rest: int) -> bool:
+    low, high = start, start + count
+    while low < high:
+        middle = (low + high) >> 1
+        m = members[middle]
+        if m.value < value or (m.value == value and m.rest < rest):
+            low = middle + 1
+        else:
+            high = middle
+    return low < start + count and members[low].value == value and members[low].rest == rest
+
+
+@compiled
+def _row_holds(t: Tables, row: int, kinds: Array, values: Array, rests: Array) -> bool:
+    for i in range(t.rows[row].start, t.rows[row].end):
+        p = t.predicates[i]
+        value, rest = values[p.attribute], rests[p.attribute]
+        if (
+            not (p.kinds >> kinds[p.attribute]) & 1
+            or value < p.low
+            or value > p.high
+            or (value == p.low and rest < p.low_rest)
+            or (value == p.high and rest > p.high_rest)
+        ):
+            return False
+        if p.count != 0 and kinds[p.attribute] >= NUMBER:
+            found = _is_member(t.members, p.members, abs(p.count), value, rest)
+            if found != (p.count > 0):
+                return False
+    return True
+
+
+@compiled
+def _unite(t: Tables, slots: Array, count: int, words: int, out: Array) -> None:
+    """ORs the bitmaps of the slots, four at a time: the loop is bound by loads and stores."""
+    excluded = t.excluded
+    out[:words] = 0
+    i = 0
+    while i + 4 <= count:
+        s0, s1, s2, s3 = slots[i], slots[i + 1], slots[i + 2], slots[i + 3]
+        for w in range(words):
+            out[w] |= excluded[s0, w] | excluded[s1, w] | excluded[s2, w] | excluded[s3, w]
+        i += 4
+    while i < count:
+        s0 = slots[i]
+        for w in range(words):
+            out[w] |= excluded[s0, w]
+        i += 1
+
+
+@compiled
+def _room(out: Array, used: int, needed: int) -> Array:
+    if used + needed <= len(out):
+        return out
+    larger = np.empty(2 * (used + needed), np.int64)
+    larger[:used] = out[:used]
+    return larger
+
+
+@compiled
+def match_events(
+    t: Tables, data: Array, events: int, attributes: int, row_count: int, offsets: Array
+) -> Array:
+    """The rows found, and in `offsets` (events + 1) where those of each event start.
+
+    `data` holds events x attributes values. A row of the result is the first row of its filter,
+    each once for an event; or -1 - row, if Python must decide about this row. Rows ascend.
+    """
+    words = (row_count + 63) >> 6
+    kinds, rests = np.empty(attributes, np.int64), np.empty(attributes, np.int64)
+    values, slots = np.empty(attributes, np.float64), np.empty(attributes, np.int64)
+    union = np.empty(words, np.uint64)
+    out = np.empty(256, np.int64)
+    found, at = 0, _skip_array_head(data)
+    offsets[0] = 0
+    for event in range(events):
+        count = 0
+        for a in range(attributes):
+            kind, value, rest, at = _read_value(t, data, at)
+            kinds[a], values[a], rests[a] = kind, value, rest
+            slot = _slot(t, a, kind, value)
+            if t.occupied[slot]:
+                slots[count] = slot
+                count += 1
+        _unite(t, slots, count, words, union)
+        last = -1
+        for w in range(words):
+            survivors = t.alive[w] & ~union[w]
+            if survivors:
+                out = _room(out, found, 64)
+            while survivors:
+                row = (w << 6) + _trailing_zeros(survivors)
+                survivors &= survivors - np.uint64(1)
+                first = t.rows[row].first
+                if first != last and _row_holds(t, row, kinds, values, rests):
+                    if t.rows[row].checked:
+                        out[found] = -1 - row
+                    else:
+                        out[found] = last = first
+                    found += 1
+        offsets[event + 1] = found
+    return out[:found]

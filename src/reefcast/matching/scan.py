@@ -1,0 +1,41 @@
+"""The slow, obvious twin of every index: ask each filter in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Generic, TypeVar
+
+from reefcast.errors import LocalError
+from reefcast.model.filters import Filter
+from reefcast.model.publication import Publication
+
+K = TypeVar("K", bound=Hashable)
+
+
+class ScanIndex(Generic[K]):
+    """See `interface.MatchIndex`."""
+
+    def __init__(self) -> None:
+        self._filters: dict[K, Filter] = {}
+
+    def add(self, key: K, filter: Filter) -> None:
+        if key in self._filters:
+            raise LocalError(f"key {key!r} is in the index already; remove it first")
+        self._filters[key] = filter
+
+    def remove(self, key: K) -> None:
+        if key not in self._filters:
+            raise LocalError(f"key {key!r} is not in the index")
+        del self._filters[key]
+
+    def __len__(self) -> int:
+        return len(self._filters)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._filters
+
+    def match(self, publication: Publication) -> list[K]:
+        return [key for key, filter in self._filters.items() if filter.matches(publication)]
+
+    def match_many(self, publications: Sequence[Publication]) -> list[list[K]]:
+        return [self.match(publication) for publication in publications]

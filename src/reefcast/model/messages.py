@@ -1,0 +1,166 @@
+"""Protocol messages: what brokers and clients say to each other, and the inputs and effects of the
+broker core.
+
+Control messages change tables; every one that a broker or client wants to see *settled* carries a
+`token`, a number that its sender chose for this link, greater than 0. The receiver answers
+`Settled(token)` when everything that the message caused, here and further on, is done (see
+`routing.settlement`), or `Refused(token, reason)`.
+
+Ids of advertisements and subscriptions are `(owner, number)`: every `advertise` and `subscribe`
+call gets a fresh one, never used again, not even for the same filter or a client that moved.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import msgspec
+
+from reefcast.model.publication import Publication
+
+EntityId = tuple[str, int]
+LinkName = str
+"""A link of a broker is named by who is at its other end: a broker's name or a client's id."""
+
+
+class LinkKind(IntEnum):
+    BROKER = 0
+    CLIENT = 1
+
+
+# --- control messages: on every link -------------------------------------------------------------
+
+
+class Control(msgspec.Struct, array_like=True, frozen=True, tag_field="kind"):
+    """The root of the messages that change tables."""
+
+
+class Advertise(Control, tag="advertise"):
+    """The owner will publish what matches `filter` (text of the filter language)."""
+
+    id: EntityId
+    filter: str
+    token: int = 0
+
+
+class Unadvertise(Control, tag="unadvertise"):
+    id: EntityId
+    token: int = 0
+
+
+class Subscribe(Control, tag="subscribe"):
+    """The owner wants what matches `filter` (text of the filter language)."""
+
+    id: EntityId
+    filter: str
+    token: int = 0
+
+
+class Unsubscribe(Control, tag="unsubscribe"):
+    id: EntityId
+    token: int = 0
+
+
+class Settled(Control, tag="settled"):
+    """All that the message with this token caused is done."""
+
+    token: int
+
+
+class Refused(Control, tag="refused"):
+    """The message with this token, or the publication with this id, was not accepted."""
+
+    token: int
+    reason: str
+    publication: tuple[str, int] | None = None
+
+
+class Synced(Control, tag="synced"):
+    """After a restart: the sender has told all that it knows; what it did not confirm is stale."""
+
+
+ControlMessage = Advertise | Unadvertise | Subscribe | Unsubscribe | Settled | Refused | Synced
+
+
+# --- publications --------------------------------------------------------------------------------
+
+
+class Header(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """What changes from hop to hop; each routing adds the fields of its paper.
+
+    `hops`: broker-to-broker links crossed so far.
+    """
+
+    hops: int = 0
+
+
+FIRST_HOP = Header()
+
+
+class Publish(msgspec.Struct, frozen=True, gc=False):
+    """A publication on its way. `body` is its encoding as it came in; empty in the simulator."""
+
+    publication: Publication
+    header: Header = FIRST_HOP
+    body: bytes = b""
+
+
+# --- inputs of the core that are no messages -----------------------------------------------------
+
+
+class LinkUp(msgspec.Struct, frozen=True):
+    """A link works. `fresh`: the other end starts without memory of this link (first contact, or a
+    restart); a connection that merely came back is no input at all (the link layer resends)."""
+
+    kind: LinkKind
+    fresh: bool = True
+
+
+class LinkDown(msgspec.Struct, frozen=True):
+    """The other end is gone for good, or longer than the link's patience."""
+
+
+class Timer(msgspec.Struct, frozen=True):
+    """A timer that the core set has come due."""
+
+    key: str
+
+
+Input = ControlMessage | Publish | LinkUp | LinkDown | Timer
+
+
+# --- effects -------------------------------------------------------------------------------------
+
+
+class Send(msgspec.Struct, frozen=True, gc=False):
+    """Put `message` on `link`, after all that was sent on it before."""
+
+    link: LinkName
+    message: ControlMessage | Publish
+
+
+class Deliver(msgspec.Struct, frozen=True, gc=False):
+    """Hand a publication to a client; `numbers` are those of its subscriptions that match,
+    ascending: an event crosses a client's connection once, whatever the number of matches."""
+
+    link: LinkName
+    publish: Publish
+    numbers: tuple[int, ...]
+
+
+class SetTimer(msgspec.Struct, frozen=True):
+    """Call the core with `Timer(key)` at `at_s` (same clock as `now`); the same key again moves
+    the timer."""
+
+    key: str
+    at_s: float
+
+
+class Discard(msgspec.Struct, frozen=True, gc=False):
+    """A publication ends here; `reason` is one of `trace.DISCARD_REASONS`."""
+
+    publish: Publish
+    reason: str
+
+
+Effect = Send | Deliver | SetTimer | Discard

@@ -1,0 +1,239 @@
+"""Wire codec: frames, the versioned hello, and what each frame carries. No I/O.
+
+Rules
+-----
+- A frame is `length (4 bytes, big endian) | kind (1 byte) | payload`; `length` counts kind and
+  payload, at least 1, at most `MAX_FRAME_BYTES` (a peer that says more is told so and cut off).
+- The first frame in either direction is HELLO. A different `version` is answered with a GOODBYE
+  that names both versions.
+- Payloads are msgpack. PUBLISH and DELIVER hold two parts: `header length (2 bytes) | header |
+  body`; the body is the encoded `Publication`, never decoded again just to be forwarded.
+- On broker links, and from a client to its broker, the *numbered* frames (CONTROL, PUBLISH) are
+  counted from 1 by their order; ACK(n) says that all up to n have been taken over. After a
+  reconnect each hello says what its sender has `received` from the other's `session`, and the
+  other side sends again what came after. A session is new whenever a program starts.
+- A link between brokers is *resumed* if each hello names the other's session; otherwise both ends
+  start at 1 again with empty tables.
+- From a broker to a client nothing is numbered: a client that lost its connection subscribes anew.
+  It drops the publications that the broker's hello says are `received`, gives up its control
+  frames that were not, goes on counting at `received`, and sends first its advertisements and
+  subscriptions (with fresh ids), then the publications that are left. A broker that was restarted
+  says 0 and names no `peer_session`; so does one that has forgotten the client (`session_s`).
+- A client may send as many publications as the hello's `credit` and the CREDIT(n) frames since
+  allow together. One that sends more than twice that window too many is cut off.
+- Each side sends PING(0) when it has sent nothing for `PING_INTERVAL_S`; nobody answers it. Who
+  has heard nothing for `SILENCE_S` closes the connection.
+- STATUS comes from an observer with any payload, and is answered with a map.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from enum import IntEnum
+
+import msgspec
+
+from reefcast.errors import ProtocolError
+from reefcast.model.messages import ControlMessage, Header, Publish
+from reefcast.model.publication import Publication
+
+VERSION = 1
+MAX_FRAME_BYTES = 16 * 1024 * 1024
+MAX_HELLO_BYTES = 64 * 1024
+PING_INTERVAL_S = 5.0
+SILENCE_S = 15.0
+_LENGTH = struct.Struct(">I")
+_HEAD = struct.Struct(">IB")
+_PARTS = struct.Struct(">IBH")
+HEAD_BYTES = _HEAD.size
+LENGTH_BYTES = _LENGTH.size
+
+
+class FrameKind(IntEnum):
+    HELLO = 1
+    CONTROL = 2
+    PUBLISH = 3
+    DELIVER = 4
+    ACK = 5
+    CREDIT = 6
+    CONGESTION = 7
+    STATUS = 8
+    GOODBYE = 9
+    PING = 10
+
+
+class Role(IntEnum):
+    BROKER = 0
+    CLIENT = 1
+    OBSERVER = 2
+
+
+class Hello(msgspec.Struct, frozen=True):
+    """`name`: the broker's name or the client's id. `network`: links of different networks are
+    refused. `session`: a random string drawn when the sender's program started. `peer_session`,
+    `received`: the other's session as last seen, and how many of its numbered frames were taken
+    over. `queue_policy`, `queue_limit`: a client's wish for its own queue ("" and 0: the broker's
+    defaults). `credit` (broker to client): publications that it may send at once."""
+
+    version: int
+    role: Role
+    name: str
+    network: str
+    session: str
+    peer_session: str = ""
+    received: int = 0
+    queue_policy: str = ""
+    queue_limit: int = 0
+    credit: int = 0
+
+
+class Goodbye(msgspec.Struct, frozen=True):
+    """The last frame before the sender closes. `retry`: coming back later may help."""
+
+    reason: str
+    retry: bool = False
+
+
+class Congestion(msgspec.Struct, frozen=True):
+    """Broker `origin` is (or no longer is) short of room; flooded, newest `number` wins."""
+
+    origin: str
+    number: int
+    congested: bool
+
+
+_encoder = msgspec.msgpack.Encoder()
+_hello = msgspec.msgpack.Decoder(Hello)
+_goodbye = msgspec.msgpack.Decoder(Goodbye)
+_congestion = msgspec.msgpack.Decoder(Congestion)
+_control = msgspec.msgpack.Decoder(ControlMessage)
+_header = msgspec.msgpack.Decoder(Header)
+_publication = msgspec.msgpack.Decoder(Publication)
+_numbers = msgspec.msgpack.Decoder(tuple[int, ...])
+_int = msgspec.msgpack.Decoder(int)
+_any = msgspec.msgpack.Decoder()
+
+
+def frame(kind: FrameKind, payload: bytes) -> bytes:
+    return _HEAD.pack(1 + len(payload), kind) + payload
+
+
+def encode(kind: FrameKind, value: object) -> bytes:
+    """A frame of any kind but PUBLISH and DELIVER."""
+    return frame(kind, _encoder.encode(value))
+
+
+def encode_publication(publication: Publication) -> bytes:
+    """The body; done once, by the publisher's client."""
+    return _encoder.encode(publication)
+
+
+def encode_parts(kind: FrameKind, header: object, body: bytes) -> bytes:
+    """A PUBLISH (header: `Header`) or DELIVER (header: the subscriptions' numbers) frame."""
+    head = _encoder.encode(header)
+    return _PARTS.pack(3 + len(head) + len(body), kind, len(head)) + head + body
+
+
+def encode_publish(publish: Publish) -> bytes:
+    return encode_parts(FrameKind.PUBLISH, publish.header, publish.body)
+
+
+def _decode(decoder: msgspec.msgpack.Decoder, payload: bytes | memoryview, what: str):  # type: ignore[no-untyped-def]
+    try:
+        return decoder.decode(payload)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ProtocolError(f"malformed {what}: {error}") from error
+
+
+def decode_hello(payload: bytes | memoryview) -> Hello:
+    return _decode(_hello, payload, "hello")
+
+
+def decode_goodbye(payload: bytes | memoryview) -> Goodbye:
+    return _decode(_goodbye, payload, "goodbye")
+
+
+def decode_congestion(payload: bytes | memoryview) -> Congestion:
+    return _decode(_congestion, payload, "congestion notice")
+
+
+def decode_control(payload: bytes | memoryview) -> ControlMessage:
+    return _decode(_control, payload, "control message")
+
+
+def decode_number(payload: bytes | memoryview) -> int:
+    """The payload of ACK, CREDIT and PING."""
+    return _decode(_int, payload, "number")
+
+
+def decode_any(payload: bytes | memoryview) -> object:
+    """The payload of STATUS: plain msgpack."""
+    return _decode(_any, payload, "status")
+
+
+def split_parts(payload: bytes | memoryview) -> tuple[bytes | memoryview, bytes | memoryview]:
+    """Header and body of a PUBLISH or DELIVER payload."""
+    if len(payload) < 2:
+        raise ProtocolError("malformed publication: the frame is shorter than its header's length")
+    end = 2 + (payload[0] << 8 | payload[1])
+    if end > len(payload):
+        raise ProtocolError("malformed publication: the header is longer than the frame")
+    return payload[2:end], payload[end:]
+
+
+def decode_publication(body: bytes | memoryview) -> Publication:
+    return _decode(_publication, body, "publication")
+
+
+def decode_publish(payload: bytes) -> Publish:
+    head, body = split_parts(payload)
+    header = _decode(_header, head, "publication header")
+    return Publish(decode_publication(body), header, bytes(body))
+
+
+def decode_numbers(head: bytes | memoryview) -> tuple[int, ...]:
+    """The subscriptions' numbers in front of a delivery."""
+    return _decode(_numbers, head, "delivery header")
+
+
+class FrameReader:
+    """Cuts a stream of bytes into frames; feed what came in, iterate over what is whole.
+
+    The chunks of a frame that is not whole yet are joined once, when its last one has come.
+    `max_bytes` bounds a frame's length; it may be changed between two calls of `feed`.
+    """
+
+    def __init__(self, max_bytes: int = MAX_FRAME_BYTES) -> None:
+        self.max_bytes = max_bytes
+        self._chunks: list[bytes] = []
+        self._have = 0
+        self._need = HEAD_BYTES
+
+    def feed(self, data: bytes) -> Iterator[tuple[int, bytes]]:
+        """Yields (kind, payload); raises `ProtocolError` on an impossible length."""
+        if self._have:
+            self._chunks.append(data)
+            self._have += len(data)
+            if self._have < self._need:
+                return
+            data = b"".join(self._chunks)
+            self._chunks.clear()
+            self._have = 0
+        start, size = 0, len(data)
+        self._need = HEAD_BYTES
+        while size - start >= HEAD_BYTES:
+            length, kind = _HEAD.unpack_from(data, start)
+            if not 1 <= length <= self.max_bytes:
+                raise ProtocolError(
+                    f"frame of {length} bytes; a frame has 1 to {self.max_bytes} bytes"
+                )
+            end = start + LENGTH_BYTES + length
+            if end > size:
+                self._need = end - start
+                break
+            yield kind, data[start + HEAD_BYTES : end]
+            start = end
+        if start < size:
+            self._chunks.append(data[start:])
+            self._have = size - start

@@ -1,0 +1,1 @@
+"""The Spark pipeline: data sets, workloads, the independent check, trace analysis, reports."""

@@ -1,0 +1,55 @@
+"""Acyclic routing: the tree router over all neighbours. The overlay must be a tree."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+
+from reefcast.model.filters import Filter
+from reefcast.model.messages import EntityId, Header, LinkName, Publish, Send
+from reefcast.routing.router import Decision, LinkQueues, Router
+from reefcast.routing.tables import IndexFactory
+from reefcast.routing.tree import TreeRouter, split_rows
+
+
+class Acyclic(Router):
+    """See `tree` for the rules."""
+
+    name = "acyclic"
+    keeps_order = True
+
+    def __init__(
+        self, name: str, new_index: IndexFactory, rng: random.Random, queues: LinkQueues
+    ) -> None:
+        super().__init__(name, new_index, rng, queues)
+        self.tree = TreeRouter(self.prt, self.brokers)
+
+    def advertise(self, id: EntityId, filter: Filter, link: LinkName, local: bool) -> list[Send]:
+        return self.tree.advertise(id, filter, link, local)
+
+    def unadvertise(self, id: EntityId, link: LinkName) -> list[Send]:
+        return self.tree.unadvertise(id, link)
+
+    def subscribe(self, id: EntityId, filter: Filter, link: LinkName, local: bool) -> list[Send]:
+        return self.tree.subscribe(id, filter, link, local)
+
+    def unsubscribe(self, id: EntityId, link: LinkName) -> list[Send]:
+        return self.tree.unsubscribe(id, link)
+
+    def route(self, publications: Sequence[Publish], link: LinkName) -> Iterator[Decision]:
+        for publish, rows in zip(publications, self.tree.match(publications), strict=True):
+            local, hops = split_rows(rows, link)
+            onward = Header(publish.header.hops + 1)
+            yield Decision(local, [(hop, onward) for hop in hops], len(rows))
+
+    def link_up(self, link: LinkName) -> list[Send]:
+        return self.tree.link_up(link)
+
+    def link_down(self, link: LinkName) -> list[Send]:
+        return self.tree.link_down(link)
+
+    def synced(self, link: LinkName) -> list[Send]:
+        return self.tree.synced(link)
+
+    def tables(self) -> dict[str, int]:
+        return {"SRT": len(self.tree.srt), "PRT": len(self.prt)}

@@ -1,0 +1,367 @@
+"""The broker core: a state machine that takes inputs and returns effects.
+
+Rules
+-----
+- `handle(item, link, now)` takes a message, a link that came up or went, or a timer; it returns
+  what is to be done, in this order. It does no I/O and reads no clock; two drivers serve it, the
+  simulator and the live server.
+- A client's publications must lie within its advertisements, whatever the routing; a client that
+  never advertised advertises TRUE by its first publication.
+- The publications of a client wait until its advertisements have settled, so that no settled
+  subscriber misses the first ones; but at most `HOLD_S`, in case a part of the network is away.
+- Every control message is answered (`settlement`): Settled when all that it caused is done, Refused
+  with a sentence when it was wrong.
+- A neighbour without memory of this broker (first contact, or a restart) is told all that it must
+  know, then `Synced`. A broker that relearns says `Synced` to a neighbour only when it has heard it
+  from all others; the neighbour then sweeps what was not said again. If some neighbour stays away
+  for `RELEARN_S`, it is not waited for.
+
+Tables: `clients` (advertisements, held publications), `settlement`, the router's (SRT, PRT, ...).
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from reefcast.errors import FilterSyntaxError, LocalError, ProtocolError
+from reefcast.matching import new_index as compiled_index
+from reefcast.model.filters import TRUE, Filter, parse_filter
+from reefcast.model.messages import (
+    Advertise,
+    Control,
+    Deliver,
+    Discard,
+    Effect,
+    Input,
+    LinkDown,
+    LinkKind,
+    LinkName,
+    LinkUp,
+    Publish,
+    Refused,
+    Send,
+    SetTimer,
+    Settled,
+    Subscribe,
+    Synced,
+    Timer,
+    Unadvertise,
+    Unsubscribe,
+)
+from reefcast.routing.clients import ClientState
+from reefcast.routing.registry import routing_named
+from reefcast.routing.relearning import Relearning
+from reefcast.routing.router import Decision, LinkQueues
+from reefcast.routing.settlement import Cause, Settlement
+from reefcast.routing.tables import IndexFactory
+
+HOLD_S = 2.0
+RELEARN_S = 5.0
+RELEARN_TIMER = "relearn"
+HOLD_TIMER = "hold:"
+
+
+class NoQueues:
+    """A driver that does not report queues."""
+
+    def queue_len(self, link: LinkName) -> int:
+        return 0
+
+
+class Broker:
+    """One broker. `neighbours` are the brokers that it should hear from when it relearns."""
+
+    def __init__(
+        self,
+        name: str,
+        routing: str = "acyclic",
+        *,
+        neighbours: Iterable[LinkName] = (),
+        rng: random.Random | None = None,
+        new_index: IndexFactory = compiled_index,
+        queues: LinkQueues | None = None,
+    ) -> None:
+        self.name = name
+        self.queues = queues or NoQueues()
+        self.router = routing_named(routing)(
+            name, new_index, rng or random.Random(name), self.queues
+        )
+        self.counters: Counter[str] = Counter()
+        self.clients: dict[LinkName, ClientState] = {}
+        self.last_matched: list[int] = []
+        self._released: list[ClientState] = []
+        self._settlement = Settlement()
+        self._relearning = Relearning(neighbours)
+        self._handlers: dict[type, Callable[[Any, LinkName, float], list[Effect]]] = {
+            Publish: self._one_publication,
+            Advertise: self._table_change,
+            Unadvertise: self._table_change,
+            Subscribe: self._table_change,
+            Unsubscribe: self._table_change,
+            Settled: self._answer,
+            Refused: self._answer,
+            Synced: self._synced,
+            LinkUp: self._link_up,
+            LinkDown: self._link_down,
+            Timer: self._timer,
+        }
+
+    # --- entry ------------------------------------------------------------------------------------
+
+    def handle(self, item: Input, link: LinkName, now: float) -> list[Effect]:
+        """One input that came by `link` ("" for timers) at `now` (seconds, any fixed origin).
+
+        Raises `LocalError` if the driver breaks the rules (a message on a link that is not up), and
+        `ProtocolError`, changing nothing, if the other end sent what it must not.
+        """
+        if not isinstance(item, (LinkUp, Timer)):
+            self._require_up(link)
+        return self._handlers[type(item)](item, link, now)
+
+    def handle_publications(
+        self, batch: Sequence[Publish], link: LinkName, now: float
+    ) -> list[Effect]:
+        """Publications that came by `link` in this order; they are matched in one call.
+
+        `last_matched` then holds, for each publication that was routed, the rows that matched.
+        """
+        self.last_matched = []
+        client = self.clients.get(link)
+        if client is None:
+            self._require_up(link)
+            return self._route(batch, link, hosted=False)
+        effects: list[Effect] = []
+        if not client.ever_advertised and batch:
+            id = client.advertise_implicitly(batch[0].publication.seq)
+            effects += self._advertised(client, Advertise(id, TRUE.text), TRUE, now)
+        accepted = self._accept(client, batch, link, effects)
+        if client.unsettled:
+            client.held += accepted
+            return effects
+        return effects + self._route(accepted, link, hosted=True)
+
+    def _require_up(self, link: LinkName) -> None:
+        if link not in self.clients and link not in self.router.brokers:
+            raise LocalError(f"broker {self.name}: input from {link!r}, but that link is not up")
+
+    # --- publications -----------------------------------------------------------------------------
+
+    def _one_publication(self, publish: Publish, link: LinkName, now: float) -> list[Effect]:
+        return self.handle_publications((publish,), link, now)
+
+    def _accept(
+        self, client: ClientState, batch: Sequence[Publish], link: LinkName, effects: list[Effect]
+    ) -> list[Publish]:
+        """Those that may pass, as if they had just been published; the others are refused."""
+        accepted = []
+        for publish in batch:
+            reason = client.objection(publish.publication)
+            if reason is None:
+                accepted.append(publish)
+                continue
+            self.counters["refused"] += 1
+            effects.append(Send(link, Refused(0, reason, publish.publication.id)))
+            effects.append(Discard(publish, "outside_advertisement"))
+        self.counters["published"] += len(accepted)
+        return accepted
+
+    def _route(self, batch: Sequence[Publish], link: LinkName, *, hosted: bool) -> list[Effect]:
+        effects: list[Effect] = []
+        delivered = forwarded = 0
+        for publish, decision in zip(batch, self.router.route(batch, link), strict=True):
+            self.last_matched.append(decision.matched)
+            for hop, header in decision.hops:
+                effects.append(Send(hop, Publish(publish.publication, header, publish.body)))
+            for client, numbers in decision.local.items():
+                effects.append(Deliver(client, publish, tuple(sorted(numbers))))
+            delivered += len(decision.local)
+            forwarded += len(decision.hops)
+            if not decision.local and not decision.hops:
+                effects += self._ends_here(publish, decision, hosted)
+        self.counters["delivered"] += delivered
+        self.counters["forwarded"] += forwarded
+        return effects
+
+    def _ends_here(self, publish: Publish, decision: Decision, hosted: bool) -> list[Effect]:
+        """Nobody here and nobody beyond: an event that nobody wanted, or a copy too many."""
+        if decision.duplicate:
+            self.counters["duplicate"] += 1
+            return [Discard(publish, "duplicate")]
+        if hosted:
+            self.counters["unwanted"] += 1
+            return [Discard(publish, "unwanted")]
+        self.counters["false_positive"] += 1
+        return []
+
+    def _release_held(self, client: ClientState) -> list[Effect]:
+        held, client.held = client.held, []
+        return self._route(held, client.name, hosted=True) if held else []
+
+    # --- control messages -------------------------------------------------------------------------
+
+    def _table_change(
+        self,
+        message: Advertise | Unadvertise | Subscribe | Unsubscribe,
+        link: LinkName,
+        now: float,
+    ) -> list[Effect]:
+        try:
+            filter = (
+                parse_filter(message.filter)
+                if isinstance(message, (Advertise, Subscribe))
+                else None
+            )
+        except FilterSyntaxError as error:
+            return self._refuse(message.token, link, str(error))
+        client = self.clients.get(link)
+        if client is not None:
+            objection = client.change(message, filter)
+            if objection is not None:
+                return self._refuse(message.token, link, objection)
+            if isinstance(message, Advertise) and filter is not None:
+                return self._advertised(client, message, filter, now)
+        sends = self._change_tables(message, filter, link, local=client is not None)
+        return self._send(self._cause(link, message.token), sends)
+
+    def _advertised(
+        self, client: ClientState, message: Advertise, filter: Filter, now: float
+    ) -> list[Effect]:
+        """A client's own advertisement: its publications wait until it has settled."""
+        cause = self._cause(client.name, message.token)
+        client.unsettled += 1
+        cause.then.append(lambda: self._one_settled(client))
+        timer = SetTimer(HOLD_TIMER + client.name, now + HOLD_S)
+        sends = self.router.advertise(message.id, filter, client.name, True)
+        return [timer, *self._send(cause, sends)]
+
+    def _one_settled(self, client: ClientState) -> None:
+        client.unsettled -= 1
+        if client.held and not client.unsettled:
+            self._released.append(client)
+
+    def _change_tables(
+        self,
+        message: Advertise | Unadvertise | Subscribe | Unsubscribe,
+        filter: Filter | None,
+        link: LinkName,
+        *,
+        local: bool,
+    ) -> list[Send]:
+        router = self.router
+        if isinstance(message, Advertise) and filter is not None:
+            return router.advertise(message.id, filter, link, local)
+        if isinstance(message, Subscribe) and filter is not None:
+            return router.subscribe(message.id, filter, link, local)
+        if isinstance(message, Unadvertise):
+            return router.unadvertise(message.id, link)
+        return router.unsubscribe(message.id, link)
+
+    def _refuse(self, token: int, link: LinkName, reason: str) -> list[Effect]:
+        self.counters["refused"] += 1
+        return [Send(link, Refused(token, reason))]
+
+    def _answer(self, answer: Settled | Refused, link: LinkName, now: float) -> list[Effect]:
+        if link in self.clients:
+            raise ProtocolError(f"client {link!r} answered a control message; only brokers do")
+        reason = answer.reason if isinstance(answer, Refused) else ""
+        return self._finish(self._settlement.answered(link, answer.token, reason))
+
+    def _cause(self, link: LinkName, token: int) -> Cause:
+        """The cause of what is handled now: while relearning there is only one."""
+        cause = self._relearning.cause or Cause()
+        if token:
+            cause.answers.append((link, token))
+        return cause
+
+    def _send(self, cause: Cause, sends: list[Send]) -> list[Effect]:
+        """The sends with their tokens; and the answers, if there is nothing to wait for."""
+        effects: list[Effect] = [
+            Send(send.link, self._settlement.attach(cause, send.message, send.link))
+            if isinstance(send.message, Control)
+            else send
+            for send in sends
+        ]
+        return effects + self._finish(self._settlement.close(cause))
+
+    def _finish(self, answers: list[Send]) -> list[Effect]:
+        """Answers to links that are still up, then what waited for an advertisement to settle."""
+        effects: list[Effect] = [
+            send
+            for send in answers
+            if send.link in self.clients or send.link in self.router.brokers
+        ]
+        released, self._released = self._released, []
+        for client in released:
+            effects += self._release_held(client)
+        return effects
+
+    # --- links and timers -------------------------------------------------------------------------
+
+    def _link_up(self, up: LinkUp, link: LinkName, now: float) -> list[Effect]:
+        if up.kind is LinkKind.CLIENT:
+            if link in self.clients:
+                raise LocalError(f"broker {self.name}: client {link!r} is connected already")
+            self.clients[link] = ClientState(link)
+            return []
+        if link not in self.router.brokers:
+            self.router.brokers.append(link)
+            self.router.brokers.sort()
+        effects: list[Effect] = []
+        if self._relearning.start():
+            effects.append(SetTimer(RELEARN_TIMER, now + RELEARN_S))
+        cause = self._cause(link, 0)
+        self._settlement.transfer(link, cause)
+        effects += self._send(cause, self.router.link_up(link))
+        return effects + self._tell_synced(self._relearning.came_up(link))
+
+    def _synced(self, _: Synced, link: LinkName, now: float) -> list[Effect]:
+        if link in self.clients:
+            raise ProtocolError(f"client {link!r} said Synced; only brokers do")
+        cause = self._cause(link, 0)
+        effects = self._send(cause, self.router.synced(link))
+        return effects + self._tell_synced(self._relearning.heard(link))
+
+    def _tell_synced(self, links: list[LinkName]) -> list[Effect]:
+        effects: list[Effect] = [Send(link, Synced()) for link in links]
+        done = self._relearning.finished_cause()
+        return effects + (self._finish(self._settlement.release(done)) if done else [])
+
+    def _link_down(self, _: LinkDown, link: LinkName, now: float) -> list[Effect]:
+        if link in self.clients:
+            del self.clients[link]
+            return self._send(Cause(), self.router.link_down(link))
+        self.router.brokers.remove(link)
+        answers = self._finish(self._settlement.forget(link))
+        effects = self._send(Cause(), self.router.link_down(link))
+        return answers + effects + self._tell_synced(self._relearning.went(link))
+
+    def _timer(self, timer: Timer, link: LinkName, now: float) -> list[Effect]:
+        if timer.key == RELEARN_TIMER:
+            return self._tell_synced(self._relearning.give_up())
+        client = self.clients.get(timer.key.removeprefix(HOLD_TIMER))
+        return [] if client is None else self._release_held(client)
+
+    # --- what can be seen -------------------------------------------------------------------------
+
+    def tables(self) -> dict[str, int]:
+        """Rows per table, under the papers' names."""
+        return self.router.tables()
+
+    def status(self) -> dict[str, Any]:
+        """What an operator asks for, as plain data."""
+        links = dict.fromkeys(self.router.brokers, "broker")
+        links |= dict.fromkeys(self.clients, "client")
+        return {
+            "broker": self.name,
+            "routing": self.router.name,
+            "relearning": self._relearning.cause is not None,
+            "tables": self.tables(),
+            "links": [
+                {"link": name, "kind": kind, "queue_len": self.queues.queue_len(name)}
+                for name, kind in links.items()
+            ],
+            "counters": dict(self.counters),
+        }

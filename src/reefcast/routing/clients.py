@@ -1,0 +1,81 @@
+"""What a broker knows of one of its clients: its advertisements, and what waits for them."""
+
+from __future__ import annotations
+
+from reefcast.model.filters import TRUE, Filter
+from reefcast.model.messages import (
+    Advertise,
+    EntityId,
+    LinkName,
+    Publish,
+    Subscribe,
+    Unadvertise,
+    Unsubscribe,
+)
+from reefcast.model.publication import Publication
+
+
+class ClientState:
+    """`unsettled`: advertisements under way; `held`: publications that wait for them."""
+
+    def __init__(self, name: LinkName) -> None:
+        self.name = name
+        self.unsettled = 0
+        self.held: list[Publish] = []
+        self.ever_advertised = False
+        self._advertisements: dict[int, Filter] = {}
+        self._subscriptions: set[int] = set()
+        self._last_number = 0
+
+    def advertise_implicitly(self, seq: int) -> EntityId:
+        """It published without ever advertising: notes TRUE, under an id that is fresh for ever.
+
+        `seq` is the publication's number: publishers never use one again, and clients' own numbers
+        are above 0.
+        """
+        self._advertisements[-seq] = TRUE
+        self.ever_advertised = True
+        return (self.name, -seq)
+
+    def change(
+        self, message: Advertise | Unadvertise | Subscribe | Unsubscribe, filter: Filter | None
+    ) -> str | None:
+        """Takes note of a control message of this client; returns why it is wrong, if it is."""
+        owner, number = message.id
+        if owner != self.name:
+            return f"the id ({owner!r}, {number}) is not one of client {self.name!r}"
+        if filter is not None:
+            return self._add(message, number, filter)
+        known: dict[int, Filter] | set[int] = (
+            self._advertisements if isinstance(message, Unadvertise) else self._subscriptions
+        )
+        if number not in known:
+            kind = "advertisement" if isinstance(message, Unadvertise) else "subscription"
+            return f"there is no {kind} number {number} of client {self.name!r}"
+        if isinstance(message, Unadvertise):
+            del self._advertisements[number]
+        else:
+            self._subscriptions.remove(number)
+        return None
+
+    def _add(self, message: object, number: int, filter: Filter) -> str | None:
+        if number <= self._last_number:
+            return f"number {number} is not above {self._last_number}; ids are never used again"
+        self._last_number = number
+        if isinstance(message, Advertise):
+            self._advertisements[number] = filter
+            self.ever_advertised = True
+        else:
+            self._subscriptions.add(number)
+        return None
+
+    def objection(self, publication: Publication) -> str | None:
+        """Why this client must not publish this; None if it may."""
+        if publication.publisher != self.name:
+            return f"publisher {publication.publisher!r} is not this client ({self.name!r})"
+        for filter in self._advertisements.values():
+            if filter is TRUE or filter.matches(publication):
+                return None
+        return f"publication {publication.seq} lies outside what this client advertised: " + (
+            "; ".join(f.text for f in self._advertisements.values()) or "nothing any more"
+        )

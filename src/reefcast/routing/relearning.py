@@ -1,0 +1,69 @@
+"""Relearning after a start: who has told all that it knows, and who may be told `Synced`.
+
+A broker that starts knows nothing. It is *relearning* until every expected neighbour has come up
+and said `Synced`, or until it gives up waiting. On a tree each broker says `Synced` to U when it
+has heard it from all others, so the word travels from the leaves inwards and back out, and a
+neighbour that hears it knows that everything beyond has been told again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from reefcast.model.messages import LinkName
+from reefcast.routing.settlement import Cause
+
+
+class Relearning:
+    """`cause`: the one cause of all that happens while relearning; None once that is over."""
+
+    def __init__(self, expected: Iterable[LinkName]) -> None:
+        self.cause: Cause | None = None
+        self._missing = set(expected)
+        self._untold: dict[LinkName, None] = {}
+        self._started = False
+        self._over: Cause | None = None
+
+    def start(self) -> bool:
+        """The first link came up; False if that was so before. The cause stays open until over."""
+        if self._started:
+            return False
+        self._started = True
+        self.cause = Cause()
+        self.cause.outstanding = 1
+        return True
+
+    def came_up(self, link: LinkName) -> list[LinkName]:
+        """A neighbour without memory of us came up; returns who is to be told `Synced`."""
+        if self.cause is not None:
+            self._missing.add(link)
+        self._untold[link] = None
+        return self._tell()
+
+    def heard(self, link: LinkName) -> list[LinkName]:
+        """`link` said `Synced`; returns who is to be told now."""
+        self._missing.discard(link)
+        return self._tell()
+
+    def went(self, link: LinkName) -> list[LinkName]:
+        """`link` was given up: it is waited for no longer."""
+        self._untold.pop(link, None)
+        return self.heard(link)
+
+    def give_up(self) -> list[LinkName]:
+        """Some neighbour stayed away for too long; returns who is to be told now."""
+        self._missing.clear()
+        return self._tell()
+
+    def _tell(self) -> list[LinkName]:
+        ready = [link for link in self._untold if self._missing <= {link}]
+        for link in ready:
+            del self._untold[link]
+        if not self._missing and self.cause is not None:
+            self._over, self.cause = self.cause, None
+        return ready
+
+    def finished_cause(self) -> Cause | None:
+        """The cause of relearning, once, when relearning is over: its last release is due."""
+        over, self._over = self._over, None
+        return over

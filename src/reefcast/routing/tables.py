@@ -1,0 +1,142 @@
+"""The tables of the papers: SRT (advertisements) and PRT (subscriptions), with their last hops.
+
+A row is marked *unconfirmed* while the neighbour that it came from relearns its state after a
+restart; what that neighbour has not said again when it is done is swept.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Generic, TypeVar
+
+from reefcast.matching.interface import MatchIndex
+from reefcast.model.covering import intersects
+from reefcast.model.filters import Filter, parse_filter
+from reefcast.model.messages import EntityId, LinkName
+from reefcast.model.publication import Publication
+
+
+class Row:
+    """An advertisement or a subscription and the link that it came by (its *last hop*).
+
+    `local`: the last hop is a client of this broker. Rows are compared by identity.
+    """
+
+    __slots__ = ("filter", "id", "last_hop", "local")
+
+    def __init__(self, id: EntityId, filter: Filter, last_hop: LinkName, local: bool) -> None:
+        self.id = id
+        self.filter = filter
+        self.last_hop = last_hop
+        self.local = local
+
+
+R = TypeVar("R", bound=Row)
+IndexFactory = Callable[[], MatchIndex[Row]]
+
+
+class Table(Generic[R]):
+    """Rows by id and by last hop."""
+
+    def __init__(self) -> None:
+        self._rows: dict[EntityId, R] = {}
+        self._by_hop: dict[LinkName, dict[EntityId, R]] = {}
+        self._unconfirmed: dict[LinkName, dict[EntityId, None]] = {}
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __iter__(self) -> Iterator[R]:
+        return iter(self._rows.values())
+
+    def __contains__(self, id: object) -> bool:
+        return id in self._rows
+
+    def get(self, id: EntityId) -> R | None:
+        return self._rows.get(id)
+
+    def from_hop(self, link: LinkName) -> list[R]:
+        return list(self._by_hop.get(link, {}).values())
+
+    def add(self, row: R) -> None:
+        self._rows[row.id] = row
+        self._by_hop.setdefault(row.last_hop, {})[row.id] = row
+
+    def remove(self, id: EntityId, link: LinkName) -> R | None:
+        """Takes the row out if it came by `link`; None if there is none."""
+        row = self._rows.get(id)
+        if row is None or row.last_hop != link:
+            return None
+        del self._rows[id]
+        del self._by_hop[link][id]
+        self._unconfirmed.get(link, {}).pop(id, None)
+        return row
+
+    def confirm(self, id: EntityId, link: LinkName) -> bool:
+        """Whether the row is here already, from this link; it is then not stale."""
+        row = self._rows.get(id)
+        self._unconfirmed.get(link, {}).pop(id, None)
+        return row is not None and row.last_hop == link
+
+    def doubt(self, link: LinkName) -> None:
+        """The neighbour restarted: all that came from it must be said again."""
+        self._unconfirmed[link] = dict.fromkeys(self._by_hop.get(link, ()))
+
+    def unconfirmed(self, link: LinkName) -> list[EntityId]:
+        return list(self._unconfirmed.pop(link, ()))
+
+
+class AdvertisementTable(Table[Row]):
+    """SRT (subscription routing table): advertisements show subscriptions their way."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._texts: dict[LinkName, Counter[str]] = {}
+
+    def add(self, row: Row) -> None:
+        super().add(row)
+        self._texts.setdefault(row.last_hop, Counter())[row.filter.text] += 1
+
+    def remove(self, id: EntityId, link: LinkName) -> Row | None:
+        row = super().remove(id, link)
+        if row is not None:
+            texts = self._texts[link]
+            texts[row.filter.text] -= 1
+            if not texts[row.filter.text]:
+                del texts[row.filter.text]
+        return row
+
+    def has_text(self, link: LinkName, text: str) -> bool:
+        """Whether an advertisement with this very text came by `link`."""
+        return text in self._texts.get(link, ())
+
+    def wanted_by(self, link: LinkName, subscription: Filter) -> bool:
+        """Whether some advertisement from `link` intersects `subscription`.
+
+        Publishers share a few texts of advertisements, so that each text is asked once.
+        """
+        texts = self._texts.get(link, ())
+        return any(intersects(parse_filter(text), subscription) for text in texts)
+
+
+class SubscriptionTable(Table[Row]):
+    """PRT (publication routing table): subscriptions show publications their way."""
+
+    def __init__(self, new_index: IndexFactory) -> None:
+        super().__init__()
+        self._index = new_index()
+
+    def add(self, row: Row) -> None:
+        super().add(row)
+        self._index.add(row, row.filter)
+
+    def remove(self, id: EntityId, link: LinkName) -> Row | None:
+        row = super().remove(id, link)
+        if row is not None:
+            self._index.remove(row)
+        return row
+
+    def match(self, publications: Sequence[Publication]) -> list[list[Row]]:
+        """For each publication the rows that it matches, in the order of their arrival."""
+        return self._index.match_many(publications)

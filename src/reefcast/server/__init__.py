@@ -1,0 +1,1 @@
+"""The live broker: an asyncio shell around the broker core."""

@@ -1,0 +1,1 @@
+"""Deterministic discrete-event simulation of the very broker code that runs live."""

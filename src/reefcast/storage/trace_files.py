@@ -1,0 +1,111 @@
+"""Trace files: the vocabulary of `model.trace` as Parquet.
+
+A run's directory holds a folder per kind; each flush adds a file `<broker>-<number>.parquet`, put
+in place by a rename, so that what was flushed is readable whatever happens next. Rows are collected
+in columns, never one object per row.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+from reefcast.errors import ConfigurationError
+from reefcast.model.publication import PublicationId
+from reefcast.model.trace import KINDS, LEVELS
+
+RUN_FILE = "run.json"
+SNAPSHOT_KINDS = frozenset({"table", "queue", "counter"})
+
+
+class TraceRecorder:
+    """Rows of one broker. `sample`: share of the publications at level "sampled" (0 to 1).
+
+    The choice depends on the publication's id alone, so that all brokers choose the same ones.
+    """
+
+    def __init__(
+        self, directory: Path | str, broker: str, level: str = "full", sample: float = 1.0
+    ) -> None:
+        if level not in LEVELS:
+            raise ConfigurationError(f"trace level {level!r} is none of {', '.join(LEVELS)}")
+        self.directory = Path(directory)
+        self.broker = broker
+        self.level = level
+        self._threshold = int(sample * 2**32)
+        self._columns: dict[str, list[list[Any]]] = {
+            kind: [[] for column in columns if column.name != "broker"]
+            for kind, columns in KINDS.items()
+        }
+        self._number = 0
+
+    @property
+    def snapshots(self) -> bool:
+        """Whether `table`, `queue` and `counter` rows are wanted."""
+        return self.level != "off"
+
+    @property
+    def details(self) -> bool:
+        """Whether rows about single messages are wanted (for some publications at least)."""
+        return self.level in ("sampled", "full")
+
+    def wants(self, id: PublicationId) -> bool:
+        """Whether rows about this publication are wanted."""
+        if self.level == "full":
+            return True
+        return self.level == "sampled" and crc32(f"{id[0]}#{id[1]}".encode()) < self._threshold
+
+    def row(self, kind: str, *values: object) -> None:
+        """One row: the values of the kind's columns in their order, without `broker`."""
+        for column, value in zip(self._columns[kind], values, strict=True):
+            column.append(value)
+
+    def columns(self, kind: str) -> list[list[Any]]:
+        """The kind's buffers, for a hot loop that appends to them by itself."""
+        return self._columns[kind]
+
+    def flush(self) -> None:
+        """Write what was collected: one new file for each kind that has rows."""
+        for kind, columns in self._columns.items():
+            if columns[0]:
+                self._write(kind, [list(column) for column in columns])
+                for column in columns:
+                    column.clear()
+        self._number += 1
+
+    def _write(self, kind: str, columns: list[list[Any]]) -> None:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        names = [column.name for column in KINDS[kind]]
+        rows = iter(columns)
+        data = [
+            [self.broker] * len(columns[0]) if name == "broker" else next(rows) for name in names
+        ]
+        schema = pa.schema([(c.name, getattr(pa, c.type)()) for c in KINDS[kind]])
+        table = pa.table(data, schema=schema)
+        folder = self.directory / kind
+        folder.mkdir(parents=True, exist_ok=True)
+        target = folder / f"{self.broker}-{self._number:06d}.parquet"
+        hidden = folder / f".{target.name}"  # Spark passes over names that start with a dot
+        pq.write_table(table, hidden)
+        hidden.rename(target)
+
+
+def write_run(directory: Path | str, run: dict[str, Any]) -> None:
+    """What the run was: `{"simulated", "routing", "brokers", "links", "seed", ...}`."""
+    path = Path(directory) / RUN_FILE
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(run, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def read_run(directory: Path | str) -> dict[str, Any]:
+    """Raises `ConfigurationError` if the directory holds no run."""
+    path = Path(directory) / RUN_FILE
+    try:
+        run: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise ConfigurationError(f"{directory} holds no trace: {RUN_FILE} is missing") from error
+    return run
