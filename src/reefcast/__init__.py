@@ -1,1 +1,74 @@
-"""Reefcast: a publish/subscribe network that routes by content."""
+"""Reefcast: a publish/subscribe network that routes by content.
+
+    import reefcast
+
+    async with reefcast.connect("reefcast://127.0.0.1:7301") as client:
+        await client.publish(symbol="IBM", price=99.5)
+        async for event in client.subscribe("symbol = 'IBM' AND price < 100"):
+            print(event["price"])
+
+Everything is loaded when it is first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from reefcast import sync
+    from reefcast.client import Advertisement, Client, Event, Subscription, connect
+    from reefcast.errors import (
+        ConfigurationError,
+        ConnectionLostError,
+        FilterSyntaxError,
+        InvalidValueError,
+        LocalError,
+        PeerError,
+        ProtocolError,
+        ReefcastError,
+        RefusedError,
+    )
+    from reefcast.model.filters import Filter, parse_filter
+
+    __version__: str
+
+__all__ = [
+    "Advertisement",
+    "Client",
+    "ConfigurationError",
+    "ConnectionLostError",
+    "Event",
+    "Filter",
+    "FilterSyntaxError",
+    "InvalidValueError",
+    "LocalError",
+    "PeerError",
+    "ProtocolError",
+    "ReefcastError",
+    "RefusedError",
+    "Subscription",
+    "__version__",
+    "connect",
+    "parse_filter",
+    "sync",
+]
+
+_HOMES = {
+    **dict.fromkeys(
+        ("Advertisement", "Client", "Event", "Subscription", "connect"), "reefcast.client"
+    ),
+    **dict.fromkeys(("Filter", "parse_filter"), "reefcast.model.filters"),
+}
+
+
+def __getattr__(name: str) -> object:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("reefcast")
+    if name == "sync":
+        return import_module("reefcast.sync")
+    if name not in __all__:
+        raise AttributeError(f"module 'reefcast' has no attribute {name!r}")
+    return getattr(import_module(_HOMES.get(name, "reefcast.errors")), name)

@@ -1,1 +1,17 @@
-"""Client libraries: asyncio, and a synchronous twin."""
+"""The client library: asyncio (`client`), with a synchronous twin in `reefcast.sync`."""
+
+from reefcast.client.client import Client, connect
+from reefcast.client.event import Event, decode_delivery
+from reefcast.client.handles import Advertisement, Subscription
+from reefcast.client.settings import Options, Settings
+
+__all__ = [
+    "Advertisement",
+    "Client",
+    "Event",
+    "Options",
+    "Settings",
+    "Subscription",
+    "connect",
+    "decode_delivery",
+]

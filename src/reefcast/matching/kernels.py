@@ -33,7 +33,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
-from numba import njit, types
+from numba import carray, njit, types
 from numba.extending import intrinsic
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -87,7 +87,12 @@ STRING_ENTRY = np.dtype(
 
 
 class Tables(NamedTuple):
-    """All that the kernels read and write; shapes: see `tables.Store` and `strings.Strings`."""
+    """All that the kernels read and write; shapes: see `tables.Store` and `strings.Strings`.
+
+    A kernel takes them as one array of addresses and sizes (`addresses_of`): to hand it eleven
+    arrays would cost more than a match, and inside it each use of one would count references.
+    The arrays must be C-contiguous and be kept alive by the caller.
+    """
 
     excluded: Array  # uint64 (slots, words): the bitmaps
     occupied: Array  # uint8 (slots,): 1 where a bitmap has a bit
@@ -107,6 +112,12 @@ def compiled(function: F) -> F:
     return kernel
 
 
+def inlined(function: F) -> F:
+    """A part of kernels. Inlined, because a call would count references to each table it gets."""
+    part: F = njit(forceinline=True)(function)
+    return part
+
+
 @intrinsic  # type: ignore[untyped-decorator]
 def _trailing_zeros(_context: Any, _word: Any) -> Any:
     """Number of zeros below the lowest 1 of a word that is not 0."""
@@ -115,6 +126,37 @@ def _trailing_zeros(_context: Any, _word: Any) -> Any:
         return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
 
     return types.int64(types.uint64), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _pointer(_context: Any, _address: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
+
+    return types.voidptr(types.int64), generate
+
+
+def addresses_of(tables: Tables) -> Array:
+    """What kernels take in place of the tables: address and length of each, words of a bitmap."""
+    pairs = [number for table in tables for number in (table.ctypes.data, len(table))]
+    return np.array([*pairs, tables.excluded.shape[1]], np.int64)
+
+
+@inlined
+def _tables(at: Array) -> Tables:
+    return Tables(
+        carray(_pointer(at[0]), (at[1], at[22]), np.uint64),
+        carray(_pointer(at[2]), (at[3],), np.uint8),
+        carray(_pointer(at[4]), (at[5],), np.uint64),
+        carray(_pointer(at[6]), (at[7],), ROW),
+        carray(_pointer(at[8]), (at[9],), PREDICATE),
+        carray(_pointer(at[10]), (at[11],), MEMBER),
+        carray(_pointer(at[12]), (at[13],), ATTRIBUTE),
+        carray(_pointer(at[14]), (at[15],), np.float64),
+        carray(_pointer(at[16]), (at[17],), STRING_ENTRY),
+        carray(_pointer(at[18]), (at[19],), np.int32),
+        carray(_pointer(at[20]), (at[21],), np.uint8),
+    )
 
 
 @compiled
@@ -137,7 +179,7 @@ def fill_buckets(entries: Array, buckets: Array, first: int, end: int) -> None:
         buckets[place] = code
 
 
-@compiled
+@inlined
 def _code_of(t: Tables, data: Array, start: int, size: int) -> int:
     value = hash_bytes(data, start, size)
     mask = np.uint64(len(t.buckets) - 1)
@@ -155,7 +197,7 @@ def _code_of(t: Tables, data: Array, start: int, size: int) -> int:
     return -1
 
 
-@compiled
+@inlined
 def _bucket(boundaries: Array, start: int, count: int, value: float) -> int:
     """How many of the boundaries are at or below `value`."""
     low, high = start, start + count
@@ -168,12 +210,12 @@ def _bucket(boundaries: Array, start: int, count: int, value: float) -> int:
     return low - start
 
 
-@compiled
+@inlined
 def _number_bucket(t: Tables, attribute: Any, value: float) -> int:
     return FIRST_BUCKET + _bucket(t.boundaries, attribute.numbers, attribute.number_count, value)
 
 
-@compiled
+@inlined
 def _string_bucket(t: Tables, attribute: Any, value: float) -> int:
     start = FIRST_BUCKET + attribute.number_count + 1
     return start + _bucket(t.boundaries, attribute.strings, attribute.string_count, value)
@@ -182,7 +224,7 @@ def _string_bucket(t: Tables, attribute: Any, value: float) -> int:
 # --- adding rows ---------------------------------------------------------------------------------
 
 
-@compiled
+@inlined
 def _exclude_outside(t: Tables, row: int, p: Any, number: bool, start: int, end: int) -> None:
     """Sets the row's bit in the buckets from `start` to `end` where the predicate cannot hold."""
     attribute = t.attributes[p.attribute]
@@ -201,7 +243,7 @@ def _exclude_outside(t: Tables, row: int, p: Any, number: bool, start: int, end:
         t.excluded[attribute.slot + bucket, word] &= ~bit
 
 
-@compiled
+@inlined
 def _exclude(t: Tables, row: int, p: Any) -> None:
     """Sets the row's bit in all slots of one attribute where its predicate cannot hold."""
     attribute = t.attributes[p.attribute]
@@ -220,8 +262,9 @@ def _exclude(t: Tables, row: int, p: Any) -> None:
 
 
 @compiled
-def enter_rows(t: Tables, start: int, end: int) -> None:
+def enter_rows(addresses: Array, start: int, end: int) -> None:
     """Fills the bitmaps for the rows from `start` to `end` that are alive."""
+    t = _tables(addresses)
     for row in range(start, end):
         if (t.alive[row >> 6] >> np.uint64(row & 63)) & np.uint64(1):
             for i in range(t.rows[row].start, t.rows[row].end):
@@ -231,7 +274,7 @@ def enter_rows(t: Tables, start: int, end: int) -> None:
 # --- reading events ------------------------------------------------------------------------------
 
 
-@compiled
+@inlined
 def _big_endian(data: Array, start: int, size: int) -> Any:
     value = np.uint64(0)
     for i in range(start, start + size):
@@ -239,7 +282,7 @@ def _big_endian(data: Array, start: int, size: int) -> Any:
     return value
 
 
-@compiled
+@inlined
 def _rest(number: int, nearest: float) -> int:
     """Twice the remainder; 2^63 itself is no int64."""
     if nearest == 9223372036854775808.0:
@@ -247,13 +290,13 @@ def _rest(number: int, nearest: float) -> int:
     return 2 * (number - np.int64(nearest))
 
 
-@compiled
+@inlined
 def _signed(data: Array, start: int, size: int) -> int:
     shift = np.uint64(64 - 8 * size)
     return np.int64(_big_endian(data, start, size) << shift) >> np.int64(shift)
 
 
-@compiled
+@inlined
 def _read_string(t: Tables, data: Array, at: int, tag: int) -> tuple[int, float, int, int]:
     if tag < 0xC0:
         start, size = at + 1, tag & 31
@@ -263,7 +306,7 @@ def _read_string(t: Tables, data: Array, at: int, tag: int) -> tuple[int, float,
     return STRING, np.float64(_code_of(t, data, start, size)), 0, start + size
 
 
-@compiled
+@inlined
 def _read_value(t: Tables, data: Array, at: int) -> tuple[int, float, int, int]:
     """(kind, value, rest, where the next value starts)."""
     tag = np.int64(data[at])
@@ -291,12 +334,12 @@ def _read_value(t: Tables, data: Array, at: int) -> tuple[int, float, int, int]:
     return NUMBER, nearest, _rest(number, nearest), at + 1 + size
 
 
-@compiled
+@inlined
 def _skip_array_head(data: Array) -> int:
     return 1 if data[0] < 0xA0 else 3 if data[0] == 0xDC else 5
 
 
-@compiled
+@inlined
 def _slot(t: Tables, a: int, kind: int, value: float) -> int:
     attribute = t.attributes[a]
     if kind < NUMBER:
@@ -309,7 +352,7 @@ def _slot(t: Tables, a: int, kind: int, value: float) -> int:
 # --- matching ------------------------------------------------------------------------------------
 
 
-@compiled
+@inlined
 def _is_member(members: Array, start: int, count: int, value: float, rest: int) -> bool:
     low, high = start, start + count
     while low < high:
@@ -322,7 +365,7 @@ def _is_member(members: Array, start: int, count: int, value: float, rest: int) 
     return low < start + count and members[low].value == value and members[low].rest == rest
 
 
-@compiled
+@inlined
 def _row_holds(t: Tables, row: int, kinds: Array, values: Array, rests: Array) -> bool:
     for i in range(t.rows[row].start, t.rows[row].end):
         p = t.predicates[i]
@@ -343,21 +386,44 @@ def _row_holds(t: Tables, row: int, kinds: Array, values: Array, rests: Array) -
 
 
 @compiled
-def _unite(t: Tables, slots: Array, count: int, words: int, out: Array) -> None:
-    """ORs the bitmaps of the slots, four at a time: the loop is bound by loads and stores."""
-    excluded = t.excluded
-    out[:words] = 0
-    i = 0
-    while i + 4 <= count:
-        s0, s1, s2, s3 = slots[i], slots[i + 1], slots[i + 2], slots[i + 3]
-        for w in range(words):
-            out[w] |= excluded[s0, w] | excluded[s1, w] | excluded[s2, w] | excluded[s3, w]
-        i += 4
-    while i < count:
-        s0 = slots[i]
-        for w in range(words):
-            out[w] |= excluded[s0, w]
-        i += 1
+def _or_into(out: Array, one: Array, two: Array, three: Array, four: Array) -> None:
+    """Not inlined: only among bare arguments does the compiler see that it may use vectors."""
+    for w in range(len(out)):
+        out[w] |= one[w] | two[w] | three[w] | four[w]
+
+
+@compiled
+def _and_not(out: Array, alive: Array) -> None:
+    for w in range(len(out)):
+        out[w] = alive[w] & ~out[w]
+
+
+@compiled
+def _next_word(words: Array, start: int) -> int:
+    """The first place from `start` on where a word is not 0."""
+    for w in range(start, len(words)):
+        if words[w]:
+            return w
+    return len(words)
+
+
+@inlined
+def _survivors(t: Tables, slots: Array, count: int, out: Array) -> None:
+    """Sets the bits of the rows that are alive and in none of the slots' bitmaps.
+
+    ORs four bitmaps at a time, for the loop is bound by loads and stores.
+    """
+    out[:] = 0
+    for i in range(0, count, 4):
+        last = count - 1  # ORing the last one again changes nothing
+        _or_into(
+            out,
+            t.excluded[slots[i]],
+            t.excluded[slots[min(i + 1, last)]],
+            t.excluded[slots[min(i + 2, last)]],
+            t.excluded[slots[min(i + 3, last)]],
+        )
+    _and_not(out, t.alive)
 
 
 @compiled
@@ -371,17 +437,18 @@ def _room(out: Array, used: int, needed: int) -> Array:
 
 @compiled
 def match_events(
-    t: Tables, data: Array, events: int, attributes: int, row_count: int, offsets: Array
+    addresses: Array, data: Array, events: int, attributes: int, row_count: int, offsets: Array
 ) -> Array:
     """The rows found, and in `offsets` (events + 1) where those of each event start.
 
     `data` holds events x attributes values. A row of the result is the first row of its filter,
     each once for an event; or -1 - row, if Python must decide about this row. Rows ascend.
     """
+    t = _tables(addresses)
     words = (row_count + 63) >> 6
     kinds, rests = np.empty(attributes, np.int64), np.empty(attributes, np.int64)
     values, slots = np.empty(attributes, np.float64), np.empty(attributes, np.int64)
-    union = np.empty(words, np.uint64)
+    survivors = np.empty(words, np.uint64)
     out = np.empty(256, np.int64)
     found, at = 0, _skip_array_head(data)
     offsets[0] = 0
@@ -394,15 +461,15 @@ def match_events(
             if t.occupied[slot]:
                 slots[count] = slot
                 count += 1
-        _unite(t, slots, count, words, union)
+        _survivors(t, slots, count, survivors)
         last = -1
-        for w in range(words):
-            survivors = t.alive[w] & ~union[w]
-            if survivors:
-                out = _room(out, found, 64)
-            while survivors:
-                row = (w << 6) + _trailing_zeros(survivors)
-                survivors &= survivors - np.uint64(1)
+        w = _next_word(survivors, 0)
+        while w < words:
+            word = survivors[w]
+            out = _room(out, found, 64)
+            while word:
+                row = (w << 6) + _trailing_zeros(word)
+                word &= word - np.uint64(1)
                 first = t.rows[row].first
                 if first != last and _row_holds(t, row, kinds, values, rests):
                     if t.rows[row].checked:
@@ -410,5 +477,6 @@ def match_events(
                     else:
                         out[found] = last = first
                     found += 1
+            w = _next_word(survivors, w + 1)
         offsets[event + 1] = found
     return out[:found]

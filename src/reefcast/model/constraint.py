@@ -8,29 +8,49 @@ hold. Kinds never mix: a number compared with a string is UNKNOWN, which satisfi
   fields are at their defaults.
 - `low`, `high`: bounds of an interval, None for no bound; `low_open`, `high_open` say whether the
   bound itself is outside. Without `high` the interval holds +inf and NaN (NaN equals itself and
-  exceeds every number). Booleans have no interval, only members.
+  exceeds every number). Booleans have no interval, only members. No bound is NaN.
 - `members`: the value must be one of these (`=`, `IN`); sorted, without equals; None for no such
   demand. Where there are members, the interval, `excluded` and `patterns` have been applied to them
-  already and are at their defaults. Empty members: nothing satisfies the constraint.
-- `excluded`: values cut out (`<>`, `NOT IN`); sorted, inside the interval.
-- `patterns`: demands on strings that no interval can say (LIKE, NOT LIKE, topic MATCHES).
+  already and are at their defaults. Empty members (`EMPTY`): nothing satisfies the constraint.
+- `excluded`: values cut out (`<>`, `NOT IN`); sorted, strictly inside the interval, none is NaN.
+- `patterns`: demands on strings that no interval can say (LIKE, NOT LIKE, topic MATCHES); sorted.
+  What a positive pattern's matches start with is in the interval too.
+
+The functions here take and return constraints in this form, which is canonical for intervals and
+sets: over a dense order two of them hold for the same values only if they are equal. A filter's
+`a > 5 AND a < 7` is not empty without 6, and neither is `a > 5 AND a < 6` for an int.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import IntEnum
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
 
+from reefcast.model import patterns as wildcards
 from reefcast.model.publication import Value
+from reefcast.model.values import NAN, Kind, canonical, compare, is_nan, kind_of, less, sort_key
+
+__all__ = [
+    "EMPTY",
+    "MISSING",
+    "PRESENT",
+    "Constraint",
+    "Kind",
+    "Pattern",
+    "among",
+    "compared",
+    "constraint_covers",
+    "intersect",
+    "is_empty",
+    "matching",
+    "satisfies",
+    "unite",
+]
 
 
-class Kind(IntEnum):
-    NUMBER = 0
-    STRING = 1
-    BOOLEAN = 2
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, order=True)
 class Pattern:
     """One pattern that a string must (or, negated, must not) match.
 
@@ -41,6 +61,14 @@ class Pattern:
     text: str
     escape: str = ""
     negated: bool = False
+
+    def holds(self, value: str) -> bool:
+        if self.operator == "LIKE":
+            return wildcards.is_like(value, self.text, self.escape) is not self.negated
+        return wildcards.is_topic_match(value, self.text) is not self.negated
+
+    def opposite(self) -> Pattern:
+        return replace(self, negated=not self.negated)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,3 +84,298 @@ class Constraint:
     members: tuple[Value, ...] | None = None
     excluded: tuple[Value, ...] = ()
     patterns: tuple[Pattern, ...] = ()
+
+
+EMPTY = Constraint(members=())
+MISSING = Constraint(missing=True)
+PRESENT = Constraint()
+_LEAST: dict[Kind, Value] = {Kind.NUMBER: -math.inf, Kind.STRING: ""}
+
+
+# --- the constraints of single predicates --------------------------------------------------------
+
+
+def compared(operator: str, value: Value) -> Constraint:
+    """`attribute operator value`; the operator is one of = <> < <= > >=."""
+    kind, value = kind_of(value), canonical(value)
+    if kind is Kind.BOOLEAN:
+        return _boolean(operator, bool(value))
+    if operator == "=":
+        return Constraint(kind=kind, members=(value,))
+    if operator == "<>":
+        return _normal(Constraint(kind=kind, excluded=(value,)))
+    if is_nan(value):
+        return _compared_with_nan(operator)
+    if operator in ("<", "<="):
+        return _normal(Constraint(kind=kind, high=value, high_open=operator == "<"))
+    return _normal(Constraint(kind=kind, low=value, low_open=operator == ">"))
+
+
+def _boolean(operator: str, value: bool) -> Constraint:
+    chosen = {
+        "=": (value,),
+        "<>": (not value,),
+        "<": (False,) if value else (),
+        "<=": (False, True) if value else (False,),
+        ">": () if value else (True,),
+        ">=": (True,) if value else (False, True),
+    }[operator]
+    return Constraint(kind=Kind.BOOLEAN, members=chosen) if chosen else EMPTY
+
+
+def _compared_with_nan(operator: str) -> Constraint:
+    """NaN exceeds every number."""
+    return {
+        "<": Constraint(kind=Kind.NUMBER, high=math.inf),
+        "<=": Constraint(kind=Kind.NUMBER),
+        ">": EMPTY,
+        ">=": Constraint(kind=Kind.NUMBER, members=(NAN,)),
+    }[operator]
+
+
+def among(values: Iterable[Value], negated: bool = False) -> Constraint:
+    """`attribute [NOT] IN (values)`; values of one kind, at least one."""
+    listed = _sorted(values)
+    kind = kind_of(listed[0])
+    if not negated:
+        return Constraint(kind=kind, members=listed)
+    if kind is Kind.BOOLEAN:
+        others = tuple(value for value in (False, True) if value not in listed)
+        return Constraint(kind=kind, members=others) if others else EMPTY
+    return _normal(Constraint(kind=kind, excluded=listed))
+
+
+def matching(pattern: Pattern) -> Constraint:
+    """`attribute [NOT] LIKE text` or `[NOT] MATCHES text`."""
+    if pattern.operator == "LIKE":
+        prefix, rest = wildcards.like_prefix(pattern.text, pattern.escape)
+    else:
+        prefix, rest = wildcards.topic_prefix(pattern.text)
+    if not rest:
+        return compared("<>" if pattern.negated else "=", prefix)
+    if pattern.negated:
+        return EMPTY if (prefix, rest) == ("", "%") else _string(patterns=(pattern,))
+    # Strings that start with 'ab' are those from 'ab' up to 'ac', by code point.
+    return _string(
+        low=prefix or None,
+        high=wildcards.next_prefix(prefix),
+        high_open=wildcards.next_prefix(prefix) is not None,
+        patterns=() if rest == "%" else (pattern,),
+    )
+
+
+def _string(**fields: Any) -> Constraint:
+    return Constraint(kind=Kind.STRING, **fields)
+
+
+# --- the algebra ---------------------------------------------------------------------------------
+
+
+def satisfies(constraint: Constraint, value: Value | None) -> bool:
+    """Whether an attribute with this value (None: missing) meets the constraint."""
+    if value is None or constraint.missing:
+        return constraint.missing and value is None
+    if constraint.kind is None:
+        return constraint.members is None
+    return kind_of(value) is constraint.kind and _contains(constraint, value)
+
+
+def _contains(constraint: Constraint, value: Value) -> bool:
+    """`satisfies` for a value of the constraint's kind."""
+    value = canonical(value)
+    if constraint.members is not None:
+        return value in constraint.members
+    return (
+        _above_low(constraint, value)
+        and _below_high(constraint, value)
+        and value not in constraint.excluded
+        and all(pattern.holds(str(value)) for pattern in constraint.patterns)
+    )
+
+
+def _above_low(constraint: Constraint, value: Value) -> bool:
+    low = constraint.low
+    if low is None or is_nan(value):
+        return True
+    return less(low, value) or (low == value and not constraint.low_open)
+
+
+def _below_high(constraint: Constraint, value: Value) -> bool:
+    high = constraint.high
+    if high is None:
+        return True
+    return less(value, high) or (high == value and not constraint.high_open)
+
+
+def is_empty(constraint: Constraint) -> bool:
+    """Whether nothing satisfies the constraint; exact but for patterns, where False says only
+    that no contradiction was seen."""
+    return constraint.members == ()
+
+
+def intersect(a: Constraint, b: Constraint) -> Constraint:
+    """The constraint that holds where both do; `EMPTY` (see `is_empty`) where they exclude each
+    other."""
+    if a.missing or b.missing:
+        return MISSING if a.missing and b.missing else EMPTY
+    if a.kind is None or b.kind is None:
+        return _intersect_any_kind(a, b)
+    if a.kind is not b.kind:
+        return EMPTY
+    if a.members is not None:
+        return _filtered(a, b)
+    if b.members is not None:
+        return _filtered(b, a)
+    return _normal(_overlap(a, b))
+
+
+def _intersect_any_kind(a: Constraint, b: Constraint) -> Constraint:
+    """One of them is `PRESENT` or `EMPTY`."""
+    if is_empty(a) or is_empty(b):
+        return EMPTY
+    return b if a.kind is None else a
+
+
+def _filtered(members: Constraint, other: Constraint) -> Constraint:
+    kept = tuple(each for each in members.members or () if _contains(other, each))
+    return Constraint(kind=members.kind, members=kept) if kept else EMPTY
+
+
+def _overlap(a: Constraint, b: Constraint) -> Constraint:
+    """Not canonical yet."""
+    lowest = a if _low_within(b, a) else b
+    highest = a if _high_within(b, a) else b
+    return Constraint(
+        kind=a.kind,
+        low=lowest.low,
+        low_open=lowest.low_open,
+        high=highest.high,
+        high_open=highest.high_open,
+        excluded=_sorted((*a.excluded, *b.excluded)),
+        patterns=tuple(sorted({*a.patterns, *b.patterns})),
+    )
+
+
+def _low_within(outer: Constraint, inner: Constraint) -> bool:
+    """Whether `inner` starts where `outer` does or further up."""
+    if outer.low is None or inner.low is None:
+        return outer.low is None
+    if outer.low == inner.low:
+        return inner.low_open or not outer.low_open
+    return less(outer.low, inner.low)
+
+
+def _high_within(outer: Constraint, inner: Constraint) -> bool:
+    """Whether `inner` ends where `outer` does or further down."""
+    if outer.high is None or inner.high is None:
+        return outer.high is None
+    if outer.high == inner.high:
+        return inner.high_open or not outer.high_open
+    return less(inner.high, outer.high)
+
+
+def constraint_covers(a: Constraint, b: Constraint) -> bool:
+    """Whether whatever satisfies `b` satisfies `a`: exact for intervals and sets over a dense
+    order, sound (never true where it is not so) with patterns."""
+    if is_empty(b):
+        return True
+    if a.missing or b.missing:
+        return a.missing and b.missing
+    if a.kind is None:
+        return not is_empty(a)
+    if a.kind is not b.kind:
+        return False
+    if b.members is not None:
+        return all(_contains(a, member) for member in b.members)
+    return (
+        a.members is None
+        and _low_within(a, b)
+        and _high_within(a, b)
+        and not any(_contains(b, value) for value in a.excluded)
+        and all(_implied(pattern, b) for pattern in a.patterns)
+    )
+
+
+def _implied(pattern: Pattern, by: Constraint) -> bool:
+    if pattern in by.patterns:
+        return True
+    if pattern.negated:
+        return is_empty(intersect(matching(pattern.opposite()), by))
+    return pattern.operator == "MATCHES" and any(
+        each.operator == "MATCHES"
+        and not each.negated
+        and wildcards.topic_pattern_covers(pattern.text, each.text)
+        for each in by.patterns
+    )
+
+
+def _covered_by(pattern: Pattern, c: Constraint) -> bool:
+    return constraint_covers(matching(pattern), c)
+
+
+def unite(a: Constraint, b: Constraint) -> Constraint:
+    """`a OR b` for two constraints with members of one kind."""
+    return Constraint(kind=a.kind, members=_sorted((*(a.members or ()), *(b.members or ()))))
+
+
+# --- the canonical form --------------------------------------------------------------------------
+
+
+def _sorted(values: Iterable[Value]) -> tuple[Value, ...]:
+    """Values of one kind without equals."""
+    return tuple(sorted(dict.fromkeys(map(canonical, values)), key=sort_key))
+
+
+def _normal(c: Constraint) -> Constraint:
+    """Of an interval of numbers or strings, whose bounds are not NaN."""
+    c = _trim_bounds(_exclude(c))
+    if any(each.negated and _covered_by(each.opposite(), c) for each in c.patterns):
+        return EMPTY
+    points = _few_points(c)
+    if points is None:
+        return c
+    kept = tuple(point for point in points if _contains(c, point))
+    return Constraint(kind=c.kind, members=kept) if kept else EMPTY
+
+
+def _exclude(c: Constraint) -> Constraint:
+    """Leave only excluded values strictly inside: an excluded end opens the interval."""
+    if not c.excluded:
+        return c
+    if c.kind is Kind.NUMBER and c.high is None and is_nan(c.excluded[-1]):
+        c = replace(c, high=math.inf)
+    inside = tuple(
+        value
+        for value in c.excluded
+        if value not in (c.low, c.high) and _above_low(c, value) and _below_high(c, value)
+    )
+    return replace(
+        c,
+        low_open=c.low_open or c.low in c.excluded,
+        high_open=c.high_open or c.high in c.excluded,
+        excluded=inside,
+    )
+
+
+def _trim_bounds(c: Constraint) -> Constraint:
+    """A bound below everything is none; what is cut from the bottom opens it."""
+    assert c.kind is not None
+    least = _LEAST[c.kind]
+    if c.low is None and least in c.excluded:
+        rest = tuple(value for value in c.excluded if value != least)
+        return replace(c, low=least, low_open=True, excluded=rest)
+    if c.low == least and not c.low_open:
+        return replace(c, low=None)
+    return c
+
+
+def _few_points(c: Constraint) -> tuple[Value, ...] | None:
+    """The values that an interval of one or two points, or none, can hold; None for longer ones."""
+    assert c.kind is not None
+    if c.high is None:
+        return (math.inf, NAN) if c.low == math.inf else None
+    low = _LEAST[c.kind] if c.low is None else c.low
+    order = compare(low, c.high)
+    if order is None or order < 0:
+        return None
+    return (c.high,) if order == 0 else ()

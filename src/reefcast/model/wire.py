@@ -103,7 +103,14 @@ class Congestion(msgspec.Struct, frozen=True):
     congested: bool
 
 
+class _Version(msgspec.Struct):
+    """What every hello has, whatever its version."""
+
+    version: int
+
+
 _encoder = msgspec.msgpack.Encoder()
+_version = msgspec.msgpack.Decoder(_Version)
 _hello = msgspec.msgpack.Decoder(Hello)
 _goodbye = msgspec.msgpack.Decoder(Goodbye)
 _congestion = msgspec.msgpack.Decoder(Congestion)
@@ -139,11 +146,20 @@ def encode_publish(publish: Publish) -> bytes:
     return encode_parts(FrameKind.PUBLISH, publish.header, publish.body)
 
 
+def encode_deliver(numbers: tuple[int, ...], body: bytes) -> bytes:
+    return encode_parts(FrameKind.DELIVER, numbers, body)
+
+
 def _decode(decoder: msgspec.msgpack.Decoder, payload: bytes | memoryview, what: str):  # type: ignore[no-untyped-def]
     try:
         return decoder.decode(payload)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ProtocolError(f"malformed {what}: {error}") from error
+
+
+def decode_version(payload: bytes | memoryview) -> int:
+    """The version of a hello, of whatever version it is."""
+    return _decode(_version, payload, "hello").version
 
 
 def decode_hello(payload: bytes | memoryview) -> Hello:

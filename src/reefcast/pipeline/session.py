@@ -41,6 +41,10 @@ _LOCAL = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.shuffle.partitions": "4",
+    # Our jobs are many expressions over few rows: generating one big method for each stage takes
+    # longer than it saves, and the check's methods exceed what the JVM compiles (measured: 4 s
+    # instead of 14 s for 1 000 filters over 50 000 events).
+    "spark.sql.codegen.wholeStage": "false",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
 }

@@ -41,13 +41,13 @@ def band(data: Statistics, rng: random.Random, name: str, width: int) -> str:
 
 def late_to(data: Statistics, rng: random.Random) -> Drawn:
     dest = data.draw("dest", rng)
-    return f"dest = {text(dest)} AND {above(data, rng, 'dep_delay', 70, 97)}", dest
+    return f"dest = {text(dest)} AND {above(data, rng, 'dep_delay', 40, 97)}", dest
 
 
 def carriers_by_distance(data: Statistics, rng: random.Random) -> Drawn:
     carriers = sorted({data.draw("carrier", rng) for _ in range(2)})
     return (
-        f"carrier IN ({', '.join(map(text, carriers))}) AND {band(data, rng, 'distance', 5)}",
+        f"carrier IN ({', '.join(map(text, carriers))}) AND {band(data, rng, 'distance', 10)}",
         None,
     )
 
@@ -74,13 +74,13 @@ def strange_plane(data: Statistics, rng: random.Random) -> Drawn:
 
 def one_of_two(data: Statistics, rng: random.Random) -> Drawn:
     first, second = data.draw("dest", rng), data.draw("dest", rng)
-    late = above(data, rng, "arr_delay", 80, 98)
+    late = above(data, rng, "arr_delay", 50, 97)
     return f"(dest = {text(first)} OR dest = {text(second)}) AND {late}", first
 
 
 def very_late(data: Statistics, rng: random.Random) -> Drawn:
     carrier = data.draw("carrier", rng)
-    departed, arrived = (above(data, rng, n, 95, 98) for n in ("dep_delay", "arr_delay"))
+    departed, arrived = (above(data, rng, n, 90, 98) for n in ("dep_delay", "arr_delay"))
     return f"carrier = {text(carrier)} AND ({departed} OR {arrived})", None
 
 
@@ -94,7 +94,7 @@ def lost_time(data: Statistics, rng: random.Random) -> Drawn:
     dest, origin = data.draw("dest", rng), data.draw("origin", rng)
     return (
         f"arr_delay > dep_delay AND dest = {text(dest)} AND origin = {text(origin)} "
-        f"AND {band(data, rng, 'sched_dep_time', 15)}",
+        f"AND {band(data, rng, 'sched_dep_time', 40)}",
         dest,
     )
 
@@ -163,7 +163,7 @@ def on_a_route(data: Statistics, rng: random.Random) -> Drawn:
     origin, dest = data.draw("origin", rng), data.draw("dest", rng)
     return (
         f"origin = {text(origin)} AND dest = {text(dest)} AND carrier <> "
-        f"{text(data.draw('carrier', rng))} AND {above(data, rng, 'dep_delay', 40, 90)}",
+        f"{text(data.draw('carrier', rng))} AND {above(data, rng, 'dep_delay', 20, 90)}",
         dest,
     )
 

@@ -91,7 +91,7 @@ class Broker:
         )
         self.counters: Counter[str] = Counter()
         self.clients: dict[LinkName, ClientState] = {}
-        self.last_matched: list[int] = []
+        self.last_routed: list[tuple[Publish, int]] = []
         self._released: list[ClientState] = []
         self._settlement = Settlement()
         self._relearning = Relearning(neighbours)
@@ -119,6 +119,7 @@ class Broker:
         """
         if not isinstance(item, (LinkUp, Timer)):
             self._require_up(link)
+        self.last_routed = []
         return self._handlers[type(item)](item, link, now)
 
     def handle_publications(
@@ -126,9 +127,10 @@ class Broker:
     ) -> list[Effect]:
         """Publications that came by `link` in this order; they are matched in one call.
 
-        `last_matched` then holds, for each publication that was routed, the rows that matched.
+        After any input, `last_routed` holds each publication that was routed, in this order, and
+        how many rows it matched.
         """
-        self.last_matched = []
+        self.last_routed = []
         client = self.clients.get(link)
         if client is None:
             self._require_up(link)
@@ -138,7 +140,7 @@ class Broker:
             id = client.advertise_implicitly(batch[0].publication.seq)
             effects += self._advertised(client, Advertise(id, TRUE.text), TRUE, now)
         accepted = self._accept(client, batch, link, effects)
-        if client.unsettled:
+        if client.holding:
             client.held += accepted
             return effects
         return effects + self._route(accepted, link, hosted=True)
@@ -172,7 +174,7 @@ class Broker:
         effects: list[Effect] = []
         delivered = forwarded = 0
         for publish, decision in zip(batch, self.router.route(batch, link), strict=True):
-            self.last_matched.append(decision.matched)
+            self.last_routed.append((publish, decision.matched))
             for hop, header in decision.hops:
                 effects.append(Send(hop, Publish(publish.publication, header, publish.body)))
             for client, numbers in decision.local.items():
@@ -197,8 +199,10 @@ class Broker:
         return []
 
     def _release_held(self, client: ClientState) -> list[Effect]:
-        held, client.held = client.held, []
-        return self._route(held, client.name, hosted=True) if held else []
+        """Its advertisements have settled, or patience is over."""
+        held, client.held, client.holding = client.held, [], False
+        effects = self._route(held, client.name, hosted=True) if held else []
+        return effects + (self._client_left(client) if client.leaving else [])
 
     # --- control messages -------------------------------------------------------------------------
 
@@ -232,6 +236,7 @@ class Broker:
         """A client's own advertisement: its publications wait until it has settled."""
         cause = self._cause(client.name, message.token)
         client.unsettled += 1
+        client.holding = True
         cause.then.append(lambda: self._one_settled(client))
         timer = SetTimer(HOLD_TIMER + client.name, now + HOLD_S)
         sends = self.router.advertise(message.id, filter, client.name, True)
@@ -239,7 +244,7 @@ class Broker:
 
     def _one_settled(self, client: ClientState) -> None:
         client.unsettled -= 1
-        if client.held and not client.unsettled:
+        if client.holding and not client.unsettled:
             self._released.append(client)
 
     def _change_tables(
@@ -302,10 +307,7 @@ class Broker:
 
     def _link_up(self, up: LinkUp, link: LinkName, now: float) -> list[Effect]:
         if up.kind is LinkKind.CLIENT:
-            if link in self.clients:
-                raise LocalError(f"broker {self.name}: client {link!r} is connected already")
-            self.clients[link] = ClientState(link)
-            return []
+            return self._client_up(link)
         if link not in self.router.brokers:
             self.router.brokers.append(link)
             self.router.brokers.sort()
@@ -316,6 +318,19 @@ class Broker:
         self._settlement.transfer(link, cause)
         effects += self._send(cause, self.router.link_up(link))
         return effects + self._tell_synced(self._relearning.came_up(link))
+
+    def _client_up(self, link: LinkName) -> list[Effect]:
+        old = self.clients.get(link)
+        if old is not None and not old.leaving:
+            raise LocalError(f"broker {self.name}: client {link!r} is connected already")
+        effects = self._release_held(old) if old is not None else []
+        self.clients[link] = ClientState(link)
+        return effects
+
+    def _client_left(self, client: ClientState) -> list[Effect]:
+        client.holding = False
+        del self.clients[client.name]
+        return self._send(Cause(), self.router.link_down(client.name))
 
     def _synced(self, _: Synced, link: LinkName, now: float) -> list[Effect]:
         if link in self.clients:
@@ -330,9 +345,10 @@ class Broker:
         return effects + (self._finish(self._settlement.release(done)) if done else [])
 
     def _link_down(self, _: LinkDown, link: LinkName, now: float) -> list[Effect]:
-        if link in self.clients:
-            del self.clients[link]
-            return self._send(Cause(), self.router.link_down(link))
+        client = self.clients.get(link)
+        if client is not None:
+            client.leaving = True  # what it published and is held goes first
+            return [] if client.held else self._client_left(client)
         self.router.brokers.remove(link)
         answers = self._finish(self._settlement.forget(link))
         effects = self._send(Cause(), self.router.link_down(link))

@@ -16,11 +16,14 @@ from reefcast.model.publication import Publication
 
 
 class ClientState:
-    """`unsettled`: advertisements under way; `held`: publications that wait for them."""
+    """`unsettled`: advertisements under way; `holding`: its publications wait for them, in `held`;
+    `leaving`: its link is down, but what is held has not been sent yet."""
 
     def __init__(self, name: LinkName) -> None:
         self.name = name
         self.unsettled = 0
+        self.holding = False
+        self.leaving = False
         self.held: list[Publish] = []
         self.ever_advertised = False
         self._advertisements: dict[int, Filter] = {}
@@ -68,6 +71,10 @@ class ClientState:
         else:
             self._subscriptions.add(number)
         return None
+
+    def advertised(self) -> list[str]:
+        """The texts of its advertisements, in their order."""
+        return [filter.text for filter in self._advertisements.values()]
 
     def objection(self, publication: Publication) -> str | None:
         """Why this client must not publish this; None if it may."""

@@ -1,1 +1,4 @@
-"""Deterministic discrete-event simulation of the very broker code that runs live."""
+"""Discrete-event simulation: the very same broker code over simulated links, CPUs and faults.
+
+Start with `simulation.Simulation`; theory of operation in `kernel`.
+"""

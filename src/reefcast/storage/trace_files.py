@@ -39,7 +39,13 @@ class TraceRecorder:
             kind: [[] for column in columns if column.name != "broker"]
             for kind, columns in KINDS.items()
         }
-        self._number = 0
+        self._number = self._first_free_number()
+
+    def _first_free_number(self) -> int:
+        """A broker that was restarted goes on after the files of its former life."""
+        files = self.directory.glob(f"*/{self.broker}-*.parquet")
+        numbers = (file.stem.removeprefix(f"{self.broker}-") for file in files)
+        return max((int(number) for number in numbers if number.isdigit()), default=-1) + 1
 
     @property
     def snapshots(self) -> bool:
@@ -68,11 +74,24 @@ class TraceRecorder:
 
     def flush(self) -> None:
         """Write what was collected: one new file for each kind that has rows."""
-        for kind, columns in self._columns.items():
-            if columns[0]:
-                self._write(kind, [list(column) for column in columns])
-                for column in columns:
-                    column.clear()
+        self.write(self.take())
+
+    def take(self) -> dict[str, list[list[Any]]]:
+        """What was collected, which is now the caller's to `write` (in a thread, if it likes)."""
+        taken = {
+            kind: [list(column) for column in columns]
+            for kind, columns in self._columns.items()
+            if columns[0]
+        }
+        for kind in taken:
+            for column in self._columns[kind]:
+                column.clear()
+        return taken
+
+    def write(self, taken: dict[str, list[list[Any]]]) -> None:
+        """Write what `take` gave; not from two threads at once."""
+        for kind, columns in taken.items():
+            self._write(kind, columns)
         self._number += 1
 
     def _write(self, kind: str, columns: list[list[Any]]) -> None:

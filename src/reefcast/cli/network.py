@@ -1,0 +1,188 @@
+"""`reefcast network`: check, run and ask a whole overlay."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from reefcast.overlay.network_file import NetworkFile, load_network
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+FILE = click.argument("file", type=click.Path(dir_okay=False))
+JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+@click.group()
+def command() -> None:
+    """Check, run and ask a whole overlay, from one network FILE."""
+
+
+# --- up -------------------------------------------------------------------------------------------
+
+
+@command.command()
+@FILE
+@click.option("--no-restart", is_flag=True, help="Leave a broker that dies alone.")
+@JSON
+def up(file: str, no_restart: bool, as_json: bool) -> None:
+    """Run all brokers of FILE on this machine, a process for each.
+
+    It prints a line when all of them run and all links are up, then watches
+    them until SIGTERM or SIGINT. A trace directory holds one run: what a former
+    one left there is removed.
+    """
+    network = load_network(file)
+    sys.exit(asyncio.run(_up(network, restart=not no_restart, as_json=as_json)))
+
+
+async def _up(network: NetworkFile, *, restart: bool, as_json: bool) -> int:
+    from reefcast.server.supervisor import Overlay
+
+    def report(line: str) -> None:
+        click.echo(line, err=True)
+
+    told_to_stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, told_to_stop.set)
+    overlay = Overlay(network, restart=restart, report=report)
+    starting = asyncio.ensure_future(overlay.__aenter__())
+    stopping = asyncio.ensure_future(told_to_stop.wait())
+    await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)
+    if starting.done():
+        starting.result()
+        _say_up(overlay.network, {name: overlay.pid(name) for name in network.names}, as_json)
+        await stopping
+        report("told to stop: the brokers drain their queues")
+        codes = await overlay.stop()
+    else:
+        starting.cancel()
+        await asyncio.wait((starting,))
+        codes = {}
+    return 0 if not any(codes.values()) else 1
+
+
+def _say_up(network: NetworkFile, pids: dict[str, int], as_json: bool) -> None:
+    if as_json:
+        brokers = [
+            {"broker": entry.name, "listen": entry.listen, "pid": pids[entry.name]}
+            for entry in network.broker
+        ]
+        click.echo(json.dumps({"network": network.network.name, "brokers": brokers}))
+    else:
+        name, links = network.network.name, len(network.link)
+        click.echo(f"network {name} is up: {len(pids)} brokers, {links} links (Ctrl-C ends it)")
+
+
+# --- plan -----------------------------------------------------------------------------------------
+
+
+@command.command()
+@FILE
+@JSON
+def plan(file: str, as_json: bool) -> None:
+    """Check FILE and print what would run, and with which commands."""
+    result = plan_of(load_network(file), file)
+    if as_json:
+        click.echo(json.dumps(result))
+        return
+    table = _table("broker", "listens on", "links", "dials", "command")
+    for row in result["brokers"]:
+        cells = (row["listen"], ", ".join(row["links"]), ", ".join(row["dials"]), row["command"])
+        table.add_row(row["broker"], *cells)
+    _print(table)
+    click.echo(
+        f"network {result['network']}, routing {result['routing']}: {len(result['brokers'])} "
+        f"brokers, {result['links']} links, diameter {result['diameter']}, "
+        f"largest degree {result['degree']}, trace {result['trace']}"
+    )
+
+
+def plan_of(network: NetworkFile, file: str) -> dict[str, Any]:
+    """What would run, as plain data; raises `ConfigurationError` for a missing address."""
+    from reefcast.overlay.topology import diameter
+
+    graph = network.graph()
+    brokers = []
+    for name in network.names:
+        host, port = network.address(name)
+        brokers.append(
+            {
+                "broker": name,
+                "listen": f"{host}:{port}",
+                "links": graph[name],
+                "dials": [other for other in graph[name] if name < other],
+                "command": f"reefcast broker {file} {name}",
+            }
+        )
+    return {
+        "network": network.network.name,
+        "routing": network.network.routing,
+        "brokers": brokers,
+        "links": len(network.link),
+        "diameter": diameter(graph),
+        "degree": max(len(around) for around in graph.values()),
+        "trace": network.trace.level,
+    }
+
+
+# --- status ---------------------------------------------------------------------------------------
+
+
+@command.command()
+@FILE
+@JSON
+def status(file: str, as_json: bool) -> None:
+    """Ask every broker of FILE how it is; exit code 1 if one does not answer."""
+    from reefcast.server.supervisor import overlay_status
+
+    network = load_network(file)
+    answers = asyncio.run(overlay_status(network))
+    if as_json:
+        click.echo(json.dumps(answers))
+    else:
+        _print_status(answers)
+    sys.exit(1 if None in answers.values() else 0)
+
+
+def _print_status(answers: dict[str, dict[str, Any] | None]) -> None:
+    brokers = _table("broker", "up for", "clients", "tables", "published", "delivered", "memory")
+    links = _table("broker", "link", "state", "waiting", "reconnects")
+    for name, answer in answers.items():
+        if answer is None:
+            brokers.add_row(name, "does not answer", *[""] * 5)
+            continue
+        counters = answer["counters"]
+        brokers.add_row(
+            name,
+            f"{answer['uptime_s']:.0f} s",
+            str(len(answer["clients"])),
+            ", ".join(f"{table} {rows}" for table, rows in answer["tables"].items()),
+            str(counters.get("published", 0)),
+            str(counters.get("delivered", 0)),
+            f"{answer['memory_mb']:.0f} MB",
+        )
+        for link in answer["links"]:
+            cells = (link["link"], link["state"], link["queue_len"], link["reconnects"])
+            links.add_row(name, *map(str, cells))
+    _print(brokers)
+    _print(links)
+
+
+def _table(*columns: str) -> Table:
+    from rich.table import Table
+
+    return Table(*columns)
+
+
+def _print(table: Table) -> None:
+    from rich.console import Console
+
+    Console().print(table)

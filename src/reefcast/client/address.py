@@ -1,0 +1,50 @@
+"""Where brokers listen, as URLs: `reefcast://host:port`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from reefcast.errors import ConfigurationError
+
+SCHEME = "reefcast"
+DEFAULT_PORT = 7301
+
+
+class Address(NamedTuple):
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{SCHEME}://{host}:{self.port}"
+
+
+def parse_addresses(urls: str | Sequence[str]) -> tuple[Address, ...]:
+    """One URL, several separated by commas, or a sequence of them, in the order of preference.
+
+    Raises `ConfigurationError` naming the URL that is wrong.
+    """
+    texts = urls.split(",") if isinstance(urls, str) else urls
+    addresses = tuple(_parse_address(text.strip()) for text in texts)
+    if not addresses:
+        raise ConfigurationError("no broker's URL given; say for example reefcast://127.0.0.1:7301")
+    return addresses
+
+
+def _parse_address(text: str) -> Address:
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError as error:
+        raise ConfigurationError(f"the URL {text!r} cannot be read: {error}") from error
+    if parts.scheme != SCHEME or not parts.hostname:
+        raise ConfigurationError(
+            f"the URL {text!r} does not name a broker; write {SCHEME}://host:port"
+        )
+    if parts.path.strip("/") or parts.query or parts.fragment or parts.username:
+        raise ConfigurationError(
+            f"the URL {text!r} says more than host and port; write {SCHEME}://host:port"
+        )
+    return Address(parts.hostname, DEFAULT_PORT if port is None else port)

@@ -1,0 +1,348 @@
+"""The asyncio client: connections that come and go around one `Session` that stays.
+
+async with reefcast.connect("reefcast://127.0.0.1:7301") as client:
+    await client.publish(symbol="IBM", price=99.5)
+    async for event in client.subscribe("symbol = 'IBM' AND price < 100"):
+        print(event["price"])
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+import uuid
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Self, Unpack
+
+from reefcast.client.address import Address, parse_addresses
+from reefcast.client.connection import Connection, open_connection
+from reefcast.client.handles import Advertisement, Subscription
+from reefcast.client.session import Session
+from reefcast.client.settings import Backoff, Options, Settings
+from reefcast.errors import ConnectionLostError, LocalError, ReefcastError
+from reefcast.model import wire
+from reefcast.model.publication import PublicationId
+from reefcast.model.wire import FrameKind, Goodbye, Hello
+
+WRITE_AT_BYTES = 64 * 1024
+_log = logging.getLogger("reefcast.client")
+
+
+class Client:
+    """A program's end of the network; made by `connect`, to be used in one event loop.
+
+    Reconnects by itself, then subscribes and advertises anew and sends again what the broker had
+    not acknowledged. Events published while there was no connection are not delivered later.
+    """
+
+    def __init__(self, addresses: Sequence[Address], settings: Settings) -> None:
+        self._addresses = list(addresses)
+        self._settings = settings
+        self._loop = asyncio.get_running_loop()
+        self._connection: Connection | None = None
+        self._closing = False
+        self._backoff = Backoff(settings.backoff_first_s, settings.backoff_max_s, random.Random())
+        self._write_is_due = False
+        client_id = f"{settings.name}-{uuid.uuid4().hex[:12]}"
+        self._session = Session(
+            client_id, uuid.uuid4().hex, settings, self._output_came, self._watch_reading
+        )
+        self._outbox = self._session.outbox
+        self._opened: asyncio.Future[None] = self._loop.create_future()
+        self._runner = self._loop.create_task(self._run(), name=f"reefcast {client_id}")
+
+    # --- what can be seen -------------------------------------------------------------------------
+
+    @property
+    def id(self) -> str:
+        """The client's id, unique for ever; it is the publisher of what the client publishes."""
+        return self._session.client_id
+
+    @property
+    def connected(self) -> bool:
+        return self._session.connected
+
+    @property
+    def unacknowledged(self) -> int:
+        """Publications that the broker has not taken over yet."""
+        return self._outbox.seq - self._outbox.acknowledged_seq
+
+    # --- publishing -------------------------------------------------------------------------------
+
+    async def publish(
+        self,
+        attributes: Mapping[str, object] | None = None,
+        /,
+        *,
+        payload: bytes = b"",
+        topics: Iterable[str] = (),
+        **named: object,
+    ) -> PublicationId:
+        """Publishes one event; returns its (publisher, seq).
+
+        `attributes`, by name, as a mapping or as keywords: int, float, bool or str; None means
+        missing. Waits only while the broker gives no credit or there is no connection; the event is
+        written in the next turn of the loop. Raises `InvalidValueError` for what is no event,
+        `RefusedError` if earlier publications were refused, `ConnectionLostError`.
+        """
+        session, outbox = self._session, self._outbox
+        if outbox.credit <= 0 or session.refusals or not self._has_room():
+            await self._until_room()
+        if attributes is None:
+            attributes = named
+        elif named:
+            attributes = {**attributes, **named}
+        seq = outbox.publish(attributes, topics, payload, time.time_ns() // 1000)
+        if outbox.output_bytes >= WRITE_AT_BYTES:
+            self._write()
+        return session.client_id, seq
+
+    async def flush(self, timeout: float | None = None) -> None:  # noqa: ASYNC109
+        """Returns when the broker has taken over all that was published before.
+
+        Raises `RefusedError` if publications were refused, `ConnectionLostError`, and
+        `TimeoutError` after `timeout` seconds.
+        """
+        session, outbox, last = self._session, self._outbox, self._outbox.seq
+        session.check()
+        with session.awaiting_answer():
+            async with asyncio.timeout(timeout):
+                while outbox.acknowledged_seq < last:
+                    await session.acknowledged.wait()
+                    session.check()
+
+    def advertise(self, filter: str) -> Advertisement:
+        """Announces what this client will publish; await it to know that it has settled.
+
+        A client that never advertises may publish anything. Raises `FilterSyntaxError`.
+        """
+        return Advertisement(self._session, filter)
+
+    # --- subscribing ------------------------------------------------------------------------------
+
+    def subscribe(self, *filters: str, local_queue_limit: int | None = None) -> Subscription:
+        """Asks for the events that match one of the filters; see `Subscription`.
+
+        Await it to know that it has settled, or iterate over it at once. `local_queue_limit`
+        overrides the client's. Raises `FilterSyntaxError`.
+        """
+        limit = local_queue_limit or self._settings.local_queue_limit
+        return Subscription(self._session, filters, limit)
+
+    # --- closing ----------------------------------------------------------------------------------
+
+    async def close(self) -> None:
+        """Waits for acknowledgements, says goodbye, and ends all iterations.
+
+        Raises `RefusedError` if publications were refused that nobody was told of yet, and
+        `ConnectionLostError` if some were not acknowledged within `close_timeout_s`.
+        """
+        if self._closing or self._session.ended:
+            await self._stop()
+            return
+        try:
+            await self.flush(self._settings.close_timeout_s)
+        except TimeoutError:
+            raise ConnectionLostError(
+                f"closed with {self.unacknowledged} publications that no broker acknowledged"
+            ) from None
+        finally:
+            await self._stop()
+
+    async def _stop(self) -> None:
+        self._closing = True
+        if self._connection is not None and self.connected:
+            self._write()
+            self._connection.write(wire.encode(FrameKind.GOODBYE, Goodbye("the client has done")))
+            self._connection.close()
+        else:
+            self._runner.cancel()
+        self._session.end()
+        _, late = await asyncio.wait([self._runner], timeout=self._settings.close_timeout_s)
+        if late and self._connection is not None:
+            self._connection.abort()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if error is None:
+            await self.close()
+        else:
+            await self._stop()
+
+    # --- for the connection (see `connection.Handler`) --------------------------------------------
+
+    def on_hello(self, hello: Hello, connection: Connection) -> None:
+        self._connection = connection
+        self._session.established(hello)
+        self._watch_reading()
+
+    def on_frames(self, frames: Iterable[tuple[int, bytes]]) -> None:
+        self._session.on_frames(frames)
+
+    def on_writable(self) -> None:
+        self._session.room.fire()
+
+    # --- inside -----------------------------------------------------------------------------------
+
+    def _has_room(self) -> bool:
+        connection = self._connection
+        return self._outbox.has_room and connection is not None and connection.writable
+
+    async def _until_room(self) -> None:
+        session = self._session
+        session.check()
+        with session.awaiting_answer():
+            while not self._has_room():
+                await session.room.wait()
+                session.check()
+
+    def _output_came(self) -> None:
+        if not self._write_is_due:
+            self._write_is_due = True
+            self._loop.call_soon(self._write)
+
+    def _write(self) -> None:
+        self._write_is_due = False
+        if self._connection is not None:
+            self._connection.write(self._outbox.take())
+
+    def _watch_reading(self) -> None:
+        if self._connection is not None:
+            self._connection.read(self._session.may_read)
+
+    async def _run(self) -> None:
+        """Connects, and again when the connection is lost, until closed or given up."""
+        error: BaseException | None = None
+        try:
+            connection = await self._connect(self._settings.connect_timeout_s, pause_first=False)
+            self._opened.set_result(None)
+            while True:
+                opened_at_s = self._loop.time()
+                failure = await connection.lost
+                if self._loop.time() - opened_at_s > self._settings.backoff_max_s:
+                    self._backoff.reset()
+                self._disconnected()
+                if failure is not None:
+                    raise failure
+                if self._closing:
+                    break
+                connection = await self._reconnect()
+        except Exception as failure:
+            error = failure
+        finally:
+            self._end(error)
+
+    async def _reconnect(self) -> Connection:
+        _call(self._settings.on_disconnect)
+        connection = await self._connect(self._settings.reconnect_timeout_s, pause_first=True)
+        _call(self._settings.on_reconnect)
+        return connection
+
+    async def _connect(self, patience_s: float, *, pause_first: bool) -> Connection:
+        """Tries the addresses in turn, the one that last worked first."""
+        give_up_at_s = self._loop.time() + patience_s
+        pause_s = self._backoff.pause_s() if pause_first else 0.0
+        while True:
+            await asyncio.sleep(pause_s)
+            try:
+                return await self._try_addresses()
+            except (OSError, TimeoutError, ConnectionLostError) as error:
+                pause_s = self._backoff.pause_s()
+                if self._loop.time() + pause_s > give_up_at_s:
+                    where = ", ".join(map(str, self._addresses))
+                    raise ConnectionLostError(
+                        f"no connection to {where} within {patience_s:g} s: "
+                        f"{str(error) or 'no answer'}"
+                    ) from error
+
+    async def _try_addresses(self) -> Connection:
+        last_error: Exception = ConnectionLostError("no address was tried")
+        for address in list(self._addresses):
+            try:
+                connection = await open_connection(address, self, self._session.hello())
+            except (OSError, TimeoutError, ConnectionLostError) as error:
+                last_error = error
+                continue
+            self._addresses.remove(address)
+            self._addresses.insert(0, address)
+            return connection
+        raise last_error
+
+    def _disconnected(self) -> None:
+        self._connection = None
+        self._session.lost()
+
+    def _end(self, error: BaseException | None) -> None:
+        self._connection = None
+        reason = error if isinstance(error, ReefcastError) else None
+        if error is not None and reason is None:
+            reason = LocalError(f"the client failed: {error!r}")
+            reason.__cause__ = error
+        self._session.end(reason)
+        if not self._opened.done():
+            self._opened.set_exception(reason or ConnectionLostError("the client was closed"))
+
+
+def _call(callback: Callable[[], None] | None) -> None:
+    """Calls the application; an error of its own must not end the client."""
+    if callback is None:
+        return
+    try:
+        callback()
+    except Exception:
+        _log.exception("a callback of the application failed")
+
+
+class Connecting:
+    """What `connect` returns: await it, or enter it with `async with`."""
+
+    def __init__(self, addresses: tuple[Address, ...], settings: Settings) -> None:
+        self._addresses = addresses
+        self._settings = settings
+        self._client: Client | None = None
+
+    def __await__(self) -> Generator[None, None, Client]:
+        return self._open().__await__()
+
+    async def __aenter__(self) -> Client:
+        self._client = await self._open()
+        return self._client
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        assert self._client is not None
+        await self._client.__aexit__(kind, error, trace)
+
+    async def _open(self) -> Client:
+        client = Client(self._addresses, self._settings)
+        try:
+            await asyncio.wait([client._opened])
+            client._opened.result()
+        except BaseException:
+            await client._stop()
+            raise
+        return client
+
+
+def connect(urls: str | Sequence[str], **options: Unpack[Options]) -> Connecting:
+    """Connects to a broker: `async with connect(url) as client` or `client = await connect(url)`.
+
+    `urls`: one URL, several separated by commas, or a list; the first that answers is taken, the
+    others stand by. `options`: see `Settings`. Raises `ConfigurationError` at once; entering it
+    raises `ConnectionLostError` if no broker can be reached, `RefusedError` if it refuses us.
+    """
+    return Connecting(parse_addresses(urls), Settings(**options))

@@ -1,0 +1,171 @@
+"""One connection to a broker: bytes in and out, the hello, silence. It knows nothing of events."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator
+from typing import Protocol, cast
+
+from reefcast.client.address import Address
+from reefcast.errors import ConnectionLostError, ProtocolError, RefusedError
+from reefcast.model import wire
+from reefcast.model.wire import FrameKind, FrameReader, Goodbye, Hello
+
+ATTEMPT_TIMEOUT_S = 5.0
+WRITE_BUFFER_BYTES = 256 * 1024
+
+
+class Handler(Protocol):
+    """Who uses the connection. `on_hello` comes first; an exception ends the connection."""
+
+    def on_hello(self, hello: Hello, connection: Connection) -> None: ...
+
+    def on_frames(self, frames: Iterable[tuple[int, bytes]]) -> None: ...
+
+    def on_writable(self) -> None: ...
+
+
+class Connection(asyncio.Protocol):
+    """`opened` is done after the broker's hello; `lost` when the connection is gone, with None if
+    another attempt is worth it, else with the error that must end the client."""
+
+    def __init__(self, handler: Handler) -> None:
+        self._handler = handler
+        self._loop = asyncio.get_running_loop()
+        self._reader = FrameReader()
+        self._transport: asyncio.Transport | None = None
+        self._reading = True
+        self._heard_at_s = self._wrote_at_s = self._loop.time()
+        self._goodbye: Goodbye | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self.writable = True
+        self.opened: asyncio.Future[None] = self._loop.create_future()
+        self.lost: asyncio.Future[Exception | None] = self._loop.create_future()
+
+    # --- called by the client ---------------------------------------------------------------------
+
+    def write(self, data: bytes) -> None:
+        if self._transport is not None and data:
+            self._wrote_at_s = self._loop.time()
+            self._transport.write(data)
+
+    def read(self, on: bool) -> None:
+        """Goes on reading, or stops."""
+        if self._transport is None or self._reading is on or self._transport.is_closing():
+            return
+        self._reading = on
+        if on:
+            self._heard_at_s = self._loop.time()
+            self._transport.resume_reading()
+        else:
+            self._transport.pause_reading()
+
+    def close(self) -> None:
+        """Sends what is buffered, then closes."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self, error: Exception | None = None) -> None:
+        """Closes at once; with `error` if no other attempt makes sense."""
+        self._finish(error)
+        if self._transport is not None:
+            self._transport.abort()
+
+    # --- called by the loop -----------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
+        self._transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES)
+        self._watch_silence()
+
+    def data_received(self, data: bytes) -> None:
+        if self.lost.done():
+            return
+        self._heard_at_s = self._loop.time()
+        try:
+            frames = self._until_goodbye(self._reader.feed(data))
+            if not self.opened.done():
+                self._expect_hello(frames)
+            self._handler.on_frames(frames)
+        except Exception as error:  # the protocol was broken, or the application's receiver failed
+            self.abort(error)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        goodbye = self._goodbye
+        if goodbye is None or goodbye.retry:
+            self._finish(None, goodbye.reason if goodbye else str(error or "end of stream"))
+        elif self.opened.done():
+            self._finish(ConnectionLostError(f"the broker ended the connection: {goodbye.reason}"))
+        else:
+            self._finish(RefusedError(f"the broker refused the connection: {goodbye.reason}"))
+
+    def pause_writing(self) -> None:
+        self.writable = False
+
+    def resume_writing(self) -> None:
+        self.writable = True
+        self._handler.on_writable()
+
+    # --- inside -----------------------------------------------------------------------------------
+
+    def _expect_hello(self, frames: Iterator[tuple[int, bytes]]) -> None:
+        for kind, payload in frames:
+            if kind != FrameKind.HELLO:
+                raise ProtocolError(f"the broker's first frame is of kind {kind}, not a hello")
+            hello = wire.decode_hello(payload)
+            if hello.version != wire.VERSION:
+                raise ProtocolError(
+                    f"the broker speaks version {hello.version} of the protocol, "
+                    f"this client version {wire.VERSION}"
+                )
+            self._handler.on_hello(hello, self)
+            self.opened.set_result(None)
+            return
+
+    def _until_goodbye(self, frames: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
+        for kind, payload in frames:
+            if kind == FrameKind.GOODBYE:
+                self._goodbye = wire.decode_goodbye(payload)
+                self.close()
+                return
+            yield kind, payload
+
+    def _finish(self, error: Exception | None, reason: str = "") -> None:
+        if not self.lost.done():
+            self.lost.set_result(error)
+        if not self.opened.done():
+            closed = ConnectionLostError(f"the broker closed the connection: {reason}")
+            self.opened.set_exception(error or closed)
+
+    def _watch_silence(self) -> None:
+        """Says something if nothing was said for a while, and gives up a broker that is silent,
+        unless it is we who do not listen."""
+        now_s = self._loop.time()
+        if self._reading and now_s - self._heard_at_s > wire.SILENCE_S:
+            self.abort()
+            return
+        if self.opened.done() and now_s - self._wrote_at_s >= wire.PING_INTERVAL_S:
+            self.write(wire.encode(FrameKind.PING, 0))
+        self._timer = self._loop.call_later(wire.PING_INTERVAL_S / 2, self._watch_silence)
+
+
+async def open_connection(address: Address, handler: Handler, hello: bytes) -> Connection:
+    """Connects, says hello and waits for the broker's.
+
+    Raises `OSError`, `TimeoutError` or `ConnectionLostError` where another attempt may help, and
+    `RefusedError` or `ProtocolError` where it will not.
+    """
+    loop = asyncio.get_running_loop()
+    async with asyncio.timeout(ATTEMPT_TIMEOUT_S):
+        _, connection = await loop.create_connection(
+            lambda: Connection(handler), address.host, address.port
+        )
+        try:
+            connection.write(hello)
+            await connection.opened
+        except BaseException:
+            connection.abort()
+            raise
+    return connection

@@ -1,0 +1,105 @@
+"""What a subscriber gets: an event, decoded when it is first looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, KeysView
+from datetime import UTC, datetime, timedelta
+from typing import TypeVar, overload
+
+from reefcast.model import wire
+from reefcast.model.publication import Publication, PublicationId, Value
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+T = TypeVar("T")
+
+
+class Event:
+    """One publication as a subscriber sees it: its attributes by name, and what is beside them.
+
+    `event["price"]` raises KeyError where the attribute is missing, `event.get("price")` gives
+    None; `dict(event)` is a copy of all attributes. Whoever only counts events pays no decoding;
+    a body that is no publication raises `ProtocolError` at the first look.
+    """
+
+    __slots__ = ("_body", "_decoded")
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+        self._decoded: Publication | None = None
+
+    @property
+    def publication(self) -> Publication:
+        if self._decoded is None:
+            self._decoded = wire.decode_publication(self._body)
+        return self._decoded
+
+    @property
+    def publisher(self) -> str:
+        return self.publication.publisher
+
+    @property
+    def seq(self) -> int:
+        """Counts from 1 for each publisher."""
+        return self.publication.seq
+
+    @property
+    def id(self) -> PublicationId:
+        """(publisher, seq), unique for ever."""
+        return self.publication.id
+
+    @property
+    def time_us(self) -> int:
+        """When it was published, in microseconds UTC since 1970."""
+        return self.publication.time_us
+
+    @property
+    def time(self) -> datetime:
+        return _EPOCH + timedelta(microseconds=self.time_us)
+
+    @property
+    def attributes(self) -> dict[str, Value]:
+        return self.publication.attributes
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        return self.publication.topics
+
+    @property
+    def payload(self) -> bytes:
+        return self.publication.payload
+
+    @property
+    def size_bytes(self) -> int:
+        """Size of the encoded publication; known without decoding."""
+        return len(self._body)
+
+    def __getitem__(self, name: str) -> Value:
+        return self.publication.attributes[name]
+
+    @overload
+    def get(self, name: str) -> Value | None: ...
+    @overload
+    def get(self, name: str, default: T) -> Value | T: ...
+    def get(self, name: str, default: object = None) -> object:
+        return self.publication.attributes.get(name, default)
+
+    def keys(self) -> KeysView[str]:
+        return self.publication.attributes.keys()
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.publication.attributes
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.publication.attributes)
+
+    def __len__(self) -> int:
+        return len(self.publication.attributes)
+
+    def __repr__(self) -> str:
+        return f"Event({self.publisher!r}, {self.seq}, {self.attributes!r})"
+
+
+def decode_delivery(payload: bytes) -> tuple[tuple[int, ...], Event]:
+    """The numbers of the filters that matched, and the event; for `on_deliveries` receivers."""
+    head, body = wire.split_parts(payload)
+    return wire.decode_numbers(head), Event(bytes(body))

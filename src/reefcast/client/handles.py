@@ -1,0 +1,194 @@
+"""What `advertise` and `subscribe` return."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Generator
+from contextlib import suppress
+from typing import Self
+
+from reefcast.client.event import Event
+from reefcast.client.inbox import Holding, Inbox
+from reefcast.client.registrations import Registration, State
+from reefcast.client.session import Session
+from reefcast.errors import LocalError
+
+
+def check_filter(text: str) -> None:
+    """Raises `FilterSyntaxError` here, with the place, rather than `RefusedError` later."""
+    from reefcast.model.filters import parse_filter
+
+    parse_filter(text)
+
+
+class _Handle:
+    """`await handle` is `await handle.settled()` and gives the handle."""
+
+    def __init__(self, session: Session, holding: Holding) -> None:
+        self._session = session
+        self._holding = holding
+        session.hold(holding)
+
+    def __await__(self) -> Generator[None, None, Self]:
+        yield from self.settled().__await__()
+        return self
+
+    @property
+    def filters(self) -> tuple[str, ...]:
+        """The filters that stand, without those being taken back."""
+        return tuple(entry.filter for entry in self._standing())
+
+    async def settled(self, timeout: float | None = None) -> None:  # noqa: ASYNC109
+        """Returns when every broker that must know of the filters knows them.
+
+        Across a reconnect it waits for the filters that were sent anew. Raises `RefusedError` with
+        the broker's reason, `ConnectionLostError` if the connection is given up, and `TimeoutError`
+        after `timeout` seconds.
+        """
+        async with asyncio.timeout(timeout):
+            await self._wait_until(lambda: self._holding.settled)
+        if self._holding.error is not None:
+            raise self._holding.error
+        if not self._holding.settled:
+            raise self._session.ending()
+
+    async def _wait_until(self, done: Callable[[], bool]) -> None:
+        """Waits for `done()` or the end of the session."""
+        if done():
+            return
+        with self._session.awaiting_answer():
+            while not (done() or self._session.ended):
+                await self._holding.changed.wait()
+
+    async def _take_back(self) -> None:
+        entries = self._standing()
+        self._session.release(self._holding)
+        await self._wait_until(lambda: not any(entry.unanswered for entry in entries))
+
+    def _register(
+        self, filter: str, *, advertises: bool = False, watched: bool = False
+    ) -> Registration:
+        entry = Registration(self._holding, filter, advertises=advertises, watched=watched)
+        self._session.register(entry)
+        self._holding.registrations.append(entry)
+        return entry
+
+    def _standing(self) -> list[Registration]:
+        entries = self._holding.registrations
+        return [entry for entry in entries if entry.state in (State.PENDING, State.SETTLED)]
+
+
+class Advertisement(_Handle):
+    """What this client will publish. Publications wait in the broker until it has settled."""
+
+    def __init__(self, session: Session, filter: str) -> None:
+        check_filter(filter)
+        super().__init__(session, Holding())
+        self._register(filter, advertises=True)
+
+    async def withdraw(self) -> None:
+        """Takes it back; returns when every broker has forgotten it."""
+        await self._take_back()
+
+
+class Subscription(_Handle):
+    """One or several filters, and the events that match one of them, each once, whatever the number
+    of filters that it matches.
+
+        async for event in client.subscribe("symbol = 'IBM'", "price < 100"):
+            ...
+
+    Events wait here until they are read; when `local_queue_limit` of them wait, the client stops
+    reading from the broker, for all of its subscriptions, and the broker applies its queue policy.
+    A subscription that nobody refers to any more is cancelled by itself.
+    """
+
+    _holding: Inbox
+
+    def __init__(self, session: Session, filters: tuple[str, ...], limit: int) -> None:
+        if not filters:
+            raise LocalError("subscribe needs at least one filter; TRUE is the one for all events")
+        for filter in filters:
+            check_filter(filter)
+        self._loop = asyncio.get_running_loop()
+        super().__init__(session, Inbox(limit, session))
+        for filter in filters:
+            self._register(filter)
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The numbers that its filters have on the present connection (see `on_deliveries`)."""
+        return tuple(entry.number for entry in self._holding.registrations)
+
+    @property
+    def waiting(self) -> int:
+        """Events that have come and not been read."""
+        return len(self._holding.events)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Event:
+        """The next event; a wait that is cancelled loses none.
+
+        The iteration ends when the subscription is cancelled or the client closed; it raises
+        `RefusedError` if a filter was refused, `ConnectionLostError` if the connection is given up.
+        """
+        await self._some()
+        return self._holding.pop()
+
+    async def next_batch(self) -> list[Event]:
+        """All events that wait, at least one; raises `StopAsyncIteration` at the end."""
+        await self._some()
+        return self._holding.pop_all()
+
+    async def _some(self) -> None:
+        inbox = self._holding
+        while not inbox.events:
+            if inbox.error is not None:
+                raise inbox.error
+            if inbox.ended:
+                raise StopAsyncIteration
+            await inbox.changed.wait()
+
+    async def add(self, filter: str) -> None:
+        """One filter more; returns when it has settled, raises `RefusedError` and leaves the
+        others as they are if it is refused."""
+        check_filter(filter)
+        entry = self._register(filter, watched=True)
+        await self._wait_until(lambda: not entry.unanswered)
+        if entry.error is not None:
+            raise entry.error
+        if self._session.ended:
+            raise self._session.ending()
+        entry.watched = False
+
+    async def remove(self, filter: str) -> None:
+        """One filter less; returns when every broker has forgotten it."""
+        entry = self._find(filter)
+        self._session.withdraw(entry)
+        await self._wait_until(lambda: not entry.unanswered)
+
+    async def replace(self, old: str, new: str) -> None:
+        """Puts `new` in the place of `old` without a gap: the old filter is taken back when
+        the new one has settled. An event that matches either on the way arrives once."""
+        self._find(old)
+        await self.add(new)
+        await self.remove(old)
+
+    async def cancel(self) -> None:
+        """Takes all filters back and ends the iteration; events not yet read are dropped."""
+        await self._take_back()
+
+    def _find(self, filter: str) -> Registration:
+        for entry in self._standing():
+            if entry.filter == filter:
+                return entry
+        raise LocalError(f"this subscription has no filter {filter!r}; it has {self.filters}")
+
+    def __del__(self) -> None:
+        """Nobody can read it any more. Maybe in another thread: the loop's does the work."""
+        holding = self.__dict__.get("_holding")
+        if holding is not None and not holding.ended and not self._loop.is_closed():
+            with suppress(RuntimeError):  # closed between these two lines
+                self._loop.call_soon_threadsafe(self._session.release, holding)

@@ -1,0 +1,185 @@
+"""What a client has to say to its broker, and what the broker has not taken over yet. No I/O.
+
+Rules
+-----
+- Publications and control messages are *numbered* by their order; the broker acknowledges them
+  cumulatively. A publication is kept until then, a control message is not: after a reconnect the
+  client registers anew (see `registrations`).
+- `resume` starts a connection: the broker's hello said how many numbered frames it has taken over
+  from this client. Is it the very process that had them, these are forgotten and every
+  publication arrives exactly once; is it another one, all that was not acknowledged is sent again
+  and may arrive twice.
+- Each publication takes one of the broker's credits, resent ones too; those without a credit wait
+  in `_unsent`, and nothing new may be published before them.
+- Frames collect in the output until the driver takes them, once per turn of its loop.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+
+from reefcast.errors import InvalidValueError, ProtocolError
+from reefcast.model import wire
+from reefcast.model.messages import FIRST_HOP, ControlMessage
+from reefcast.model.publication import MAX_PAYLOAD_BYTES, Publication, Value, check_attributes
+from reefcast.model.wire import FrameKind
+
+_CONTROL = b""
+"""Stands for a control message among the unacknowledged frames."""
+
+
+_BUILT_IN = frozenset((int, float, bool, str, type(None)))
+
+
+class Outbox:
+    """`credit`: publications that may be sent now. `seq`: number of the last publication;
+    `acknowledged_seq`: of the last one that the broker has taken over. `wake` is called when there
+    is something to take and nothing was there before."""
+
+    def __init__(self, publisher: str, wake: Callable[[], None]) -> None:
+        self.publisher = publisher
+        self.credit = 0
+        self.seq = 0
+        self.acknowledged_seq = 0
+        self.output_bytes = 0
+        self._wake = wake
+        self._output: list[bytes] = []
+        self._taken_over = 0
+        self._unacknowledged: deque[bytes] = deque()
+        self._unsent: deque[bytes] = deque()
+
+    @property
+    def has_room(self) -> bool:
+        return self.credit > 0 and not self._unsent
+
+    def publish(
+        self,
+        attributes: Mapping[str, object],
+        topics: Iterable[str],
+        payload: bytes,
+        time_us: int,
+    ) -> int:
+        """Queues one publication, for which there must be room; returns its number.
+
+        Raises `InvalidValueError`; then nothing has happened.
+        """
+        names = _check_topics(topics) if topics else ()
+        content = _check_payload(payload) if payload else b""
+        values = _check_attributes(attributes)
+        seq = self.seq + 1
+        publication = Publication(self.publisher, seq, time_us, values, names, content)
+        body = wire.encode_publication(publication)
+        frame = wire.encode_parts(FrameKind.PUBLISH, FIRST_HOP, body)
+        if len(frame) > wire.MAX_FRAME_BYTES:
+            raise InvalidValueError(
+                f"the publication has {len(frame)} bytes; "
+                f"at most {wire.MAX_FRAME_BYTES} are allowed"
+            )
+        self.seq = seq
+        self._send_publication(frame)
+        return seq
+
+    def send_control(self, message: ControlMessage) -> None:
+        self._unacknowledged.append(_CONTROL)
+        self._put(wire.encode(FrameKind.CONTROL, message))
+
+    def acknowledge(self, number: int) -> None:
+        """The broker has taken over all numbered frames up to `number`."""
+        count = number - self._taken_over
+        if not 0 <= count <= len(self._unacknowledged):
+            raise ProtocolError(
+                f"the broker acknowledged frame {number}; it has been sent "
+                f"{self._taken_over} to {self._taken_over + len(self._unacknowledged)}"
+            )
+        popleft = self._unacknowledged.popleft
+        self.acknowledged_seq += sum(1 for _ in range(count) if popleft())
+        self._taken_over = number
+
+    def grant(self, credit: int) -> None:
+        """The broker allows `credit` more publications."""
+        if credit < 0:
+            raise ProtocolError(f"the broker granted a credit of {credit}")
+        self.credit += credit
+        self._send_unsent()
+
+    def disconnect(self) -> None:
+        """The connection is gone, and with it what was not yet taken from the output."""
+        self.credit = 0
+        self._output.clear()
+        self.output_bytes = 0
+
+    def resume(
+        self, received: int, credit: int, *, same_broker: bool, controls: Iterable[ControlMessage]
+    ) -> None:
+        """A connection is there; `controls` go first, then what was published but not taken
+        over. `same_broker`: the process that acknowledged so far."""
+        if same_broker:
+            self.acknowledge(received)
+        self._unsent.extendleft(reversed([frame for frame in self._unacknowledged if frame]))
+        self._unacknowledged.clear()
+        self._taken_over = received
+        for message in controls:
+            self.send_control(message)
+        self.grant(credit)
+
+    def take(self) -> bytes:
+        """All that is to be written now."""
+        data = b"".join(self._output)
+        self._output.clear()
+        self.output_bytes = 0
+        return data
+
+    def _send_unsent(self) -> None:
+        while self.credit > 0 and self._unsent:
+            self._send_publication(self._unsent.popleft())
+
+    def _send_publication(self, frame: bytes) -> None:
+        self.credit -= 1
+        self._unacknowledged.append(frame)
+        self._put(frame)
+
+    def _put(self, frame: bytes) -> None:
+        if not self._output:
+            self._wake()
+        self._output.append(frame)
+        self.output_bytes += len(frame)
+
+
+def _check_attributes(attributes: Mapping[str, object]) -> dict[str, Value]:
+    if _BUILT_IN.issuperset(map(type, attributes.values())):
+        return check_attributes(attributes)
+    return check_attributes({name: _plain(value) for name, value in attributes.items()})
+
+
+def _plain(value: object) -> object:
+    """Scalars of numpy and subclasses of the built-in types as the built-in types."""
+    if hasattr(value, "item") and callable(value.item):
+        value = value.item()
+    for kind in (bool, int, float, str):
+        if isinstance(value, kind):
+            return kind(value)
+    return value
+
+
+def _check_topics(topics: Iterable[str]) -> tuple[str, ...]:
+    if isinstance(topics, str):
+        raise InvalidValueError(f"topics is the text {topics!r}; pass a list: topics=[{topics!r}]")
+    names = tuple(topics)
+    for name in names:
+        if not isinstance(name, str) or not name:
+            raise InvalidValueError(f"topic {name!r} is not a non-empty string")
+    return names
+
+
+def _check_payload(payload: object) -> bytes:
+    if not isinstance(payload, (bytes, bytearray, memoryview)):
+        raise InvalidValueError(
+            f"the payload is of type {type(payload).__name__}; it must be bytes "
+            "(encode a text with .encode())"
+        )
+    if len(payload) > MAX_PAYLOAD_BYTES:
+        raise InvalidValueError(
+            f"the payload has {len(payload)} bytes; at most {MAX_PAYLOAD_BYTES} are allowed"
+        )
+    return bytes(payload)

@@ -1,0 +1,142 @@
+"""What a client has its broker keep: the filters of its subscriptions and advertisements. No I/O.
+
+Rules
+-----
+- Each filter is a registration of its own on the wire, with a number that is never used again:
+  after a reconnect every registration that still stands is sent anew under a fresh number.
+- Each control message carries a fresh token; the broker answers `Settled` or `Refused` with it.
+- A connection that goes takes the broker's side of all registrations with it: those that were
+  ending have ended.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from typing import Protocol
+
+from reefcast.client.event import Event
+from reefcast.errors import RefusedError
+from reefcast.model.messages import Advertise, ControlMessage, Subscribe, Unadvertise, Unsubscribe
+
+
+class State(Enum):
+    PENDING = auto()  # asked for (or about to be), not answered
+    SETTLED = auto()  # every broker that must know it knows it
+    REFUSED = auto()
+    ENDING = auto()  # taken back, not answered
+    ENDED = auto()
+
+
+class Owner(Protocol):
+    """A subscription or advertisement, as its registrations see it."""
+
+    def registration_changed(self, registration: Registration) -> None: ...
+
+    def put(self, event: Event) -> None: ...
+
+
+class Registration:
+    """One filter. `number` and `token` are those of the current connection; `error` says why it
+    was refused; `watched`: somebody waits for this very answer and will raise it."""
+
+    __slots__ = ("advertises", "error", "filter", "number", "owner", "state", "token", "watched")
+
+    def __init__(
+        self, owner: Owner, filter: str, *, advertises: bool = False, watched: bool = False
+    ) -> None:
+        self.owner = owner
+        self.filter = filter
+        self.advertises = advertises
+        self.watched = watched
+        self.state = State.PENDING
+        self.number = 0
+        self.token = 0
+        self.error: RefusedError | None = None
+
+    @property
+    def unanswered(self) -> bool:
+        return self.state in (State.PENDING, State.ENDING)
+
+    def become(self, state: State) -> None:
+        self.state = state
+        self.owner.registration_changed(self)
+
+
+class Registrations:
+    """All registrations of one client, by number and by the token that is waited for."""
+
+    def __init__(self, client_id: str) -> None:
+        self.by_number: dict[int, Registration] = {}
+        self._client_id = client_id
+        self._by_token: dict[int, Registration] = {}
+        self._last_number = 0
+        self._last_token = 0
+
+    def add(self, registration: Registration) -> ControlMessage:
+        """Returns the message that tells the broker."""
+        self._last_number += 1
+        registration.number = self._last_number
+        self.by_number[registration.number] = registration
+        identity = (self._client_id, registration.number)
+        token = self._next_token(registration)
+        if registration.advertises:
+            return Advertise(identity, registration.filter, token)
+        return Subscribe(identity, registration.filter, token)
+
+    def end(self, registration: Registration) -> ControlMessage:
+        """Takes back a registration that is PENDING or SETTLED; returns the message."""
+        self._by_token.pop(registration.token, None)
+        identity = (self._client_id, registration.number)
+        token = self._next_token(registration)
+        registration.become(State.ENDING)
+        if registration.advertises:
+            return Unadvertise(identity, token)
+        return Unsubscribe(identity, token)
+
+    def settled(self, token: int) -> None:
+        """An answer; one that nobody waits for any more (taken back meanwhile) is passed over."""
+        registration = self._by_token.pop(token, None)
+        if registration is None:
+            return
+        if registration.state is State.ENDING:
+            self._forget(registration, State.ENDED)
+        else:
+            registration.become(State.SETTLED)
+
+    def refused(self, token: int, reason: str) -> None:
+        registration = self._by_token.pop(token, None)
+        if registration is None:
+            return
+        if registration.state is State.ENDING:  # it was refused before: there is nothing to end
+            self._forget(registration, State.ENDED)
+            return
+        what = "advertisement" if registration.advertises else "subscription"
+        registration.error = RefusedError(f"{what} {registration.filter!r} was refused: {reason}")
+        self._forget(registration, State.REFUSED)
+
+    def disconnect(self) -> None:
+        """The broker's side is gone: what was ending has ended, the rest is to be sent anew."""
+        self._by_token.clear()
+        for registration in list(self.by_number.values()):
+            if registration.state is State.ENDING:
+                self._forget(registration, State.ENDED)
+            else:
+                registration.become(State.PENDING)
+
+    def renew(self) -> list[ControlMessage]:
+        """What to tell a broker that knows nothing: advertisements first, then subscriptions."""
+        standing = sorted(
+            self.by_number.values(), key=lambda entry: (not entry.advertises, entry.number)
+        )
+        self.by_number.clear()
+        return [self.add(registration) for registration in standing]
+
+    def _forget(self, registration: Registration, state: State) -> None:
+        del self.by_number[registration.number]
+        registration.become(state)
+
+    def _next_token(self, registration: Registration) -> int:
+        self._last_token += 1
+        registration.token = self._last_token
+        self._by_token[self._last_token] = registration
+        return self._last_token

@@ -1,0 +1,252 @@
+"""A client's side of the protocol as a state machine: frames in, frames out. No I/O, no clock.
+
+The driver (`client`) makes connections, feeds their frames into `on_frames`, and writes what
+`outbox.take()` gives. Everything that must outlive a connection is here: the publications that the
+broker has not taken over (`outbox`), the filters that it must keep (`registrations`), and the
+events that the application has not read yet (each subscription's `Inbox`).
+
+Reading stops while some inbox is full, so that the broker sees a slow client and applies its queue
+policy. It goes on all the same while a call waits for an answer of the broker (`awaiting_answer`):
+that answer comes behind the events, and a program that waits for it may be the very one that is
+to read them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+
+from reefcast.client.event import Event
+from reefcast.client.inbox import Holding, Inbox
+from reefcast.client.outbox import Outbox
+from reefcast.client.registrations import Registration, Registrations, State
+from reefcast.client.settings import Settings
+from reefcast.client.signal import Signal
+from reefcast.errors import LocalError, ProtocolError, ReefcastError, RefusedError
+from reefcast.model import wire
+from reefcast.model.messages import ControlMessage, Refused, Settled
+from reefcast.model.wire import FrameKind, Hello, Role
+
+_log = logging.getLogger("reefcast.client")
+
+
+class Session:
+    """`client_id`, `key`: the client's id, and the random text that its hello calls session.
+    `wake`: called when there is output where there was none; `watch_reading`: called when
+    `may_read` may have changed.
+
+    Signals: `room` when publishing may go on, `acknowledged` when the broker took something over;
+    both also when the session ends.
+    """
+
+    def __init__(
+        self,
+        client_id: str,
+        key: str,
+        settings: Settings,
+        wake: Callable[[], None],
+        watch_reading: Callable[[], None],
+    ) -> None:
+        self.client_id = client_id
+        self.settings = settings
+        self.outbox = Outbox(client_id, wake)
+        self.registrations = Registrations(client_id)
+        self.connected = False
+        self.ended = False
+        self.error: ReefcastError | None = None
+        self.room = Signal()
+        self.acknowledged = Signal()
+        self.refusals: list[RefusedError] = []
+        self._key = key
+        self._broker_session = ""
+        self._watch_reading = watch_reading
+        self._holdings: set[Holding] = set()
+        self._full: set[Inbox] = set()
+        self._awaiting = 0
+        self._handlers: dict[int, Callable[[bytes], None]] = {
+            FrameKind.ACK: self._on_ack,
+            FrameKind.CREDIT: self._on_credit,
+            FrameKind.CONTROL: self._on_control,
+            FrameKind.PING: lambda _: None,
+        }
+
+    # --- connections ------------------------------------------------------------------------------
+
+    def hello(self) -> bytes:
+        """The first frame on each connection."""
+        settings = self.settings
+        hello = Hello(
+            version=wire.VERSION,
+            role=Role.CLIENT,
+            name=self.client_id,
+            network=settings.network,
+            session=self._key,
+            peer_session=self._broker_session,
+            queue_policy=settings.queue_policy,
+            queue_limit=settings.queue_limit,
+        )
+        return wire.encode(FrameKind.HELLO, hello)
+
+    def established(self, hello: Hello) -> None:
+        """The broker has answered: registers everything and sends what it has not taken over."""
+        known = hello.peer_session == self._key
+        self.outbox.resume(
+            hello.received if known else 0,
+            hello.credit,
+            same_broker=known and hello.session == self._broker_session,
+            controls=self.registrations.renew(),
+        )
+        self._broker_session = hello.session
+        self.connected = True
+        self.room.fire()
+        self.acknowledged.fire()
+
+    def lost(self) -> None:
+        """The connection is gone."""
+        self.connected = False
+        self.outbox.disconnect()
+        self.registrations.disconnect()
+
+    def end(self, error: ReefcastError | None = None) -> None:
+        """No connection will come any more: all that waits is told so."""
+        if self.ended:
+            return
+        self.ended, self.error = True, error
+        self.lost()
+        for holding in list(self._holdings):
+            holding.end(error)
+        self.room.fire()
+        self.acknowledged.fire()
+
+    # --- frames -----------------------------------------------------------------------------------
+
+    def on_frames(self, frames: Iterable[tuple[int, bytes]]) -> None:
+        """What came after the hello; raises `ProtocolError`."""
+        receiver = self.settings.on_deliveries
+        deliveries: list[bytes] = []
+        deliver = self._deliver if receiver is None else deliveries.append
+        for kind, payload in frames:
+            if kind == FrameKind.DELIVER:
+                deliver(payload)
+            else:
+                handler = self._handlers.get(kind)
+                if handler is None:
+                    raise ProtocolError(f"the broker sent a frame of kind {kind} out of place")
+                handler(payload)
+        if deliveries and receiver is not None:
+            receiver(deliveries)
+
+    def _deliver(self, payload: bytes) -> None:
+        head, body = wire.split_parts(payload)
+        numbers = wire.decode_numbers(head)
+        event = Event(bytes(body))
+        by_number = self.registrations.by_number
+        if len(numbers) == 1:
+            registration = by_number.get(numbers[0])
+            if registration is not None:
+                registration.owner.put(event)
+            return
+        for owner in dict.fromkeys(by_number[n].owner for n in numbers if n in by_number):
+            owner.put(event)
+
+    def _on_ack(self, payload: bytes) -> None:
+        self.outbox.acknowledge(wire.decode_number(payload))
+        self.acknowledged.fire()
+
+    def _on_credit(self, payload: bytes) -> None:
+        self.outbox.grant(wire.decode_number(payload))
+        self.room.fire()
+
+    def _on_control(self, payload: bytes) -> None:
+        message = wire.decode_control(payload)
+        if isinstance(message, Settled):
+            self.registrations.settled(message.token)
+        elif isinstance(message, Refused) and message.publication is not None:
+            self._publication_refused(message)
+        elif isinstance(message, Refused):
+            self.registrations.refused(message.token, message.reason)
+        else:
+            raise ProtocolError(f"the broker sent a client {type(message).__name__}")
+
+    def _publication_refused(self, message: Refused) -> None:
+        assert message.publication is not None
+        if self.settings.on_refused is not None:
+            self.settings.on_refused(message.publication, message.reason)
+            return
+        number = message.publication[1]
+        self.refusals.append(RefusedError(f"publication {number} was refused: {message.reason}"))
+
+    # --- what calls of the application need -------------------------------------------------------
+
+    def check(self) -> None:
+        """Raises what publishers must know: the session's end, refused publications."""
+        if self.ended:
+            raise self.ending()
+        if self.refusals:
+            refusals, self.refusals = self.refusals, []
+            if len(refusals) == 1:
+                raise refusals[0]
+            raise RefusedError(
+                f"{len(refusals)} publications were refused; the first: {refusals[0]}"
+            )
+
+    def ending(self) -> ReefcastError:
+        """Why nothing can be done any more."""
+        return self.error or LocalError("this client has been closed")
+
+    def register(self, registration: Registration) -> None:
+        if self.ended:
+            raise self.ending()
+        self._tell(self.registrations.add(registration))
+
+    def withdraw(self, registration: Registration) -> None:
+        """Takes a registration back, whatever its state."""
+        if registration.state not in (State.PENDING, State.SETTLED):
+            return
+        message = self.registrations.end(registration)
+        if self.connected:
+            self.outbox.send_control(message)
+        else:
+            self.registrations.disconnect()
+
+    def _tell(self, message: ControlMessage) -> None:
+        if self.connected:
+            self.outbox.send_control(message)
+
+    # --- reading and its limits -------------------------------------------------------------------
+
+    @property
+    def may_read(self) -> bool:
+        return not self._full or self._awaiting > 0
+
+    @contextmanager
+    def awaiting_answer(self) -> Iterator[None]:
+        """Around a wait for the broker: reading goes on, whatever is full."""
+        self._awaiting += 1
+        self._watch_reading()
+        try:
+            yield
+        finally:
+            self._awaiting -= 1
+            self._watch_reading()
+
+    def hold(self, holding: Holding) -> None:
+        self._holdings.add(holding)
+
+    def release(self, holding: Holding) -> None:
+        """The application does not want it any more: what it holds is taken back."""
+        for registration in list(holding.registrations):
+            self.withdraw(registration)
+        self._holdings.discard(holding)
+        holding.end()
+        if isinstance(holding, Inbox):
+            holding.pop_all()
+
+    def inbox_is_full(self, inbox: Inbox) -> None:
+        self._full.add(inbox)
+        self._watch_reading()
+
+    def inbox_has_room(self, inbox: Inbox) -> None:
+        self._full.discard(inbox)
+        self._watch_reading()

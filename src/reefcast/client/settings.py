@@ -1,0 +1,105 @@
+"""What a client can be told when it connects."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypedDict
+
+from reefcast.errors import ConfigurationError
+from reefcast.model.publication import PublicationId
+from reefcast.overlay.network_file import QUEUE_POLICIES
+
+OnDeliveries = Callable[[list[bytes]], None]
+OnRefused = Callable[[PublicationId, str], None]
+OnChange = Callable[[], None]
+
+
+class Options(TypedDict, total=False):
+    """The keywords of `connect`; `Settings` says what each means and what it is if not given."""
+
+    name: str
+    network: str
+    queue_policy: str
+    queue_limit: int
+    local_queue_limit: int
+    connect_timeout_s: float
+    reconnect_timeout_s: float
+    close_timeout_s: float
+    backoff_first_s: float
+    backoff_max_s: float
+    on_disconnect: OnChange | None
+    on_reconnect: OnChange | None
+    on_refused: OnRefused | None
+    on_deliveries: OnDeliveries | None
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """`name`: the readable part of the client's id; a random part follows it.
+    `network`: the network that the broker must belong to; "" for any.
+    `queue_policy`: what the broker does when this client does not keep up: "block" (publishers
+    are slowed down), "drop_oldest" or "disconnect"; "" for the broker's default.
+    `queue_limit`: events that the broker keeps waiting for this client; 0 for its default.
+    `local_queue_limit`: events of one subscription that may wait in the client for the
+    application; at that many the client stops reading from the broker.
+    `connect_timeout_s`: how long `connect` tries. `reconnect_timeout_s`: how long a lost connection
+    is sought again before everything that waits raises `ConnectionLostError`.
+    `close_timeout_s`: how long `close` waits for acknowledgements.
+    `backoff_first_s`, `backoff_max_s`: the pause between attempts starts near the first, doubles
+    with each, and stays below the second; each is drawn between half and all of its length.
+    `on_disconnect`, `on_reconnect`: called, without arguments, when the connection went and came.
+    `on_refused`: called with the id and the reason of each refused publication; without it
+    the next `publish` or `flush` raises `RefusedError`.
+    `on_deliveries`: the low-level way to receive: called with a list of undecoded deliveries (see
+    `decode_delivery`) instead of putting events into subscriptions.
+    """
+
+    name: str = "client"
+    network: str = ""
+    queue_policy: str = ""
+    queue_limit: int = 0
+    local_queue_limit: int = 1000
+    connect_timeout_s: float = 5.0
+    reconnect_timeout_s: float = 60.0
+    close_timeout_s: float = 10.0
+    backoff_first_s: float = 0.05
+    backoff_max_s: float = 2.0
+    on_disconnect: OnChange | None = None
+    on_reconnect: OnChange | None = None
+    on_refused: OnRefused | None = None
+    on_deliveries: OnDeliveries | None = None
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            raise ConfigurationError("a client's name must not be empty")
+        if self.queue_policy not in ("", *QUEUE_POLICIES):
+            known = ", ".join(QUEUE_POLICIES)
+            raise ConfigurationError(f"queue_policy {self.queue_policy!r} is none of {known}")
+        if self.queue_limit < 0:
+            raise ConfigurationError(f"queue_limit {self.queue_limit} is negative")
+        if self.local_queue_limit < 1:
+            raise ConfigurationError(f"local_queue_limit {self.local_queue_limit} is less than 1")
+        if not 0 < self.backoff_first_s <= self.backoff_max_s:
+            raise ConfigurationError(
+                f"backoff_first_s {self.backoff_first_s} must be above 0 and not above "
+                f"backoff_max_s {self.backoff_max_s}"
+            )
+
+
+class Backoff:
+    """Pauses between attempts to connect; `rng` spreads clients that lost the same broker."""
+
+    def __init__(self, first_s: float, max_s: float, rng: random.Random) -> None:
+        self._first_s = self._next_s = first_s
+        self._max_s, self._rng = max_s, rng
+
+    def reset(self) -> None:
+        """A connection lasted: the next pause is a short one."""
+        self._next_s = self._first_s
+
+    def pause_s(self) -> float:
+        pause_s = self._next_s
+        self._next_s = min(2 * pause_s, self._max_s)
+        return pause_s * self._rng.uniform(0.5, 1.0)

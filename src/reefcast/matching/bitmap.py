@@ -1,0 +1,211 @@
+"""The compiled index. How it works: see `kernels`; how its tables grow: see `tables`.
+
+Costs (one core of 2020): see the figures that `benchmarks/bench_matching.py` prints. Rows whose
+constraints are patterns, ranges of strings or residual expressions, and whose other constraints
+hold, are decided in Python one by one, about a microsecond each. An index belongs to one thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import msgspec
+import numpy as np
+
+from reefcast.errors import LocalError
+from reefcast.matching.kernels import match_events
+from reefcast.matching.predicates import predicate_of
+from reefcast.matching.tables import Store
+from reefcast.model.algebra import satisfies
+from reefcast.model.constraint import Constraint
+from reefcast.model.expression import Expression, attributes_of, evaluate
+from reefcast.model.filters import Conjunction, Filter, parse_filter
+from reefcast.model.publication import Publication, Value
+
+K = TypeVar("K", bound=Hashable)
+Event = Mapping[str, Value]
+
+
+def _plain(value: object) -> Value:
+    """Subclasses (numpy.float64, say) as what they are; msgpack takes only the types themselves."""
+    for plain in (bool, int, float, str):
+        if isinstance(value, plain):
+            return plain(value)  # type: ignore[no-any-return]
+    raise TypeError(f"a value of type {type(value).__name__} cannot be matched")
+
+
+_encode = msgspec.msgpack.Encoder(enc_hook=_plain).encode
+
+
+class _Check(NamedTuple):
+    """What Python must decide about a row."""
+
+    constraints: tuple[tuple[str, Constraint], ...]
+    residuals: tuple[Expression, ...]
+
+    def holds(self, event: Event) -> bool:
+        return all(satisfies(c, event.get(name)) for name, c in self.constraints) and all(
+            evaluate(residual, event) is True for residual in self.residuals
+        )
+
+
+class _Entry(NamedTuple):
+    rows: range
+    looks_at_topic: bool
+
+
+def _looks_at_topic(filter: Filter) -> bool:
+    return any(
+        "topic" in c.constraints or any("topic" in attributes_of(r) for r in c.residuals)
+        for c in filter.conjunctions
+    )
+
+
+class BitmapIndex(Generic[K]):
+    """See `interface.MatchIndex`; `scan.ScanIndex` is the twin that says what is right."""
+
+    def __init__(self) -> None:
+        self._store = Store()
+        self._keys: list[K] = []  # of each row
+        self._entries: dict[K, _Entry] = {}
+        self._checks: dict[int, _Check] = {}
+        self._topical = 0  # filters that look at the topic
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._entries
+
+    def memory_bytes(self) -> int:
+        """Bytes of the compiled tables."""
+        return self._store.memory_bytes()
+
+    # --- changes ---------------------------------------------------------------------------------
+
+    def add(self, key: K, filter: Filter) -> None:
+        if key in self._entries:
+            raise LocalError(f"key {key!r} is in the index already; remove it first")
+        count = len(filter.conjunctions)
+        if not self._store.has_room(count):
+            self._rebuild(count)
+        first = self._store.row_count
+        for conjunction in filter.conjunctions:
+            self._append(first, conjunction)
+        self._keys.extend([key] * count)
+        entry = _Entry(range(first, first + count), _looks_at_topic(filter))
+        self._entries[key] = entry
+        self._topical += entry.looks_at_topic
+
+    def remove(self, key: K) -> None:
+        entry = self._entries.pop(key, None)
+        if entry is None:
+            raise LocalError(f"key {key!r} is not in the index")
+        for row in entry.rows:
+            self._store.kill(row)
+            self._checks.pop(row, None)
+        self._topical -= entry.looks_at_topic
+
+    def _append(self, first: int, conjunction: Conjunction) -> None:
+        strings = self._store.strings
+        predicates = [
+            (name, predicate_of(constraint, strings))
+            for name, constraint in conjunction.constraints.items()
+        ]
+        check = _Check(
+            tuple((name, conjunction.constraints[name]) for name, p in predicates if not p.exact),
+            conjunction.residuals,
+        )
+        checked = bool(check.constraints or check.residuals)
+        row = self._store.append(first, checked, predicates)
+        if checked:
+            self._checks[row] = check
+
+    def _rebuild(self, needed: int) -> None:
+        kept = self._store.rebuild(needed).tolist()
+        moved = {old: new for new, old in enumerate(kept)}
+        self._keys = [self._keys[old] for old in kept]
+        self._checks = {moved[old]: check for old, check in self._checks.items()}
+        self._entries = {
+            key: entry._replace(rows=_moved(entry.rows, moved))
+            for key, entry in self._entries.items()
+        }
+
+    # --- matching --------------------------------------------------------------------------------
+
+    def match(self, publication: Publication) -> list[K]:
+        return self.match_many((publication,))[0]
+
+    def match_many(self, publications: Sequence[Publication]) -> list[list[K]]:
+        if self._topical and any(publication.topics for publication in publications):
+            return self._match_topics(publications)
+        rows, offsets = self._match_events([p.attributes for p in publications])
+        keys = list(map(self._keys.__getitem__, rows))
+        return [keys[start:end] for start, end in pairwise(offsets)]
+
+    def _match_topics(self, publications: Sequence[Publication]) -> list[list[K]]:
+        """Each publication is as many events as it has topics; rows ascend as filters came."""
+        events: list[Event] = []
+        ends = [0]
+        for publication in publications:
+            attributes = publication.attributes
+            if publication.topics:
+                events.extend({**attributes, "topic": topic} for topic in publication.topics)
+            else:
+                events.append(attributes)
+            ends.append(len(events))
+        rows, offsets = self._match_events(events)
+        return [
+            [self._keys[row] for row in sorted(set(rows[offsets[start] : offsets[end]]))]
+            for start, end in pairwise(ends)
+        ]
+
+    def _match_events(self, events: Sequence[Event]) -> tuple[list[int], list[int]]:
+        """First rows of the filters found, ascending for each event, and where each event's start."""
+        store = self._store
+        values: list[Any] = []
+        for event in events:
+            values.extend(map(event.get, store.names))
+        data = np.frombuffer(_encode(values), np.uint8)
+        offsets = np.empty(len(events) + 1, np.int64)
+        found = match_events(
+            store.addresses, data, len(events), len(store.names), store.row_count, offsets
+        ).tolist()
+        if self._checks:
+            return self._check(events, found, offsets.tolist())
+        return found, offsets.tolist()
+
+    def _check(
+        self, events: Sequence[Event], found: list[int], offsets: list[int]
+    ) -> tuple[list[int], list[int]]:
+        """Decides the rows that the kernel left to Python (written as -1 - row)."""
+        rows: list[int] = []
+        ends = [0]
+        for event, (start, end) in zip(events, pairwise(offsets), strict=True):
+            last = -1
+            for row in found[start:end]:
+                if row >= 0:
+                    first = row
+                else:
+                    first = self._entries[self._keys[-1 - row]].rows[0]
+                if first != last and (row >= 0 or self._checks[-1 - row].holds(event)):
+                    rows.append(first)
+                    last = first
+            ends.append(len(rows))
+        return rows, ends
+
+
+def _moved(rows: range, moved: Mapping[int, int]) -> range:
+    if not rows:
+        return rows
+    start = moved[rows[0]]
+    return range(start, start + len(rows))
+
+
+def warm_up() -> None:
+    """Uses every kernel once, with the types that it is used with."""
+    index: BitmapIndex[int] = BitmapIndex()
+    index.add(0, parse_filter("a = 'x' AND b > 1"))
+    index.match(Publication("warm_up", 1, 0, {"a": "x", "b": 2}))

@@ -1,0 +1,82 @@
+"""How filters relate: covering, intersection, equality.
+
+All three are decided on the normal forms. They are exact for conjunctions of intervals and sets
+over a dense order, and sound everywhere: a covering that is claimed is there, an intersection that
+is denied is not. In doubt a subscription travels further than it must, and no event is lost.
+
+Topics. A publication may have several, and a filter holds for it if it holds for one of them. Then
+- covering is decided for one topic at a time, and that is enough: the topic for which `g` holds is
+  one for which `f` holds;
+- two filters may hold for *different* topics of one publication: `topic = 'a'` and `topic = 'b'`
+  intersect, in a publication under both. So demands of the two on `topic` that strings can meet
+  never exclude each other. Every other demand on `topic` (missing, a number, a boolean) can be met
+  only by a publication without topics, where there is one value to agree on, as with any attribute.
+"""
+
+from __future__ import annotations
+
+from reefcast.model.constraint import (
+    Constraint,
+    Kind,
+    constraint_covers,
+    intersect,
+    is_empty,
+)
+from reefcast.model.filters import TOPIC, Conjunction, Filter
+
+
+def covers(f: Filter, g: Filter) -> bool:
+    """Whether `f` holds wherever `g` does: exact if both are conjunctions of intervals and sets;
+    else True is certain, False is not."""
+    if f is g or f.text == g.text:
+        return True
+    return all(
+        any(_conjunction_covers(mine, theirs) for mine in f.conjunctions)
+        for theirs in g.conjunctions
+    )
+
+
+def intersects(f: Filter, g: Filter) -> bool:
+    """Whether some publication satisfies both: exact if both are conjunctions of intervals and
+    sets; else False is certain, True is not."""
+    return any(
+        _conjunctions_intersect(mine, theirs)
+        for mine in f.conjunctions
+        for theirs in g.conjunctions
+    )
+
+
+def equals(f: Filter, g: Filter) -> bool:
+    """Whether `f` and `g` hold for the same publications; as exact as `covers`."""
+    return covers(f, g) and covers(g, f)
+
+
+def _conjunction_covers(a: Conjunction, b: Conjunction) -> bool:
+    # What a demands of an attribute, b must demand too, and more: most pairs end here.
+    if len(a.constraints) > len(b.constraints) or len(a.residuals) > len(b.residuals):
+        return False
+    theirs = b.constraints
+    for name in a.constraints:
+        if name not in theirs:
+            return False
+    for name, constraint in a.constraints.items():
+        if not constraint_covers(constraint, theirs[name]):
+            return False
+    return all(residual in b.residuals for residual in a.residuals)
+
+
+def _conjunctions_intersect(a: Conjunction, b: Conjunction) -> bool:
+    """Residuals are taken to be satisfiable."""
+    if len(a.constraints) > len(b.constraints):
+        a, b = b, a
+    for name, constraint in a.constraints.items():
+        other = b.constraints.get(name)
+        if other is not None and _exclusive(name, constraint, other):
+            return False
+    return True
+
+
+def _exclusive(name: str, a: Constraint, b: Constraint) -> bool:
+    if name == TOPIC and a.kind is Kind.STRING and b.kind is Kind.STRING:
+        return False
+    return is_empty(intersect(a, b))

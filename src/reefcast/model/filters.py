@@ -1,0 +1,69 @@
+"""Filters: a text of the filter language with its expression and its normal form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+
+from reefcast.model.expression import Attributes, Expression, Literal, evaluate
+from reefcast.model.language import parse
+from reefcast.model.normal import Conjunction, normal_form
+from reefcast.model.publication import Publication
+
+__all__ = ["TOPIC", "TRUE", "Conjunction", "Filter", "parse_filter"]
+
+TOPIC = "topic"
+"""The attribute of which a publication may have several values, its topics."""
+
+CACHED_FILTERS = 1 << 17
+
+
+class Filter:
+    """A filter; two with the same text are equal.
+
+    `text` is as its author wrote it, `expression` what it says, `conjunctions` its normal form
+    (see `normal`); a filter that can never match has none.
+    """
+
+    __slots__ = ("conjunctions", "expression", "text")
+
+    text: str
+    expression: Expression
+    conjunctions: tuple[Conjunction, ...]
+
+    def __init__(self, text: str, expression: Expression) -> None:
+        """`parse_filter` is the way to a filter; `expression` is what `text` says."""
+        self.text = text
+        self.expression = expression
+        self.conjunctions = normal_form(expression)
+
+    def holds(self, attributes: Attributes, topics: Iterable[str] = ()) -> bool:
+        """Whether the filter is TRUE for these attributes.
+
+        With topics, whether it is TRUE for one of them as the value of `topic`. This evaluates the
+        expression: the slow, obvious twin of every index.
+        """
+        rows = [{**attributes, TOPIC: topic} for topic in topics] or [attributes]
+        return any(evaluate(self.expression, row) is True for row in rows)
+
+    def matches(self, publication: Publication) -> bool:
+        return self.holds(publication.attributes, publication.topics)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Filter) and self.text == other.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+    def __repr__(self) -> str:
+        return f"Filter({self.text!r})"
+
+
+@lru_cache(maxsize=CACHED_FILTERS)
+def parse_filter(text: str) -> Filter:
+    """The filter that `text` says; raises `FilterSyntaxError`."""
+    return Filter(text, parse(text))
+
+
+TRUE = Filter("TRUE", Literal(True))
+"""What everything satisfies; made without the parser, whose library takes its time to load."""

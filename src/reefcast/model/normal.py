@@ -1,0 +1,260 @@
+"""Normal form: a filter as a disjunction of conjunctions.
+
+A conjunction has at most one constraint per attribute, and *residuals*: conditions that no
+constraint can say, above all those over several attributes (`dep_delay > arr_delay + 5`). It holds
+where each constraint is satisfied and each residual evaluates to TRUE; the filter holds where one
+of its conjunctions does. So much for TRUE: FALSE and UNKNOWN are not told apart any more.
+
+How: NOT is pushed down to the predicates. In three-valued logic that is exact: NOT (a < 5) and
+a >= 5 are both UNKNOWN for the same values. Then AND is distributed over OR, predicates over one
+attribute become constraints and are intersected at once, contradictions disappear, and
+`dest = 'SFO' OR dest = 'LAX'` becomes one set. A filter that never matches has no conjunctions.
+
+A filter whose normal form would be too large becomes one conjunction with itself as residual.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import reduce
+
+from reefcast.model.constraint import (
+    MISSING,
+    PRESENT,
+    Constraint,
+    Pattern,
+    among,
+    compared,
+    intersect,
+    is_empty,
+    matching,
+    satisfies,
+    unite,
+)
+from reefcast.model.expression import (
+    And,
+    Arithmetic,
+    Attribute,
+    Attributes,
+    Comparison,
+    Expression,
+    In,
+    IsNull,
+    Like,
+    Literal,
+    Matches,
+    Minus,
+    Not,
+    Or,
+    attributes_of,
+    evaluate,
+    to_sql,
+)
+
+MAX_CONJUNCTIONS = 256
+MAX_MERGES = 8192
+"""Bound on the work for one filter: conjunctions merged, together for all its ANDs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conjunction:
+    """`constraints` by attribute, in the order of the names; `residuals` in that of their text."""
+
+    constraints: Mapping[str, Constraint]
+    residuals: tuple[Expression, ...] = ()
+
+    def __hash__(self) -> int:
+        return hash((tuple(self.constraints.items()), self.residuals))
+
+    def holds(self, attributes: Attributes) -> bool:
+        return all(
+            satisfies(constraint, attributes.get(name))
+            for name, constraint in self.constraints.items()
+        ) and all(evaluate(residual, attributes) is True for residual in self.residuals)
+
+
+Form = tuple[Conjunction, ...]
+ALWAYS: Form = (Conjunction({}),)
+NEVER: Form = ()
+
+
+class _TooLargeError(Exception):
+    """The normal form would exceed its bounds."""
+
+
+class _Work:
+    """Counts the merges of one filter."""
+
+    def __init__(self) -> None:
+        self.merges = 0
+
+    def add(self, merges: int) -> None:
+        self.merges += merges
+        if self.merges > MAX_MERGES:
+            raise _TooLargeError
+
+
+def normal_form(expression: Expression) -> Form:
+    """The conjunctions, at most `MAX_CONJUNCTIONS`, in an order that follows the text."""
+    try:
+        return _form(expression, False, _Work())
+    except _TooLargeError:
+        return (Conjunction({}, (expression,)),)
+
+
+def _form(expression: Expression, negated: bool, work: _Work) -> Form:
+    match expression:
+        case Not(operand):
+            return _form(operand, not negated, work)
+        case And(terms) | Or(terms):
+            forms = [_form(term, negated, work) for term in terms]
+            if isinstance(expression, And) is negated:
+                return _either(forms)
+            return _both(forms, work)
+        case _:
+            return _predicate(expression, negated)
+
+
+# --- OR and AND of forms -------------------------------------------------------------------------
+
+
+def _either(forms: Iterable[Form]) -> Form:
+    together = tuple(dict.fromkeys(conjunction for form in forms for conjunction in form))
+    return _bounded(_unite_members(together))
+
+
+def _unite_members(form: Form) -> Form:
+    """Conjunctions that differ only in the members of one attribute become one."""
+    for name in sorted({name for conjunction in form for name in conjunction.constraints}):
+        groups: dict[object, Conjunction] = {}
+        for conjunction in form:
+            key = _all_but_members(conjunction, name)
+            found = groups.get(key)
+            groups[key] = conjunction if found is None else _united(found, conjunction, name)
+        form = tuple(groups.values())
+    return form
+
+
+def _all_but_members(conjunction: Conjunction, name: str) -> object:
+    constraint = conjunction.constraints.get(name)
+    if constraint is None or constraint.members is None:
+        return conjunction
+    rest = tuple(item for item in conjunction.constraints.items() if item[0] != name)
+    return (constraint.kind, rest, conjunction.residuals)
+
+
+def _united(a: Conjunction, b: Conjunction, name: str) -> Conjunction:
+    both = unite(a.constraints[name], b.constraints[name])
+    return replace(a, constraints={**a.constraints, name: both})
+
+
+def _both(forms: list[Form], work: _Work) -> Form:
+    """Short forms first: they cut the others down."""
+    return reduce(lambda a, b: _product(a, b, work), sorted(forms, key=len), ALWAYS)
+
+
+def _product(a: Form, b: Form, work: _Work) -> Form:
+    work.add(len(a) * len(b))
+    merged = (_merged(x, y) for x in a for y in b)
+    return _bounded(tuple(dict.fromkeys(each for each in merged if each is not None)))
+
+
+def _bounded(form: Form) -> Form:
+    if len(form) > MAX_CONJUNCTIONS:
+        raise _TooLargeError
+    return form
+
+
+def _merged(a: Conjunction, b: Conjunction) -> Conjunction | None:
+    """None if they contradict each other."""
+    constraints = {**a.constraints}
+    for name, constraint in b.constraints.items():
+        if name in constraints:
+            constraint = intersect(constraints[name], constraint)  # noqa: PLW2901
+            if is_empty(constraint):
+                return None
+        constraints[name] = constraint
+    residuals = a.residuals
+    if b.residuals:
+        residuals = tuple(sorted({*a.residuals, *b.residuals}, key=to_sql))
+    return Conjunction(dict(sorted(constraints.items())), residuals)
+
+
+# --- predicates ----------------------------------------------------------------------------------
+
+_NEGATED = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+_FLIPPED = {"=": "=", "<>": "<>", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
+
+
+def _predicate(expression: Expression, negated: bool) -> Form:
+    if _is_constant(expression):
+        return ALWAYS if evaluate(expression, {}) is (not negated) else NEVER
+    match expression:
+        case Attribute(name):
+            return _constrained(name, compared("=", not negated))
+        case Comparison(sign, left, right):
+            return _comparison(_NEGATED[sign] if negated else sign, left, right)
+        case In(Attribute(name), values, inverse):
+            return _constrained(name, among((v.value for v in values), inverse is not negated))
+        case Like(Attribute(name), text, escape, inverse):
+            pattern = Pattern("LIKE", text, escape, inverse is not negated)
+            return _constrained(name, matching(pattern))
+        case Matches(Attribute(name), text):
+            return _constrained(name, matching(Pattern("MATCHES", text, negated=negated)))
+        case IsNull(Attribute(name), inverse):
+            return _constrained(name, PRESENT if inverse is not negated else MISSING)
+        case _:
+            return _residual(_folded(expression), negated)
+
+
+def _is_constant(expression: Expression) -> bool:
+    return not attributes_of(expression)
+
+
+def _constrained(name: str, constraint: Constraint) -> Form:
+    return NEVER if is_empty(constraint) else (Conjunction({name: constraint}),)
+
+
+def _comparison(sign: str, left: Expression, right: Expression) -> Form:
+    if _is_constant(left):
+        sign, left, right = _FLIPPED[sign], right, left
+    value = evaluate(right, {}) if _is_constant(right) else None
+    if _is_constant(right) and value is None:
+        return NEVER  # a comparison with UNKNOWN
+    if isinstance(left, Attribute) and value is not None:
+        return _constrained(left.name, compared(sign, value))
+    return _residual(_oriented(Comparison(sign, _folded(left), _folded(right))), False)
+
+
+def _oriented(comparison: Comparison) -> Comparison:
+    """One of `a < b` and `b > a`, so that equal conditions look equal."""
+    sign, left, right = comparison.operator, comparison.left, comparison.right
+    if sign in (">", ">=") or (sign in ("=", "<>") and to_sql(right) < to_sql(left)):
+        return Comparison(_FLIPPED[sign], right, left)
+    return comparison
+
+
+def _residual(expression: Expression, negated: bool) -> Form:
+    if negated:
+        match expression:
+            case In() | Like() | IsNull():
+                expression = replace(expression, negated=not expression.negated)
+            case _:
+                expression = Not(expression)
+    return (Conjunction({}, (expression,)),)
+
+
+def _folded(expression: Expression) -> Expression:
+    """With the constant parts of its arithmetic computed."""
+    match expression:
+        case Arithmetic(sign, left, right):
+            expression = Arithmetic(sign, _folded(left), _folded(right))
+        case Minus(operand):
+            expression = Minus(_folded(operand))
+        case In() | Like() | IsNull() | Matches():
+            return replace(expression, operand=_folded(expression.operand))
+        case _:
+            return expression
+    value = evaluate(expression, {}) if _is_constant(expression) else None
+    return expression if value is None else Literal(value)

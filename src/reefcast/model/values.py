@@ -1,0 +1,81 @@
+"""Values and their order, the one that filters, normal forms and indexes share.
+
+Three kinds: numbers (int64 and float64 together), strings, booleans. Values of unlike kinds do not
+compare at all. Within a kind the order is total, and that of Spark SQL:
+
+- an int compares with a float exactly (Python does; a conversion would say 2^53 + 1 = 2^53.0);
+- NaN equals itself and exceeds every number, +inf too; -0.0 = 0.0;
+- strings compare by code point; FALSE < TRUE.
+
+Python's own `==` will not do: it says `True == 1` and `nan != nan`.
+"""
+
+from __future__ import annotations
+
+import math
+from enum import IntEnum
+from typing import Any
+
+from reefcast.model.publication import Value
+
+
+class Kind(IntEnum):
+    NUMBER = 0
+    STRING = 1
+    BOOLEAN = 2
+
+
+NAN = math.nan
+"""The only NaN inside constraints, so that tuples and sets find it by identity."""
+
+_KINDS: dict[type, Kind] = {
+    bool: Kind.BOOLEAN,
+    int: Kind.NUMBER,
+    float: Kind.NUMBER,
+    str: Kind.STRING,
+}
+
+
+def kind_of(value: Value) -> Kind:
+    """The kind of a value; `TypeError` for what is no value (bytes, None, ...)."""
+    kind = _KINDS.get(type(value))
+    return _kind_of_subclass(value) if kind is None else kind
+
+
+def _kind_of_subclass(value: Value) -> Kind:
+    """Enumerations and numpy's float64 are subclasses; bool goes first, for it is an int."""
+    for base, kind in _KINDS.items():
+        if isinstance(value, base):
+            return kind
+    raise TypeError(f"{value!r} is no value: a value is an int, a float, a bool or a str")
+
+
+def is_nan(value: Value) -> bool:
+    return value != value  # noqa: PLR0124 (quicker than math.isnan, and true of nothing else)
+
+
+def canonical(value: Value) -> Value:
+    """The value itself, but every NaN is `NAN`."""
+    return NAN if is_nan(value) else value
+
+
+def compare(left: Value, right: Value) -> int | None:
+    """-1, 0 or 1 as `left` is less than, equal to or greater than `right`; None if unlike."""
+    if kind_of(left) is not kind_of(right):
+        return None
+    if left == right:
+        return 0
+    if is_nan(left) or is_nan(right):
+        return is_nan(left) - is_nan(right)
+    return -1 if less(left, right) else 1
+
+
+def less(left: Any, right: Any) -> bool:
+    """`left < right` for two values of one kind, neither NaN."""
+    return bool(left < right)
+
+
+def sort_key(value: Value) -> tuple[bool, Any]:
+    """Sorts values of one kind by the order above."""
+    nan = is_nan(value)
+    return (nan, 0 if nan else value)

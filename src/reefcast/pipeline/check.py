@@ -1,0 +1,161 @@
+"""The independent check: did every subscription get what Spark SQL says it must get?
+
+Filters are SQL expressions, so Spark evaluates them without any code of ours. What was delivered is
+what the client programs logged; brokers are not asked. A pair (event, subscription) is
+
+- *lost* if it is expected and was never delivered,
+- *duplicated* if it was delivered more often than once: each further delivery counts,
+- *unexpected* if it was delivered and is not expected: each delivery counts. So does a delivery of
+  a publication that no publisher logged.
+
+Besides, each replayed event must have been published exactly once, and nothing else.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+CHUNK = 100
+"""Filters that one projection evaluates; one pass over the events for each chunk, in one job."""
+
+EXAMPLES = 10
+
+PUBLICATION_COLUMNS = ("publisher", "seq", "event")
+DELIVERY_COLUMNS = ("subscription", "publisher", "seq")
+WRONGS = ("lost", "duplicated", "unexpected")
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Counts of pairs (event, subscription); `replayed`, `published`: events and publications;
+    `unpublished`: replayed events that nobody published; `published_wrongly`: publications of
+    other events, or once more of the same. `examples`: up to ten of each kind of wrong."""
+
+    replayed: int
+    published: int
+    unpublished: int
+    published_wrongly: int
+    expected: int
+    delivered: int
+    lost: int
+    duplicated: int
+    unexpected: int
+    examples: dict[str, list[dict[str, object]]] = field(default_factory=dict)
+
+    @property
+    def passed(self) -> bool:
+        wrong = self.lost + self.duplicated + self.unexpected
+        return wrong + self.unpublished + self.published_wrongly == 0
+
+
+def check(
+    events: DataFrame, filters: DataFrame, publications: DataFrame, deliveries: DataFrame
+) -> Check:
+    """Runs the check. `events`: the replayed ones, `event` and their attributes; `filters`:
+    subscription, filter; the logs as in PUBLICATION_COLUMNS and DELIVERY_COLUMNS."""
+    cores = events.sparkSession.sparkContext.defaultParallelism
+    events = events.repartition(cores).persist()  # each chunk of filters passes over them
+    try:
+        texts = [(row["subscription"], row["filter"]) for row in filters.collect()]
+        judged = judge(
+            expected_pairs(events, sorted(texts)), delivered_pairs(publications, deliveries)
+        ).persist()
+        try:
+            totals = _sums(judged, "expected", "delivered", *WRONGS)
+            wrongly_published = _sums(judge_publications(events, publications), *_PUBLISHED)
+            examples = {kind: _examples(judged, filters, kind) for kind in WRONGS if totals[kind]}
+        finally:
+            judged.unpersist()
+    finally:
+        events.unpersist()
+    return Check(**wrongly_published, **totals, examples=examples)
+
+
+def expected_pairs(events: DataFrame, filters: Sequence[tuple[int, str]]) -> DataFrame:
+    """event, subscription: one row for each pair where the filter holds."""
+    chunks = [filters[start : start + CHUNK] for start in range(0, len(filters), CHUNK)]
+    pairs = [_pairs_of_chunk(events, chunk) for chunk in chunks or [[]]]
+    return functools.reduce(lambda left, right: left.unionAll(right), pairs)
+
+
+def _pairs_of_chunk(events: DataFrame, filters: Sequence[tuple[int, str]]) -> DataFrame:
+    holding = [F.when(F.expr(text), F.lit(number)) for number, text in filters]
+    numbers = F.array_compact(F.array(*holding)).cast("array<bigint>")
+    return events.select("event", F.explode(numbers).alias("subscription"))
+
+
+def delivered_pairs(publications: DataFrame, deliveries: DataFrame) -> DataFrame:
+    """event, subscription, delivered (how often). `event` is NULL where nobody logged the
+    publication."""
+    published = publications.select(*PUBLICATION_COLUMNS).dropDuplicates(["publisher", "seq"])
+    return (
+        deliveries.select(*DELIVERY_COLUMNS)
+        .join(published, ["publisher", "seq"], "left")
+        .groupBy("event", "subscription")
+        .agg(F.count("*").alias("delivered"))
+    )
+
+
+def judge(expected: DataFrame, delivered: DataFrame) -> DataFrame:
+    """event, subscription, expected (0 or 1), delivered, lost, duplicated, unexpected."""
+    wanted = expected.withColumn("expected", F.lit(1))
+    both = wanted.join(delivered, ["event", "subscription"], "full").na.fill(
+        0, ["expected", "delivered"]
+    )
+    is_wanted, times = F.col("expected") == 1, F.col("delivered")
+    return both.select(
+        "event",
+        "subscription",
+        "expected",
+        "delivered",
+        _count(is_wanted & (times == 0), F.lit(1)).alias("lost"),
+        _count(is_wanted & (times > 1), times - 1).alias("duplicated"),
+        _count(~is_wanted, times).alias("unexpected"),
+    )
+
+
+_PUBLISHED = ("replayed", "published", "unpublished", "published_wrongly")
+
+
+def judge_publications(events: DataFrame, publications: DataFrame) -> DataFrame:
+    """One row per event, replayed or published: replayed (0 or 1), published, unpublished,
+    published_wrongly."""
+    replayed = events.select("event", F.lit(1).alias("replayed"))
+    counted = publications.groupBy("event").agg(F.count("*").alias("published"))
+    both = replayed.join(counted, ["event"], "full").na.fill(0, ["replayed", "published"])
+    is_replayed, times = F.col("replayed") == 1, F.col("published")
+    return both.select(
+        "replayed",
+        "published",
+        _count(is_replayed & (times == 0), F.lit(1)).alias("unpublished"),
+        _count(times > F.col("replayed"), times - F.col("replayed")).alias("published_wrongly"),
+    )
+
+
+def _count(condition: Column, count: Column) -> Column:
+    return F.when(condition, count).otherwise(F.lit(0))
+
+
+def _sums(frame: DataFrame, *names: str) -> dict[str, int]:
+    row = frame.agg(*(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in names)).first()
+    return row.asDict()
+
+
+def _examples(judged: DataFrame, filters: DataFrame, kind: str) -> list[dict[str, object]]:
+    rows = (
+        judged.where(F.col(kind) > 0)
+        .orderBy("event", "subscription")
+        .limit(EXAMPLES)
+        .join(F.broadcast(filters.select("subscription", "filter")), "subscription", "left")
+        .select("event", "subscription", "filter", "delivered")
+        .orderBy("event", "subscription")
+    )
+    return [row.asDict() for row in rows.collect()]

@@ -1,0 +1,284 @@
+"""One connection: bytes to frames, frames to whoever is at the other end (`End`).
+
+Rules
+-----
+- The first frame must be HELLO, within `HELLO_S`; `greet` decides what the other end is.
+- The publications of one read are handed over together, in order with the control messages.
+- Whatever the other side does wrong ends with GOODBYE and a sentence, for this connection alone:
+  `ProtocolError` from anywhere below means exactly that.
+- After GOODBYE the other side gets `LINGER_S` to read it; what it still sends is thrown away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import ClassVar, NamedTuple
+
+from reefcast.errors import ProtocolError
+from reefcast.model import wire
+from reefcast.model.messages import ControlMessage, Publish
+from reefcast.model.wire import Congestion, FrameKind, FrameReader, Goodbye, Hello
+from reefcast.server.outbox import Flusher, Outbox
+
+HELLO_S = 5.0
+LINGER_S = 1.0
+ACK_EVERY = 256
+ACK_DELAY_S = 0.002
+TICK_S = 1.0
+_PUBLISH = int(FrameKind.PUBLISH)
+
+log = logging.getLogger(__name__)
+
+
+class End:
+    """Whoever is at the other end; a kind of frame that it must not send is a `ProtocolError`."""
+
+    what: ClassVar[str] = "connection"
+
+    def publications(self, batch: list[Publish]) -> None:
+        raise self._out_of_place("PUBLISH")
+
+    def control(self, message: ControlMessage) -> None:
+        raise self._out_of_place("CONTROL")
+
+    def acknowledged(self, number: int) -> None:
+        raise self._out_of_place("ACK")
+
+    def congestion(self, notice: Congestion) -> None:
+        raise self._out_of_place("CONGESTION")
+
+    def status_wanted(self) -> None:
+        raise self._out_of_place("STATUS")
+
+    def lost(self, connection: Connection) -> None:
+        """The connection is gone, or as good as gone."""
+
+    def _out_of_place(self, kind: str) -> ProtocolError:
+        return ProtocolError(f"a {kind} frame is out of place from {self.what}")
+
+
+class Shared(NamedTuple):
+    """What all connections of a broker have in common: `all` holds those that are not closed."""
+
+    flusher: Flusher
+    all: set[Connection]
+
+
+Greet = Callable[["Connection", Hello], End]
+
+
+class Connection(asyncio.Protocol):
+    """`first`: the hello to send when the connection is made (the side that dialled)."""
+
+    def __init__(self, shared: Shared, greet: Greet, first: Callable[[], Hello] | None = None):
+        self._shared = shared
+        self._greet = greet
+        self._first = first
+        self._loop = asyncio.get_running_loop()
+        self._reader = FrameReader(wire.MAX_HELLO_BYTES)
+        self._heard = False
+        self._silent_ticks = self._idle_ticks = 0
+        self._received = self._told = 0
+        self._ack_timer: asyncio.TimerHandle | None = None
+        self._tick_timer: asyncio.TimerHandle | None = None
+        self.end: End | None = None
+        self.saying_goodbye = False
+        self.greeted = False
+        self.closed = asyncio.Event()
+        self.outbox: Outbox
+        self.transport: asyncio.Transport
+        self.peer = "?"
+
+    # --- asyncio ----------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        self.peer = str(transport.get_extra_info("peername"))
+        self.outbox = Outbox(transport, self._shared.flusher)
+        self._shared.all.add(self)
+        self._tick_timer = self._loop.call_later(HELLO_S, self._no_hello)
+        if self._first is not None:
+            self.say_hello(self._first())
+
+    def data_received(self, data: bytes) -> None:
+        if self.saying_goodbye:
+            return
+        self._heard = True
+        batch: list[Publish] = []
+        try:
+            for kind, payload in self._reader.feed(data):
+                if kind == _PUBLISH and self.end is not None:
+                    batch.append(wire.decode_publish(payload))
+                    continue
+                if batch:
+                    batch = self._hand_over(batch)
+                if not self.saying_goodbye:
+                    self._take(kind, payload)
+                if self.saying_goodbye:
+                    return
+            if batch:
+                self._hand_over(batch)
+        except ProtocolError as error:
+            self._refuse(str(error), batch)
+        except Exception:
+            log.exception("error while handling input from %s", self.peer)
+            self.goodbye("the broker failed on this input; its log says how")
+
+    def _refuse(self, reason: str, batch: list[Publish]) -> None:
+        """What came whole before the error still counts."""
+        if batch and self.end is not None:
+            try:
+                self._hand_over(batch)
+            except ProtocolError as error:
+                reason = str(error)
+        self.goodbye(reason)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self._stop_timers()
+        self._detach()
+        self._shared.all.discard(self)
+        self.closed.set()
+
+    def pause_writing(self) -> None:
+        self.outbox.paused = True
+
+    def resume_writing(self) -> None:
+        self.outbox.resume()
+
+    # --- frames -----------------------------------------------------------------------------------
+
+    def _hand_over(self, batch: list[Publish]) -> list[Publish]:
+        """Returns a new, empty batch. It counts as taken over first: whoever is told meanwhile that
+        the connection is lost must know of it."""
+        assert self.end is not None
+        self._took(len(batch))
+        self.end.publications(batch)
+        return []
+
+    def _take(self, kind: int, payload: bytes) -> None:
+        if self.end is None:
+            self._take_hello(kind, payload)
+        elif kind == FrameKind.ACK:
+            self.end.acknowledged(wire.decode_number(payload))
+        elif kind == FrameKind.CONTROL:
+            message = wire.decode_control(payload)
+            self._took(1)
+            self.end.control(message)
+        elif kind == FrameKind.CONGESTION:
+            self.end.congestion(wire.decode_congestion(payload))
+        elif kind == FrameKind.STATUS:
+            self.end.status_wanted()
+        elif kind == FrameKind.GOODBYE:
+            reason = wire.decode_goodbye(payload).reason
+            log.info("%s said goodbye: %s", self.peer, reason)
+            self.close()
+        elif kind != FrameKind.PING:
+            raise ProtocolError(f"frame of kind {kind}, which has no place here")
+
+    def _take_hello(self, kind: int, payload: bytes) -> None:
+        if kind == FrameKind.GOODBYE:
+            log.warning("%s refused us: %s", self.peer, wire.decode_goodbye(payload).reason)
+            self.close()
+            return
+        if kind != FrameKind.HELLO:
+            raise ProtocolError(f"the first frame must be HELLO, but it is of kind {kind}")
+        version = wire.decode_version(payload)
+        if version != wire.VERSION:
+            raise ProtocolError(
+                f"the hello is of version {version}; this broker speaks version {wire.VERSION}"
+            )
+        end = self._greet(self, wire.decode_hello(payload))
+        if self.saying_goodbye:
+            return
+        self.end = end
+        self.greeted = True
+        self._reader.max_bytes = wire.MAX_FRAME_BYTES
+        self._stop_timers()
+        self._tick_timer = self._loop.call_later(TICK_S, self._tick)
+
+    def say_hello(self, hello: Hello) -> None:
+        """Also sets what is acknowledged: the frames after those that the hello counts."""
+        self._received = self._told = hello.received
+        self.outbox.push_urgent(wire.encode(FrameKind.HELLO, hello))
+
+    # --- acknowledgements -------------------------------------------------------------------------
+
+    @property
+    def received(self) -> int:
+        """Numbered frames taken over from the other's session."""
+        return self._received
+
+    def forget_received(self) -> None:
+        """The other end starts to count anew."""
+        self._received = self._told = 0
+
+    def _took(self, count: int) -> None:
+        self._received += count
+        if self._received - self._told >= ACK_EVERY:
+            self._acknowledge()
+        elif self._ack_timer is None:
+            self._ack_timer = self._loop.call_later(ACK_DELAY_S, self._acknowledge_late)
+
+    def _acknowledge_late(self) -> None:
+        self._ack_timer = None
+        if self._received > self._told and not self.saying_goodbye:
+            self._acknowledge()
+
+    def _acknowledge(self) -> None:
+        self._told = self._received
+        self.outbox.push_urgent(wire.encode(FrameKind.ACK, self._received))
+
+    # --- keeping alive, ending --------------------------------------------------------------------
+
+    def _no_hello(self) -> None:
+        self.goodbye(f"no hello within {HELLO_S:g} s")
+
+    def _tick(self) -> None:
+        """Ticks are counted, not seconds: a broker that was suspended does not blame the others."""
+        self._tick_timer = self._loop.call_later(TICK_S, self._tick)
+        self._silent_ticks = 0 if self._heard else self._silent_ticks + 1
+        self._idle_ticks = 0 if self.outbox.wrote else self._idle_ticks + 1
+        self._heard = self.outbox.wrote = False
+        if self._silent_ticks * TICK_S >= wire.SILENCE_S:
+            self.goodbye(f"nothing was heard for {wire.SILENCE_S:g} s", retry=True)
+        elif self._idle_ticks * TICK_S >= wire.PING_INTERVAL_S:
+            self.outbox.push_urgent(wire.encode(FrameKind.PING, 0))
+
+    def stop_reading(self) -> None:
+        if not self.transport.is_closing():
+            self.transport.pause_reading()
+
+    def goodbye(self, reason: str, *, retry: bool = False) -> None:
+        """Tell the other side why, then close; its end is told at once that it is lost."""
+        if self.saying_goodbye:
+            return
+        self.saying_goodbye = True
+        log.info("goodbye to %s: %s", self.peer, reason)
+        self._stop_timers()
+        if self._received > self._told:
+            self._acknowledge()
+        self.outbox.end(wire.encode(FrameKind.GOODBYE, Goodbye(reason, retry)))
+        self._detach()
+        self._loop.call_later(LINGER_S, self.transport.abort)
+
+    def close(self) -> None:
+        """Close without a word: the other side knows, or is gone."""
+        self.saying_goodbye = True
+        self._stop_timers()
+        self._detach()
+        self.transport.abort()
+
+    def _detach(self) -> None:
+        end, self.end = self.end, None
+        self.saying_goodbye = True
+        if end is not None:
+            end.lost(self)
+
+    def _stop_timers(self) -> None:
+        for timer in (self._ack_timer, self._tick_timer):
+            if timer is not None:
+                timer.cancel()
+        self._ack_timer = self._tick_timer = None

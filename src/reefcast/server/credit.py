@@ -1,0 +1,180 @@
+"""Credits of publishers, and congestion between brokers. No I/O, no clock.
+
+Theory of operation
+-------------------
+Brokers never stop reading from brokers: three of them in a ring, each with a full bounded queue
+towards the next, would wait for each other for ever. What is slowed down is the source. A client
+may send `window` publications; the broker gives credit back as it processes them. Under congestion
+it withholds that credit until the congestion is over.
+
+A *target* is a link of this broker: a subscriber or a neighbour. It is congested
+  (a) while a subscriber with the policy `block` has more in its queue than its limit, and until
+      half of it is left;
+  (b) while a neighbour that is up has left more publications unacknowledged than `link_high`, and
+      until half of them are left;
+  (c) while a broker beyond that neighbour says so.
+A client that feeds a congested target gets no credit while any target that it fed is congested.
+
+When publications that came from a *neighbour* feed a target with reason (a) or (b), their publisher
+is elsewhere: this broker announces itself congested (CONGESTION with its name and a number; the
+newest number of an origin counts), and everyone passes the notice on, away from where it came. Only
+(a) and (b) make a broker announce anything, never (c): a notice always stands for a queue that
+really is full and that really drains, so that notices cannot keep one another alive. They are sent
+again every `RENEW_S` and expire after `EXPIRE_S`, should the word of the end get lost.
+
+What this costs: all publishers that send in the direction of a congested broker wait, also those
+that do not feed the slow subscriber; and what is under way when the word arrives still comes, at
+most one window for each publisher.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Set
+from typing import NamedTuple
+
+from reefcast.model.messages import LinkName
+from reefcast.model.wire import Congestion
+
+RENEW_S = 2.0
+EXPIRE_S = 7.0
+OWN_QUEUE = ""
+"""The reason (a) or (b); every other reason is the name of the origin of a notice (c)."""
+
+
+class Account:
+    """The credit of one publishing client; `blockers` are the congested targets that it fed."""
+
+    __slots__ = ("allowance", "blockers", "owed", "window")
+
+    def __init__(self, window: int) -> None:
+        self.window = window
+        self.allowance = window
+        self.owed = 0
+        self.blockers: set[LinkName] = set()
+
+    def take(self, count: int) -> bool:
+        """`count` publications were processed; False if the client grossly overdraws."""
+        self.allowance -= count
+        self.owed += count
+        return self.allowance >= -2 * self.window
+
+    def grant(self) -> int:
+        """The credit to give back now; small amounts are saved up."""
+        if self.blockers or self.owed * 8 < self.window:
+            return 0
+        granted, self.owed = self.owed, 0
+        self.allowance += granted
+        return granted
+
+    def reopen(self) -> int:
+        """The client is back: the credit that its new connection starts with."""
+        if not self.blockers:
+            self.owed = 0
+        self.allowance = max(0, self.window - self.owed)
+        return self.allowance
+
+
+class Notice(NamedTuple):
+    number: int
+    link: LinkName
+    congested: bool
+    expires_s: float
+
+
+class CongestionControl:
+    """All targets, notices and accounts of one broker.
+
+    `grant(client, n)` gives a client credit; `flood(notice, link)` sends a notice to all neighbours
+    but `link`. `number` must exceed those of the broker's former lives (its start time does).
+    """
+
+    def __init__(
+        self,
+        name: str,
+        number: int,
+        grant: Callable[[LinkName, int], None],
+        flood: Callable[[Congestion, LinkName | None], None],
+    ) -> None:
+        self.accounts: dict[LinkName, Account] = {}
+        self.targets: dict[LinkName, set[str]] = {}
+        self._name = name
+        self._number = number
+        self._grant = grant
+        self._flood = flood
+        self._announced = False
+        self._renew_at_s = 0.0
+        self._notices: dict[str, Notice] = {}
+
+    @property
+    def announced(self) -> bool:
+        """Whether the other brokers were told that this one is congested."""
+        return self._announced
+
+    def full(self, target: LinkName, reason: str = OWN_QUEUE) -> None:
+        self.targets.setdefault(target, set()).add(reason)
+
+    def relieved(self, target: LinkName, reason: str = OWN_QUEUE) -> None:
+        """The reason is gone; if it was the last, those who wait for `target` get credit."""
+        reasons = self.targets.get(target)
+        if reasons is None or reason not in reasons:
+            return
+        reasons.remove(reason)
+        if not reasons:
+            del self.targets[target]
+            for client, account in self.accounts.items():
+                if target in account.blockers:
+                    account.blockers.remove(target)
+                    self.settle(client, account)
+        if self._announced and not self._own_reasons():
+            self._announce(False)
+
+    def settle(self, client: LinkName, account: Account) -> None:
+        """Give `client` what it is owed, unless it is withheld."""
+        granted = account.grant()
+        if granted:
+            self._grant(client, granted)
+
+    def fed(self, source: LinkName, targets: Set[LinkName], now: float) -> None:
+        """Publications from `source` went to `targets`."""
+        congested = self.targets.keys() & targets
+        if not congested:
+            return
+        account = self.accounts.get(source)
+        if account is not None:
+            account.blockers |= congested
+        elif not self._announced and any(OWN_QUEUE in self.targets[t] for t in congested):
+            self._renew_at_s = now + RENEW_S
+            self._announce(True)
+
+    def notice(self, notice: Congestion, link: LinkName, now: float) -> None:
+        """A notice came in by `link`; a new one is believed and passed on."""
+        known = self._notices.get(notice.origin)
+        if notice.origin == self._name or (known and known.number >= notice.number):
+            return
+        if known and known.link != link:
+            self.relieved(known.link, notice.origin)
+        expires_s = now + EXPIRE_S
+        self._notices[notice.origin] = Notice(notice.number, link, notice.congested, expires_s)
+        if notice.congested:
+            self.full(link, notice.origin)
+        else:
+            self.relieved(link, notice.origin)
+        self._flood(notice, link)
+
+    def tick(self, now: float) -> None:
+        """Renews the broker's own notice, and lets those of others expire."""
+        if self._announced and now >= self._renew_at_s:
+            self._renew_at_s = now + RENEW_S
+            self._announce(True)
+        for origin, notice in self._notices.items():
+            if notice.congested and notice.expires_s <= now:
+                self._notices[origin] = notice._replace(congested=False)
+                self.relieved(notice.link, origin)
+
+    def _own_reasons(self) -> bool:
+        return any(OWN_QUEUE in reasons for reasons in self.targets.values())
+
+    def _announce(self, congested: bool) -> None:
+        self._announced = congested
+        self._number += 1
+        self._flood(Congestion(self._name, self._number, congested), None)

@@ -1,0 +1,46 @@
+"""Keeping a connection to a neighbour: dial, and dial again with growing pauses."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable
+
+from reefcast.server.connection import Connection
+
+FIRST_PAUSE_S = 0.05
+LONGEST_PAUSE_S = 1.0
+CONNECT_S = 5.0
+
+log = logging.getLogger(__name__)
+
+
+async def keep_connected(
+    address: tuple[str, int], new_connection: Callable[[], Connection], rng: random.Random
+) -> None:
+    """Runs until it is cancelled. Each pause is drawn between half and all of its length, so that
+    brokers that lost the same neighbour do not return at the same instant; a connection that was
+    greeted starts the row of pauses anew."""
+    pause_s = FIRST_PAUSE_S
+    while True:
+        connection = await _dial(address, new_connection)
+        if connection is not None:
+            await connection.closed.wait()
+            if connection.greeted:
+                pause_s = FIRST_PAUSE_S
+        await asyncio.sleep(pause_s * rng.uniform(0.5, 1.0))
+        pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
+
+async def _dial(
+    address: tuple[str, int], new_connection: Callable[[], Connection]
+) -> Connection | None:
+    try:
+        async with asyncio.timeout(CONNECT_S):
+            loop = asyncio.get_running_loop()
+            _, connection = await loop.create_connection(new_connection, *address)
+            return connection
+    except (OSError, TimeoutError) as error:
+        log.debug("cannot reach %s:%s: %s", *address, error)
+        return None

@@ -1,0 +1,106 @@
+"""Carrying out what the core says: the hot half of a live broker.
+
+A publication goes out as the bytes that it came in as; subscribers with the same subscription
+numbers share one frame, and so do neighbours with the same header.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from reefcast.model import wire
+from reefcast.model.messages import (
+    Deliver,
+    Discard,
+    Effect,
+    LinkName,
+    Publish,
+    Send,
+    SetTimer,
+)
+from reefcast.model.wire import FrameKind
+from reefcast.server.broker_link import BrokerLink
+from reefcast.server.client_session import ClientSession
+from reefcast.server.tracing import LiveTrace
+
+
+class Effector:
+    """Puts effects on links and into subscribers' queues.
+
+    Effects for a client that has left meanwhile are passed over: the core is about to hear of it.
+    """
+
+    def __init__(
+        self,
+        links: dict[LinkName, BrokerLink],
+        sessions: dict[LinkName, ClientSession],
+        set_timer: Callable[[SetTimer], None],
+        discarded: Callable[[Discard], None],
+        trace: LiveTrace | None,
+    ) -> None:
+        self._links = links
+        self._sessions = sessions
+        self._set_timer = set_timer
+        self._discarded = discarded
+        self._trace = trace
+        self._last: tuple[object, object, bytes] = (None, None, b"")
+
+    def carry_out(self, effects: Sequence[Effect]) -> None:
+        sessions = self._sessions
+        current: Publish | None = None
+        frames: dict[tuple[int, ...], bytes] = {}
+        for effect in effects:
+            if isinstance(effect, Deliver):
+                publish = effect.publish
+                if publish is not current:
+                    current = publish
+                    frames = {}
+                numbers = effect.numbers
+                frame = frames.get(numbers)
+                if frame is None:
+                    frame = frames[numbers] = wire.encode_deliver(numbers, publish.body)
+                session = sessions.get(effect.link)
+                if session is not None:
+                    session.outbox.push_data(frame)
+            elif isinstance(effect, Send):
+                self._send(effect)
+            elif isinstance(effect, Discard):
+                self._discarded(effect)
+            else:
+                self._set_timer(effect)
+
+    def _send(self, send: Send) -> None:
+        message = send.message
+        link = self._links.get(send.link)
+        if isinstance(message, Publish):
+            if link is None:
+                return
+            frame = self._publish_frame(message)
+            link.send_publication(frame, message)
+        else:
+            frame = wire.encode(FrameKind.CONTROL, message)
+            if link is not None:
+                link.send_control(frame)
+            elif send.link in self._sessions:
+                self._sessions[send.link].outbox.push_control(frame)
+        if self._trace is not None:
+            queue_len = link.window.queue_len if link is not None else 0
+            self._trace.message(send, len(frame), queue_len)
+
+    def _publish_frame(self, publish: Publish) -> bytes:
+        """The frame; the same for each neighbour that gets the same header."""
+        publication, header, frame = self._last
+        if publication is not publish.publication or header is not publish.header:
+            frame = wire.encode_publish(publish)
+            self._last = (publish.publication, publish.header, frame)
+        return frame
+
+
+def fed_links(effects: Sequence[Effect]) -> set[LinkName]:
+    """The links that got a publication."""
+    return {
+        effect.link
+        for effect in effects
+        if isinstance(effect, Deliver)
+        or (isinstance(effect, Send) and isinstance(effect.message, Publish))
+    }

@@ -1,0 +1,182 @@
+"""What waits to be written to one connection.
+
+Rules
+-----
+- All that one turn of the event loop produces for a connection is written at once, at its end
+  (`Flusher`): writes dominate the cost of a broker.
+- Control messages and deliveries keep their order, so that `Settled` of an `Unsubscribe` comes
+  after the last delivery. ACK, CREDIT, CONGESTION and PING overtake (`push_urgent`).
+- Only deliveries count for the limit of a subscriber's queue; control messages pass.
+- The queue is what has not been written because the socket is not ready for more: `transport` says
+  so by `pause_writing`. A burst that the socket takes is no queue.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections import deque
+from collections.abc import Callable
+
+from reefcast.model.wire import LENGTH_BYTES, FrameKind
+
+FRAMES_PER_WRITE = 512
+HIGH_WATER_BYTES = 256 * 1024
+_DELIVER = int(FrameKind.DELIVER)
+_KIND_AT = LENGTH_BYTES
+
+
+class Flusher:
+    """Flushes each outbox that was filled, once, at the end of the loop's turn."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._filled: list[Outbox] = []
+
+    def add(self, outbox: Outbox) -> None:
+        if not self._filled:
+            self._loop.call_soon(self._flush)
+        self._filled.append(outbox)
+
+    def _flush(self) -> None:
+        filled, self._filled = self._filled, []
+        for outbox in filled:
+            outbox.flush()
+
+
+def _nothing() -> None:
+    pass
+
+
+class Outbox:
+    """The frames for one connection.
+
+    `limit` and `on_crowded` are set for subscribers: when more than `limit` deliveries wait,
+    `on_crowded` is called with every further one; `on_drained` when, after that, half are left.
+    """
+
+    __slots__ = (
+        "_controls",
+        "_crowded",
+        "_dirty",
+        "_flusher",
+        "_frames",
+        "_transport",
+        "_urgent",
+        "limit",
+        "on_crowded",
+        "on_drained",
+        "paused",
+        "wrote",
+    )
+
+    def __init__(self, transport: asyncio.WriteTransport, flusher: Flusher) -> None:
+        self._transport = transport
+        self._flusher = flusher
+        self._frames: deque[bytes] = deque()
+        self._urgent: list[bytes] = []
+        self._controls = 0
+        self._dirty = False
+        self._crowded = False
+        self.limit = sys.maxsize
+        self.on_crowded: Callable[[], None] = _nothing
+        self.on_drained: Callable[[], None] = _nothing
+        self.paused = False
+        self.wrote = False
+        transport.set_write_buffer_limits(high=HIGH_WATER_BYTES)
+
+    @property
+    def queue_len(self) -> int:
+        """Deliveries that wait for the socket (and those of this turn)."""
+        return len(self._frames) - self._controls
+
+    @property
+    def empty(self) -> bool:
+        """Whether all has been handed to the operating system."""
+        return not (self._frames or self._urgent or self._transport.get_write_buffer_size())
+
+    def push_data(self, frame: bytes) -> None:
+        """A delivery, or any frame of a link between brokers."""
+        self._frames.append(frame)
+        if not self._dirty:
+            self._mark()
+        if len(self._frames) > self.limit:
+            self._over_limit()
+
+    def push_control(self, frame: bytes) -> None:
+        """A control message to a client: in order with the deliveries, past their limit."""
+        self._frames.append(frame)
+        self._controls += 1
+        if not self._dirty:
+            self._mark()
+
+    def push_urgent(self, frame: bytes) -> None:
+        self._urgent.append(frame)
+        if not self._dirty:
+            self._mark()
+
+    def _mark(self) -> None:
+        self._dirty = True
+        self._flusher.add(self)
+
+    def flush(self) -> None:
+        """Write all that waits, as far as the socket takes it."""
+        self._dirty = False
+        if self.paused:
+            return
+        write = self._transport.write
+        if self._urgent:
+            write(b"".join(self._urgent))
+            self._urgent.clear()
+        frames = self._frames
+        while frames and not self.paused:
+            if len(frames) <= FRAMES_PER_WRITE:
+                chunk = b"".join(frames)
+                frames.clear()
+                self._controls = 0
+            else:
+                chunk = b"".join([self._pop() for _ in range(FRAMES_PER_WRITE)])
+            write(chunk)
+        self.wrote = True
+        if self._crowded and self.queue_len <= self.limit // 2:
+            self._crowded = False
+            self.on_drained()
+
+    def _pop(self) -> bytes:
+        frame = self._frames.popleft()
+        if frame[_KIND_AT] != _DELIVER and self._controls:
+            self._controls -= 1
+        return frame
+
+    def resume(self) -> None:
+        """The socket takes more."""
+        self.paused = False
+        if self._frames or self._urgent:
+            self.flush()
+
+    def end(self, last: bytes) -> None:
+        """Write `last` and nothing more; what the socket was not ready for is given up."""
+        self.flush()
+        self._frames.clear()
+        self._urgent.clear()
+        self.paused = True
+        if not self._transport.is_closing():
+            self._transport.write(last)
+            if self._transport.can_write_eof():
+                self._transport.write_eof()
+
+    def _over_limit(self) -> None:
+        if not self.paused:
+            self.flush()
+        if self.queue_len > self.limit:
+            self._crowded = True
+            self.on_crowded()
+
+    def drop_oldest(self) -> bytes:
+        """Takes out the oldest delivery; control messages before it keep their places."""
+        passed = []
+        while self._frames[0][_KIND_AT] != _DELIVER:
+            passed.append(self._frames.popleft())
+        oldest = self._frames.popleft()
+        self._frames.extendleft(reversed(passed))
+        return oldest

@@ -1,0 +1,59 @@
+"""One broker as a process: its event loop, its signals, its end."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import signal
+import sys
+from collections.abc import Callable
+
+from reefcast.matching import warm_up
+from reefcast.overlay.network_file import NetworkFile
+from reefcast.server.node import Node
+
+
+def run_broker(
+    network: NetworkFile, name: str, ready: Callable[[Node], None], *, until_eof: bool = False
+) -> None:
+    """Runs the broker `name` until SIGTERM or SIGINT, then drains it.
+
+    `ready` is called once the broker listens. `until_eof`: the end of standard input is an order
+    to stop as well, so that no broker outlives the process that started it.
+    Raises `ConfigurationError` if the broker cannot start.
+    """
+    import uvloop
+
+    warm_up()
+    # What is here now stays; the collector need not look at it again and again.
+    gc.collect()
+    gc.freeze()
+    uvloop.run(_serve(network, name, ready, until_eof))
+
+
+async def _serve(
+    network: NetworkFile, name: str, ready: Callable[[Node], None], until_eof: bool
+) -> None:
+    told_to_stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, told_to_stop.set)
+    if until_eof:
+        _watch_input(loop, told_to_stop)
+    node = Node(network, name)
+    await node.start()
+    ready(node)
+    await told_to_stop.wait()
+    await node.stop()
+
+
+def _watch_input(loop: asyncio.AbstractEventLoop, ended: asyncio.Event) -> None:
+    descriptor = sys.stdin.fileno()
+
+    def readable() -> None:
+        if not os.read(descriptor, 4096):
+            loop.remove_reader(descriptor)
+            ended.set()
+
+    loop.add_reader(descriptor, readable)

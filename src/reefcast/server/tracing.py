@@ -1,0 +1,140 @@
+"""What a live broker writes down, in the vocabulary of `model.trace`.
+
+Rows are appended while publications are handled; files are written by a thread, every `flush_s`
+seconds, so that what is older than that survives `kill -9`. Snapshots are taken every second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from reefcast.model.messages import Deliver, Discard, Effect, LinkName, Publish, Send
+from reefcast.storage.trace_files import TraceRecorder
+
+if TYPE_CHECKING:
+    from reefcast.model.publication import Publication
+
+QueueOf = Mapping[LinkName, int]
+
+
+def now_us() -> int:
+    """Microseconds UTC."""
+    return time.time_ns() // 1000
+
+
+class LiveTrace:
+    """The trace of one broker; `details` says whether rows about single publications are wanted."""
+
+    def __init__(self, recorder: TraceRecorder, flush_s: float) -> None:
+        self.details = recorder.details
+        self._recorder = recorder
+        self._flush_s = flush_s
+        self._flushed_at_s = 0.0
+        self._writing: asyncio.Future[None] | None = None
+
+    # --- publications -----------------------------------------------------------------------------
+
+    def published(self, batch: Sequence[Publish]) -> None:
+        """Publications of a client of this broker."""
+        recorder, now = self._recorder, now_us()
+        for publish in batch:
+            p = publish.publication
+            if recorder.wants(p.id):
+                recorder.row("publish", now, p.publisher, p.seq, len(publish.body))
+
+    def matched(self, routed: Sequence[tuple[Publish, int]], took_ns: int) -> None:
+        """Publications that the core has routed, each with the rows that it matched."""
+        recorder, now = self._recorder, now_us()
+        share_ns = took_ns // max(len(routed), 1)
+        for publish, rows in routed:
+            p = publish.publication
+            if recorder.wants(p.id):
+                recorder.row("matching", now, p.publisher, p.seq, rows, share_ns)
+
+    def delivered(self, effects: Iterable[Effect]) -> None:
+        """One row stands for all clients of this broker that a publication was delivered to."""
+        current: Publish | None = None
+        subscribers = subscriptions = 0
+        for effect in effects:
+            if isinstance(effect, Deliver):
+                if effect.publish is not current:
+                    self._delivered(current, subscribers, subscriptions)
+                    current, subscribers, subscriptions = effect.publish, 0, 0
+                subscribers += 1
+                subscriptions += len(effect.numbers)
+        self._delivered(current, subscribers, subscriptions)
+
+    def _delivered(self, publish: Publish | None, subscribers: int, subscriptions: int) -> None:
+        if publish is None or not self._recorder.wants(publish.publication.id):
+            return
+        p: Publication = publish.publication
+        self._recorder.row(
+            "delivery",
+            now_us(),
+            p.publisher,
+            p.seq,
+            p.time_us,
+            subscribers,
+            subscriptions,
+            publish.header.hops,
+        )
+
+    def discarded(self, discard: Discard, link: LinkName | None) -> None:
+        p = discard.publish.publication
+        if self.details and self._recorder.wants(p.id):
+            self._recorder.row("discard", now_us(), p.publisher, p.seq, link, discard.reason)
+
+    def message(self, send: Send, size_bytes: int, queue_len: int) -> None:
+        """A frame of `size_bytes` was put on a link."""
+        message = send.message
+        if isinstance(message, Publish):
+            p = message.publication
+            if self._recorder.wants(p.id):
+                self._message(send.link, "publish", p.publisher, p.seq, size_bytes, queue_len)
+        else:
+            tag = type(message).__struct_config__.tag
+            self._message(send.link, tag, None, None, size_bytes, queue_len)
+
+    def _message(self, link: LinkName, message: object, *rest: object) -> None:
+        self._recorder.row("message", now_us(), link, message, *rest)
+
+    # --- snapshots and files ----------------------------------------------------------------------
+
+    def snapshot(
+        self, tables: Mapping[str, int], queues: QueueOf, counters: Mapping[str, int]
+    ) -> None:
+        row, now = self._recorder.row, now_us()
+        for table, rows in tables.items():
+            row("table", now, table, rows)
+        for link, queue_len in queues.items():
+            row("queue", now, link, queue_len)
+        for counter, count in counters.items():
+            row("counter", now, None, counter, count)
+
+    def flush_if_due(self, now_s: float) -> None:
+        """Starts writing files in a thread, unless one is at it or it is too early."""
+        if now_s - self._flushed_at_s < self._flush_s or self._busy:
+            return
+        self._flushed_at_s = now_s
+        rows = self._recorder.take()
+        self._writing = asyncio.get_running_loop().run_in_executor(None, self._recorder.write, rows)
+
+    @property
+    def _busy(self) -> bool:
+        return self._writing is not None and not self._writing.done()
+
+    async def finish(self) -> None:
+        """Writes all that is left."""
+        if self._writing is not None:
+            await self._writing
+        self._recorder.flush()
+
+
+def open_trace(directory: str, broker: str, level: str, sample: float, flush_s: float) -> LiveTrace:
+    """The trace as the network file asks for it; loads the Parquet library now, not later."""
+    import pyarrow.parquet  # noqa: F401
+
+    return LiveTrace(TraceRecorder(directory, broker, level, sample), flush_s)

@@ -1,0 +1,83 @@
+"""Numbered frames of a link between brokers: what was sent and not acknowledged. No I/O.
+
+Frames are numbered by the order in which they are first sent, so what could not be sent yet, since
+the connection is broken, has no number and may still be dropped. What was sent may have arrived: it
+is kept until the other end says so, and sent again after a reconnect if it says that it has not.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import NamedTuple
+
+from reefcast.errors import ProtocolError
+from reefcast.model.messages import Publish
+
+
+class Entry(NamedTuple):
+    frame: bytes
+    publish: Publish | None
+
+
+class SendWindow:
+    """`queue_len`: publications that are not acknowledged, whether sent or not."""
+
+    def __init__(self) -> None:
+        self.queue_len = 0
+        self._sent: deque[Entry] = deque()
+        self._acked = 0
+        # What waits for a connection, by serial number, so that any may be taken out.
+        self._waiting: dict[int, Entry] = {}
+        self._waiting_publications: deque[int] = deque()
+        self._serial = 0
+
+    @property
+    def all_acknowledged(self) -> bool:
+        return not (self._sent or self._waiting)
+
+    def add_sent(self, frame: bytes, publish: Publish | None) -> None:
+        """The frame goes out now, under the next number."""
+        self._sent.append(Entry(frame, publish))
+        if publish is not None:
+            self.queue_len += 1
+
+    def add_waiting(self, frame: bytes, publish: Publish | None, limit: int) -> Publish | None:
+        """The frame waits for a connection; returns the publication that had to go for it.
+
+        At most `limit` publications wait; the oldest goes, control messages never do.
+        """
+        self._serial += 1
+        self._waiting[self._serial] = Entry(frame, publish)
+        if publish is None:
+            return None
+        self.queue_len += 1
+        self._waiting_publications.append(self._serial)
+        if len(self._waiting_publications) <= limit:
+            return None
+        self.queue_len -= 1
+        return self._waiting.pop(self._waiting_publications.popleft()).publish
+
+    def acknowledged(self, number: int) -> None:
+        """The other end has taken over all up to `number`."""
+        if number > self._acked + len(self._sent):
+            raise ProtocolError(
+                f"acknowledgement of frame {number}, but only "
+                f"{self._acked + len(self._sent)} were sent"
+            )
+        sent = self._sent
+        while self._acked < number:
+            self._acked += 1
+            if sent.popleft().publish is not None:
+                self.queue_len -= 1
+
+    def resume(self) -> list[bytes]:
+        """There is a connection again: the frames to send, in order; all have a number now."""
+        self._sent.extend(self._waiting.values())
+        self._waiting.clear()
+        self._waiting_publications.clear()
+        return [entry.frame for entry in self._sent]
+
+    def publications(self) -> list[Publish]:
+        """All that would be lost if the other end had no memory of this link."""
+        entries = [*self._sent, *self._waiting.values()]
+        return [entry.publish for entry in entries if entry.publish is not None]

@@ -1,0 +1,184 @@
+"""Faults: what goes wrong in a simulated run, said before the run starts.
+
+All times are seconds since the start of the run; `links=()` means every link, and a link is named
+by its two ends, in any order: both directions are meant. Because faults are known in advance,
+nothing that was computed ever has to be undone: a link computes the departure of a message through
+all changes of its bandwidth, and a broker computes no service beyond the next intervention.
+
+What they do to messages
+- `Crash`: the broker loses its state, its queues and what it has half sent; what reaches it while it
+  is down, or was meant for it before it came back, is lost (reason "link_lost"), as it is live.
+- `Partition`: nothing leaves the links, and what is on the wire is sent again afterwards; brokers
+  notice only a delay, as live brokers do whose connection comes back.
+- `Drop`: publications vanish between two brokers (reason "fault"). Real links never do that: it is
+  there to show that the checkers see it.
+- `Delay`, `Reorder`: later arrivals; the order on one link is kept, between links it is not.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import MISSING, dataclass, fields
+
+from reefcast.errors import ConfigurationError
+from reefcast.overlay.topology import Edge
+
+
+@dataclass(frozen=True, slots=True)
+class Crash:
+    """`restart_s`: when it comes back, inf for never. A neighbour gives the link up if that takes
+    longer than `patience_s`."""
+
+    broker: str
+    at_s: float
+    restart_s: float = math.inf
+    patience_s: float = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    links: tuple[Edge, ...]
+    from_s: float
+    to_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class BandwidthChange:
+    links: tuple[Edge, ...]
+    at_s: float
+    mbit_per_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """`share`: probability for each publication and link."""
+
+    share: float
+    links: tuple[Edge, ...] = ()
+    from_s: float = 0.0
+    to_s: float = math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class Delay:
+    """`extra_s` on top of the latency of every message."""
+
+    extra_s: float
+    links: tuple[Edge, ...] = ()
+    from_s: float = 0.0
+    to_s: float = math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class Reorder:
+    """`share`: probability for each message to take up to `up_to_s` longer, and to hold up all that
+    comes behind it on its link."""
+
+    share: float
+    up_to_s: float
+    links: tuple[Edge, ...] = ()
+    from_s: float = 0.0
+    to_s: float = math.inf
+
+
+LinkFault = Partition | BandwidthChange | Drop | Delay | Reorder
+Fault = Crash | LinkFault
+
+KINDS: dict[str, type[Fault]] = {
+    "crash": Crash,
+    "partition": Partition,
+    "bandwidth": BandwidthChange,
+    "drop": Drop,
+    "delay": Delay,
+    "reorder": Reorder,
+}
+
+
+def touches(fault: LinkFault, edge: Edge) -> bool:
+    """Whether the fault is about the link between these two, in whatever order."""
+    return not fault.links or edge in fault.links or edge[::-1] in fault.links
+
+
+def check_faults(faults: Sequence[Fault], brokers: Sequence[str], edges: Sequence[Edge]) -> None:
+    """Raises `ConfigurationError` for a fault that cannot be, naming it."""
+    known = {*edges, *(edge[::-1] for edge in edges)}
+    for fault in faults:
+        objection = (
+            _crash_objection(fault, brokers, faults)
+            if isinstance(fault, Crash)
+            else _link_objection(fault, known)
+        )
+        if objection:
+            raise ConfigurationError(f"fault {fault}: {objection}")
+
+
+def _crash_objection(crash: Crash, brokers: Sequence[str], faults: Sequence[Fault]) -> str:
+    if crash.broker not in brokers:
+        return f"there is no broker named {crash.broker!r}"
+    if not 0 < crash.at_s < crash.restart_s or crash.patience_s <= 0:
+        return "a broker crashes after the start, restarts after that, and patience is above 0"
+    for other in faults:
+        if not isinstance(other, Crash) or other is crash or other.broker != crash.broker:
+            continue
+        if crash.at_s <= other.at_s <= crash.restart_s:
+            return "it is down already when it crashes again"
+    return ""
+
+
+def _link_objection(fault: LinkFault, known: set[Edge]) -> str:
+    for link in fault.links:
+        if link not in known:
+            return f"there is no link {link[0]}/{link[1]}"
+    for name in ("share", "extra_s", "up_to_s", "from_s", "at_s"):
+        if getattr(fault, name, 0.0) < 0:
+            return f"{name} is negative"
+    if getattr(fault, "share", 0.0) > 1:
+        return "a share is at most 1"
+    if isinstance(fault, BandwidthChange):
+        return "" if fault.mbit_per_s > 0 else "bandwidth must be above 0; use a partition"
+    if not fault.from_s < fault.to_s:
+        return "it ends before it starts"
+    if isinstance(fault, Partition) and math.isinf(fault.to_s):
+        return "a partition must end; use a crash for what never comes back"
+    return ""
+
+
+def parse_fault(text: str) -> Fault:
+    """A fault from text such as `crash:broker=b03,at_s=5,restart_s=7` or
+    `partition:links=b01/b02+b02/b03,from_s=5,to_s=8`; raises `ConfigurationError`."""
+    kind, _, rest = text.partition(":")
+    if kind not in KINDS:
+        raise ConfigurationError(
+            f"fault {text!r}: {kind!r} is none of {', '.join(KINDS)}; an example is "
+            "crash:broker=b03,at_s=5,restart_s=7"
+        )
+    known = {field.name: field for field in fields(KINDS[kind])}
+    values: dict[str, object] = {}
+    for part in filter(None, rest.split(",")):
+        name, _, value = part.partition("=")
+        if name not in known:
+            raise ConfigurationError(
+                f"fault {text!r}: {kind} has no {name!r}; it has {', '.join(known)}"
+            )
+        values[name] = _parse_value(text, name, value)
+    missing = [n for n, f in known.items() if f.default is MISSING and n not in values]
+    if missing:
+        raise ConfigurationError(f"fault {text!r}: {', '.join(missing)} must be given")
+    return KINDS[kind](**values)  # type: ignore[arg-type]
+
+
+def _parse_value(text: str, name: str, value: str) -> object:
+    if name == "broker":
+        return value
+    if name == "links":
+        ends = [tuple(link.split("/")) for link in value.split("+")]
+        if any(len(pair) != 2 for pair in ends):
+            raise ConfigurationError(
+                f"fault {text!r}: links are written b01/b02, several as b01/b02+b02/b03"
+            )
+        return tuple(ends)
+    try:
+        return float(value)
+    except ValueError as error:
+        raise ConfigurationError(f"fault {text!r}: {name}={value!r} is no number") from error

@@ -1,0 +1,225 @@
+"""What a run writes down: counters, deliveries, trace rows. In columns, with no object per row.
+
+Deliveries are kept as the effects that the broker made anyway, and become columns when asked for.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reefcast.errors import ConfigurationError
+from reefcast.model.messages import ControlMessage, Deliver, LinkName, Publish
+from reefcast.model.publication import PublicationId
+from reefcast.model.trace import LEVELS
+from reefcast.storage.trace_files import TraceRecorder, write_run
+
+FLUSH_ROWS = 500_000
+
+
+def microseconds(time_s: float) -> int:
+    """Simulated time as traces write it."""
+    return int(time_s * 1e6 + 0.5)
+
+
+def tag_of(message: ControlMessage | Publish) -> str:
+    """The message's name in a trace."""
+    return "publish" if type(message) is Publish else str(message.__struct_config__.tag)
+
+
+@dataclass(frozen=True, slots=True)
+class TraceOptions:
+    """Where the trace goes; see `model.trace.LEVELS`. `snapshot_s`: simulated seconds between
+    snapshots of tables, queues and counters."""
+
+    directory: Path
+    level: str = "full"
+    sample: float = 1.0
+    snapshot_s: float = 1.0
+
+    def validate(self) -> TraceOptions:
+        """Raises `ConfigurationError` for an unknown level or a share that is none."""
+        if self.level not in LEVELS:
+            raise ConfigurationError(f"trace level {self.level!r} is none of {', '.join(LEVELS)}")
+        if not 0 <= self.sample <= 1 or self.snapshot_s <= 0:
+            raise ConfigurationError(f"{self}: sample is a share, snapshot_s is above 0")
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Deliveries:
+    """One row per publication and subscription, in the order of delivery.
+
+    `time_us`: when it was delivered, since the start of the run; `number`: of the client's
+    subscription; `hops`: links between brokers that were crossed.
+    """
+
+    time_us: NDArray[np.int64]
+    published_us: NDArray[np.int64]
+    publisher: list[str]
+    seq: NDArray[np.int64]
+    client: list[str]
+    number: NDArray[np.int64]
+    hops: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.time_us)
+
+
+class BrokerTrace:
+    """One broker's rows; the columns of the two busiest kinds lie open for the kernel's loop."""
+
+    __slots__ = ("deliveries", "everything", "matchings", "messages", "recorder")
+
+    def __init__(self, recorder: TraceRecorder) -> None:
+        self.recorder = recorder
+        self.everything = recorder.level == "full"
+        self.messages = recorder.columns("message")
+        self.matchings = recorder.columns("matching")
+        self.deliveries = recorder.columns("delivery")
+
+    def wants(self, id: PublicationId) -> bool:
+        return self.everything or self.recorder.wants(id)
+
+
+class Recording:
+    """`messages`: those between brokers, by kind. `damaged`: publications of which a fault took a
+    copy, or that met a broker which was still relearning its tables."""
+
+    def __init__(self, trace: TraceOptions | None, brokers: Sequence[str], keep: bool) -> None:
+        self.keep = keep
+        self.counters: Counter[str] = Counter()
+        self.messages: Counter[str] = Counter()
+        self.discards: Counter[str] = Counter()
+        self.damaged: set[PublicationId] = set()
+        self.delivered: list[Deliver] = []
+        self.delivered_at: list[float] = []
+        self.trace = trace
+        self.recorders = (
+            {b: TraceRecorder(trace.directory, b, trace.level, trace.sample) for b in brokers}
+            if trace
+            else {}
+        )
+
+    @property
+    def snapshots(self) -> bool:
+        return any(recorder.snapshots for recorder in self.recorders.values())
+
+    def details_of(self, broker: str) -> BrokerTrace | None:
+        """Where rows about single messages go, if they are wanted."""
+        recorder = self.recorders.get(broker)
+        return BrokerTrace(recorder) if recorder and recorder.details else None
+
+    # --- rows -------------------------------------------------------------------------------------
+
+    def published(self, trace: BrokerTrace | None, publish: Publish, size: int, at: float) -> None:
+        publication = publish.publication
+        self.counters["published"] += 1
+        if trace and trace.wants(publication.id):
+            trace.recorder.row("publish", microseconds(at), *publication.id, size)
+
+    def matched(
+        self, trace: BrokerTrace | None, id: PublicationId, rows: int, cost_s: float, at: float
+    ) -> None:
+        if trace and trace.wants(id):
+            trace.recorder.row("matching", microseconds(at), *id, rows, int(cost_s * 1e9 + 0.5))
+
+    def sent(
+        self,
+        trace: BrokerTrace | None,
+        link: LinkName,
+        message: ControlMessage | Publish,
+        size: int,
+        queue_len: int,
+        at: float,
+    ) -> None:
+        """A message was queued for a broker, or a control message went to a client."""
+        if trace is None:
+            return
+        id = message.publication.id if type(message) is Publish else None
+        if id is None or trace.wants(id):
+            values = (link, tag_of(message), *(id or (None, None)), size, queue_len)
+            trace.recorder.row("message", microseconds(at), *values)
+
+    def handed_out(
+        self, trace: BrokerTrace | None, deliveries: Sequence[Deliver], at: float
+    ) -> None:
+        """Deliveries of one publication at one broker."""
+        subscriptions = sum(len(effect.numbers) for effect in deliveries)
+        self.counters["delivered"] += len(deliveries)
+        self.counters["delivered_subscriptions"] += subscriptions
+        if self.keep:
+            self.delivered += deliveries
+            self.delivered_at += [at] * len(deliveries)
+        publish = deliveries[0].publish
+        publication = publish.publication
+        if trace and trace.wants(publication.id):
+            values = (publication.time_us, len(deliveries), subscriptions, publish.header.hops)
+            trace.recorder.row("delivery", microseconds(at), *publication.id, *values)
+
+    def discarded(
+        self, trace: BrokerTrace | None, publish: Publish, reason: str, at: float
+    ) -> None:
+        publication = publish.publication
+        self.discards[reason] += 1
+        if reason in ("fault", "link_lost"):
+            self.damaged.add(publication.id)
+        if trace and trace.wants(publication.id):
+            trace.recorder.row("discard", microseconds(at), *publication.id, None, reason)
+
+    def snapshot(
+        self,
+        broker: str,
+        tables: dict[str, int],
+        queues: dict[LinkName | None, int],
+        counters: dict[str, int],
+        at: float,
+    ) -> None:
+        """The sizes of a broker's tables and queues, and its counters."""
+        recorder = self.recorders[broker]
+        time_us = microseconds(at)
+        for table, rows in sorted(tables.items()):
+            recorder.row("table", time_us, table, rows)
+        for link, queue_len in queues.items():
+            recorder.row("queue", time_us, link, queue_len)
+        for counter, count in sorted(counters.items()):
+            recorder.row("counter", time_us, None, counter, count)
+
+    # --- at the end -------------------------------------------------------------------------------
+
+    def flush(self) -> None:
+        for recorder in self.recorders.values():
+            recorder.flush()
+
+    def write_run(self, run: dict[str, Any]) -> None:
+        if self.trace:
+            write_run(self.trace.directory, run)
+
+    def deliveries(self) -> Deliveries:
+        """The columns; raises `ConfigurationError` if the run was told not to keep deliveries."""
+        if not self.keep:
+            raise ConfigurationError("this run kept no deliveries; give keep_deliveries=True")
+        effects = self.delivered
+        widths = np.array([len(effect.numbers) for effect in effects], dtype=np.int64)
+        rows = np.repeat(np.arange(len(effects)), widths)
+        which = rows.tolist()
+        publications = [effect.publish.publication for effect in effects]
+
+        def column(values: Sequence[int]) -> NDArray[np.int64]:
+            return np.array(values, dtype=np.int64)[rows]
+
+        return Deliveries(
+            time_us=column([microseconds(at) for at in self.delivered_at]),
+            published_us=column([publication.time_us for publication in publications]),
+            publisher=[publications[row].publisher for row in which],
+            seq=column([publication.seq for publication in publications]),
+            client=[effects[row].link for row in which],
+            number=np.array([n for e in effects for n in e.numbers], dtype=np.int64),
+            hops=column([effect.publish.header.hops for effect in effects]),
+        )

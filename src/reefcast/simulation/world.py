@@ -1,0 +1,428 @@
+"""What both kernels share: brokers and links of a run, its clients and faults, what is written down.
+
+A kernel adds the queues and the clock; see `kernel` (fast) and `plain` (obvious).
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+import random
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from reefcast.errors import ConfigurationError, ReefcastError
+from reefcast.matching import new_index
+from reefcast.model.messages import (
+    Deliver,
+    Discard,
+    Effect,
+    Input,
+    LinkDown,
+    LinkKind,
+    LinkName,
+    LinkUp,
+    Publish,
+    Refused,
+    Send,
+    SetTimer,
+    Settled,
+)
+from reefcast.model.publication import Publication, PublicationId
+from reefcast.model.wire import FrameKind, encode, encode_publication
+from reefcast.overlay.topology import Edge, Graph, edges_of
+from reefcast.routing.broker import Broker
+from reefcast.routing.tables import IndexFactory
+from reefcast.simulation.clients import Scripted, SimClient
+from reefcast.simulation.costs import CostModel
+from reefcast.simulation.faults import Crash, Fault, check_faults
+from reefcast.simulation.links import Link, LinkSpec
+from reefcast.simulation.recording import BrokerTrace, Recording, TraceOptions
+
+PUBLISH_OVERHEAD_BYTES = 9
+"""Frame head, header length and header of a PUBLISH frame."""
+FIRST_LINK_RANK = 3
+"""Ranks order what happens at the same instant: interventions 0, timers 1, clients 2, links."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setup:
+    """All that determines a run but its scripts.
+
+    `links`: specs of single links, by their two ends; `link`: of all others.
+    `keep_deliveries`: off for runs with tens of millions of them, which are then only counted.
+    """
+
+    graph: Graph
+    routing: str = "acyclic"
+    seed: int = 0
+    costs: CostModel = field(default_factory=CostModel)
+    link: LinkSpec = field(default_factory=LinkSpec)
+    links: Mapping[Edge, LinkSpec] = field(default_factory=dict)
+    faults: Sequence[Fault] = ()
+    trace: TraceOptions | None = None
+    keep_deliveries: bool = True
+    index: IndexFactory = new_index
+
+    def validate(self) -> Setup:
+        """Raises `ConfigurationError` for what cannot be simulated; returns itself."""
+        self.costs.validate()
+        for spec in (self.link, *self.links.values()):
+            spec.validate()
+        if self.trace:
+            self.trace.validate()
+        edges = edges_of(self.graph)
+        for a, b in self.links:
+            if (a, b) not in edges and (b, a) not in edges:
+                raise ConfigurationError(f"a link spec is for {a} - {b}, but there is no such link")
+        check_faults(self.faults, list(self.graph), edges)
+        return self
+
+
+class NoProgressError(ReefcastError):
+    """The network does not become quiet: some message seems to travel for ever."""
+
+
+class Node:
+    """A broker and its CPU. The core is replaced when the broker restarts.
+
+    `links`: outgoing, by neighbour; `linked`: neighbours whose link this core believes up;
+    `crash_at`: when it will crash next; `queue`: inputs that wait for the CPU as `(arrival, link,
+    item, size)`; `urgent`: interventions that wait for the service under way, `(at, link, item)`;
+    `timers`: key -> due. Busy is the CPU until `busy_until`.
+    """
+
+    def __init__(self, name: str, index: int) -> None:
+        self.name = name
+        self.index = index
+        self.core: Broker
+        self.up = False
+        self.relearning = False
+        self.now = 0.0
+        self.busy_until = 0.0
+        self.crash_at = math.inf
+        self.limit = 0.0
+        self.links: dict[LinkName, Link] = {}
+        self.linked: set[LinkName] = set()
+        self.clients: list[SimClient] = []
+        self.queue: deque[tuple[float, LinkName, Input, int]] = deque()
+        self.urgent: deque[tuple[float, LinkName, Input]] = deque()
+        self.timers: dict[str, float] = {}
+        self.trace: BrokerTrace | None = None
+        self.prt_rows = 0
+
+    def queue_len(self, link: LinkName) -> int:
+        """What the core sees of its output queues (`routing.router.LinkQueues`)."""
+        out = self.links.get(link)
+        return out.queue_len(self.now) if out else 0
+
+    def first_timer(self) -> tuple[float, str]:
+        """When the next timer is due, and its key; inf if none is set."""
+        return min(((due, key) for key, due in self.timers.items()), default=(math.inf, ""))
+
+
+class World(ABC):
+    """Nodes, links, clients, interventions and what is recorded; kernels derive from it.
+
+    Interventions are what changes the world at an instant said before: start, crash, restart, a
+    link given up, a snapshot, a pause.
+    """
+
+    def __init__(self, setup: Setup) -> None:
+        self.setup = setup.validate()
+        self.costs = setup.costs
+        self.fixed_cost = setup.costs.fixed()
+        self.record = Recording(setup.trace, list(setup.graph), setup.keep_deliveries)
+        self.nodes = {name: Node(name, i) for i, name in enumerate(setup.graph)}
+        self.clients: dict[str, SimClient] = {}
+        self.scripts: dict[int, Scripted] = {}
+        self.published: dict[PublicationId, tuple[int, Publication, str]] = {}
+        self.now = 0.0
+        self.interventions: list[tuple[float, int, Callable[[float], None]]] = []
+        self._intervention_number = 0
+        self._build_links()
+        self.add_intervention(0.0, self._start)
+        for crash in sorted(
+            (f for f in setup.faults if isinstance(f, Crash)), key=lambda c: (c.at_s, c.broker)
+        ):
+            self._plan(crash)
+        if self.record.snapshots and setup.trace:
+            self.add_intervention(setup.trace.snapshot_s, self._snapshot)
+
+    def _build_links(self) -> None:
+        setup = self.setup
+        faults = [fault for fault in setup.faults if not isinstance(fault, Crash)]
+        rank = FIRST_LINK_RANK
+        for name, neighbours in setup.graph.items():
+            for other in neighbours:
+                spec = setup.links.get((name, other)) or setup.links.get((other, name))
+                self.nodes[name].links[other] = Link(
+                    name, other, spec or setup.link, faults, rank, setup.seed
+                )
+                rank += 1
+
+    def add_intervention(self, at: float, action: Callable[[float], None]) -> None:
+        """`action(at)` at that time; those of one instant in the order in which they were added."""
+        heapq.heappush(self.interventions, (at, self._intervention_number, action))
+        self._intervention_number += 1
+
+    @property
+    def barrier(self) -> float:
+        """No service starts at or after this instant before the intervention took place."""
+        return self.interventions[0][0] if self.interventions else math.inf
+
+    # --- interventions ----------------------------------------------------------------------------
+
+    def _start(self, now: float) -> None:
+        for node in self.nodes.values():
+            self._fresh_core(node)
+        for node in self.nodes.values():
+            for other in node.links:
+                self._link_up(node, other, now)
+
+    def _plan(self, crash: Crash) -> None:
+        node = self.nodes[crash.broker]
+        node.crash_at = min(node.crash_at, crash.at_s)
+        self.add_intervention(crash.at_s, lambda now: self._crash(node, now))
+        given_up = crash.at_s + crash.patience_s
+        if crash.restart_s > given_up:
+            self.add_intervention(given_up, lambda now: self._give_up(node, now))
+        if crash.restart_s < math.inf:
+            self.add_intervention(crash.restart_s, lambda now: self._restart(node, now))
+
+    def _fresh_core(self, node: Node) -> None:
+        rng = random.Random(f"{self.setup.seed}/broker/{node.name}")
+        node.core = Broker(
+            node.name,
+            self.setup.routing,
+            neighbours=list(node.links),
+            rng=rng,
+            new_index=self.setup.index,
+            queues=node,
+        )
+        node.trace = self.record.details_of(node.name)
+        node.up = True
+
+    def _link_up(self, node: Node, other: LinkName, now: float) -> None:
+        node.linked.add(other)
+        node.urgent.append((now, other, LinkUp(LinkKind.BROKER, fresh=True)))
+
+    def _crash(self, node: Node, now: float) -> None:
+        for _, _, item, _ in node.queue:
+            self.lose(node, item, now)
+        node.queue.clear()
+        node.urgent.clear()
+        node.timers.clear()
+        node.linked.clear()
+        node.up = node.relearning = False
+        for client in node.clients:
+            client.lose_connection(now)
+        node.crash_at = min(
+            (
+                f.at_s
+                for f in self.setup.faults
+                if isinstance(f, Crash) and f.broker == node.name and f.at_s > now
+            ),
+            default=math.inf,
+        )
+
+    def _restart(self, node: Node, now: float) -> None:
+        self._fresh_core(node)
+        node.busy_until = now
+        node.relearning = True
+        for other in node.links:
+            neighbour = self.nodes[other]
+            if neighbour.up:
+                self._begin_session(node, neighbour, now)
+                self._link_up(node, other, now)
+                self._link_up(neighbour, node.name, now)
+        for client in node.clients:
+            for item in client.connect(now):
+                node.queue.append((now, client.name, item, 0))
+
+    def _begin_session(self, node: Node, neighbour: Node, now: float) -> None:
+        node.links[neighbour.name].begin_session(now)
+        neighbour.links[node.name].begin_session(now)
+
+    def _give_up(self, node: Node, now: float) -> None:
+        for other in node.links:
+            neighbour = self.nodes[other]
+            if neighbour.up and node.name in neighbour.linked:
+                self._begin_session(node, neighbour, now)
+                neighbour.linked.remove(node.name)
+                neighbour.urgent.append((now, node.name, LinkDown()))
+
+    def _snapshot(self, now: float) -> None:
+        for node in self.nodes.values():
+            if node.up:
+                queues: dict[LinkName | None, int] = {None: self.input_queue_len(node, now)}
+                queues |= {other: link.queue_len(now) for other, link in node.links.items()}
+                tables, counters = node.core.tables(), node.core.counters
+                self.record.snapshot(node.name, tables, queues, counters, now)
+        if self.setup.trace and self.under_way():
+            self.add_intervention(now + self.setup.trace.snapshot_s, self._snapshot)
+
+    @abstractmethod
+    def under_way(self) -> bool:
+        """Whether anything is still to happen but interventions."""
+
+    def input_queue_len(self, node: Node, now: float) -> int:
+        """Inputs that wait for the node's CPU or are served by it."""
+        return len(node.queue) + (node.busy_until > now)
+
+    # --- clients ----------------------------------------------------------------------------------
+
+    def client(self, name: str, broker: str) -> SimClient:
+        """The client, which is made if it is not there; it sits at one broker for ever."""
+        client = self.clients.get(name)
+        if client is None:
+            if broker not in self.nodes:
+                raise ConfigurationError(f"client {name}: there is no broker named {broker!r}")
+            if name in self.nodes:
+                raise ConfigurationError(f"client {name!r} has the name of a broker")
+            client = self.clients[name] = SimClient(name, broker)
+            self.nodes[broker].clients.append(client)
+        if client.broker != broker:
+            raise ConfigurationError(f"client {name} sits at {client.broker}, not at {broker}")
+        return client
+
+    def act(self, script: Scripted, now: float) -> tuple[Node, list[tuple[Input, int]]]:
+        """A client does what its script says; returns what reaches its broker, with the sizes."""
+        client = self.clients[script.client]
+        node = self.nodes[client.broker]
+        if script.kind == "publish" and not node.up:
+            self.record.counters["not_published"] += 1
+            return node, []
+        inputs = client.connect(now) if node.up and not client.connected else []
+        inputs += client.act(script, now)
+        return node, [(item, self._input_size(script, item, node)) for item in inputs]
+
+    def _input_size(self, script: Scripted, item: Input, node: Node) -> int:
+        if not isinstance(item, Publish):
+            return 0
+        self.published[item.publication.id] = (script.handle, item.publication, node.name)
+        return publication_size(item.publication)
+
+    # --- the core ---------------------------------------------------------------------------------
+
+    def handle(
+        self, node: Node, link: LinkName, item: Input, size: int, start: float
+    ) -> tuple[list[Effect], float]:
+        """Gives one input to the core; returns its effects and the service time in seconds."""
+        node.now = start
+        core = node.core
+        if type(item) is Publish:
+            publication_id = item.publication.id
+            if link not in node.links:
+                self.record.published(node.trace, item, size, start)
+            if node.relearning:
+                self._check_relearning(node, publication_id)
+            effects = core.handle_publications((item,), link, start)
+            costs = self.costs
+            matching = costs.publication_s + costs.table_row_s * node.prt_rows
+            if core.last_matched:
+                matched = core.last_matched[0]
+                matching += costs.matched_row_s * matched
+                self.record.matched(node.trace, publication_id, matched, matching, start)
+            return effects, matching + costs.copy_s * len(effects)
+        effects = core.handle(item, link, start)
+        if self.costs.table_row_s:
+            node.prt_rows = core.tables()["PRT"]
+        return effects, self.fixed_cost[type(item)] + self.costs.copy_s * len(effects)
+
+    def _check_relearning(self, node: Node, id: PublicationId) -> None:
+        node.relearning = bool(node.core.status()["relearning"])
+        if node.relearning:
+            self.record.damaged.add(id)
+
+    def apply(
+        self,
+        node: Node,
+        item: Input,
+        size: int,
+        effects: Sequence[Effect],
+        at: float,
+        sessions: Mapping[LinkName, int],
+    ) -> None:
+        """The effects of an input of `size` bytes, which leave the CPU at `at`. `sessions` are
+        those of the links when its service started."""
+        own = item.publication if isinstance(item, Publish) else None
+        deliveries: dict[PublicationId, list[Deliver]] = {}
+        for effect in effects:
+            if isinstance(effect, Deliver):
+                deliveries.setdefault(effect.publish.publication.id, []).append(effect)
+            elif isinstance(effect, Send):
+                out = node.links.get(effect.link)
+                if out is None:
+                    self._answer_client(node, effect, at)
+                else:
+                    message = effect.message
+                    known = isinstance(message, Publish) and message.publication is own
+                    bytes_ = size if known else message_size(message)
+                    self.send(node, out, message, bytes_, at, sessions[effect.link])
+            elif isinstance(effect, SetTimer):
+                self.set_timer(node, effect.key, max(effect.at_s, at))
+            else:
+                self._discard(node, effect, at)
+        for of_one in deliveries.values():
+            self.record.handed_out(node.trace, of_one, at)
+
+    def _answer_client(self, node: Node, effect: Send, at: float) -> None:
+        message = effect.message
+        self.record.sent(node.trace, effect.link, message, message_size(message), 0, at)
+        if isinstance(message, (Settled, Refused)):
+            self.clients[effect.link].answered(message, at)
+
+    def _discard(self, node: Node, effect: Discard, at: float) -> None:
+        self.record.discarded(node.trace, effect.publish, effect.reason, at)
+
+    @abstractmethod
+    def send(
+        self, node: Node, out: Link, message: Any, size: int, at: float, session: int
+    ) -> None:
+        """Queues a message of `size` bytes on a link."""
+
+    @abstractmethod
+    def set_timer(self, node: Node, key: str, due: float) -> None:
+        """Sets or moves a timer."""
+
+    @abstractmethod
+    def schedule(self, handle: int, at: float) -> None:
+        """The script `handle` acts at `at`."""
+
+    @abstractmethod
+    def run(self, until: float, limit: int) -> bool:
+        """Runs until nothing is under way (True), or to the instant `until` (False).
+
+        Raises `NoProgressError` after `limit` messages between brokers.
+        """
+
+    def lose(self, node: Node, item: Input, at: float, reason: str = "link_lost") -> None:
+        """An input or a message that a fault took; publications are written down by `node`."""
+        self.record.counters["lost_messages"] += 1
+        if type(item) is Publish:
+            self.record.discarded(node.trace, item, reason, at)
+
+    def unseed(self) -> int:
+        """A draw of every generator after the run: two runs that differ anywhere in what they drew
+        differ here. 64 bits."""
+        drawn = 0
+        for node in self.nodes.values():
+            for link in node.links.values():
+                drawn = (drawn * 31 + link.rng.getrandbits(64)) % 2**64
+        return drawn
+
+
+def publication_size(publication: Publication) -> int:
+    """Bytes of its PUBLISH frame."""
+    return PUBLISH_OVERHEAD_BYTES + len(encode_publication(publication))
+
+
+def message_size(message: Any) -> int:
+    """Bytes of the frame that carries the message."""
+    if type(message) is Publish:
+        return publication_size(message.publication)
+    return len(encode(FrameKind.CONTROL, message))

@@ -1,0 +1,237 @@
+"""The synchronous twin of the client: the same names, without `await`.
+
+    with reefcast.sync.connect("reefcast://127.0.0.1:7301") as client:
+        client.publish(symbol="IBM", price=99.5)
+        for event in client.subscribe("symbol = 'IBM' AND price < 100"):
+            print(event["price"])
+
+The asyncio client runs in a thread of its own. What waits takes a `timeout` in seconds (None: for
+ever) and raises `TimeoutError` after it. All methods may be called from any thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from concurrent.futures import CancelledError
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar, Unpack
+
+from reefcast.client import Client as AsyncClient
+from reefcast.client import Event, Options
+from reefcast.client import connect as connect_async
+from reefcast.client.handles import Advertisement as AsyncAdvertisement
+from reefcast.client.handles import Subscription as AsyncSubscription
+from reefcast.errors import LocalError
+from reefcast.model.publication import PublicationId
+
+T = TypeVar("T")
+H = TypeVar("H", AsyncAdvertisement, AsyncSubscription)
+
+
+class _Thread:
+    """A thread with an event loop, which runs coroutines for the others."""
+
+    def __init__(self) -> None:
+        self._loop = _new_loop()
+        self._thread = threading.Thread(target=self._serve, name="reefcast", daemon=True)
+        self._thread.start()
+
+    def run(self, work: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
+        """Runs `work` there; after `timeout` seconds, or at Ctrl-C here, it is cancelled."""
+        if self._loop.is_closed():
+            work.close()
+            raise LocalError("this client has been closed")
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result(timeout)
+        except CancelledError:
+            raise LocalError("this client was closed meanwhile") from None
+        except BaseException:
+            future.cancel()
+            raise
+
+    def stop(self) -> None:
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+
+    def _serve(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+        tasks = asyncio.all_tasks(self._loop)
+        for task in tasks:
+            task.cancel()
+        self._loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+        self._loop.close()
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    try:
+        import uvloop
+    except ImportError:  # not on this platform
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
+
+
+class _Handle(Generic[H]):
+    def __init__(self, thread: _Thread, handle: H) -> None:
+        self._thread = thread
+        self._handle: H = handle
+
+    @property
+    def filters(self) -> tuple[str, ...]:
+        return self._handle.filters
+
+    def settled(self, timeout: float | None = None) -> None:
+        """Returns when every broker that must know of the filters knows them; errors as in
+        `reefcast.client.Subscription.settled`."""
+        self._thread.run(self._handle.settled(), timeout)
+
+
+class Advertisement(_Handle[AsyncAdvertisement]):
+    def withdraw(self, timeout: float | None = None) -> None:
+        """Takes it back; returns when every broker has forgotten it."""
+        self._thread.run(self._handle.withdraw(), timeout)
+
+
+class Subscription(_Handle[AsyncSubscription]):
+    """One or several filters, and an iterator over the events that match one of them."""
+
+    def __init__(self, thread: _Thread, handle: AsyncSubscription) -> None:
+        super().__init__(thread, handle)
+        self._batch: deque[Event] = deque()
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Event:
+        event = self.next()
+        if event is None:
+            raise StopIteration
+        return event
+
+    def next(self, timeout: float | None = None) -> Event | None:
+        """The next event; None when the subscription has ended."""
+        if not self._batch:
+            self._batch.extend(self._thread.run(_next_batch(self._handle), timeout))
+        return self._batch.popleft() if self._batch else None
+
+    def add(self, filter: str, timeout: float | None = None) -> None:
+        self._thread.run(self._handle.add(filter), timeout)
+
+    def remove(self, filter: str, timeout: float | None = None) -> None:
+        self._thread.run(self._handle.remove(filter), timeout)
+
+    def replace(self, old: str, new: str, timeout: float | None = None) -> None:
+        """Puts `new` in the place of `old` without a gap."""
+        self._thread.run(self._handle.replace(old, new), timeout)
+
+    def cancel(self, timeout: float | None = None) -> None:
+        """Takes all filters back and ends the iteration; events not yet read are dropped."""
+        self._batch.clear()
+        self._thread.run(self._handle.cancel(), timeout)
+
+
+async def _next_batch(subscription: AsyncSubscription) -> list[Event]:
+    """Empty at the end."""
+    try:
+        return await subscription.next_batch()
+    except StopAsyncIteration:
+        return []
+
+
+class Client:
+    """See `reefcast.client.Client`; made by `connect`."""
+
+    def __init__(self, thread: _Thread, client: AsyncClient) -> None:
+        self._thread = thread
+        self._client = client
+
+    @property
+    def id(self) -> str:
+        return self._client.id
+
+    @property
+    def connected(self) -> bool:
+        return self._client.connected
+
+    @property
+    def unacknowledged(self) -> int:
+        return self._client.unacknowledged
+
+    def publish(
+        self,
+        attributes: Mapping[str, object] | None = None,
+        /,
+        *,
+        payload: bytes = b"",
+        topics: Iterable[str] = (),
+        **named: object,
+    ) -> PublicationId:
+        """Publishes one event; returns its (publisher, seq). Each call waits for the client's
+        thread; who publishes tens of thousands a second uses the asyncio client."""
+        work = self._client.publish(attributes, payload=payload, topics=topics, **named)
+        return self._thread.run(work)
+
+    def flush(self, timeout: float | None = None) -> None:
+        """Returns when the broker has taken over all that was published before."""
+        self._thread.run(self._client.flush(), timeout)
+
+    def advertise(self, filter: str) -> Advertisement:
+        """Announces what this client will publish; `.settled()` waits for the network."""
+        return Advertisement(self._thread, self._thread.run(_advertise(self._client, filter)))
+
+    def subscribe(self, *filters: str, local_queue_limit: int | None = None) -> Subscription:
+        """Asks for the events that match one of the filters; `.settled()` waits for the network,
+        iterating does not."""
+        work = _subscribe(self._client, filters, local_queue_limit)
+        return Subscription(self._thread, self._thread.run(work))
+
+    def close(self) -> None:
+        """Waits for acknowledgements (see `reefcast.client.Client.close`), then ends the thread."""
+        self._end(None)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._end(error)
+
+    def _end(self, error: BaseException | None) -> None:
+        try:
+            self._thread.run(self._client.__aexit__(type(error) if error else None, error, None))
+        finally:
+            self._thread.stop()
+
+
+async def _advertise(client: AsyncClient, filter: str) -> AsyncAdvertisement:
+    return client.advertise(filter)
+
+
+async def _subscribe(
+    client: AsyncClient, filters: tuple[str, ...], local_queue_limit: int | None
+) -> AsyncSubscription:
+    return client.subscribe(*filters, local_queue_limit=local_queue_limit)
+
+
+async def _connect(urls: str | Sequence[str], options: Options) -> AsyncClient:
+    return await connect_async(urls, **options)
+
+
+def connect(urls: str | Sequence[str], **options: Unpack[Options]) -> Client:
+    """Connects to a broker; arguments and errors as in `reefcast.connect`. The callbacks among the
+    options are called in the client's thread."""
+    thread = _Thread()
+    try:
+        return Client(thread, thread.run(_connect(urls, options)))
+    except BaseException:
+        thread.stop()
+        raise

@@ -1,0 +1,53 @@
+"""Generators of trees, and what a graph refuses."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reefcast.errors import ConfigurationError
+from reefcast.overlay import topology
+
+
+@given(n=st.integers(1, 60), seed=st.integers())
+def test_generators_make_trees_over_all_names(n: int, seed: int) -> None:
+    nodes = topology.names(n)
+    assert nodes == sorted(nodes)
+    for made in (
+        topology.path(nodes),
+        topology.star(nodes),
+        topology.balanced_tree(nodes, 3),
+        topology.random_tree(nodes, random.Random(seed)),
+    ):
+        assert list(made) == nodes
+        assert topology.is_tree(made)
+
+
+def test_diameters() -> None:
+    nodes = topology.names(7)
+    assert topology.diameter(topology.path(nodes)) == 6
+    assert topology.diameter(topology.star(nodes)) == 2
+    assert topology.diameter(topology.balanced_tree(nodes, 2)) == 4
+
+
+def test_a_cycle_and_a_forest_are_no_trees() -> None:
+    ring = topology.graph("abc", [("a", "b"), ("b", "c"), ("c", "a")])
+    assert not topology.is_tree(ring)
+    assert topology.is_connected(ring)
+    assert not topology.is_connected(topology.graph("abc", [("a", "b")]))
+
+
+@pytest.mark.parametrize(
+    ("edges", "says"),
+    [
+        ([("a", "x")], "no broker named 'x'"),
+        ([("a", "a")], "no link to itself"),
+        ([("a", "b"), ("b", "a")], "given twice"),
+    ],
+)
+def test_bad_edges_are_refused(edges: list[tuple[str, str]], says: str) -> None:
+    with pytest.raises(ConfigurationError, match=says):
+        topology.graph("ab", edges)

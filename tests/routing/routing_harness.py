@@ -1,0 +1,184 @@
+"""The slowest, most obvious driver of the broker core: queues of messages, delivered one at a time
+in whatever order across links the given generator chooses; each link keeps its order."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter, deque
+
+from reefcast.matching.scan import ScanIndex
+from reefcast.model.messages import (
+    Advertise,
+    Deliver,
+    Discard,
+    Effect,
+    Input,
+    LinkDown,
+    LinkKind,
+    LinkUp,
+    Publish,
+    Refused,
+    Send,
+    SetTimer,
+    Settled,
+    Subscribe,
+    Timer,
+    Unadvertise,
+    Unsubscribe,
+)
+from reefcast.model.publication import Publication, Value
+from reefcast.overlay.topology import Graph
+from reefcast.routing.broker import Broker
+
+
+class Harness:
+    """Brokers over `overlay`; `rng` orders what happens on different links."""
+
+    def __init__(self, overlay: Graph, routing: str = "acyclic", rng: random.Random | None = None):
+        self.overlay = overlay
+        self.routing = routing
+        self.rng = rng or random.Random(0)
+        self.now = 0.0
+        self.brokers: dict[str, Broker] = {}
+        self.queues: dict[tuple[str, str], deque[Input]] = {}
+        self.home: dict[str, str] = {}
+        self.delivered: list[tuple[str, tuple[str, int], tuple[int, ...]]] = []
+        self.refused: list[tuple[str, Refused]] = []
+        self.settled: set[tuple[str, int]] = set()
+        self.discarded: Counter[str] = Counter()
+        self.timers: dict[tuple[str, str], float] = {}
+        self.log: list[str] = []
+        self.sent: Counter[str] = Counter()
+        self._numbers: Counter[str] = Counter()
+        self._seqs: Counter[str] = Counter()
+        for name in overlay:
+            self.start(name)
+
+    # --- brokers ----------------------------------------------------------------------------------
+
+    def start(self, name: str) -> None:
+        """Starts a broker without memory; links to the neighbours that run come up on both sides."""
+        self.brokers[name] = Broker(
+            name, self.routing, neighbours=self.overlay[name], new_index=ScanIndex
+        )
+        for other in self.overlay[name]:
+            if other in self.brokers:
+                for ends in ((name, other), (other, name)):
+                    self.queues[ends] = deque([LinkUp(LinkKind.BROKER)])
+
+    def kill(self, name: str) -> None:
+        """The broker is gone, with its queues and its clients."""
+        del self.brokers[name]
+        for ends in [ends for ends in self.queues if name in ends]:
+            del self.queues[ends]
+        for client in [client for client, home in self.home.items() if home == name]:
+            del self.home[client]
+        self.timers = {key: at for key, at in self.timers.items() if key[0] != name}
+
+    # --- clients ----------------------------------------------------------------------------------
+
+    def connect(self, client: str, broker: str) -> None:
+        self.home[client] = broker
+        self.queues[client, broker] = deque([LinkUp(LinkKind.CLIENT)])
+
+    def disconnect(self, client: str) -> None:
+        broker = self.home.pop(client)
+        self.queues[client, broker].append(LinkDown())
+
+    def _say(self, client: str, message: Input) -> None:
+        self.queues[client, self.home[client]].append(message)
+
+    def _number(self, client: str) -> int:
+        self._numbers[client] += 1
+        return self._numbers[client]
+
+    def subscribe(self, client: str, filter: str) -> int:
+        number = self._number(client)
+        self._say(client, Subscribe((client, number), filter, number))
+        return number
+
+    def unsubscribe(self, client: str, number: int) -> None:
+        self._say(client, Unsubscribe((client, number)))
+
+    def advertise(self, client: str, filter: str) -> int:
+        number = self._number(client)
+        self._say(client, Advertise((client, number), filter, number))
+        return number
+
+    def unadvertise(self, client: str, number: int) -> None:
+        self._say(client, Unadvertise((client, number)))
+
+    def publish(self, client: str, topics: tuple[str, ...] = (), **attributes: Value) -> int:
+        self._seqs[client] += 1
+        seq = self._seqs[client]
+        self._say(client, Publish(Publication(client, seq, 0, attributes, topics)))
+        return seq
+
+    # --- running ----------------------------------------------------------------------------------
+
+    def step(self) -> bool:
+        """One message of one link; False when all queues are empty."""
+        ready = [ends for ends, queue in self.queues.items() if queue]
+        if not ready:
+            return False
+        source, target = self.rng.choice(ready)
+        item = self.queues[source, target].popleft()
+        broker = self.brokers[target]
+        known = source in broker.clients or source in broker.router.brokers
+        if known or isinstance(item, LinkUp):
+            self._apply(target, broker.handle(item, source, self.now))
+        return True
+
+    def run(self, steps: int = 200_000) -> None:
+        """Until all is quiet; a message that travels for ever is a failure."""
+        for _ in range(steps):
+            if not self.step():
+                return
+        raise AssertionError("the network did not become quiet: some message travels for ever")
+
+    def fire_timers(self) -> None:
+        """All timers that are set come due, in their order."""
+        due = sorted(self.timers.items(), key=lambda timer: (timer[1], timer[0]))
+        self.timers = {}
+        for (name, key), at in due:
+            self.now = max(self.now, at)
+            self._apply(name, self.brokers[name].handle(Timer(key), "", self.now))
+
+    def _apply(self, name: str, effects: list[Effect]) -> None:
+        for effect in effects:
+            if isinstance(effect, SetTimer):
+                self.timers[name, effect.key] = effect.at_s
+            elif isinstance(effect, Discard):
+                self.discarded[effect.reason] += 1
+            elif isinstance(effect, Deliver):
+                publication = effect.publish.publication
+                self.delivered.append((effect.link, publication.id, effect.numbers))
+                self._write(f"{name} => {effect.link}: {publication.seq} for {effect.numbers}")
+            else:
+                self._send(name, effect)
+
+    def _send(self, name: str, send: Send) -> None:
+        message = send.message
+        if (name, send.link) in self.queues and send.link in self.brokers:
+            self.queues[name, send.link].append(message)
+            self.sent[type(message).__name__] += 1
+        elif isinstance(message, Settled):
+            self.settled.add((send.link, message.token))
+        elif isinstance(message, Refused):
+            self.refused.append((send.link, message))
+        self._write(f"{name} -> {send.link}: {describe(message)}")
+
+    def _write(self, line: str) -> None:
+        self.log.append(line)
+
+
+def describe(message: Input) -> str:
+    """A message as one short phrase for golden traces."""
+    kind = type(message).__name__
+    if isinstance(message, Publish):
+        return f"{kind} {message.publication.seq}"
+    if isinstance(message, (Advertise, Subscribe)):
+        return f"{kind} {message.id[0]}#{message.id[1]} {message.filter}"
+    if isinstance(message, (Unadvertise, Unsubscribe)):
+        return f"{kind} {message.id[0]}#{message.id[1]}"
+    return kind

@@ -1,0 +1,258 @@
+"""The broker core: scripts with golden traces, settlement, clients, restarts."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from routing_harness import Harness
+
+from reefcast.errors import LocalError, ProtocolError
+from reefcast.model.messages import LinkKind, LinkUp, Settled, Subscribe
+from reefcast.overlay.topology import balanced_tree, path
+from reefcast.routing.broker import Broker
+
+
+def quiet(network: Harness) -> Harness:
+    network.run()
+    network.log.clear()
+    return network
+
+
+def settled_chain() -> Harness:
+    """a - b - c, publisher p at a, subscriber s at c, both connected, nothing said."""
+    network = Harness(path(["a", "b", "c"]))
+    network.connect("p", "a")
+    network.connect("s", "c")
+    return quiet(network)
+
+
+def test_an_advertisement_draws_the_subscription_and_the_publication_follows_it_back() -> None:
+    network = settled_chain()
+    network.subscribe("s", "x > 5")
+    network.run()
+    network.advertise("p", "x > 0")
+    network.run()
+    network.publish("p", x=7)
+    network.publish("p", x=3)
+    network.run()
+    assert [line for line in network.log if "Settled" not in line] == [
+        "a -> b: Advertise p#1 x > 0",
+        "b -> c: Advertise p#1 x > 0",
+        "c -> b: Subscribe s#1 x > 5",
+        "b -> a: Subscribe s#1 x > 5",
+        "a -> b: Publish 1",
+        "b -> c: Publish 1",
+        "c => s: 1 for (1,)",
+    ]
+    assert network.discarded == {"unwanted": 1}
+
+
+def test_a_subscription_goes_only_where_an_advertisement_wants_it() -> None:
+    network = settled_chain()
+    network.advertise("p", "x < 0")
+    network.run()
+    network.subscribe("s", "x > 5")
+    network.run()
+    assert network.brokers["c"].tables() == {"SRT": 1, "PRT": 1}
+    assert network.brokers["b"].tables() == {"SRT": 1, "PRT": 0}
+
+
+def test_unsubscribe_and_unadvertise_leave_nothing() -> None:
+    network = settled_chain()
+    advertisement = network.advertise("p", "TRUE")
+    number = network.subscribe("s", "x > 5")
+    network.run()
+    network.unsubscribe("s", number)
+    network.unadvertise("p", advertisement)
+    network.run()
+    assert all(b.tables() == {"SRT": 0, "PRT": 0} for b in network.brokers.values())
+
+
+def test_an_advertisement_withdrawn_takes_the_subscription_back() -> None:
+    network = settled_chain()
+    advertisement = network.advertise("p", "x > 0")
+    network.subscribe("s", "x > 5")
+    network.run()
+    network.unadvertise("p", advertisement)
+    network.run()
+    assert network.brokers["a"].tables() == {"SRT": 0, "PRT": 0}
+    assert network.brokers["c"].tables() == {"SRT": 0, "PRT": 1}
+
+
+def test_settled_answers_only_when_the_farthest_broker_has_it() -> None:
+    network = settled_chain()
+    network.advertise("p", "TRUE")
+    network.run()
+    number = network.subscribe("s", "x > 5")
+    while ("s", number) not in network.settled:
+        assert network.step()
+    assert all(b.tables()["PRT"] == 1 for b in network.brokers.values())
+
+
+def test_a_publisher_that_never_advertised_advertises_true() -> None:
+    network = settled_chain()
+    network.subscribe("s", "x > 5")
+    network.run()
+    network.publish("p", x=6)
+    network.publish("p", x=7)
+    network.run()
+    assert [(client, id[1]) for client, id, _ in network.delivered] == [("s", 1), ("s", 2)]
+
+
+def test_publications_wait_for_their_advertisement_but_not_for_ever() -> None:
+    network = settled_chain()
+    network.kill("c")
+    network.connect("t", "a")
+    network.run()
+    network.subscribe("t", "TRUE")
+    network.run()
+    network.queues["b", "a"].clear()
+    network.overlay["b"].remove("c")
+    network.advertise("p", "TRUE")
+    network.publish("p", x=1)
+    while network.queues["p", "a"]:
+        network.step()
+    network.queues["a", "b"].clear()  # the advertisement never arrives, nobody will answer
+    assert network.delivered == []
+    network.fire_timers()
+    assert len(network.delivered) == 1
+    network.publish("p", x=2)
+    network.run()
+    assert len(network.delivered) == 2
+
+
+def test_a_publisher_that_leaves_at_once_loses_nothing() -> None:
+    network = settled_chain()
+    network.subscribe("s", "TRUE")
+    network.run()
+    network.publish("p", x=1)
+    network.disconnect("p")
+    network.run()
+    assert len(network.delivered) == 1
+    assert network.brokers["a"].clients == {}
+    assert network.brokers["c"].tables()["SRT"] == 0
+
+
+@pytest.mark.parametrize("routing", ["acyclic", "flooding"])
+def test_a_publication_outside_the_advertisements_is_refused(routing: str) -> None:
+    network = Harness(path(["a", "b"]), routing)
+    network.connect("p", "a")
+    network.connect("s", "b")
+    network.subscribe("s", "TRUE")
+    network.advertise("p", "x > 0")
+    network.run()
+    network.publish("p", x=-1)
+    network.run()
+    assert network.delivered == []
+    assert network.discarded == {"outside_advertisement": 1}
+    [(client, refusal)] = network.refused
+    assert client == "p"
+    assert refusal.publication == ("p", 1)
+    assert "x > 0" in refusal.reason
+
+
+def test_an_event_crosses_a_client_once_with_all_matching_numbers() -> None:
+    network = settled_chain()
+    for filter in ("x > 1", "x > 100", "x > 2", "y IS NULL"):
+        network.subscribe("s", filter)
+    network.run()
+    network.publish("p", x=7)
+    network.run()
+    assert network.delivered == [("s", ("p", 1), (1, 3, 4))]
+
+
+def test_a_bad_filter_is_refused_with_its_place() -> None:
+    network = settled_chain()
+    network.subscribe("s", "x >")
+    network.run()
+    [(client, refusal)] = network.refused
+    assert (client, refusal.token) == ("s", 1)
+    assert "column" in refusal.reason
+    assert all(b.tables()["PRT"] == 0 for b in network.brokers.values())
+
+
+def test_numbers_are_never_used_again_and_belong_to_their_owner() -> None:
+    network = settled_chain()
+    network.subscribe("s", "TRUE")
+    network._say("s", Subscribe(("s", 1), "x > 1", 9))
+    network._say("s", Subscribe(("p", 5), "x > 1", 10))
+    network.unsubscribe("s", 7)
+    network.run()
+    assert [refusal.token for _, refusal in network.refused] == [9, 10, 0]
+
+
+def test_a_driver_or_a_client_that_breaks_the_rules_is_told() -> None:
+    broker = Broker("a")
+    with pytest.raises(LocalError, match="not up"):
+        broker.handle(Settled(1), "b", 0.0)
+    broker.handle(LinkUp(LinkKind.CLIENT), "c", 0.0)
+    with pytest.raises(ProtocolError, match="only brokers"):
+        broker.handle(Settled(1), "c", 0.0)
+    with pytest.raises(LocalError, match="connected already"):
+        broker.handle(LinkUp(LinkKind.CLIENT), "c", 0.0)
+
+
+def test_flooding_on_a_cycle_delivers_once() -> None:
+    ring = {"a": ["b", "c"], "b": ["a", "c"], "c": ["a", "b"]}
+    network = Harness(ring, "flooding")
+    network.connect("p", "a")
+    network.connect("s", "c")
+    network.subscribe("s", "TRUE")
+    network.run()
+    network.publish("p", x=1)
+    network.run()
+    assert len(network.delivered) == 1
+    assert network.discarded["duplicate"] == 2
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_a_broker_that_restarts_relearns_from_its_neighbours(seed: int) -> None:
+    """After the restart all tables are what they were, less the rows of its own lost clients."""
+    rng = random.Random(seed)
+    names = [f"b{i}" for i in range(7)]
+    network = Harness(balanced_tree(names, 2), rng=rng)
+    for name in names:
+        network.connect(f"p-{name}", name)
+        network.connect(f"s-{name}", name)
+        network.advertise(f"p-{name}", f"x > {rng.randrange(5)}")
+        network.subscribe(f"s-{name}", f"x < {rng.randrange(10)}")
+    network.run()
+    victim = rng.choice(names)
+    network.kill(victim)
+    network.start(victim)
+    for _ in range(rng.randrange(30)):
+        network.step()  # the clients come back while the broker relearns
+    for kind in ("p", "s"):
+        network.connect(f"{kind}-{victim}+", victim)
+    network.advertise(f"p-{victim}+", "x > 2")
+    number = network.subscribe(f"s-{victim}+", "x < 8")
+    network.run()
+    assert (f"s-{victim}+", number) in network.settled
+    assert all(not b.status()["relearning"] for b in network.brokers.values())
+    fresh = Harness(balanced_tree(names, 2))
+    for client, home in network.home.items():
+        fresh.connect(client, home)
+    for name, broker in network.brokers.items():
+        for client, state in broker.clients.items():
+            for filter in state.advertised():
+                fresh.advertise(client, filter)
+            for row in broker.router.prt.from_hop(client):
+                fresh.subscribe(client, row.filter.text)
+        assert name in fresh.brokers
+    fresh.run()
+    for name in names:
+        assert network.brokers[name].tables() == fresh.brokers[name].tables()
+
+
+def test_a_link_that_is_given_up_takes_its_rows_along() -> None:
+    network = settled_chain()
+    network.advertise("p", "TRUE")
+    network.subscribe("s", "TRUE")
+    network.run()
+    from reefcast.model.messages import LinkDown
+
+    effects = network.brokers["b"].handle(LinkDown(), "c", 0.0)
+    network._apply("b", effects)
+    network.run()
+    assert network.brokers["a"].tables() == {"SRT": 1, "PRT": 0}
