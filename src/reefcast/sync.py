@@ -24,6 +24,7 @@ from reefcast.client import Event, Options
 from reefcast.client import connect as connect_async
 from reefcast.client.handles import Advertisement as AsyncAdvertisement
 from reefcast.client.handles import Subscription as AsyncSubscription
+from reefcast.client.loop import new_event_loop
 from reefcast.errors import LocalError
 from reefcast.model.publication import PublicationId
 
@@ -35,7 +36,7 @@ class _Thread:
     """A thread with an event loop, which runs coroutines for the others."""
 
     def __init__(self) -> None:
-        self._loop = _new_loop()
+        self._loop = new_event_loop()
         self._thread = threading.Thread(target=self._serve, name="reefcast", daemon=True)
         self._thread.start()
 
@@ -66,14 +67,6 @@ class _Thread:
             task.cancel()
         self._loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
         self._loop.close()
-
-
-def _new_loop() -> asyncio.AbstractEventLoop:
-    try:
-        import uvloop
-    except ImportError:  # not on this platform
-        return asyncio.new_event_loop()
-    return uvloop.new_event_loop()
 
 
 class _Handle(Generic[H]):

@@ -78,7 +78,7 @@ def test_once_quiet_every_interested_subscriber_gets_it_exactly_once(
     expected = []
     for publisher in sorted(c for c in network.home if c.startswith("p")):
         number = network.advertise(publisher, "TRUE")
-        live[publisher][number] = "TRUE"
+        live.setdefault(publisher, {})[number] = "TRUE"
         network.run()
         for _ in range(3):
             seq, attributes = publish(network, publisher, rng)

@@ -15,13 +15,11 @@ import msgspec
 import numpy as np
 
 from reefcast.errors import LocalError
-from reefcast.matching.kernels import match_events
+from reefcast.matching.kernels import Array, match_events
 from reefcast.matching.predicates import predicate_of
 from reefcast.matching.tables import Store
-from reefcast.model.algebra import satisfies
-from reefcast.model.constraint import Constraint
-from reefcast.model.expression import Expression, attributes_of, evaluate
-from reefcast.model.filters import Conjunction, Filter, parse_filter
+from reefcast.model.expression import attributes_of
+from reefcast.model.filters import TOPIC, Conjunction, Filter, parse_filter
 from reefcast.model.publication import Publication, Value
 
 K = TypeVar("K", bound=Hashable)
@@ -39,18 +37,6 @@ def _plain(value: object) -> Value:
 _encode = msgspec.msgpack.Encoder(enc_hook=_plain).encode
 
 
-class _Check(NamedTuple):
-    """What Python must decide about a row."""
-
-    constraints: tuple[tuple[str, Constraint], ...]
-    residuals: tuple[Expression, ...]
-
-    def holds(self, event: Event) -> bool:
-        return all(satisfies(c, event.get(name)) for name, c in self.constraints) and all(
-            evaluate(residual, event) is True for residual in self.residuals
-        )
-
-
 class _Entry(NamedTuple):
     rows: range
     looks_at_topic: bool
@@ -58,7 +44,7 @@ class _Entry(NamedTuple):
 
 def _looks_at_topic(filter: Filter) -> bool:
     return any(
-        "topic" in c.constraints or any("topic" in attributes_of(r) for r in c.residuals)
+        TOPIC in c.constraints or any(TOPIC in attributes_of(r) for r in c.residuals)
         for c in filter.conjunctions
     )
 
@@ -70,8 +56,9 @@ class BitmapIndex(Generic[K]):
         self._store = Store()
         self._keys: list[K] = []  # of each row
         self._entries: dict[K, _Entry] = {}
-        self._checks: dict[int, _Check] = {}
+        self._checks: dict[int, Conjunction] = {}  # of a row: what Python must decide about it
         self._topical = 0  # filters that look at the topic
+        self._out = np.empty(1024, np.int64)
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -114,14 +101,11 @@ class BitmapIndex(Generic[K]):
             (name, predicate_of(constraint, strings))
             for name, constraint in conjunction.constraints.items()
         ]
-        check = _Check(
-            tuple((name, conjunction.constraints[name]) for name, p in predicates if not p.exact),
-            conjunction.residuals,
-        )
-        checked = bool(check.constraints or check.residuals)
+        inexact = {name: conjunction.constraints[name] for name, p in predicates if not p.exact}
+        checked = bool(inexact or conjunction.residuals)
         row = self._store.append(first, checked, predicates)
         if checked:
-            self._checks[row] = check
+            self._checks[row] = Conjunction(inexact, conjunction.residuals)
 
     def _rebuild(self, needed: int) -> None:
         kept = self._store.rebuild(needed).tolist()
@@ -152,7 +136,7 @@ class BitmapIndex(Generic[K]):
         for publication in publications:
             attributes = publication.attributes
             if publication.topics:
-                events.extend({**attributes, "topic": topic} for topic in publication.topics)
+                events.extend({**attributes, TOPIC: topic} for topic in publication.topics)
             else:
                 events.append(attributes)
             ends.append(len(events))
@@ -164,18 +148,29 @@ class BitmapIndex(Generic[K]):
 
     def _match_events(self, events: Sequence[Event]) -> tuple[list[int], list[int]]:
         """First rows of the filters found, ascending for each event, and where each event's start."""
-        store = self._store
+        names = self._store.names
         values: list[Any] = []
         for event in events:
-            values.extend(map(event.get, store.names))
-        data = np.frombuffer(_encode(values), np.uint8)
-        offsets = np.empty(len(events) + 1, np.int64)
-        found = match_events(
-            store.addresses, data, len(events), len(store.names), store.row_count, offsets
-        ).tolist()
+            values.extend(map(event.get, names))
+        start = len(events) + 1
+        numbers = self._run_kernel(np.frombuffer(_encode(values), np.uint8), len(events))
         if self._checks:
-            return self._check(events, found, offsets.tolist())
-        return found, offsets.tolist()
+            return self._check(events, numbers[start:], numbers[:start])
+        return numbers[start:], numbers[:start]
+
+    def _run_kernel(self, data: Array, events: int) -> list[int]:
+        """Offsets and rows as `kernels.match_events` writes them."""
+        store = self._store
+        while True:
+            found = -1
+            if len(self._out) > events:
+                found = match_events(
+                    store.addresses, data, events, len(store.names), store.row_count, self._out
+                )
+            if found >= 0:
+                numbers: list[int] = self._out[: events + 1 + found].tolist()
+                return numbers
+            self._out = np.empty(2 * (len(self._out) + events), np.int64)
 
     def _check(
         self, events: Sequence[Event], found: list[int], offsets: list[int]

@@ -81,9 +81,7 @@ ATTRIBUTE = np.dtype(
     align=True,
 )
 
-STRING_ENTRY = np.dtype(
-    [("hash", np.uint64), ("start", np.int64), ("size", np.int64)], align=True
-)
+STRING_ENTRY = np.dtype([("hash", np.uint64), ("start", np.int64), ("size", np.int64)], align=True)
 
 
 class Tables(NamedTuple):
@@ -427,31 +425,23 @@ def _survivors(t: Tables, slots: Array, count: int, out: Array) -> None:
 
 
 @compiled
-def _room(out: Array, used: int, needed: int) -> Array:
-    if used + needed <= len(out):
-        return out
-    larger = np.empty(2 * (used + needed), np.int64)
-    larger[:used] = out[:used]
-    return larger
-
-
-@compiled
 def match_events(
-    addresses: Array, data: Array, events: int, attributes: int, row_count: int, offsets: Array
-) -> Array:
-    """The rows found, and in `offsets` (events + 1) where those of each event start.
+    addresses: Array, data: Array, events: int, attributes: int, row_count: int, out: Array
+) -> int:
+    """Writes the rows found into `out`, and returns how many; -1 if `out` is too short.
 
-    `data` holds events x attributes values. A row of the result is the first row of its filter,
-    each once for an event; or -1 - row, if Python must decide about this row. Rows ascend.
+    `data` holds events x attributes values. `out` starts with events + 1 offsets: where the rows of
+    each event start and end, counted from behind the offsets. A row written is the first row of its
+    filter, each once for an event; or -1 - row, if Python must decide about this row. Rows ascend.
     """
     t = _tables(addresses)
     words = (row_count + 63) >> 6
     kinds, rests = np.empty(attributes, np.int64), np.empty(attributes, np.int64)
     values, slots = np.empty(attributes, np.float64), np.empty(attributes, np.int64)
     survivors = np.empty(words, np.uint64)
-    out = np.empty(256, np.int64)
-    found, at = 0, _skip_array_head(data)
-    offsets[0] = 0
+    at = _skip_array_head(data)
+    start = place = events + 1
+    out[0] = 0
     for event in range(events):
         count = 0
         for a in range(attributes):
@@ -465,18 +455,19 @@ def match_events(
         last = -1
         w = _next_word(survivors, 0)
         while w < words:
+            if place + 64 > len(out):
+                return -1
             word = survivors[w]
-            out = _room(out, found, 64)
             while word:
                 row = (w << 6) + _trailing_zeros(word)
                 word &= word - np.uint64(1)
                 first = t.rows[row].first
                 if first != last and _row_holds(t, row, kinds, values, rests):
                     if t.rows[row].checked:
-                        out[found] = -1 - row
+                        out[place] = -1 - row
                     else:
-                        out[found] = last = first
-                    found += 1
+                        out[place] = last = first
+                    place += 1
             w = _next_word(survivors, w + 1)
-        offsets[event + 1] = found
-    return out[:found]
+        out[event + 1] = place - start
+    return place - start

@@ -73,9 +73,7 @@ def _of_strings(constraint: Constraint, strings: Strings) -> Predicate:
     if constraint.members is not None:
         return _of_members(1 << STRING, pairs(constraint.members))
     exact = constraint.low is None and constraint.high is None and not constraint.patterns
-    return Predicate(
-        1 << STRING, members=pairs(constraint.excluded), negated=True, exact=exact
-    )
+    return Predicate(1 << STRING, members=pairs(constraint.excluded), negated=True, exact=exact)
 
 
 def _of_numbers(constraint: Constraint) -> Predicate:

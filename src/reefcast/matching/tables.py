@@ -62,6 +62,7 @@ class Store:
         self._predicates = np.empty(4 * MIN_ROWS, PREDICATE)
         self._members = np.empty(MIN_ROWS, MEMBER)
         self._alive = np.zeros(MIN_ROWS // 64, np.uint64)
+        self._tables: tuple[Array | None, ...] = (None,) * len(Tables._fields)
         self._cut_slots(MIN_ROWS)
 
     # --- rows ------------------------------------------------------------------------------------
@@ -105,7 +106,7 @@ class Store:
         return kept
 
     def memory_bytes(self) -> int:
-        return sum(table.nbytes for table in self.tables)
+        return sum(table.nbytes for table in self._tables if table is not None)
 
     # --- appending -------------------------------------------------------------------------------
 
@@ -148,7 +149,7 @@ class Store:
         self._occupied = occupied
 
     def _refresh(self) -> None:
-        self.tables = Tables(
+        tables = Tables(
             self._excluded,
             self._occupied,
             self._alive,
@@ -161,7 +162,9 @@ class Store:
             self.strings.buckets,
             self.strings.characters,
         )
-        self.addresses = addresses_of(self.tables)
+        if any(new is not old for new, old in zip(tables, self._tables, strict=True)):
+            self._tables = tables
+            self.addresses = addresses_of(tables)
 
     # --- rebuilding ------------------------------------------------------------------------------
 
@@ -190,14 +193,10 @@ class Store:
         bounds = np.flatnonzero((predicates["kinds"] == 1 << STRING))
         bounds = bounds[np.isfinite(predicates["low"][bounds])]
         of_strings = np.repeat(predicates["kinds"] == 1 << STRING, np.abs(predicates["count"]))
-        used = np.unique(
-            np.concatenate([predicates["low"][bounds], members["value"][of_strings]])
-        )
+        used = np.unique(np.concatenate([predicates["low"][bounds], members["value"][of_strings]]))
         # A predicate with a lower bound has an upper bound, and both are among its members.
         predicates["low"][bounds] = np.searchsorted(used, predicates["low"][bounds])
-        predicates["high"][bounds] = np.searchsorted(
-            used, predicates["high"][bounds]
-        )
+        predicates["high"][bounds] = np.searchsorted(used, predicates["high"][bounds])
         members["value"][of_strings] = np.searchsorted(used, members["value"][of_strings])
         self.strings.keep(used.astype(np.int64))
 

@@ -1,8 +1,8 @@
 """Expressions of the filter language: the nodes, their meaning, and their text.
 
-`evaluate` is the meaning: three-valued, with None for both NULL and UNKNOWN. It is the slow, obvious
-twin of normal forms and indexes. Nothing in it raises: unlike kinds, division by zero and int64
-overflow give UNKNOWN.
+`evaluate` is the meaning: three-valued, with None for both NULL and UNKNOWN. It is the slow,
+obvious twin of normal forms and indexes. Nothing in it raises: unlike kinds, division by zero and
+int64 overflow give UNKNOWN.
 
 Two literals are equal only if their types are too: `x + 1` and `x + 1.0` overflow differently.
 """
@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 import operator
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -281,19 +280,6 @@ def _names(expression: Expression) -> Iterator[str]:
 
 # --- text ----------------------------------------------------------------------------------------
 
-KEYWORDS = frozenset(
-    "AND BETWEEN ESCAPE FALSE IN IS LIKE MATCHES NOT NULL OR TRUE".split()  # ours
-)
-_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-# Words that mean something to Spark SQL where an attribute may stand.
-_SPARK_WORDS = frozenset(
-    "ALL ANY ARRAY CASE CAST CURRENT_CATALOG CURRENT_DATABASE CURRENT_DATE CURRENT_SCHEMA "
-    "CURRENT_TIME CURRENT_TIMESTAMP CURRENT_USER DATE DISTINCT DIV EXISTS EXTRACT FILTER FIRST "
-    "ILIKE INTERVAL LAST MAP NAMED_STRUCT OVERLAY POSITION REGEXP RLIKE SELECT SESSION_USER "
-    "SOME STRUCT SUBSTR SUBSTRING TIME TIMESTAMP TIMESTAMPADD TIMESTAMPDIFF TRIM USER "
-    "VARIABLE WHEN X".split()
-)
-
 
 def to_sql(expression: Expression) -> str:
     """A text that `language.parse` reads back, and Spark SQL too (but for MATCHES)."""
@@ -363,8 +349,5 @@ def _not_finite_to_sql(value: float) -> str:
 
 
 def name_to_sql(name: str) -> str:
-    """In double quotes unless it is plain and no keyword here or in Spark."""
-    upper = name.upper()
-    if _PLAIN_NAME.fullmatch(name) and upper not in KEYWORDS and upper not in _SPARK_WORDS:
-        return name
+    """Always in double quotes: no list of Spark's special words would stay complete."""
     return '"' + name.replace('"', '""') + '"'

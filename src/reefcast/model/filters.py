@@ -43,8 +43,8 @@ class Filter:
         With topics, whether it is TRUE for one of them as the value of `topic`. This evaluates the
         expression: the slow, obvious twin of every index.
         """
-        rows = [{**attributes, TOPIC: topic} for topic in topics] or [attributes]
-        return any(evaluate(self.expression, row) is True for row in rows)
+        rows: list[Attributes] = [{**attributes, TOPIC: topic} for topic in topics]
+        return any(evaluate(self.expression, row) is True for row in rows or [attributes])
 
     def matches(self, publication: Publication) -> bool:
         return self.holds(publication.attributes, publication.topics)

@@ -62,7 +62,13 @@ class Analysis:
         return sum(link["publications"] for link in self.links)
 
     @property
+    def publication_bytes(self) -> int:
+        """Bytes of their frames."""
+        return sum(row["size_bytes"] for row in self.messages if row["message"] == "publish")
+
+    @property
     def link_bytes(self) -> int:
+        """Bytes of all frames on links between brokers."""
         return sum(link["size_bytes"] for link in self.links)
 
 

@@ -17,6 +17,7 @@ class Acyclic(Router):
 
     name = "acyclic"
     keeps_order = True
+    relearns = True
 
     def __init__(
         self, name: str, new_index: IndexFactory, rng: random.Random, queues: LinkQueues

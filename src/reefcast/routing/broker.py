@@ -94,7 +94,7 @@ class Broker:
         self.last_routed: list[tuple[Publish, int]] = []
         self._released: list[ClientState] = []
         self._settlement = Settlement()
-        self._relearning = Relearning(neighbours)
+        self._relearning = Relearning(neighbours if self.router.relearns else ())
         self._handlers: dict[type, Callable[[Any, LinkName, float], list[Effect]]] = {
             Publish: self._one_publication,
             Advertise: self._table_change,
@@ -228,13 +228,13 @@ class Broker:
             if isinstance(message, Advertise) and filter is not None:
                 return self._advertised(client, message, filter, now)
         sends = self._change_tables(message, filter, link, local=client is not None)
-        return self._send(self._cause(link, message.token), sends)
+        return self._send(self._cause(link, message), sends)
 
     def _advertised(
         self, client: ClientState, message: Advertise, filter: Filter, now: float
     ) -> list[Effect]:
         """A client's own advertisement: its publications wait until it has settled."""
-        cause = self._cause(client.name, message.token)
+        cause = self._cause(client.name, message)
         client.unsettled += 1
         client.holding = True
         cause.then.append(lambda: self._one_settled(client))
@@ -274,11 +274,17 @@ class Broker:
         reason = answer.reason if isinstance(answer, Refused) else ""
         return self._finish(self._settlement.answered(link, answer.token, reason))
 
-    def _cause(self, link: LinkName, token: int) -> Cause:
-        """The cause of what is handled now: while relearning there is only one."""
-        cause = self._relearning.cause or Cause()
-        if token:
-            cause.answers.append((link, token))
+    def _cause(
+        self,
+        link: LinkName,
+        message: Advertise | Unadvertise | Subscribe | Unsubscribe | None = None,
+    ) -> Cause:
+        """The cause of what is handled now; `message`, if any, is to be answered."""
+        cause = Cause()
+        if message is not None and message.token:
+            cause.answers.append((link, message.token))
+        if self._relearning.active:
+            self._settlement.hold(cause, None if message is None else message.id)
         return cause
 
     def _send(self, cause: Cause, sends: list[Send]) -> list[Effect]:
@@ -312,9 +318,9 @@ class Broker:
             self.router.brokers.append(link)
             self.router.brokers.sort()
         effects: list[Effect] = []
-        if self._relearning.start():
+        if self.router.relearns and self._relearning.start():
             effects.append(SetTimer(RELEARN_TIMER, now + RELEARN_S))
-        cause = self._cause(link, 0)
+        cause = self._cause(link)
         self._settlement.transfer(link, cause)
         effects += self._send(cause, self.router.link_up(link))
         return effects + self._tell_synced(self._relearning.came_up(link))
@@ -335,14 +341,14 @@ class Broker:
     def _synced(self, _: Synced, link: LinkName, now: float) -> list[Effect]:
         if link in self.clients:
             raise ProtocolError(f"client {link!r} said Synced; only brokers do")
-        cause = self._cause(link, 0)
+        cause = self._cause(link)
         effects = self._send(cause, self.router.synced(link))
         return effects + self._tell_synced(self._relearning.heard(link))
 
     def _tell_synced(self, links: list[LinkName]) -> list[Effect]:
         effects: list[Effect] = [Send(link, Synced()) for link in links]
-        done = self._relearning.finished_cause()
-        return effects + (self._finish(self._settlement.release(done)) if done else [])
+        over = self._relearning.is_just_over()
+        return effects + (self._finish(self._settlement.let_go()) if over else [])
 
     def _link_down(self, _: LinkDown, link: LinkName, now: float) -> list[Effect]:
         client = self.clients.get(link)
@@ -373,7 +379,7 @@ class Broker:
         return {
             "broker": self.name,
             "routing": self.router.name,
-            "relearning": self._relearning.cause is not None,
+            "relearning": self._relearning.active,
             "tables": self.tables(),
             "links": [
                 {"link": name, "kind": kind, "queue_len": self.queues.queue_len(name)}

@@ -45,6 +45,7 @@ class Flooding(Router):
 
     name = "flooding"
     keeps_order = True
+    relearns = False
 
     def __init__(
         self, name: str, new_index: IndexFactory, rng: random.Random, queues: LinkQueues

@@ -11,31 +11,28 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from reefcast.model.messages import LinkName
-from reefcast.routing.settlement import Cause
 
 
 class Relearning:
-    """`cause`: the one cause of all that happens while relearning; None once that is over."""
+    """`active`: from the first link that comes up until all was heard, or waiting was given up."""
 
     def __init__(self, expected: Iterable[LinkName]) -> None:
-        self.cause: Cause | None = None
+        self.active = False
         self._missing = set(expected)
         self._untold: dict[LinkName, None] = {}
         self._started = False
-        self._over: Cause | None = None
+        self._just_over = False
 
     def start(self) -> bool:
-        """The first link came up; False if that was so before. The cause stays open until over."""
+        """A link came up; False if it was not the first one."""
         if self._started:
             return False
-        self._started = True
-        self.cause = Cause()
-        self.cause.outstanding = 1
+        self._started = self.active = True
         return True
 
     def came_up(self, link: LinkName) -> list[LinkName]:
         """A neighbour without memory of us came up; returns who is to be told `Synced`."""
-        if self.cause is not None:
+        if self.active:
             self._missing.add(link)
         self._untold[link] = None
         return self._tell()
@@ -59,11 +56,11 @@ class Relearning:
         ready = [link for link in self._untold if self._missing <= {link}]
         for link in ready:
             del self._untold[link]
-        if not self._missing and self.cause is not None:
-            self._over, self.cause = self.cause, None
+        if not self._missing and self.active:
+            self.active, self._just_over = False, True
         return ready
 
-    def finished_cause(self) -> Cause | None:
-        """The cause of relearning, once, when relearning is over: its last release is due."""
-        over, self._over = self._over, None
+    def is_just_over(self) -> bool:
+        """True once, when relearning is over: what was held back may go."""
+        over, self._just_over = self._just_over, False
         return over

@@ -49,6 +49,8 @@ class Router(ABC):
     name: ClassVar[str]
     keeps_order: ClassVar[bool]
     """Whether the publications of one publisher reach each subscriber in their order."""
+    relearns: ClassVar[bool]
+    """Whether its tables hold what neighbours told, so that a restart means learning it again."""
 
     def __init__(
         self, name: str, new_index: IndexFactory, rng: random.Random, queues: LinkQueues

@@ -10,8 +10,11 @@ Rules
 - A refusal somewhere below is passed up instead of `Settled`.
 - A neighbour that restarted will never answer what was sent to it before. What waited for it waits
   for the *resynchronisation* with it instead: that tells the neighbour the same again.
-- A broker that is itself relearning its state after a start runs all of it as one cause, which
-  stays open until it has heard from all neighbours: before that it cannot know where things belong.
+- A broker that is itself relearning its state after a start keeps every cause open until it has
+  heard from all neighbours: before that it cannot know where things belong. What it sends on behalf
+  of an advertisement or subscription in that time, that one's cause waits for too, whatever input
+  made it be sent. (One cause for all of it would not do: two neighbours that both relearn would wait
+  for each other.)
 - A link that is given up answers nothing and is waited for no longer.
 
 Source: diffusing computations (Dijkstra and Scholten, 1980), with one tree per message.
@@ -27,6 +30,7 @@ import msgspec
 from reefcast.model.messages import (
     Advertise,
     ControlMessage,
+    EntityId,
     LinkName,
     Refused,
     Send,
@@ -57,15 +61,33 @@ class Settlement:
 
     def __init__(self) -> None:
         self._last_token = 0
-        self._waiting: dict[LinkName, dict[int, Cause]] = {}
+        self._waiting: dict[LinkName, dict[int, tuple[Cause, ...]]] = {}
+        self._held: list[Cause] = []
+        self._held_by_id: dict[EntityId, Cause] = {}
+
+    def hold(self, cause: Cause, id: EntityId | None) -> None:
+        """The broker is relearning: `cause`, of what came with `id`, stays open until `let_go`."""
+        cause.outstanding += 1
+        self._held.append(cause)
+        if id is not None:
+            self._held_by_id[id] = cause
+
+    def let_go(self) -> list[Send]:
+        """The broker has relearned all; returns the answers that this completes."""
+        held, self._held = self._held, []
+        self._held_by_id = {}
+        return [send for cause in held for send in self.release(cause)]
 
     def attach(self, cause: Cause, message: ControlMessage, link: LinkName) -> ControlMessage:
         """`message` with a token, so that `cause` waits for its answer; answers carry none."""
         if not isinstance(message, TableChange):
             return message
         self._last_token += 1
-        self._waiting.setdefault(link, {})[self._last_token] = cause
-        cause.outstanding += 1
+        owner = self._held_by_id.get(message.id, cause)
+        causes = (cause,) if owner is cause else (cause, owner)
+        self._waiting.setdefault(link, {})[self._last_token] = causes
+        for waiting in causes:
+            waiting.outstanding += 1
         return msgspec.structs.replace(message, token=self._last_token)
 
     def answered(self, link: LinkName, token: int, reason: str = "") -> list[Send]:
@@ -73,8 +95,8 @@ class Settlement:
 
         An unknown token is no error: the link was reset in between.
         """
-        cause = self._waiting.get(link, {}).pop(token, None)
-        return [] if cause is None else self.release(cause, reason)
+        causes = self._waiting.get(link, {}).pop(token, ())
+        return [send for cause in causes for send in self.release(cause, reason)]
 
     def release(self, cause: Cause, reason: str = "") -> list[Send]:
         """One thing less to wait for; returns the answers that this completes."""
@@ -99,16 +121,12 @@ class Settlement:
         return Refused(token, cause.reason) if cause.reason else Settled(token)
 
     def transfer(self, link: LinkName, to: Cause) -> None:
-        """All that waits for `link` waits for the cause `to` instead (the neighbour restarted)."""
-        for cause in self._waiting.pop(link, {}).values():
-            if cause is to:
-                to.outstanding -= 1
-            else:
-                to.parents.append(cause)
+        """All that waits for `link` waits for the new cause `to` instead (the neighbour restarted:
+        it will be told everything again on behalf of `to`)."""
+        for causes in self._waiting.pop(link, {}).values():
+            to.parents += causes
 
     def forget(self, link: LinkName) -> list[Send]:
         """The link was given up; returns the answers that this completes."""
-        sends: list[Send] = []
-        for cause in self._waiting.pop(link, {}).values():
-            sends += self.release(cause)
-        return sends
+        given_up = self._waiting.pop(link, {}).values()
+        return [send for causes in given_up for cause in causes for send in self.release(cause)]

@@ -108,6 +108,7 @@ class Overlay:
         self._stopping = True
         for watcher in self._watchers.values():
             watcher.cancel()
+        await asyncio.gather(*self._watchers.values(), return_exceptions=True)
         for process in self._processes.values():
             if process.returncode is None:
                 process.terminate()
@@ -266,5 +267,7 @@ def begin_run(network: NetworkFile) -> None:
         "brokers": network.names,
         "links": [list(link.between) for link in network.link],
         "seed": None,
+        "level": network.trace.level,
+        "sample": network.trace.sample,
     }
     write_run(directory, run)

@@ -11,11 +11,12 @@ Rules
 - A service may thus be computed before its time has come. That is sound because all that it reads
   belongs to this broker (its core, its output queues), in the order of its own inputs; and because
   what could come between is known: timers of this broker that are due earlier run first, and
-  nothing that starts at or after the next intervention (the `barrier`) is computed; it waits in
-  the node's queue. A crash thus finds the backlog, and a change of bandwidth has been in the sum
-  already (see `links`).
-- `node.limit` is the instant up to which an arrival may be served right away: the barrier, the
-  node's next timer, or 0 while inputs wait.
+  nothing that starts at or after the next intervention (the *barrier*) is computed: it waits in
+  the node's queue. What starts before the barrier and ends after it is `leaving`: its effects are
+  applied once the intervention took place. So a crash finds the backlog as it is, and a change of
+  bandwidth is in the sum already (see `links`).
+- `node.limit` is the instant before which an arrival may be served right away: the barrier, the
+  node's next timer, or 0 while something else must come first.
 
 `plain.PlainKernel` is the twin with an event per step, and must write the same trace.
 """
@@ -26,14 +27,23 @@ import math
 from heapq import heappop, heappush
 from typing import Any
 
-from reefcast.model.messages import Deliver, Input, LinkName, Publish, Send, Timer
+from reefcast.model.messages import Deliver, Effect, Input, LinkName, Publish, Send, Timer
+from reefcast.model.publication import Publication
 from reefcast.simulation.links import DROPPED, Link
-from reefcast.simulation.recording import BrokerTrace, Recording, tag_of
-from reefcast.simulation.world import FIRST_LINK_RANK, NoProgressError, Node, Setup, World
+from reefcast.simulation.recording import BrokerTrace
+from reefcast.simulation.world import (
+    CLIENT_RANK,
+    FIRST_LINK_RANK,
+    TIMER_RANK,
+    NoProgressError,
+    Node,
+    Service,
+    Setup,
+    World,
+)
 
-INTERVENTION, TIMER, CLIENT = 0, 1, 2
 FLUSH_MESSAGES = 200_000
-"""Messages between two flushes of the trace."""
+"""Messages between two flushes of the trace, and between two looks at the limit."""
 
 
 class Kernel(World):
@@ -42,75 +52,239 @@ class Kernel(World):
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
         self._heap: list[tuple[Any, ...]] = []
-        self._timers_set = 0
-        self.forwarded = 0
-        self._publication_s = self.costs.publication_s
-        self._copy_s = self.costs.copy_s
-        self._matched_row_s = self.costs.matched_row_s
+        self._nodes = list(self.nodes.values())
+        self._targets = {id(l): self.nodes[l.target] for n in self._nodes for l in n.links.values()}
+        self._barrier = 0.0
 
     # --- the loop ---------------------------------------------------------------------------------
 
     def under_way(self) -> bool:
-        return bool(self._heap)
+        return bool(self._heap or self.interventions or any(n.queue for n in self._nodes))
 
     def schedule(self, handle: int, at: float) -> None:
-        heappush(self._heap, (at, CLIENT, handle))
+        heappush(self._heap, (at, CLIENT_RANK, handle))
+
+    def set_timer(self, node: Node, key: str, due: float) -> None:
+        node.timers[key] = due
+        heappush(self._heap, (due, TIMER_RANK, node.index, key))
+        self._set_limit(node)
+
+    def send(
+        self, node: Node, out: Link, message: Any, size: int, at: float, session: int
+    ) -> None:
+        publication = type(message) is Publish
+        if session != out.session:
+            self.lose(node, message, out.ended[session])
+            return
+        extra = out.extra_s(at, publication)
+        if extra == DROPPED:
+            self.lose(node, message, at, "fault")
+            return
+        end = out.free_at = out.transmitted_at(max(out.free_at, at), size)
+        queue_len = out.queue_len(at) + publication
+        if publication:
+            out.queued.append(end)
+        self.record.sent(node.trace, out.target, message, size, queue_len, at)
+        out.number += 1
+        arrival = out.arrives_at(end, extra)
+        heappush(self._heap, (arrival, out.rank, out.number, out, message, size, session))
 
     def run(self, until: float, limit: int) -> bool:
-        last = self.forwarded + limit
-        flush_at = self.forwarded + FLUSH_MESSAGES
-        if until < math.inf:
-            self.add_intervention(until, lambda now: None)
-        self._bound()
-        while self._step_batch(until):
-            if self.forwarded > last:
+        last = self.record.messages_sent + limit
+        self._raise_barrier(until)
+        while True:
+            if self._run_some(FLUSH_MESSAGES):
+                if not self.interventions or self._barrier == until:
+                    break
+                self._intervene(until)
+            if self.record.messages_sent > last:
                 raise NoProgressError(
                     f"more than {limit} messages passed between brokers until {self.now:.6f} s, "
                     "and the network is not quiet; give a higher limit if that is right"
                 )
-            if self.forwarded >= flush_at:
-                self.record.flush()
-                flush_at = self.forwarded + FLUSH_MESSAGES
-        return not self._heap
+            self.record.flush_if_long()
+        self.now = max(self.now, until) if until < math.inf else self.now
+        return not self.under_way()
 
-    def _step_batch(self, until: float, steps: int = 10_000) -> bool:
-        """Up to `steps` entries and at most one intervention; False when there is nothing left
-        before or at `until`."""
-        heap, barrier = self._heap, self.barrier
+    def _raise_barrier(self, until: float) -> None:
+        """The next instant that no service may pass; then what it held up goes on."""
+        next_one = self.interventions[0][0] if self.interventions else math.inf
+        self._barrier = min(next_one, until)
+        for node in self._nodes:
+            if node.up:
+                self._drain(node, self.now)
+
+    def _intervene(self, until: float) -> None:
+        self.now = at = self._barrier
+        while self.interventions and self.interventions[0][0] == at:
+            _, _, action = heappop(self.interventions)
+            action(at)
+        self._raise_barrier(until)
+
+    def _run_some(self, steps: int) -> bool:
+        """Up to `steps` entries; True when nothing is left before the barrier."""
+        heap, targets, barrier = self._heap, self._targets, self._barrier
+        serve = self._serve_publication
         for _ in range(steps):
             if not heap or heap[0][0] >= barrier:
-                return self._intervene(until)
+                return True
             entry = heappop(heap)
             rank = entry[1]
-            if rank >= FIRST_LINK_RANK:
-                self._arrive(entry)
-            elif rank == CLIENT:
-                self.now = entry[0]
-                self._act(entry[0], entry[2])
+            if rank < FIRST_LINK_RANK:
+                self._not_from_link(entry)
+                continue
+            arrival, _, _, link, message, size, session = entry
+            node = targets[id(link)]
+            start = node.busy_until
+            if start < arrival:
+                start = arrival
+            if start < node.limit and session == link.session and type(message) is Publish:
+                serve(node, link.source, message, size, start)
             else:
-                self.now = entry[0]
-                self._timer_due(entry)
-        return True
+                self._arrives(node, link, message, size, session, arrival)
+        return False
 
-    def _intervene(self, until: float) -> bool:
-        """Only a start or a repair can set a silent network going again: those alone are awaited
-        when nothing is under way."""
-        if not self.interventions or self.barrier > until:
-            return False
-        self.now = at = self.barrier
-        while self.interventions and self.interventions[0][0] == at:
-            action = self.interventions[0][2]
-            self.pop_intervention()
-            action(at)
-        self._bound()
-        for node in self.nodes.values():
+    def _not_from_link(self, entry: tuple[Any, ...]) -> None:
+        self.now = at = entry[0]
+        if entry[1] == TIMER_RANK:
+            node = self._nodes[entry[2]]
+            if node.timers.get(entry[3]) == at:
+                self._drain(node, at)
+            return
+        node, inputs = self.act(self.scripts[entry[2]], at)
+        name = self.scripts[entry[2]].client
+        node.queue.extend((at, name, item, size) for item, size in inputs)
+        if inputs:
             self._drain(node, at)
-        return at < until or not self.interventions and bool(self._heap) and at < until
 
-    def _bound(self) -> None:
-        for node in self.nodes.values():
-            self._set_limit(node)
+    def _arrives(
+        self, node: Node, link: Link, message: Any, size: int, session: int, arrival: float
+    ) -> None:
+        """A message that cannot be served at once; or will never be."""
+        self.now = arrival
+        if session != link.session:
+            self.lose(self.nodes[link.source], message, link.ended[session])
+        elif not node.up:
+            self.lose(self.nodes[link.source], message, arrival)
+        else:
+            node.queue.append((arrival, link.source, message, size))
+            self._drain(node, arrival)
+
+    # --- a broker's CPU ---------------------------------------------------------------------------
 
     def _set_limit(self, node: Node) -> None:
-        waits = node.queue or node.urgent or node.relearning
-        node.limit = 0.0 if waits else min(self.barrier, node.first_timer()[0])
+        held = node.queue or node.urgent or node.leaving or node.relearning or not node.up
+        node.limit = 0.0 if held else min(self._barrier, node.first_timer()[0])
+
+    def _drain(self, node: Node, clock: float) -> None:
+        """Serves all that waits at `node` and starts before the barrier."""
+        while self._serve_next(node, clock):
+            pass
+        self._set_limit(node)
+
+    def _serve_next(self, node: Node, clock: float) -> bool:
+        """Interventions first, then timers that are due before the next start, then the queue."""
+        barrier, busy_until = self._barrier, node.busy_until
+        if node.leaving:
+            if node.leaving.at > barrier:
+                return False
+            service, node.leaving = node.leaving, None
+            self.apply(node, service)
+            return True
+        if node.urgent:
+            at, link, item = node.urgent[0]
+            if max(at, busy_until) >= barrier:
+                return False
+            node.urgent.popleft()
+            self._serve(node, link, item, 0, max(at, busy_until))
+            return True
+        start = max(node.queue[0][0], busy_until) if node.queue else max(clock, busy_until)
+        due, key = node.first_timer()
+        if due <= start and (node.queue or due <= clock):
+            if max(due, busy_until) >= barrier:
+                return False
+            del node.timers[key]
+            self._serve(node, "", Timer(key), 0, max(due, busy_until))
+            return True
+        if not node.queue or start >= barrier:
+            return False
+        _, link, item, size = node.queue.popleft()
+        self._serve(node, link, item, size, start)
+        return True
+
+    def _serve(self, node: Node, link: LinkName, item: Input, size: int, start: float) -> None:
+        """Any input, in its turn."""
+        effects, cost = self.handle(node, link, item, size, start)
+        service = Service(start + cost, item, size, effects)
+        node.busy_until = service.at
+        if service.at > self._barrier:
+            self._leave_later(node, service)
+        else:
+            self.apply(node, service)
+
+    def _leave_later(self, node: Node, service: Service) -> None:
+        sessions = {name: link.session for name, link in node.links.items()}
+        node.leaving = service._replace(sessions=sessions)
+        node.limit = 0.0
+
+    def _serve_publication(
+        self, node: Node, link: LinkName, publish: Publish, size: int, start: float
+    ) -> None:
+        """`_serve` for a publication from a neighbour, the input that counts."""
+        node.now = start
+        core, costs, publication = node.core, self.costs, publish.publication
+        effects = core.handle_publications((publish,), link, start)
+        matched = core.last_matched[0]
+        matching = costs.publication_s + costs.table_row_s * node.prt_rows
+        matching += costs.matched_row_s * matched
+        at = node.busy_until = start + (matching + costs.copy_s * len(effects))
+        trace = node.trace
+        if trace is not None and (trace.everything or trace.wants(publication.id)):
+            trace.matching_row(publication, matched, matching, start)
+        else:
+            trace = None
+        if at > self._barrier:
+            self._leave_later(node, Service(at, publish, size, effects))
+        elif node.plain:
+            self._leave_now(node, publication, effects, size, at, trace)
+        else:
+            self.apply(node, Service(at, publish, size, effects))
+
+    def _leave_now(
+        self,
+        node: Node,
+        publication: Publication,
+        effects: list[Effect],
+        size: int,
+        at: float,
+        trace: BrokerTrace | None,
+    ) -> None:
+        """`apply` where no link has jitter or faults and all effects are of this publication."""
+        links, heap = node.links, self._heap
+        sent = subscriptions = 0
+        deliveries: list[Deliver] = []
+        for effect in effects:
+            if type(effect) is Send:
+                out = links[effect.link]
+                free_at, queued = out.free_at, out.queued
+                end = (free_at if free_at > at else at) + size / out.bytes_per_s
+                out.free_at = end
+                while queued and queued[0] <= at:
+                    queued.popleft()
+                queued.append(end)
+                sent += 1
+                if trace is not None:
+                    trace.publication_row(effect.link, publication, size, len(queued), at)
+                out.number = number = out.number + 1
+                message = effect.message
+                arrival = end + out.latency_s
+                heappush(heap, (arrival, out.rank, number, out, message, size, out.session))
+            elif type(effect) is Deliver:
+                deliveries.append(effect)
+                subscriptions += len(effect.numbers)
+            else:
+                self.apply(node, Service(at, effect.publish, size, [effect]))
+        record = self.record
+        record.forwarded += sent
+        if deliveries:
+            record.handed_out(trace, deliveries, subscriptions, at)

@@ -57,13 +57,13 @@ class LinkSpec:
 class Link:
     """`source` and `target` are brokers' names; `rank` orders simultaneous arrivals.
 
-    `session` counts the times that the link began anew because an end restarted: what belongs to an
-    earlier session is lost. `rates` are `(from_s, bytes_per_s)`, ascending. `number` counts the
+    `session` counts the times that an end crashed or came back: what belongs to an
+    earlier session is lost; `ended` says when each one ended. `rates` are `(from_s, bytes_per_s)`, ascending. `number` counts the
     messages. `steady`: no fault touches the link; `plain`: nor is there jitter.
     """
 
     __slots__ = (
-        "_delays", "_drops", "_reorders", "began_at", "bytes_per_s", "cuts", "free_at", "last_arrival",
+        "_delays", "_drops", "_reorders", "bytes_per_s", "cuts", "ended", "free_at", "last_arrival",
         "latency_s", "number", "plain", "queued", "rank", "rates", "rng", "session", "source", "spec",
         "steady", "target",
     )  # fmt: skip
@@ -89,7 +89,7 @@ class Link:
         self.plain = self.steady and not spec.jitter_s
         self.latency_s, self.bytes_per_s = spec.latency_s, spec.bytes_per_s
         self.session = 0
-        self.began_at = 0.0
+        self.ended: list[float] = []
         self.number = 0
         self.free_at = 0.0
         self.last_arrival = 0.0
@@ -103,9 +103,10 @@ class Link:
         return len(queued)
 
     def begin_session(self, now: float) -> None:
-        """An end restarted: the queue is empty, and what is on the wire no longer counts."""
+        """An end crashed or restarted: the queue is empty, and what is on the wire no longer counts."""
         self.session += 1
-        self.began_at = self.free_at = self.last_arrival = now
+        self.ended.append(now)
+        self.free_at = self.last_arrival = now
         self.queued.clear()
 
     def extra_s(self, now: float, publication: bool) -> float:

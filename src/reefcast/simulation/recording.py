@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from reefcast.errors import ConfigurationError
 from reefcast.model.messages import ControlMessage, Deliver, LinkName, Publish
-from reefcast.model.publication import PublicationId
+from reefcast.model.publication import Publication, PublicationId
 from reefcast.model.trace import LEVELS
 from reefcast.storage.trace_files import TraceRecorder, write_run
 
@@ -73,29 +73,70 @@ class Deliveries:
 
 
 class BrokerTrace:
-    """One broker's rows; the columns of the two busiest kinds lie open for the kernel's loop."""
+    """One broker's rows; those of the hot loop go straight to the columns."""
 
-    __slots__ = ("deliveries", "everything", "matchings", "messages", "recorder")
+    __slots__ = ("_deliveries", "_matchings", "_messages", "everything", "recorder")
 
     def __init__(self, recorder: TraceRecorder) -> None:
         self.recorder = recorder
         self.everything = recorder.level == "full"
-        self.messages = recorder.columns("message")
-        self.matchings = recorder.columns("matching")
-        self.deliveries = recorder.columns("delivery")
+        self._messages = [column.append for column in recorder.columns("message")]
+        self._matchings = [column.append for column in recorder.columns("matching")]
+        self._deliveries = [column.append for column in recorder.columns("delivery")]
 
     def wants(self, id: PublicationId) -> bool:
         return self.everything or self.recorder.wants(id)
 
+    def publication_row(
+        self, link: LinkName, publication: Publication, size: int, queue_len: int, at: float
+    ) -> None:
+        """A publication was sent to a neighbour."""
+        time_us, to, message, publisher, seq, size_bytes, waiting = self._messages
+        time_us(int(at * 1e6 + 0.5))
+        to(link)
+        message("publish")
+        publisher(publication.publisher)
+        seq(publication.seq)
+        size_bytes(size)
+        waiting(queue_len)
+
+    def matching_row(
+        self, publication: Publication, rows: int, cost_s: float, at: float
+    ) -> None:
+        time_us, publisher, seq, matched, duration_ns = self._matchings
+        time_us(int(at * 1e6 + 0.5))
+        publisher(publication.publisher)
+        seq(publication.seq)
+        matched(rows)
+        duration_ns(int(cost_s * 1e9 + 0.5))
+
+    def delivery_row(
+        self, publish: Publish, subscribers: int, subscriptions: int, at: float
+    ) -> None:
+        time_us, publisher, seq, published_us, clients, matched, hops = self._deliveries
+        publication = publish.publication
+        time_us(int(at * 1e6 + 0.5))
+        publisher(publication.publisher)
+        seq(publication.seq)
+        published_us(publication.time_us)
+        clients(subscribers)
+        matched(subscriptions)
+        hops(publish.header.hops)
+
 
 class Recording:
-    """`messages`: those between brokers, by kind. `damaged`: publications of which a fault took a
+    """`forwarded`: publications sent between brokers; `control`: the other messages between them,
+    by kind; `delivered_clients`, `delivered_subscriptions`: deliveries, counted in two ways;
+    `keep`: whether they are kept as well (`delivered`, `delivered_at`). `damaged`: publications of which a fault took a
     copy, or that met a broker which was still relearning its tables."""
 
     def __init__(self, trace: TraceOptions | None, brokers: Sequence[str], keep: bool) -> None:
         self.keep = keep
         self.counters: Counter[str] = Counter()
-        self.messages: Counter[str] = Counter()
+        self.control: Counter[str] = Counter()
+        self.forwarded = 0
+        self.delivered_clients = 0
+        self.delivered_subscriptions = 0
         self.discards: Counter[str] = Counter()
         self.damaged: set[PublicationId] = set()
         self.delivered: list[Deliver] = []
@@ -124,12 +165,6 @@ class Recording:
         if trace and trace.wants(publication.id):
             trace.recorder.row("publish", microseconds(at), *publication.id, size)
 
-    def matched(
-        self, trace: BrokerTrace | None, id: PublicationId, rows: int, cost_s: float, at: float
-    ) -> None:
-        if trace and trace.wants(id):
-            trace.recorder.row("matching", microseconds(at), *id, rows, int(cost_s * 1e9 + 0.5))
-
     def sent(
         self,
         trace: BrokerTrace | None,
@@ -139,7 +174,29 @@ class Recording:
         queue_len: int,
         at: float,
     ) -> None:
-        """A message was queued for a broker, or a control message went to a client."""
+        """A message was queued for a broker."""
+        if type(message) is Publish:
+            self.forwarded += 1
+        else:
+            self.control[tag_of(message)] += 1
+        self._message_row(trace, link, message, size, queue_len, at)
+
+    def answered(
+        self, trace: BrokerTrace | None, client: LinkName, message: ControlMessage, size: int,
+        at: float,
+    ) -> None:
+        """A control message was handed to a client."""
+        self._message_row(trace, client, message, size, 0, at)
+
+    def _message_row(
+        self,
+        trace: BrokerTrace | None,
+        link: LinkName,
+        message: ControlMessage | Publish,
+        size: int,
+        queue_len: int,
+        at: float,
+    ) -> None:
         if trace is None:
             return
         id = message.publication.id if type(message) is Publish else None
@@ -148,20 +205,17 @@ class Recording:
             trace.recorder.row("message", microseconds(at), *values)
 
     def handed_out(
-        self, trace: BrokerTrace | None, deliveries: Sequence[Deliver], at: float
+        self, trace: BrokerTrace | None, deliveries: list[Deliver], subscriptions: int, at: float
     ) -> None:
         """Deliveries of one publication at one broker."""
-        subscriptions = sum(len(effect.numbers) for effect in deliveries)
-        self.counters["delivered"] += len(deliveries)
-        self.counters["delivered_subscriptions"] += subscriptions
+        self.delivered_clients += len(deliveries)
+        self.delivered_subscriptions += subscriptions
         if self.keep:
             self.delivered += deliveries
             self.delivered_at += [at] * len(deliveries)
         publish = deliveries[0].publish
-        publication = publish.publication
-        if trace and trace.wants(publication.id):
-            values = (publication.time_us, len(deliveries), subscriptions, publish.header.hops)
-            trace.recorder.row("delivery", microseconds(at), *publication.id, *values)
+        if trace and trace.wants(publish.publication.id):
+            trace.delivery_row(publish, len(deliveries), subscriptions, at)
 
     def discarded(
         self, trace: BrokerTrace | None, publish: Publish, reason: str, at: float
@@ -190,6 +244,16 @@ class Recording:
             recorder.row("queue", time_us, link, queue_len)
         for counter, count in sorted(counters.items()):
             recorder.row("counter", time_us, None, counter, count)
+
+    @property
+    def messages_sent(self) -> int:
+        """Between brokers, of all kinds."""
+        return self.forwarded + self.control.total()
+
+    def flush_if_long(self) -> None:
+        """Write files once the columns are long; which ones depends on the run alone."""
+        if any(len(r.columns("message")[0]) > FLUSH_ROWS for r in self.recorders.values()):
+            self.flush()
 
     # --- at the end -------------------------------------------------------------------------------
 

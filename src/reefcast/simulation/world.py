@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
 
 from reefcast.errors import ConfigurationError, ReefcastError
 from reefcast.matching import new_index
@@ -44,7 +44,7 @@ from reefcast.simulation.recording import BrokerTrace, Recording, TraceOptions
 
 PUBLISH_OVERHEAD_BYTES = 9
 """Frame head, header length and header of a PUBLISH frame."""
-FIRST_LINK_RANK = 3
+TIMER_RANK, CLIENT_RANK, FIRST_LINK_RANK = 1, 2, 3
 """Ranks order what happens at the same instant: interventions 0, timers 1, clients 2, links."""
 
 
@@ -86,13 +86,24 @@ class NoProgressError(ReefcastError):
     """The network does not become quiet: some message seems to travel for ever."""
 
 
+class Service(NamedTuple):
+    """An input of `size` bytes that was served; its effects leave the CPU at `at`. `sessions`:
+    those of the links when the service started, where they may be others by now."""
+
+    at: float
+    item: Input
+    size: int
+    effects: Sequence[Effect]
+    sessions: dict[LinkName, int] | None = None
+
+
 class Node:
     """A broker and its CPU. The core is replaced when the broker restarts.
 
     `links`: outgoing, by neighbour; `linked`: neighbours whose link this core believes up;
-    `crash_at`: when it will crash next; `queue`: inputs that wait for the CPU as `(arrival, link,
+    `queue`: inputs that wait for the CPU as `(arrival, link,
     item, size)`; `urgent`: interventions that wait for the service under way, `(at, link, item)`;
-    `timers`: key -> due. Busy is the CPU until `busy_until`.
+    `timers`: key -> due. `plain`: so are all its links. The CPU is busy until `busy_until`, with `leaving`.
     """
 
     def __init__(self, name: str, index: int) -> None:
@@ -100,10 +111,10 @@ class Node:
         self.index = index
         self.core: Broker
         self.up = False
+        self.plain = False
         self.relearning = False
         self.now = 0.0
         self.busy_until = 0.0
-        self.crash_at = math.inf
         self.limit = 0.0
         self.links: dict[LinkName, Link] = {}
         self.linked: set[LinkName] = set()
@@ -111,6 +122,7 @@ class Node:
         self.queue: deque[tuple[float, LinkName, Input, int]] = deque()
         self.urgent: deque[tuple[float, LinkName, Input]] = deque()
         self.timers: dict[str, float] = {}
+        self.leaving: Service | None = None
         self.trace: BrokerTrace | None = None
         self.prt_rows = 0
 
@@ -128,8 +140,10 @@ class World(ABC):
     """Nodes, links, clients, interventions and what is recorded; kernels derive from it.
 
     Interventions are what changes the world at an instant said before: start, crash, restart, a
-    link given up, a snapshot, a pause.
+    link given up, a snapshot.
     """
+
+    link_class: ClassVar[type[Link]] = Link
 
     def __init__(self, setup: Setup) -> None:
         self.setup = setup.validate()
@@ -159,20 +173,17 @@ class World(ABC):
         for name, neighbours in setup.graph.items():
             for other in neighbours:
                 spec = setup.links.get((name, other)) or setup.links.get((other, name))
-                self.nodes[name].links[other] = Link(
+                self.nodes[name].links[other] = self.link_class(
                     name, other, spec or setup.link, faults, rank, setup.seed
                 )
                 rank += 1
+        for node in self.nodes.values():
+            node.plain = all(link.plain for link in node.links.values())
 
     def add_intervention(self, at: float, action: Callable[[float], None]) -> None:
         """`action(at)` at that time; those of one instant in the order in which they were added."""
         heapq.heappush(self.interventions, (at, self._intervention_number, action))
         self._intervention_number += 1
-
-    @property
-    def barrier(self) -> float:
-        """No service starts at or after this instant before the intervention took place."""
-        return self.interventions[0][0] if self.interventions else math.inf
 
     # --- interventions ----------------------------------------------------------------------------
 
@@ -185,7 +196,6 @@ class World(ABC):
 
     def _plan(self, crash: Crash) -> None:
         node = self.nodes[crash.broker]
-        node.crash_at = min(node.crash_at, crash.at_s)
         self.add_intervention(crash.at_s, lambda now: self._crash(node, now))
         given_up = crash.at_s + crash.patience_s
         if crash.restart_s > given_up:
@@ -213,6 +223,9 @@ class World(ABC):
     def _crash(self, node: Node, now: float) -> None:
         for _, _, item, _ in node.queue:
             self.lose(node, item, now)
+        if node.leaving:
+            self.lose(node, node.leaving.item, now)
+        node.leaving = None
         node.queue.clear()
         node.urgent.clear()
         node.timers.clear()
@@ -220,14 +233,8 @@ class World(ABC):
         node.up = node.relearning = False
         for client in node.clients:
             client.lose_connection(now)
-        node.crash_at = min(
-            (
-                f.at_s
-                for f in self.setup.faults
-                if isinstance(f, Crash) and f.broker == node.name and f.at_s > now
-            ),
-            default=math.inf,
-        )
+        for other in node.links:
+            self._cut(node, self.nodes[other], now)
 
     def _restart(self, node: Node, now: float) -> None:
         self._fresh_core(node)
@@ -243,9 +250,20 @@ class World(ABC):
             for item in client.connect(now):
                 node.queue.append((now, client.name, item, 0))
 
+    def _cut(self, a: Node, b: Node, now: float) -> None:
+        """All that is queued or on the wire between the two is lost."""
+        a.links[b.name].begin_session(now)
+        b.links[a.name].begin_session(now)
+
     def _begin_session(self, node: Node, neighbour: Node, now: float) -> None:
-        node.links[neighbour.name].begin_session(now)
-        neighbour.links[node.name].begin_session(now)
+        """Both directions begin anew; what the neighbour has not yet served is of the old one."""
+        self._cut(node, neighbour, now)
+        kept = [entry for entry in neighbour.queue if entry[1] != node.name]
+        for entry in neighbour.queue:
+            if entry[1] == node.name:
+                self.lose(neighbour, entry[2], now)
+        neighbour.queue.clear()
+        neighbour.queue.extend(kept)
 
     def _give_up(self, node: Node, now: float) -> None:
         for other in node.links:
@@ -326,7 +344,8 @@ class World(ABC):
             if core.last_matched:
                 matched = core.last_matched[0]
                 matching += costs.matched_row_s * matched
-                self.record.matched(node.trace, publication_id, matched, matching, start)
+                if node.trace and node.trace.wants(publication_id):
+                    node.trace.matching_row(item.publication, matched, matching, start)
             return effects, matching + costs.copy_s * len(effects)
         effects = core.handle(item, link, start)
         if self.costs.table_row_s:
@@ -338,20 +357,12 @@ class World(ABC):
         if node.relearning:
             self.record.damaged.add(id)
 
-    def apply(
-        self,
-        node: Node,
-        item: Input,
-        size: int,
-        effects: Sequence[Effect],
-        at: float,
-        sessions: Mapping[LinkName, int],
-    ) -> None:
-        """The effects of an input of `size` bytes, which leave the CPU at `at`. `sessions` are
-        those of the links when its service started."""
+    def apply(self, node: Node, service: Service) -> None:
+        """The effects of one input."""
+        item, at, sessions = service.item, service.at, service.sessions
         own = item.publication if isinstance(item, Publish) else None
         deliveries: dict[PublicationId, list[Deliver]] = {}
-        for effect in effects:
+        for effect in service.effects:
             if isinstance(effect, Deliver):
                 deliveries.setdefault(effect.publish.publication.id, []).append(effect)
             elif isinstance(effect, Send):
@@ -361,19 +372,21 @@ class World(ABC):
                 else:
                     message = effect.message
                     known = isinstance(message, Publish) and message.publication is own
-                    bytes_ = size if known else message_size(message)
-                    self.send(node, out, message, bytes_, at, sessions[effect.link])
+                    size = service.size if known else message_size(message)
+                    session = sessions[effect.link] if sessions else out.session
+                    self.send(node, out, message, size, at, session)
             elif isinstance(effect, SetTimer):
                 self.set_timer(node, effect.key, max(effect.at_s, at))
             else:
                 self._discard(node, effect, at)
         for of_one in deliveries.values():
-            self.record.handed_out(node.trace, of_one, at)
+            self.record.handed_out(node.trace, of_one, sum(len(e.numbers) for e in of_one), at)
 
     def _answer_client(self, node: Node, effect: Send, at: float) -> None:
         message = effect.message
-        self.record.sent(node.trace, effect.link, message, message_size(message), 0, at)
         if isinstance(message, (Settled, Refused)):
+            size = message_size(message)
+            self.record.answered(node.trace, effect.link, message, size, at)
             self.clients[effect.link].answered(message, at)
 
     def _discard(self, node: Node, effect: Discard, at: float) -> None:
@@ -395,7 +408,7 @@ class World(ABC):
 
     @abstractmethod
     def run(self, until: float, limit: int) -> bool:
-        """Runs until nothing is under way (True), or to the instant `until` (False).
+        """Runs until nothing is under way (True), or all that happens before `until` (False).
 
         Raises `NoProgressError` after `limit` messages between brokers.
         """

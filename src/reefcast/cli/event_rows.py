@@ -1,0 +1,143 @@
+"""Events from files and standard input, for `reefcast publish`: rows as dicts, in batches."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import io
+import threading
+from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from itertools import islice
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import msgspec
+
+from reefcast.errors import InvalidValueError, LocalError
+
+Rows = list[dict[str, Any]]
+FORMATS = ("jsonl", "csv", "parquet")
+_SUFFIXES = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv"}
+_BATCH_ROWS = 500
+_READ_BYTES = 65536
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def typed(text: str) -> object:
+    """A value from a text, as JSON says it (12, 1.5, true, null, "12"); else the text itself."""
+    try:
+        value = msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return text
+    return text if isinstance(value, (list, dict)) else value
+
+
+def assignment(text: str) -> tuple[str, object]:
+    """`name=value` of the command line; raises `InvalidValueError`."""
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise InvalidValueError(f"{text!r} is no attribute; write name=value")
+    return name.strip(), typed(value.strip())
+
+
+def format_of(path: Path) -> str:
+    return "parquet" if path.suffix in (".parquet", ".pq") else _SUFFIXES.get(path.suffix, "jsonl")
+
+
+def row_count(path: Path | None, format: str) -> int | None:
+    """How many rows there are, where that costs nothing to know."""
+    if path is None or format != "parquet":
+        return None
+    from pyarrow import parquet
+
+    return int(parquet.ParquetFile(path).metadata.num_rows)
+
+
+def read_rows(path: Path | None, format: str) -> Iterator[Rows]:
+    """Batches of rows; `path` None is standard input, read as it comes. A missing value (null, an
+    empty cell) is None. Raises `InvalidValueError` with the line that cannot be read."""
+    if format == "parquet":
+        if path is None:
+            raise LocalError("Parquet cannot be read from standard input; name a file")
+        yield from _parquet(path)
+        return
+    # Unbuffered: a reader that waits for more must not hold a lock of sys.stdin at exit.
+    stream = io.FileIO(0, closefd=False) if path is None else io.FileIO(path)
+    with stream:
+        yield from _csv(stream) if format == "csv" else _json_lines(stream)
+
+
+def _json_lines(stream: io.FileIO) -> Iterator[Rows]:
+    number, rest = 0, b""
+    while data := stream.read(_READ_BYTES):
+        *lines, rest = (rest + data).split(b"\n")
+        rows = [_json_row(line, number + i) for i, line in enumerate(lines, 1) if line.strip()]
+        number += len(lines)
+        yield rows
+    if rest.strip():
+        yield [_json_row(rest, number + 1)]
+
+
+def _json_row(line: bytes, number: int) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(line, type=dict[str, Any])
+    except msgspec.DecodeError as error:
+        raise InvalidValueError(
+            f"line {number} is no JSON object of attributes: {error}"
+        ) from error
+
+
+def _csv(stream: BinaryIO | io.FileIO) -> Iterator[Rows]:
+    text = io.TextIOWrapper(io.BufferedReader(stream), encoding="utf-8", newline="")  # type: ignore[arg-type]
+    reader = csv.DictReader(text)
+    while rows := list(islice(reader, _BATCH_ROWS)):
+        for row in rows:
+            if None in row or None in row.values():
+                raise InvalidValueError(
+                    f"line {reader.line_num}: the number of cells differs from the header's"
+                )
+        yield [{name: typed(cell) if cell else None for name, cell in row.items()} for row in rows]
+
+
+def _parquet(path: Path) -> Iterator[Rows]:
+    from pyarrow import parquet
+
+    for batch in parquet.ParquetFile(path).iter_batches(_BATCH_ROWS):
+        rows = batch.to_pylist()
+        yield [{name: _attribute(value) for name, value in row.items()} for row in rows]
+
+
+def _attribute(value: object) -> object:
+    """Times as int64 microseconds UTC, days as ISO text, decimals as floats."""
+    if isinstance(value, datetime):
+        moment = value if value.tzinfo else value.replace(tzinfo=UTC)
+        return (moment - _EPOCH) // timedelta(microseconds=1)
+    if isinstance(value, date):
+        return value.isoformat()
+    return float(value) if isinstance(value, Decimal) else value
+
+
+async def read_in_thread(batches: Iterator[Rows]) -> AsyncIterator[Rows]:
+    """The same batches, read in a thread of their own while the loop serves the connection; a few
+    are read ahead. The thread does not keep the program alive."""
+    loop = asyncio.get_running_loop()
+    queue: asyncio.Queue[Rows | Exception | None] = asyncio.Queue(maxsize=4)
+
+    def hand_over(item: Rows | Exception | None) -> None:
+        asyncio.run_coroutine_threadsafe(queue.put(item), loop).result()
+
+    def read() -> None:
+        try:
+            for batch in batches:
+                hand_over(batch)
+            hand_over(None)
+        except Exception as error:
+            hand_over(error)
+
+    threading.Thread(target=read, daemon=True, name="reefcast rows").start()
+    while (item := await queue.get()) is not None:
+        if isinstance(item, Exception):
+            raise item
+        yield item

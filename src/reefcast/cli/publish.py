@@ -1,0 +1,173 @@
+"""`reefcast publish`: events from the command line, a file or standard input."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from reefcast.cli.event_rows import (
+    FORMATS,
+    Rows,
+    assignment,
+    format_of,
+    read_in_thread,
+    read_rows,
+    row_count,
+)
+from reefcast.client import Client, connect
+from reefcast.client.handles import check_filter
+from reefcast.client.loop import new_event_loop
+from reefcast.errors import InvalidValueError
+
+AHEAD_S = 0.002
+"""With --rate, events that are due within this time go together."""
+
+
+class Job(msgspec.Struct):
+    """What the command line asked for, and how far it got."""
+
+    url: str
+    rows: AsyncIterator[Rows]
+    total: int | None
+    rate_per_s: float
+    advertise: tuple[str, ...]
+    topics: tuple[str, ...]
+    payload: bytes
+    published: int = 0
+    first_at_s: float = 0.0
+
+
+@click.command()
+@click.argument("url")
+@click.argument("attributes", nargs=-1, metavar="[NAME=VALUE]...")
+@click.option(
+    "--file",
+    "path",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Publish every row of this file.",
+)
+@click.option(
+    "--format",
+    "format",
+    type=click.Choice(FORMATS),
+    help="Of the file or standard input; by default what the file's name says.",
+)
+@click.option("--rate", default=0.0, help="Events per second; 0 (default): as fast as it goes.")
+@click.option(
+    "--advertise",
+    multiple=True,
+    metavar="FILTER",
+    help="Advertise this first; may be repeated. Without it anything may be published.",
+)
+@click.option("--topic", "topics", multiple=True, help="Topic of every event; may be repeated.")
+@click.option("--payload", default="", help="Payload of every event, as text.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+def command(
+    *,
+    url: str,
+    attributes: tuple[str, ...],
+    path: Path | None,
+    format: str | None,
+    rate: float,
+    advertise: tuple[str, ...],
+    topics: tuple[str, ...],
+    payload: str,
+    as_json: bool,
+) -> None:
+    """Publish events to the broker at URL (reefcast://host:port).
+
+    One event, from NAME=VALUE pairs (values as in JSON, other text is a string):
+
+        reefcast publish reefcast://127.0.0.1:7301 symbol=IBM price=99.5
+
+    Or an event for each row of a file, or of standard input: JSON lines, CSV with a header, or
+    Parquet (files only).
+    """
+    for filter in advertise:
+        check_filter(filter)  # before anything else happens
+    if rate < 0:
+        raise click.BadParameter(f"{rate} is negative", param_hint="--rate")
+    if attributes and path is not None:
+        raise click.UsageError("give either NAME=VALUE pairs or --file, not both")
+    form = format or (format_of(path) if path else "jsonl")
+    job = Job(
+        url=url,
+        rows=_single(dict(map(assignment, attributes))) if attributes else _source(path, form),
+        total=1 if attributes else row_count(path, form),
+        rate_per_s=rate,
+        advertise=advertise,
+        topics=topics,
+        payload=payload.encode(),
+    )
+    sys.exit(_carry_out(job, as_json))
+
+
+async def _single(attributes: dict[str, Any]) -> AsyncIterator[Rows]:
+    yield [attributes]
+
+
+def _source(path: Path | None, format: str) -> AsyncIterator[Rows]:
+    if path is None and sys.stdin.isatty():
+        raise click.UsageError("nothing to publish: give NAME=VALUE pairs, --file, or pipe rows in")
+    return read_in_thread(read_rows(path, format))
+
+
+def _carry_out(job: Job, as_json: bool) -> int:
+    """Returns the exit code: 130 after Ctrl-C."""
+    code, started_s = 0, time.monotonic()
+    try:
+        with asyncio.Runner(loop_factory=new_event_loop) as runner:
+            runner.run(_publish(job))
+    except KeyboardInterrupt:
+        code = 130
+    seconds = time.monotonic() - started_s
+    if as_json:
+        click.echo(msgspec.json.encode({"published": job.published, "seconds": seconds}))
+    else:
+        events = "event" if job.published == 1 else "events"
+        click.echo(f"published {job.published:,} {events} in {seconds:.2f} s", err=True)
+    return code
+
+
+async def _publish(job: Job) -> None:
+    from rich.console import Console
+    from rich.progress import Progress
+
+    progress = Progress(console=Console(stderr=True), disable=not sys.stderr.isatty())
+    async with connect(job.url, name="publish") as client:
+        for filter in job.advertise:
+            await client.advertise(filter)
+        with progress:
+            task = progress.add_task("publishing", total=job.total)
+            async for rows in job.rows:
+                await _publish_rows(client, job, rows)
+                progress.update(task, completed=job.published)
+            await client.flush()
+
+
+async def _publish_rows(client: Client, job: Job, rows: Rows) -> None:
+    for row in rows:
+        if job.rate_per_s:
+            await _pace(job)
+        try:
+            await client.publish(row, topics=job.topics, payload=job.payload)
+        except InvalidValueError as error:
+            raise InvalidValueError(f"event {job.published + 1}: {error}") from error
+        job.published += 1
+
+
+async def _pace(job: Job) -> None:
+    """Waits until the next event is due, counted from the first one: no drift."""
+    now_s = time.monotonic()
+    if not job.published:
+        job.first_at_s = now_s
+    early_s = job.first_at_s + job.published / job.rate_per_s - now_s
+    if early_s > AHEAD_S:
+        await asyncio.sleep(early_s)

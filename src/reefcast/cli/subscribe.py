@@ -1,0 +1,129 @@
+"""`reefcast subscribe`: prints the events that match filters."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import os
+import sys
+
+import click
+import msgspec
+
+from reefcast.client import Event, Subscription, connect
+from reefcast.client.handles import check_filter
+from reefcast.client.loop import new_event_loop
+from reefcast.overlay.network_file import QUEUE_POLICIES
+
+
+class Job(msgspec.Struct):
+    """What the command line asked for, and how far it got."""
+
+    url: str
+    filters: tuple[str, ...]
+    as_json: bool
+    count: int
+    timeout_s: float
+    queue_policy: str
+    printed: int = 0
+
+
+@click.command()
+@click.argument("url")
+@click.argument("filters", nargs=-1, required=True, metavar="FILTER...")
+@click.option("--json", "as_json", is_flag=True, help="Print each event as a line of JSON.")
+@click.option("--count", default=0, help="End after this many events; 0 (default): never.")
+@click.option("--timeout", default=0.0, help="End after this many seconds; 0 (default): never.")
+@click.option(
+    "--queue-policy",
+    default="",
+    type=click.Choice(["", *QUEUE_POLICIES]),
+    help="What the broker does when this program does not keep up.",
+)
+def command(
+    *,
+    url: str,
+    filters: tuple[str, ...],
+    as_json: bool,
+    count: int,
+    timeout: float,
+    queue_policy: str,
+) -> None:
+    """Print the events that match one of the FILTERs, from the broker at URL.
+
+        reefcast subscribe reefcast://127.0.0.1:7301 "symbol = 'IBM' AND price < 100"
+
+    Ctrl-C ends it. With --count, the exit code is 1 if the time is over before that many came.
+    """
+    for filter in filters:
+        check_filter(filter)  # before anything else happens
+    job = Job(url, filters, as_json, count, timeout, queue_policy)
+    try:
+        with asyncio.Runner(loop_factory=new_event_loop) as runner:
+            runner.run(_subscribe(job))
+    except KeyboardInterrupt:
+        pass  # the usual way to end it
+    except BrokenPipeError:
+        # Whoever read our output has enough; nothing may be flushed into the pipe at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    events = "event" if job.printed == 1 else "events"
+    click.echo(f"reefcast: {job.printed:,} {events}", err=True)
+    sys.exit(1 if job.printed < job.count and timeout else 0)
+
+
+async def _subscribe(job: Job) -> None:
+    async with connect(job.url, name="subscribe", queue_policy=job.queue_policy) as client:
+        try:
+            async with asyncio.timeout(job.timeout_s or None):
+                subscription = await client.subscribe(*job.filters)
+                click.echo("reefcast: subscribed", err=True)
+                await _print(job, subscription)
+        except TimeoutError:
+            pass  # asked for
+
+
+async def _print(job: Job, subscription: Subscription) -> None:
+    line = json_line if job.as_json else text_line
+    while True:
+        try:
+            batch = await subscription.next_batch()
+        except StopAsyncIteration:
+            return
+        if job.count:
+            batch = batch[: job.count - job.printed]
+        sys.stdout.write("".join(line(event) + "\n" for event in batch))
+        sys.stdout.flush()
+        job.printed += len(batch)
+        if job.printed == job.count:
+            return
+
+
+def json_line(event: Event) -> str:
+    """The payload, if there is one, in base64."""
+    record = {
+        "publisher": event.publisher,
+        "seq": event.seq,
+        "time_us": event.time_us,
+        "attributes": event.attributes,
+    }
+    if event.topics:
+        record["topics"] = event.topics
+    if event.payload:
+        record["payload"] = base64.b64encode(event.payload).decode()
+    return msgspec.json.encode(record).decode()
+
+
+def text_line(event: Event) -> str:
+    """Time, who published it, attributes as `reefcast publish` takes them."""
+    parts = [f"{event.time:%Y-%m-%dT%H:%M:%S.%f}Z", f"{event.publisher}#{event.seq}"]
+    parts += [f"{name}={_value(value)}" for name, value in event.attributes.items()]
+    if event.topics:
+        parts.append(f"topics={','.join(event.topics)}")
+    if event.payload:
+        parts.append(f"payload={len(event.payload)} bytes")
+    return "  ".join(parts)
+
+
+def _value(value: object) -> str:
+    """A text as it is; numbers, true and false as in JSON."""
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()

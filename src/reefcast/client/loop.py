@@ -1,0 +1,14 @@
+"""The event loop for programs of ours: uvloop's, where there is one."""
+
+from __future__ import annotations
+
+import asyncio
+
+
+def new_event_loop() -> asyncio.AbstractEventLoop:
+    """A fresh loop; also a `loop_factory` for `asyncio.Runner`."""
+    try:
+        import uvloop
+    except ImportError:  # not on this platform
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()

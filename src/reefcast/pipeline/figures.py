@@ -1,0 +1,244 @@
+"""The report's figures, as SVG to be put into a page.
+
+Drawn with matplotlib's objects (no pyplot, no global state). Text takes the page's font, and lines
+and letters its colour, so that a figure is readable on a light and on a dark page.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import matplotlib
+import numpy as np
+from matplotlib.colors import LinearSegmentedColormap, Normalize, to_hex
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
+
+from reefcast.pipeline import units
+from reefcast.pipeline.layout import positions
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from reefcast.pipeline.analysis import Analysis
+    from reefcast.pipeline.costs import Cost
+
+INK = "#010203"
+PAPER = "#030201"
+"""Stand for the page's colours of text and ground; replaced in the SVG."""
+
+TEAL, CORAL, AMBER, VIOLET = "#1b8a9a", "#ee6352", "#eaa63b", "#7768ae"
+SERIES = (TEAL, CORAL, AMBER, VIOLET)
+_LOAD = LinearSegmentedColormap.from_list("load", ("#7cc6c3", TEAL, AMBER, CORAL))
+_STYLE = {
+    "svg.fonttype": "none",
+    "font.size": 10,
+    "axes.edgecolor": INK,
+    "axes.labelcolor": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.linewidth": 0.6,
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "legend.frameon": False,
+    "grid.color": INK,
+    "grid.alpha": 0.12,
+    "grid.linewidth": 0.6,
+}
+
+
+def _figure(name: str, width: float, height: float, draw: Callable[[Figure], None]) -> str:
+    """An SVG element drawn by `draw`; `name` makes its ids unique in the page."""
+    with matplotlib.rc_context({**_STYLE, "svg.hashsalt": name}):
+        figure = Figure(figsize=(width, height), layout="constrained")
+        draw(figure)
+        out = io.StringIO()
+        figure.savefig(out, format="svg", transparent=True, metadata={"Date": None})
+    return _for_a_page(out.getvalue(), name)
+
+
+def _for_a_page(svg: str, name: str) -> str:
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    svg = re.sub(r'(<svg[^>]*?) width="[^"]*"', rf'\1 role="img" aria-label="{name}"', svg, count=1)
+    svg = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1)
+    svg = re.sub(r'\bid="', f'id="{name}-', svg)
+    svg = re.sub(r'(xlink:href="|url\()#', rf"\1#{name}-", svg)
+    svg = re.sub(r"font: ([^;\"]*?)'DejaVu Sans'[^;\"]*", r"font: \1var(--font)", svg)
+    return svg.replace(INK, "currentColor").replace(PAPER, "var(--paper)")
+
+
+# --- the overlay ---------------------------------------------------------------------------------
+
+
+def overlay(analysis: Analysis, notes: Mapping[str, str]) -> str:
+    """Brokers and links; the load of a link is its width and colour and the number on it.
+    `notes`: a word or two to be written under a broker."""
+    return _figure("overlay", 10, 5.6, lambda figure: _draw_overlay(figure, analysis, notes))
+
+
+def _draw_overlay(figure: Figure, analysis: Analysis, notes: Mapping[str, str]) -> None:
+    axes = figure.add_subplot()
+    axes.set_axis_off()
+    ends = [(link["a"], link["b"]) for link in analysis.links]
+    place = positions(analysis.run["brokers"], ends)
+    most = max((link["publications"] for link in analysis.links), default=0) or 1
+    for link in analysis.links:
+        _draw_link(axes, place[link["a"]], place[link["b"]], link["publications"], most)
+    _draw_brokers(axes, analysis, place, notes)
+    axes.set_aspect("equal")
+    axes.margins(0.08, 0.14)
+    scale = matplotlib.cm.ScalarMappable(Normalize(0, most), _LOAD)
+    bar = figure.colorbar(scale, ax=axes, orientation="horizontal", shrink=0.32, aspect=38, pad=0)
+    bar.outline.set_visible(False)
+    bar.ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: units.short(value)))
+    bar.set_label("publications on a link, both directions", fontsize=9)
+
+
+def _draw_link(
+    axes: Axes, a: tuple[float, float], b: tuple[float, float], load: int, most: int
+) -> None:
+    colour = to_hex(_LOAD(load / most))
+    (x1, y1), (x2, y2) = a, b
+    axes.plot(
+        (x1, x2), (y1, y2), color=colour, linewidth=1.5 + 9 * load / most,
+        solid_capstyle="round", zorder=1,
+    )  # fmt: skip
+    axes.text(
+        (x1 + x2) / 2, (y1 + y2) / 2, units.short(load), ha="center", va="center", fontsize=8.5,
+        color="#ffffff", zorder=2,
+        bbox={"boxstyle": "round,pad=0.28", "facecolor": "#22313f", "edgecolor": "none"},
+    )  # fmt: skip
+
+
+def _draw_brokers(
+    axes: Axes,
+    analysis: Analysis,
+    place: Mapping[str, tuple[float, float]],
+    notes: Mapping[str, str],
+) -> None:
+    most = max((row["deliveries"] for row in analysis.brokers), default=0) or 1
+    for row in analysis.brokers:
+        x, y = place[row["broker"]]
+        area = 650 + 1500 * row["deliveries"] / most
+        axes.scatter([x], [y], s=area, color="#14505c", edgecolors="#ffffff", linewidths=2, zorder=3)
+        axes.text(
+            x, y, row["broker"], ha="center", va="center", color="#ffffff", fontsize=10,
+            fontweight="bold", zorder=4,
+        )  # fmt: skip
+        if row["broker"] in notes:
+            axes.annotate(
+                notes[row["broker"]], (x, y), xytext=(0, -area**0.5 / 2 - 4),
+                textcoords="offset points", ha="center", va="top", fontsize=9, zorder=4,
+                bbox={"boxstyle": "round,pad=0.15", "facecolor": PAPER, "edgecolor": "none"},
+            )  # fmt: skip
+
+
+# --- delays --------------------------------------------------------------------------------------
+
+
+def delays(analysis: Analysis) -> str:
+    """Histogram over a logarithmic axis, and the share delivered within a delay."""
+    return _figure("delays", 6.4, 3.6, lambda figure: _draw_delays(figure, analysis))
+
+
+def _draw_delays(figure: Figure, analysis: Analysis) -> None:
+    low, high, counts = (
+        np.array([row[name] for row in analysis.delay_bins], dtype=float)
+        for name in ("low_us", "high_us", "count")
+    )
+    shares = counts / counts.sum()
+    axes = figure.add_subplot()
+    axes.bar(low, 100 * shares, width=high - low, align="edge", color=TEAL, alpha=0.75, linewidth=0)
+    axes.set_xscale("log")
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: units.duration(value)))
+    axes.set_xlabel("delay, publisher to broker of the subscriber")
+    axes.set_ylabel("share of the deliveries, %", color=TEAL)
+    axes.grid(axis="y")
+    axes.set_axisbelow(True)
+    within = axes.twinx()
+    within.plot(high, 100 * np.cumsum(shares), color=CORAL, linewidth=2)
+    within.set_ylim(0, 102)
+    within.spines["right"].set_visible(True)
+    within.set_ylabel("delivered within, %", color=CORAL)
+
+
+# --- bars ----------------------------------------------------------------------------------------
+
+
+def brokers(analysis: Analysis) -> str:
+    """Messages that each broker took in, passed on and handed out."""
+    parts = (
+        ("published", "from publishers"),
+        ("sent", "to other brokers"),
+        ("deliveries", "to subscribers"),
+    )
+
+    def draw(figure: Figure) -> None:
+        axes = figure.add_subplot()
+        names = [row["broker"] for row in analysis.brokers]
+        _stack(axes, names, [(label, _column(analysis.brokers, key)) for key, label in parts])
+        axes.set_ylabel("publications")
+
+    return _figure("brokers", 6.4, 3.6, draw)
+
+
+def tables(analysis: Analysis) -> str:
+    """Rows of each table at the end, per broker."""
+    kinds = sorted({row["table"] for row in analysis.tables})
+    names = [row["broker"] for row in analysis.brokers]
+    rows = {(row["table"], row["broker"]): row["rows"] for row in analysis.tables}
+
+    def draw(figure: Figure) -> None:
+        axes = figure.add_subplot()
+        _stack(axes, names, [(k, [rows.get((k, name), 0) for name in names]) for k in kinds])
+        axes.set_ylabel("rows at the end")
+
+    return _figure("tables", 6.4, 3.6, draw)
+
+
+def _column(rows: list[dict[str, Any]], key: str) -> list[float]:
+    return [row[key] for row in rows]
+
+
+def _stack(axes: Axes, names: list[str], series: list[tuple[str, list[float]]]) -> None:
+    bottom = np.zeros(len(names))
+    for (label, values), colour in zip(series, SERIES, strict=False):
+        axes.bar(names, values, bottom=bottom, label=label, color=colour, width=0.72, linewidth=0)
+        bottom += np.array(values, dtype=float)
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: units.short(value)))
+    axes.grid(axis="y")
+    axes.set_axisbelow(True)
+    axes.tick_params(axis="x", length=0)
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=len(series), fontsize=9)
+
+
+def costs(compared: list[Cost]) -> str:
+    """Publications between brokers and to subscribers, for each way to serve them."""
+    return _figure("costs", 10, 1.1 + 0.55 * len(compared), lambda f: _draw_costs(f, compared))
+
+
+def _draw_costs(figure: Figure, compared: list[Cost]) -> None:
+    axes = figure.add_subplot()
+    names = [cost.name for cost in compared]
+    links = np.array([cost.link_messages for cost in compared], dtype=float)
+    clients = np.array([cost.client_messages for cost in compared], dtype=float)
+    axes.barh(names, links, color=TEAL, height=0.6, label="between brokers")
+    axes.barh(names, clients, left=links, color=CORAL, height=0.6, label="to subscribers")
+    for row, (cost, total) in enumerate(zip(compared, links + clients, strict=True)):
+        text = f"{units.short(cost.messages)} messages, {units.size(cost.size_bytes)}"
+        axes.annotate(
+            text, (total, row), xytext=(6, 0), textcoords="offset points", va="center", fontsize=9
+        )
+    axes.invert_yaxis()
+    axes.set_xlim(0, 1.28 * max(links + clients))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: units.short(value)))
+    axes.set_xlabel("publications")
+    axes.grid(axis="x")
+    axes.set_axisbelow(True)
+    axes.tick_params(axis="y", length=0)
+    axes.legend(loc="lower center", bbox_to_anchor=(0.4, 1.0), ncols=2, fontsize=9)

@@ -1,0 +1,121 @@
+"""The report: one HTML file that needs nothing else, with its style and figures inside."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from reefcast.pipeline import figures, units
+
+if TYPE_CHECKING:
+    from reefcast.pipeline.analysis import Analysis
+    from reefcast.pipeline.check import Check
+    from reefcast.pipeline.costs import Cost
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a report shows. `check`, `costs`: None and empty without a check and a comparison.
+    `notes`: words to be written under brokers. `facts`: (name, value) of how the run was made."""
+
+    title: str
+    analysis: Analysis
+    check: Check | None = None
+    costs: Sequence[Cost] = ()
+    notes: Mapping[str, str] = field(default_factory=dict)
+    facts: Sequence[tuple[str, str]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """A headline figure; `tone` is "", "good" or "bad"."""
+
+    value: str
+    name: str
+    more: str = ""
+    tone: str = ""
+
+
+def write_report(report: Report, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(render(report), encoding="utf-8")
+
+
+def render(report: Report) -> str:
+    """The page's HTML."""
+    pages = Environment(
+        loader=PackageLoader("reefcast.pipeline"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    pages.filters |= {
+        "count": units.count,
+        "duration": units.duration,
+        "size": units.size,
+    }
+    analysis = report.analysis
+    return pages.get_template("report.html.j2").render(
+        report=report,
+        analysis=analysis,
+        check=report.check,
+        cards=cards(report),
+        drawn=draw(report),
+        busiest=sorted(analysis.links, key=lambda link: -link["publications"]),
+        waiting=longest_queues(analysis),
+    )
+
+
+def draw(report: Report) -> dict[str, str]:
+    """The figures for which there are data, by name."""
+    analysis = report.analysis
+    drawn = {"overlay": figures.overlay(analysis, report.notes)}
+    if analysis.delay_bins:
+        drawn["delays"] = figures.delays(analysis)
+        drawn["brokers"] = figures.brokers(analysis)
+    if analysis.tables:
+        drawn["tables"] = figures.tables(analysis)
+    if report.costs:
+        drawn["costs"] = figures.costs(list(report.costs))
+    return drawn
+
+
+def cards(report: Report) -> list[Card]:
+    """The headline figures."""
+    analysis, found = report.analysis, []
+    if report.check is not None:
+        found += _check_cards(report.check)
+    if analysis.delays["count"]:
+        median, late = (units.duration(analysis.delays[name]) for name in ("p50", "p99"))
+        found.append(Card(median, "median delay", f"99 % within {late}"))
+    crossed = analysis.link_publications
+    if crossed:
+        more = f"{units.size(analysis.link_bytes)} on {len(analysis.links)} links"
+        found.append(Card(units.count(crossed), "messages between brokers", more))
+    if report.costs:
+        routed, flooded = report.costs[0], report.costs[1]
+        saved = 1 - routed.link_messages / max(flooded.link_messages, 1)
+        found.append(Card(units.percent(saved), "fewer messages than flooding", "between brokers"))
+    return found
+
+
+def _check_cards(check: Check) -> list[Card]:
+    wrong = f"{check.lost} lost, {check.duplicated} duplicated, {check.unexpected} unexpected"
+    verdict = "exactly as Spark SQL says" if check.passed else "not what Spark SQL says"
+    tone = "good" if check.passed else "bad"
+    return [
+        Card("passed" if check.passed else "failed", verdict, wrong, tone),
+        Card(units.count(check.published), "events published", f"of {units.count(check.replayed)} to replay"),
+        Card(units.count(check.delivered), "deliveries", "one per event and subscription"),
+    ]
+
+
+def longest_queues(analysis: Analysis) -> list[dict[str, object]]:
+    """The ten longest queues that were not always empty."""
+    waiting = [row for row in analysis.queues if row["most"]]
+    return sorted(waiting, key=lambda row: -row["most"])[:10]

@@ -1,0 +1,209 @@
+"""The plain kernel: an event for every step, obviously right, and slow.
+
+It is the twin of `kernel.Kernel`: arrival, start of service, end of service, start and end of each
+transmission and every change of bandwidth are events of their own, and nothing is computed before
+its time. A property test demands the same trace of both.
+
+What happens at one instant happens in the order of the constants below.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections import deque
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from reefcast.model.messages import Input, LinkName, Publish, Timer
+from reefcast.simulation.links import DROPPED, Link
+from reefcast.simulation.world import NoProgressError, Node, Service, Setup, World
+
+TRANSMITTED, SERVED, INTERVENTION, TIMER, CLIENT, ARRIVAL, START = range(7)
+
+
+class Waiting(NamedTuple):
+    """A message in an output queue; `extra` is its time on the wire beyond the latency."""
+
+    message: Any
+    size: int
+    extra: float
+
+
+class PlainLink(Link):
+    """`waiting[0]` is under transmission: `left` bytes at `since`; `change` numbers the plans for
+    its end, so that an outdated one is known as such."""
+
+    __slots__ = ("change", "left", "since", "waiting")
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.waiting: deque[Waiting] = deque()
+        self.left = 0.0
+        self.since = 0.0
+        self.change = 0
+
+    def queue_len(self, now: float) -> int:
+        return sum(type(waiting.message) is Publish for waiting in self.waiting)
+
+    def rate(self, now: float) -> float:
+        """Bytes per second from `now` on."""
+        return [rate for since, rate in self.rates if since <= now][-1]
+
+
+class PlainKernel(World):
+    """See the module's docstring."""
+
+    link_class = PlainLink
+
+    def __init__(self, setup: Setup) -> None:
+        self._events: list[tuple[float, int, int, int, Callable[[], None]]] = []
+        self._event_number = 0
+        super().__init__(setup)
+        for node in self.nodes.values():
+            for link in node.links.values():
+                for at, _ in link.rates[1:]:
+                    self._at(at, INTERVENTION, 0, lambda link=link: self._new_rate(link))
+
+    def _at(self, at: float, priority: int, rank: int, action: Callable[[], None]) -> None:
+        self._event_number += 1
+        heapq.heappush(self._events, (at, priority, rank, self._event_number, action))
+
+    def under_way(self) -> bool:
+        return bool(self._events)
+
+    def schedule(self, handle: int, at: float) -> None:
+        self._at(at, CLIENT, handle, lambda: self._act(handle))
+
+    def add_intervention(self, at: float, action: Callable[[float], None]) -> None:
+        def intervene() -> None:
+            action(self.now)
+            for node in self.nodes.values():
+                self._wake(node)
+
+        self._at(at, INTERVENTION, 1, intervene)
+
+    def run(self, until: float, limit: int) -> bool:
+        last = self.record.messages_sent + limit
+        while self._events and self._events[0][0] < until:
+            self.now, _, _, _, action = heapq.heappop(self._events)
+            action()
+            if self.record.messages_sent > last:
+                raise NoProgressError(f"more than {limit} messages passed between brokers")
+        self.now = max(self.now, until) if until < math.inf else self.now
+        return not self._events
+
+    # --- a broker's CPU ---------------------------------------------------------------------------
+
+    def _act(self, handle: int) -> None:
+        node, inputs = self.act(self.scripts[handle], self.now)
+        for item, size in inputs:
+            node.queue.append((self.now, self.scripts[handle].client, item, size))
+        self._wake(node)
+
+    def set_timer(self, node: Node, key: str, due: float) -> None:
+        node.timers[key] = due
+        self._at(due, TIMER, node.index, lambda: self._wake(node))
+
+    def _wake(self, node: Node) -> None:
+        self._at(self.now, START, node.index, lambda: self._start_service(node))
+
+    def _start_service(self, node: Node) -> None:
+        if not node.up or node.leaving:
+            return
+        due, key = node.first_timer()
+        if node.urgent:
+            _, link, item = node.urgent.popleft()
+            self._serve(node, link, item, 0)
+        elif due <= self.now:
+            del node.timers[key]
+            self._serve(node, "", Timer(key), 0)
+        elif node.queue:
+            _, link, item, size = node.queue.popleft()
+            self._serve(node, link, item, size)
+
+    def _serve(self, node: Node, link: LinkName, item: Input, size: int) -> None:
+        effects, cost = self.handle(node, link, item, size, self.now)
+        sessions = {name: link.session for name, link in node.links.items()}
+        service = Service(self.now + cost, item, size, effects, sessions)
+        node.leaving = service
+        node.busy_until = service.at
+        self._at(service.at, SERVED, node.index, lambda: self._served(node, service))
+
+    def _served(self, node: Node, service: Service) -> None:
+        if node.leaving is service:
+            node.leaving = None
+            self.apply(node, service)
+            self._wake(node)
+
+    # --- links ------------------------------------------------------------------------------------
+
+    def send(
+        self, node: Node, out: Link, message: Any, size: int, at: float, session: int
+    ) -> None:
+        assert isinstance(out, PlainLink)
+        if session != out.session:
+            self.lose(node, message, out.ended[session])
+            return
+        extra = out.extra_s(at, type(message) is Publish)
+        if extra == DROPPED:
+            self.lose(node, message, at, "fault")
+            return
+        out.waiting.append(Waiting(message, size, extra))
+        self.record.sent(node.trace, out.target, message, size, out.queue_len(at), at)
+        if len(out.waiting) == 1:
+            self._start_transmission(out)
+
+    def _start_transmission(self, link: PlainLink) -> None:
+        link.left = link.waiting[0].size
+        link.since = self.now
+        self._plan_end(link)
+
+    def _plan_end(self, link: PlainLink) -> None:
+        link.change += 1
+        change, rate = link.change, link.rate(self.now)
+        if rate:
+            end = self.now + link.left / rate
+            self._at(end, TRANSMITTED, link.rank, lambda: self._transmitted(link, change))
+
+    def _new_rate(self, link: PlainLink) -> None:
+        if link.waiting:
+            old = [rate for since, rate in link.rates if since < self.now][-1]
+            link.left -= old * (self.now - link.since)
+            link.since = self.now
+            self._plan_end(link)
+
+    def _transmitted(self, link: PlainLink, change: int) -> None:
+        if change != link.change:
+            return
+        sent, session = link.waiting.popleft(), link.session
+        arrival = link.arrives_at(self.now, sent.extra)
+        self._at(arrival, ARRIVAL, link.rank, lambda: self._arrived(link, sent, session))
+        link.change += 1
+        if link.waiting:
+            self._start_transmission(link)
+
+    def _arrived(self, link: PlainLink, sent: Waiting, session: int) -> None:
+        source, target = self.nodes[link.source], self.nodes[link.target]
+        if session != link.session:
+            self.lose(source, sent.message, link.ended[session])
+        elif not target.up:
+            self.lose(source, sent.message, self.now)
+        else:
+            target.queue.append((self.now, link.source, sent.message, sent.size))
+            self._wake(target)
+
+    # --- faults -----------------------------------------------------------------------------------
+
+    def _cut(self, a: Node, b: Node, now: float) -> None:
+        self._empty(a.links[b.name], now)
+        self._empty(b.links[a.name], now)
+        super()._cut(a, b, now)
+
+    def _empty(self, link: Link, now: float) -> None:
+        """What waits in an output queue is lost."""
+        assert isinstance(link, PlainLink)
+        for waiting in link.waiting:
+            self.lose(self.nodes[link.source], waiting.message, now)
+        link.waiting.clear()
+        link.change += 1

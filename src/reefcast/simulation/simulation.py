@@ -1,0 +1,170 @@
+"""Scenarios: a network, clients with scripts, faults, one seed; and what came of it.
+
+    simulation = Simulation(Setup(graph=path(names(3)), seed=1))
+    simulation.subscribe("alice", "b3", "price < 100", at_s=0.0)
+    simulation.publish("bob", "b1", {"price": 90}, at_s=1.0)
+    result = simulation.run()
+
+One seed gives one run: the same setup and scripts give the same result and the same trace, to the
+last byte, on every machine with the same versions of the libraries.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from reefcast.errors import ConfigurationError
+from reefcast.model.filters import parse_filter
+from reefcast.model.publication import Publication, PublicationId, check_attributes
+from reefcast.overlay.topology import edges_of
+from reefcast.simulation.clients import Claim, Scripted
+from reefcast.simulation.kernel import Kernel
+from reefcast.simulation.recording import Deliveries
+from reefcast.simulation.world import Setup, World
+
+MESSAGE_LIMIT = 50_000_000
+"""Messages between brokers after which a run that was given no other limit is stopped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """One publication as its broker got it. `handle` is the scenario's number for it."""
+
+    handle: int
+    publication: Publication
+    broker: str
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A run so far. `quiet`: nothing is under way. `messages`: between brokers, by kind.
+    `damaged`: publications that a fault touched. `duration_s`: simulated time."""
+
+    seed: int
+    unseed: int
+    quiet: bool
+    duration_s: float
+    published: list[Published]
+    claims: list[Claim]
+    messages: dict[str, int]
+    counters: dict[str, int]
+    discards: dict[str, int]
+    damaged: frozenset[PublicationId]
+    delivered_clients: int
+    delivered_subscriptions: int
+
+
+class Simulation:
+    """See the module's docstring. `kernel`: the fast one, or its plain twin."""
+
+    def __init__(self, setup: Setup, kernel: type[World] = Kernel) -> None:
+        self.setup = setup
+        self.world = kernel(setup)
+        self.quiet_at: list[float] = []
+        self._last_handle = 0
+        self._quiet = False
+
+    # --- scripts ----------------------------------------------------------------------------------
+
+    def subscribe(self, client: str, broker: str, filter: str, at_s: float) -> int:
+        """The client subscribes; returns a handle for `withdraw`."""
+        return self._claim("subscribe", client, broker, filter, at_s)
+
+    def advertise(self, client: str, broker: str, filter: str, at_s: float) -> int:
+        """The client advertises; returns a handle for `withdraw`."""
+        return self._claim("advertise", client, broker, filter, at_s)
+
+    def withdraw(self, handle: int, at_s: float) -> None:
+        """Takes back what `subscribe` or `advertise` gave the handle for."""
+        made = self.world.scripts.get(handle)
+        if made is None or made.kind not in ("subscribe", "advertise") or at_s < made.at_s:
+            raise ConfigurationError(f"handle {handle} is nothing that was there at {at_s} s")
+        script = Scripted(at_s, handle, made.client, "withdraw")
+        self._last_handle += 1
+        self._schedule(self._last_handle, script)
+
+    def publish(
+        self,
+        client: str,
+        broker: str,
+        attributes: Mapping[str, object],
+        at_s: float,
+        *,
+        topics: tuple[str, ...] = (),
+        payload: bytes = b"",
+    ) -> int:
+        """The client publishes; returns a handle, by which `Result.published` names it."""
+        self.world.client(client, broker)
+        self._last_handle += 1
+        checked = check_attributes(attributes)
+        script = Scripted(
+            at_s, self._last_handle, client, "publish", "", checked, topics, payload
+        )
+        self._schedule(self._last_handle, script)
+        return self._last_handle
+
+    def _claim(self, kind: str, client: str, broker: str, filter: str, at_s: float) -> int:
+        parse_filter(filter)
+        self.world.client(client, broker)
+        self._last_handle += 1
+        script = Scripted(at_s, self._last_handle, client, kind, filter)
+        self._schedule(self._last_handle, script)
+        return self._last_handle
+
+    def _schedule(self, number: int, script: Scripted) -> None:
+        if not self.world.now <= script.at_s < math.inf:
+            raise ConfigurationError(
+                f"{script.kind} of {script.client} at {script.at_s} s: "
+                f"the run is at {self.world.now} s already"
+            )
+        self.world.scripts[number] = script
+        self.world.schedule(number, script.at_s)
+
+    # --- runs -------------------------------------------------------------------------------------
+
+    @property
+    def now_s(self) -> float:
+        return self.world.now
+
+    def run(self, until_s: float = math.inf, limit: int = MESSAGE_LIMIT) -> Result:
+        """Runs until nothing is under way, or all that happens before `until_s`; may be called
+        again, after more scripts. Raises `NoProgressError` after `limit` messages."""
+        self._quiet = self.world.run(until_s, limit)
+        if self._quiet:
+            self.quiet_at.append(self.world.now)
+        self.world.record.flush()
+        self.world.record.write_run(self._description())
+        return self.result()
+
+    def _description(self) -> dict[str, Any]:
+        return {
+            "simulated": True,
+            "routing": self.setup.routing,
+            "brokers": list(self.setup.graph),
+            "links": [list(edge) for edge in edges_of(self.setup.graph)],
+            "seed": self.setup.seed,
+        }
+
+    def result(self) -> Result:
+        record = self.world.record
+        return Result(
+            seed=self.setup.seed,
+            unseed=self.world.unseed(),
+            quiet=self._quiet,
+            duration_s=self.world.now,
+            published=[Published(*entry) for entry in self.world.published.values()],
+            claims=[c for client in self.world.clients.values() for c in client.claims],
+            messages={"publish": record.forwarded, **dict(sorted(record.control.items()))},
+            counters=dict(sorted(record.counters.items())),
+            discards=dict(sorted(record.discards.items())),
+            damaged=frozenset(record.damaged),
+            delivered_clients=record.delivered_clients,
+            delivered_subscriptions=record.delivered_subscriptions,
+        )
+
+    def deliveries(self) -> Deliveries:
+        """One row per publication and subscription; see `Setup.keep_deliveries`."""
+        return self.world.record.deliveries()

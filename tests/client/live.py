@@ -1,0 +1,53 @@
+"""Real brokers in the test's own event loop."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from reefcast.overlay.network_file import BrokerEntry, LimitsSection, LinkEntry, NetworkFile
+from reefcast.server.node import Node
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of 127.0.0.1 that nobody has now."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
+    finally:
+        for one in sockets:
+            one.close()
+
+
+def path_network(count: int, **limits: object) -> NetworkFile:
+    """b1 - b2 - ... on free ports."""
+    names = [f"b{i + 1}" for i in range(count)]
+    return NetworkFile(
+        limits=LimitsSection(**limits),
+        broker=[
+            BrokerEntry(name, f"127.0.0.1:{port}")
+            for name, port in zip(names, free_ports(count), strict=True)
+        ],
+        link=[LinkEntry(pair) for pair in zip(names, names[1:], strict=False)],
+    ).validate()
+
+
+def url_of(network: NetworkFile, name: str) -> str:
+    host, port = network.address(name)
+    return f"reefcast://{host}:{port}"
+
+
+@asynccontextmanager
+async def running(network: NetworkFile) -> AsyncIterator[list[str]]:
+    """The URLs of all brokers of the network, which run meanwhile."""
+    nodes = [Node(network, name) for name in network.names]
+    for node in nodes:
+        await node.start()
+    try:
+        yield [url_of(network, name) for name in network.names]
+    finally:
+        for node in nodes:
+            await node.stop()

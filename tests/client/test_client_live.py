@@ -1,0 +1,318 @@
+"""The client against real brokers."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from live import path_network, running
+
+import reefcast
+from reefcast.client import Client, Subscription
+from reefcast.client.event import decode_delivery
+
+
+async def take(subscription: Subscription, count: int) -> list[reefcast.Event]:
+    events = []
+    async with asyncio.timeout(20):
+        async for event in subscription:
+            events.append(event)
+            if len(events) == count:
+                break
+    return events
+
+
+@pytest.fixture
+async def urls():
+    async with running(path_network(2)) as urls:
+        yield urls
+
+
+@pytest.fixture
+async def two(urls):
+    """A client at each of two linked brokers."""
+    async with (
+        reefcast.connect(urls[0], name="one") as one,
+        reefcast.connect(urls[1], name="two") as two,
+    ):
+        yield one, two
+
+
+async def test_an_event_crosses_the_network_as_it_was_published(two: tuple[Client, Client]) -> None:
+    one, other = two
+    subscription = await other.subscribe("symbol = 'IBM' AND price < 100")
+    await one.publish(symbol="IBM", price=200.0)
+    published = await one.publish(
+        {"symbol": "IBM", "open": None}, price=99.5, payload=b"\x00\x01", topics=["a/b", "a/c"]
+    )
+    [event] = await take(subscription, 1)
+    assert event.id == published == (one.id, 2)
+    assert (event.publisher, event.seq) == published
+    assert dict(event) == event.attributes == {"symbol": "IBM", "price": 99.5}
+    assert (event["price"], event.get("open"), event.get("open", 1), "open" in event) == (
+        99.5,
+        None,
+        1,
+        False,
+    )
+    assert (event.payload, event.topics) == (b"\x00\x01", ("a/b", "a/c"))
+    assert event.time.timestamp() == pytest.approx(event.time_us / 1e6)
+
+
+async def test_one_subscription_gets_an_event_once_whatever_the_filters_that_match(two) -> None:
+    one, other = two
+    subscription = await other.subscribe("price < 100", "price < 200", "price > 500")
+    another = await other.subscribe("price < 150")
+    for price in (50, 150, 300, 600):
+        await one.publish(price=price)
+    assert [event["price"] for event in await take(subscription, 3)] == [50, 150, 600]
+    assert [event["price"] for event in await take(another, 1)] == [50]
+
+
+async def test_replacing_a_filter_under_a_running_publisher_leaves_no_gap(two) -> None:
+    publisher, subscriber = two
+    subscription = await subscriber.subscribe("kind = 'a' OR kind = 'both'")
+    stop = asyncio.Event()
+
+    async def publish() -> int:
+        while not stop.is_set():
+            await publisher.publish(kind="both")
+            await asyncio.sleep(0)
+        await publisher.flush()
+        return (await publisher.publish(kind="both"))[1]
+
+    publishing = asyncio.create_task(publish())
+    for old, new in [("a", "b"), ("b", "a")] * 10:
+        await subscription.replace(
+            f"kind = '{old}' OR kind = 'both'", f"kind = '{new}' OR kind = 'both'"
+        )
+    stop.set()
+    last = await publishing
+    events = await take(subscription, last)
+    assert [event.seq for event in events] == list(range(1, last + 1))
+    assert subscription.filters == ("kind = 'a' OR kind = 'both'",)
+
+
+async def test_filters_come_and_go(two) -> None:
+    one, other = two
+    subscription = await other.subscribe("x = 1")
+    await subscription.add("x = 2")
+    await subscription.remove("x = 1")
+    for x in (1, 2, 1, 2):
+        await one.publish(x=x)
+    assert [event["x"] for event in await take(subscription, 2)] == [2, 2]
+    with pytest.raises(reefcast.LocalError, match="has no filter 'x = 1'"):
+        await subscription.remove("x = 1")
+    await subscription.cancel()
+    assert [event async for event in subscription] == []
+
+
+async def test_a_filter_that_cannot_be_read_is_refused_at_once_with_its_place(two) -> None:
+    client, _ = two
+    with pytest.raises(reefcast.FilterSyntaxError) as caught:
+        client.subscribe("price < ")
+    assert caught.value.column >= 8
+    with pytest.raises(reefcast.FilterSyntaxError):
+        client.advertise("AND")
+    subscription = await client.subscribe("x = 1")
+    with pytest.raises(reefcast.FilterSyntaxError):
+        await subscription.replace("x = 1", "x = = 2")
+    assert subscription.filters == ("x = 1",)
+
+
+async def test_a_publication_outside_the_advertisement_is_never_refused_silently(two) -> None:
+    client, _ = two
+    advertisement = await client.advertise("x > 0")
+    await client.publish(x=1)
+    await client.publish(x=-1)
+    with pytest.raises(reefcast.RefusedError, match="publication 2 .*x > 0"):
+        await client.flush()
+        await client.flush()
+    await advertisement.withdraw()
+    await client.publish(x=1)
+    with pytest.raises(reefcast.RefusedError):
+        await client.close()
+
+
+async def test_the_application_may_look_after_refused_publications_itself(urls) -> None:
+    refused = []
+    async with reefcast.connect(
+        urls[0], on_refused=lambda identity, reason: refused.append((identity, reason))
+    ) as client:
+        await client.advertise("x > 0")
+        identity = await client.publish(x=-1)
+        await client.flush()
+    assert [identity] == [each for each, _ in refused]
+
+
+async def test_an_advertised_publisher_reaches_subscribers_that_settled_before_it(two) -> None:
+    publisher, subscriber = two
+    subscription = await subscriber.subscribe("x > 5")
+    client_events = asyncio.create_task(take(subscription, 1))
+    advertisement = publisher.advertise("x > 0")
+    await publisher.publish(x=7)
+    await advertisement.settled(timeout=10)
+    assert (await client_events)[0]["x"] == 7
+
+
+async def test_a_subscription_that_nobody_holds_is_cancelled(two) -> None:
+    publisher, subscriber = two
+
+    async def first() -> int:
+        async for event in subscriber.subscribe("TRUE"):
+            return event["x"]
+        return -1
+
+    reading = asyncio.create_task(first())
+    while not reading.done():
+        await publisher.publish(x=1)
+        await asyncio.sleep(0.01)
+    assert reading.result() == 1
+    assert await publisher_sees_no_row(subscriber)
+
+
+async def publisher_sees_no_row(client: Client) -> bool:
+    async with asyncio.timeout(10):
+        while client._session.registrations.by_number:
+            await asyncio.sleep(0.01)
+    return True
+
+
+async def test_a_slow_reader_stops_the_socket_and_loses_nothing() -> None:
+    """The broker's queue (policy block) fills up, and the publisher gets no more credit."""
+    async with running(path_network(1, credit=64, queue_limit=50)) as [url]:
+        async with (
+            reefcast.connect(url, name="slow", local_queue_limit=10) as slow,
+            reefcast.connect(url, name="fast") as fast,
+        ):
+            subscription = await slow.subscribe("TRUE")
+            payload = b"x" * 50_000
+            publishing = asyncio.create_task(publish_many(fast, 1000, payload))
+            await until(lambda: not slow._session.may_read)
+            await until(lambda: fast._outbox.credit == 0)
+            assert not publishing.done()
+            events = await take(subscription, 1000)
+            await publishing
+    assert [event["i"] for event in events] == list(range(1000))
+
+
+async def publish_many(client: Client, count: int, payload: bytes) -> None:
+    for i in range(count):
+        await client.publish(i=i, payload=payload)
+
+
+async def until(condition) -> None:
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0.005)
+
+
+async def test_a_pipeline_that_reads_and_publishes_with_one_client_does_not_block() -> None:
+    """It waits for credit while its own queue is full: the credit comes behind the events."""
+    async with running(path_network(1, credit=16)) as [url]:
+        async with (
+            reefcast.connect(url, name="pipe", local_queue_limit=5) as pipe,
+            reefcast.connect(url, name="source") as source,
+            reefcast.connect(url, name="sink") as sink,
+        ):
+            incoming = await pipe.subscribe("stage = 1")
+            outgoing = await sink.subscribe("stage = 2")
+            feeding = asyncio.create_task(publish_stage(source, 500))
+
+            async def pump() -> None:
+                async for event in incoming:
+                    await pipe.publish(stage=2, i=event["i"])
+
+            pumping = asyncio.create_task(pump())
+            events = await take(outgoing, 500)
+            await feeding
+            pumping.cancel()
+    assert [event["i"] for event in events] == list(range(500))
+
+
+async def publish_stage(client: Client, count: int) -> None:
+    for i in range(count):
+        await client.publish(stage=1, i=i)
+
+
+async def test_a_cancelled_wait_loses_no_event(two) -> None:
+    publisher, subscriber = two
+    subscription = await subscriber.subscribe("TRUE")
+    seen: list[int] = []
+
+    async def read() -> None:
+        async for event in subscription:
+            seen.append(event["i"])
+
+    for i in range(50):
+        reading = asyncio.create_task(read())
+        await publisher.publish(i=i)
+        await asyncio.sleep(0.001 * (i % 3))
+        reading.cancel()
+    seen += [event["i"] for event in await take(subscription, 50 - len(seen))] if seen[49:] == [] else []
+    assert seen == list(range(50))
+
+
+async def test_closing_ends_iterations_after_what_has_come(two) -> None:
+    publisher, subscriber = two
+    subscription = await subscriber.subscribe("TRUE")
+    await publisher.publish(i=1)
+    await until(lambda: subscription.waiting == 1)
+    await subscriber.close()
+    assert [event["i"] async for event in subscription] == [1]
+    with pytest.raises(reefcast.LocalError, match="closed"):
+        await subscriber.publish(i=2)
+    with pytest.raises(reefcast.LocalError, match="closed"):
+        subscriber.subscribe("TRUE")
+    await subscriber.close()
+
+
+async def test_closing_waits_until_all_was_taken_over(urls) -> None:
+    async with reefcast.connect(urls[1]) as subscriber:
+        subscription = await subscriber.subscribe("TRUE")
+        async with reefcast.connect(urls[0]) as publisher:
+            for i in range(2000):
+                await publisher.publish(i=i)
+        assert publisher.unacknowledged == 0
+        assert len(await take(subscription, 2000)) == 2000
+
+
+async def test_the_low_level_way_gets_undecoded_deliveries(urls) -> None:
+    deliveries: list[bytes] = []
+    async with (
+        reefcast.connect(urls[0], on_deliveries=deliveries.extend) as receiver,
+        reefcast.connect(urls[0]) as publisher,
+    ):
+        one = await receiver.subscribe("x > 0")
+        two = await receiver.subscribe("x > 1")
+        await publisher.publish(x=1)
+        await publisher.publish(x=2)
+        await until(lambda: len(deliveries) == 2)
+    (first, _), (second, event) = map(decode_delivery, deliveries)
+    assert first == one.numbers
+    assert second == one.numbers + two.numbers
+    assert event["x"] == 2
+
+
+async def test_values_of_other_libraries_and_wrong_ones(two) -> None:
+    import numpy as np
+
+    publisher, subscriber = two
+    subscription = await subscriber.subscribe("TRUE")
+    await publisher.publish(a=np.float64(1.5), b=np.int64(2), c=np.bool_(True), d=np.str_("x"))
+    [event] = await take(subscription, 1)
+    assert event.attributes == {"a": 1.5, "b": 2, "c": True, "d": "x"}
+    for wrong, message in [
+        ({"x": [1]}, "'x' has the value"),
+        ({"x": 2**63}, "64 bits"),
+        ({"": 1}, "name"),
+    ]:
+        with pytest.raises(reefcast.InvalidValueError, match=message):
+            await publisher.publish(wrong)
+    with pytest.raises(reefcast.InvalidValueError, match="pass a list"):
+        await publisher.publish(x=1, topics="a/b")
+    with pytest.raises(reefcast.InvalidValueError, match=r"\.encode"):
+        await publisher.publish(x=1, payload="text")  # type: ignore[arg-type]
+    with pytest.raises(reefcast.InvalidValueError, match="at most"):
+        await publisher.publish(x=1, payload=bytes(9_000_000))
+    assert (await publisher.publish(x=1))[1] == 2

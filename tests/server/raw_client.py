@@ -1,0 +1,171 @@
+"""A client of bare frames, which can also say what no good client would."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+from reefcast.model import wire
+from reefcast.model.messages import (
+    Advertise,
+    Publish,
+    Refused,
+    Settled,
+    Subscribe,
+    Unsubscribe,
+)
+from reefcast.model.publication import Publication
+from reefcast.model.wire import FrameKind, FrameReader, Goodbye, Hello, Role
+
+PATIENCE_S = 10.0
+
+
+class Closed(Exception):
+    """The broker closed the connection; `goodbye` says why, if it did."""
+
+    def __init__(self, goodbye: Goodbye | None):
+        super().__init__(goodbye)
+        self.goodbye = goodbye
+
+
+class RawClient:
+    """One connection. `inbox` holds the frames that came and were not asked for yet."""
+
+    def __init__(
+        self, name: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        self.name = name
+        self.reader = reader
+        self.writer = writer
+        self.frames = FrameReader()
+        self.inbox: list[tuple[int, bytes]] = []
+        self.hello: Hello
+        self.goodbye: Goodbye | None = None
+        self.tokens = itertools.count(1)
+        self.numbers = itertools.count(1)
+        self.seqs = itertools.count(1)
+
+    @classmethod
+    async def dial(cls, address: tuple[str, int], name: str = "c") -> RawClient:
+        reader, writer = await asyncio.open_connection(*address)
+        return cls(name, reader, writer)
+
+    @classmethod
+    async def connect(
+        cls, address: tuple[str, int], name: str = "c", session: str = "s", **fields: Any
+    ) -> RawClient:
+        client = await cls.dial(address, name)
+        client.say_hello(session=session, **fields)
+        client.hello = wire.decode_hello(await client.next(FrameKind.HELLO))
+        return client
+
+    # --- sending ----------------------------------------------------------------------------------
+
+    def say_hello(self, **fields: Any) -> None:
+        values: dict[str, Any] = {
+            "version": wire.VERSION,
+            "role": Role.CLIENT,
+            "name": self.name,
+            "network": "",
+            "session": "s",
+        }
+        self.send(FrameKind.HELLO, Hello(**(values | fields)))
+
+    def send(self, kind: FrameKind, value: object) -> None:
+        self.writer.write(wire.encode(kind, value))
+
+    def publish(self, count: int = 1, **attributes: Any) -> None:
+        """`count` publications; attribute `n` is their number."""
+        frames = []
+        for seq in itertools.islice(self.seqs, count):
+            publication = Publication(self.name, seq, 0, {"n": seq, **attributes})
+            body = wire.encode_publication(publication)
+            frames.append(wire.encode_publish(Publish(publication, body=body)))
+        self.writer.write(b"".join(frames))
+
+    async def subscribe(self, filter: str = "TRUE") -> int:
+        number = next(self.numbers)
+        await self.ask(Subscribe((self.name, number), filter, next(self.tokens)))
+        return number
+
+    async def unsubscribe(self, number: int) -> None:
+        await self.ask(Unsubscribe((self.name, number), next(self.tokens)))
+
+    async def advertise(self, filter: str = "TRUE") -> None:
+        await self.ask(Advertise((self.name, next(self.numbers)), filter, next(self.tokens)))
+
+    async def ask(self, message: Any) -> None:
+        """Send a control message and wait for its answer; raises `ValueError` if refused."""
+        self.send(FrameKind.CONTROL, message)
+        answer = await self.answer()
+        assert answer.token == message.token
+        if isinstance(answer, Refused):
+            raise ValueError(answer.reason)
+
+    async def answer(self) -> Settled | Refused:
+        answer = wire.decode_control(await self.next(FrameKind.CONTROL))
+        assert isinstance(answer, (Settled, Refused))
+        return answer
+
+    # --- receiving --------------------------------------------------------------------------------
+
+    async def next(self, kind: FrameKind) -> bytes:
+        """The payload of the next frame of this kind; raises `Closed`."""
+        async with asyncio.timeout(PATIENCE_S):
+            while True:
+                for at, (each, payload) in enumerate(self.inbox):
+                    if each == kind:
+                        del self.inbox[at]
+                        return payload
+                await self._read()
+
+    async def _read(self) -> None:
+        try:
+            data = await self.reader.read(1 << 16)
+        except ConnectionError:
+            data = b""
+        if not data:
+            raise Closed(self.goodbye)
+        for kind, payload in self.frames.feed(data):
+            if kind == FrameKind.GOODBYE:
+                self.goodbye = wire.decode_goodbye(payload)
+            self.inbox.append((kind, payload))
+
+    async def delivery(self) -> tuple[tuple[int, ...], Publication]:
+        head, body = wire.split_parts(await self.next(FrameKind.DELIVER))
+        return wire.decode_numbers(head), wire.decode_publication(body)
+
+    async def seqs_of(self, count: int) -> list[int]:
+        """The numbers of the next `count` deliveries."""
+        return [(await self.delivery())[1].seq for _ in range(count)]
+
+    async def until_acknowledged(self, number: int) -> None:
+        while wire.decode_number(await self.next(FrameKind.ACK)) < number:
+            pass
+
+    async def reason(self) -> str:
+        """Waits for the broker to close the connection; returns its reason."""
+        async with asyncio.timeout(PATIENCE_S):
+            try:
+                while True:
+                    await self._read()
+            except Closed as closed:
+                assert closed.goodbye is not None, "closed without a word"
+                return closed.goodbye.reason
+
+    def credit(self) -> int:
+        """The credit given since this was last asked."""
+        given = [wire.decode_number(p) for kind, p in self.inbox if kind == FrameKind.CREDIT]
+        self.inbox = [entry for entry in self.inbox if entry[0] != FrameKind.CREDIT]
+        return sum(given)
+
+    async def close(self) -> None:
+        self.writer.close()
+        await asyncio.gather(self.writer.wait_closed(), return_exceptions=True)
+
+
+def expect(seqs: Sequence[int], first: int, last: int) -> None:
+    """Each number from `first` to `last` once, in order."""
+    assert list(seqs) == list(range(first, last + 1))

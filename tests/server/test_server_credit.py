@@ -1,0 +1,169 @@
+"""Credits and congestion, without sockets."""
+
+from __future__ import annotations
+
+from reefcast.model.wire import Congestion
+from reefcast.server.credit import EXPIRE_S, RENEW_S, Account, CongestionControl
+
+
+class Broker:
+    """A `CongestionControl` that remembers what it said."""
+
+    def __init__(self, name: str = "b", number: int = 0) -> None:
+        self.granted: list[tuple[str, int]] = []
+        self.flooded: list[tuple[Congestion, str | None]] = []
+        self.control = CongestionControl(
+            name,
+            number,
+            lambda client, n: self.granted.append((client, n)),
+            lambda notice, link: self.flooded.append((notice, link)),
+        )
+
+    def client(self, name: str, window: int = 8) -> Account:
+        account = self.control.accounts[name] = Account(window)
+        return account
+
+    def publish(self, client: str, count: int, *targets: str) -> None:
+        account = self.control.accounts[client]
+        account.take(count)
+        self.control.fed(client, set(targets), 0.0)
+        self.control.settle(client, account)
+
+
+def test_credit_comes_back_as_publications_are_processed():
+    broker = Broker()
+    broker.client("p")
+    broker.publish("p", 3, "s")
+    assert broker.granted == [("p", 3)]
+
+
+def test_small_amounts_of_credit_are_saved_up():
+    broker = Broker()
+    broker.client("p", window=64)
+    for _ in range(7):
+        broker.publish("p", 1, "s")
+    assert broker.granted == []
+    broker.publish("p", 1, "s")
+    assert broker.granted == [("p", 8)]
+
+
+def test_a_client_may_overdraw_its_window_twice_and_no_more():
+    account = Account(10)
+    assert account.take(30)
+    assert not account.take(1)
+
+
+def test_credit_is_withheld_while_a_fed_target_is_full():
+    broker = Broker()
+    broker.client("p")
+    broker.client("q")
+    broker.control.full("s")
+    broker.publish("p", 4, "s", "t")
+    broker.publish("q", 4, "t")
+    assert broker.granted == [("q", 4)]
+    broker.publish("p", 2, "t")
+    assert broker.granted == [("q", 4)]
+    broker.control.relieved("s")
+    assert broker.granted == [("q", 4), ("p", 6)]
+
+
+def test_a_target_with_two_reasons_is_relieved_when_both_are_gone():
+    broker = Broker()
+    broker.client("p")
+    broker.control.full("n")
+    broker.control.notice(Congestion("far", 1, True), "n", 0.0)
+    broker.publish("p", 4, "n")
+    broker.control.relieved("n")
+    assert broker.granted == []
+    broker.control.notice(Congestion("far", 2, False), "n", 1.0)
+    assert broker.granted == [("p", 4)]
+
+
+def test_a_local_publisher_makes_no_notice():
+    broker = Broker()
+    broker.client("p")
+    broker.control.full("s")
+    broker.publish("p", 4, "s")
+    assert broker.flooded == []
+
+
+def test_publications_of_a_neighbour_make_a_notice_that_is_withdrawn():
+    broker = Broker(number=100)
+    broker.control.full("s")
+    broker.control.fed("n", {"s"}, 0.0)
+    broker.control.fed("n", {"s"}, 0.1)
+    broker.control.relieved("s")
+    assert broker.flooded == [
+        (Congestion("b", 101, True), None),
+        (Congestion("b", 102, False), None),
+    ]
+
+
+def test_a_notice_is_renewed_while_it_holds():
+    broker = Broker()
+    broker.control.full("s")
+    broker.control.fed("n", {"s"}, 0.0)
+    broker.control.tick(RENEW_S / 2)
+    assert len(broker.flooded) == 1
+    broker.control.tick(RENEW_S)
+    assert broker.flooded[1] == (Congestion("b", 2, True), None)
+
+
+def test_a_notice_of_another_makes_no_notice_of_our_own():
+    broker = Broker()
+    broker.control.notice(Congestion("far", 1, True), "n", 0.0)
+    broker.control.fed("m", {"n"}, 0.0)
+    assert broker.flooded == [(Congestion("far", 1, True), "n")]
+
+
+def test_an_old_notice_is_neither_believed_nor_passed_on():
+    broker = Broker()
+    broker.control.notice(Congestion("far", 5, True), "n", 0.0)
+    broker.control.notice(Congestion("far", 5, True), "m", 0.0)
+    broker.control.notice(Congestion("far", 4, False), "n", 0.0)
+    broker.control.notice(Congestion("b", 9, True), "n", 0.0)
+    assert broker.flooded == [(Congestion("far", 5, True), "n")]
+    assert broker.control.targets == {"n": {"far"}}
+
+
+def test_a_notice_that_is_not_renewed_expires():
+    broker = Broker()
+    broker.client("p")
+    broker.control.notice(Congestion("far", 1, True), "n", 0.0)
+    broker.publish("p", 4, "n")
+    broker.control.tick(EXPIRE_S)
+    assert broker.granted == [("p", 4)]
+    assert broker.control.targets == {}
+
+
+def test_a_renewed_notice_does_not_expire():
+    broker = Broker()
+    broker.control.notice(Congestion("far", 1, True), "n", 0.0)
+    broker.control.notice(Congestion("far", 2, True), "n", EXPIRE_S - 1)
+    broker.control.tick(EXPIRE_S)
+    assert broker.control.targets == {"n": {"far"}}
+
+
+def test_a_client_that_returns_gets_what_it_is_not_refused():
+    account = Account(10)
+    account.take(4)
+    assert account.reopen() == 10
+    account.take(7)
+    account.blockers.add("s")
+    assert account.reopen() == 3
+
+
+def test_notices_in_a_ring_die_out():
+    """Each notice crosses each broker once, whatever the cycles."""
+    ring = {name: Broker(name) for name in "abc"}
+    ring["a"].control.full("s")
+    ring["a"].control.fed("b", {"s"}, 0.0)
+    for _ in range(10):
+        for name, broker in ring.items():
+            flooded, broker.flooded = broker.flooded, []
+            for notice, source in flooded:
+                for other, that in ring.items():
+                    if other not in (name, source):
+                        that.control.notice(notice, name, 0.0)
+    assert all(not broker.flooded for broker in ring.values())
+    assert ring["b"].control.targets == {"a": {"a"}}
