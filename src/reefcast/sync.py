@@ -37,15 +37,18 @@ class _Thread:
 
     def __init__(self) -> None:
         self._loop = new_event_loop()
+        self._stopped = False
+        self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._serve, name="reefcast", daemon=True)
         self._thread.start()
 
     def run(self, work: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
         """Runs `work` there; after `timeout` seconds, or at Ctrl-C here, it is cancelled."""
-        if self._loop.is_closed():
-            work.close()
-            raise LocalError("this client has been closed")
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        with self._lock:  # what was handed over before the stop is cancelled by it, not forgotten
+            if self._stopped:
+                work.close()
+                raise LocalError("this client has been closed")
+            future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result(timeout)
         except CancelledError:
@@ -55,9 +58,11 @@ class _Thread:
             raise
 
     def stop(self) -> None:
-        if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
+        with self._lock:
+            if not self._stopped:
+                self._stopped = True
+                self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
 
     def _serve(self) -> None:
         asyncio.set_event_loop(self._loop)

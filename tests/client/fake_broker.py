@@ -146,5 +146,3 @@ class FakeBroker:
                 credit=self.credit,
             ),
         )
-
-

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -40,12 +41,22 @@ def url_of(network: NetworkFile, name: str) -> str:
     return f"reefcast://{host}:{port}"
 
 
+def is_linked(node: Node) -> bool:
+    """Whether it knows all that its neighbours know."""
+    status = node.core.status()
+    links = {link["link"] for link in status["links"]}
+    return links >= set(node.links) and not status["relearning"]
+
+
 @asynccontextmanager
 async def running(network: NetworkFile) -> AsyncIterator[list[str]]:
     """The URLs of all brokers of the network, which run meanwhile."""
     nodes = [Node(network, name) for name in network.names]
     for node in nodes:
         await node.start()
+    async with asyncio.timeout(10):
+        while not all(is_linked(node) for node in nodes):
+            await asyncio.sleep(0.005)
     try:
         yield [url_of(network, name) for name in network.names]
     finally:

@@ -18,7 +18,7 @@ FILTERS = [
     (10, "dest = 'SFO' AND delay > 30"),
     (11, "dest IN ('SFO','LAX')"),
     (12, "wind > 25 AND NOT (delay < 60)"),
-    (13, "\"delay\" IS NULL OR wind IS NULL"),
+    (13, '"delay" IS NULL OR wind IS NULL'),
     (14, "dest = 'ORD'"),
 ]
 PUBLICATIONS = [("p", 1, 0), ("p", 2, 1), ("q", 1, 2), ("q", 2, 3)]

@@ -184,3 +184,29 @@ def test_after_a_crash_and_a_restart_new_publications_reach_all(seed: int) -> No
                 expected.append((client, (publisher, seq), tuple(wanted)))
     network.run()
     assert sorted(network.delivered) == sorted(expected)
+
+
+@settings(max_examples=200)
+@given(seed=st.integers(0, 2**32))
+def test_what_settles_while_a_broker_relearns_is_served(seed: int) -> None:
+    """A subscription made during a restart misses nothing that is published once it has settled."""
+    rng = random.Random(seed)
+    overlay = random_tree(names(rng.randint(2, 7)), rng)
+    network = Harness(overlay, "acyclic", rng)
+    victim = rng.choice(sorted(overlay))
+    publishers = [f"p{i}" for i in range(3)]
+    for publisher in publishers:
+        network.connect(publisher, rng.choice([name for name in overlay if name != victim]))
+        network.advertise(publisher, "TRUE")
+    network.run()
+    network.kill(victim)
+    network.start(victim)
+    network.connect("s", rng.choice(sorted(overlay)))
+    for _ in range(rng.randrange(12)):
+        network.step()
+    number = network.subscribe("s", "TRUE")
+    while ("s", number) not in network.settled:
+        assert network.step()
+    expected = sorted(("s", (p, network.publish(p)), (number,)) for p in publishers)
+    network.run()
+    assert sorted(network.delivered) == expected

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-
-from conftest import Live, OneBroker, make_network, until
+from live_brokers import Live, OneBroker, make_network, until
 from raw_client import Closed, RawClient, expect
+
 from reefcast.errors import ConfigurationError
 from reefcast.model.messages import Refused
 from reefcast.model.wire import FrameKind

@@ -30,7 +30,7 @@ def _plain(value: object) -> Value:
     """Subclasses (numpy.float64, say) as what they are; msgpack takes only the types themselves."""
     for plain in (bool, int, float, str):
         if isinstance(value, plain):
-            return plain(value)  # type: ignore[no-any-return]
+            return plain(value)
     raise TypeError(f"a value of type {type(value).__name__} cannot be matched")
 
 
@@ -147,7 +147,7 @@ class BitmapIndex(Generic[K]):
         ]
 
     def _match_events(self, events: Sequence[Event]) -> tuple[list[int], list[int]]:
-        """First rows of the filters found, ascending for each event, and where each event's start."""
+        """First rows of the filters found, ascending for each event; where each event begins."""
         names = self._store.names
         values: list[Any] = []
         for event in events:
@@ -160,13 +160,10 @@ class BitmapIndex(Generic[K]):
 
     def _run_kernel(self, data: Array, events: int) -> list[int]:
         """Offsets and rows as `kernels.match_events` writes them."""
-        store = self._store
         while True:
             found = -1
             if len(self._out) > events:
-                found = match_events(
-                    store.addresses, data, events, len(store.names), store.row_count, self._out
-                )
+                found = match_events(self._store.addresses, data, events, self._out)
             if found >= 0:
                 numbers: list[int] = self._out[: events + 1 + found].tolist()
                 return numbers
@@ -181,10 +178,7 @@ class BitmapIndex(Generic[K]):
         for event, (start, end) in zip(events, pairwise(offsets), strict=True):
             last = -1
             for row in found[start:end]:
-                if row >= 0:
-                    first = row
-                else:
-                    first = self._entries[self._keys[-1 - row]].rows[0]
+                first = row if row >= 0 else self._entries[self._keys[-1 - row]].rows[0]
                 if first != last and (row >= 0 or self._checks[-1 - row].holds(event)):
                     rows.append(first)
                     last = first

@@ -28,16 +28,20 @@ missing: encoding a list is several times faster than storing its values one by 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
-from llvmlite import ir
-from numba import carray, njit, types
+from numba import njit, types
 from numba.extending import intrinsic
+from numba.np.numpy_support import carray
 
 F = TypeVar("F", bound=Callable[..., Any])
 Array = npt.NDArray[Any]
+Records = Any
+"""An array of one of the record types below."""
+Int = Any
+"""An integer, signed or not, of Python or numpy; the kernels' types are those numba infers."""
 
 # Kinds of a value; the numbers are the bits of `PREDICATE.kinds`, the first three are slots too.
 MISSING, FALSE, TRUE, NUMBER, STRING = range(5)
@@ -95,38 +99,44 @@ class Tables(NamedTuple):
     excluded: Array  # uint64 (slots, words): the bitmaps
     occupied: Array  # uint8 (slots,): 1 where a bitmap has a bit
     alive: Array  # uint64 (words,)
-    rows: Array  # ROW
-    predicates: Array  # PREDICATE
-    members: Array  # MEMBER
-    attributes: Array  # ATTRIBUTE
+    rows: Records  # ROW
+    predicates: Records  # PREDICATE
+    members: Records  # MEMBER
+    attributes: Records  # ATTRIBUTE
     boundaries: Array  # float64; a bucket holds boundary <= value < next boundary
-    entries: Array  # STRING_ENTRY per code
+    entries: Records  # STRING_ENTRY per code
     buckets: Array  # int32, a power of two: code or -1, open addressing
     characters: Array  # uint8: UTF-8 of all constants
 
 
 def compiled(function: F) -> F:
-    kernel: F = njit(cache=True)(function)
-    return kernel
+    kernel: Any = njit(cache=True)(function)
+    return cast(F, kernel)
 
 
 def inlined(function: F) -> F:
     """A part of kernels. Inlined, because a call would count references to each table it gets."""
-    part: F = njit(forceinline=True)(function)
-    return part
+    part: Any = njit(forceinline=True)(function)
+    return cast(F, part)
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+def built_in(generator: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of machine code's own, for which neither Python nor numpy has a name."""
+    function: Callable[..., Any] = intrinsic(generator)
+    return function
+
+
+@built_in
 def _trailing_zeros(_context: Any, _word: Any) -> Any:
     """Number of zeros below the lowest 1 of a word that is not 0."""
 
-    def generate(_target: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
+    def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.cttz(arguments[0], context.get_constant(types.boolean, True))
 
     return types.int64(types.uint64), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@built_in
 def _pointer(_context: Any, _address: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
@@ -134,16 +144,21 @@ def _pointer(_context: Any, _address: Any) -> Any:
     return types.voidptr(types.int64), generate
 
 
+WORDS, ROW_COUNT, ATTRIBUTE_COUNT = 22, 23, 24
+"""Places in what `addresses_of` returns; before them address and length of each table."""
+
+
 def addresses_of(tables: Tables) -> Array:
-    """What kernels take in place of the tables: address and length of each, words of a bitmap."""
+    """What kernels take in place of the tables. The counts of rows and attributes are 0 at first;
+    whoever adds some changes them in place."""
     pairs = [number for table in tables for number in (table.ctypes.data, len(table))]
-    return np.array([*pairs, tables.excluded.shape[1]], np.int64)
+    return np.array([*pairs, tables.excluded.shape[1], 0, 0], np.int64)
 
 
 @inlined
 def _tables(at: Array) -> Tables:
     return Tables(
-        carray(_pointer(at[0]), (at[1], at[22]), np.uint64),
+        carray(_pointer(at[0]), (at[1], at[WORDS]), np.uint64),
         carray(_pointer(at[2]), (at[3],), np.uint8),
         carray(_pointer(at[4]), (at[5],), np.uint64),
         carray(_pointer(at[6]), (at[7],), ROW),
@@ -158,7 +173,7 @@ def _tables(at: Array) -> Tables:
 
 
 @compiled
-def hash_bytes(data: Array, start: int, size: int) -> Any:
+def hash_bytes(data: Array, start: Int, size: Int) -> Int:
     """FNV-1a."""
     value = np.uint64(14695981039346656037)
     for i in range(start, start + size):
@@ -167,7 +182,7 @@ def hash_bytes(data: Array, start: int, size: int) -> Any:
 
 
 @compiled
-def fill_buckets(entries: Array, buckets: Array, first: int, end: int) -> None:
+def fill_buckets(entries: Records, buckets: Array, first: Int, end: Int) -> None:
     """Enters the codes from `first` to `end` into the hash table."""
     mask = np.uint64(len(buckets) - 1)
     for code in range(first, end):
@@ -178,7 +193,7 @@ def fill_buckets(entries: Array, buckets: Array, first: int, end: int) -> None:
 
 
 @inlined
-def _code_of(t: Tables, data: Array, start: int, size: int) -> int:
+def _code_of(t: Tables, data: Array, start: Int, size: Int) -> Int:
     value = hash_bytes(data, start, size)
     mask = np.uint64(len(t.buckets) - 1)
     place = value & mask
@@ -196,7 +211,7 @@ def _code_of(t: Tables, data: Array, start: int, size: int) -> int:
 
 
 @inlined
-def _bucket(boundaries: Array, start: int, count: int, value: float) -> int:
+def _boundaries_up_to(boundaries: Array, start: Int, count: Int, value: float) -> Int:
     """How many of the boundaries are at or below `value`."""
     low, high = start, start + count
     while low < high:
@@ -209,58 +224,63 @@ def _bucket(boundaries: Array, start: int, count: int, value: float) -> int:
 
 
 @inlined
-def _number_bucket(t: Tables, attribute: Any, value: float) -> int:
-    return FIRST_BUCKET + _bucket(t.boundaries, attribute.numbers, attribute.number_count, value)
+def _buckets(attribute: Any, kind: Int) -> tuple[Int, Int]:
+    """The buckets of one kind of value of an attribute: first and end."""
+    middle = FIRST_BUCKET + attribute.number_count + 1
+    if kind == NUMBER:
+        return FIRST_BUCKET, middle
+    return middle, middle + attribute.string_count + 1
 
 
 @inlined
-def _string_bucket(t: Tables, attribute: Any, value: float) -> int:
-    start = FIRST_BUCKET + attribute.number_count + 1
-    return start + _bucket(t.boundaries, attribute.strings, attribute.string_count, value)
+def _bucket_of(t: Tables, attribute: Any, kind: Int, value: float) -> Int:
+    first, end = _buckets(attribute, kind)
+    start = attribute.numbers if kind == NUMBER else attribute.strings
+    return first + _boundaries_up_to(t.boundaries, start, end - first - 1, value)
 
 
 # --- adding rows ---------------------------------------------------------------------------------
 
 
 @inlined
-def _exclude_outside(t: Tables, row: int, p: Any, number: bool, start: int, end: int) -> None:
-    """Sets the row's bit in the buckets from `start` to `end` where the predicate cannot hold."""
-    attribute = t.attributes[p.attribute]
+def _exclude_slots(t: Tables, row: Int, first: Int, end: Int) -> None:
     word, bit = row >> 6, np.uint64(1) << np.uint64(row & 63)
-    low = _number_bucket(t, attribute, p.low) if number else _string_bucket(t, attribute, p.low)
-    high = _number_bucket(t, attribute, p.high) if number else _string_bucket(t, attribute, p.high)
-    for bucket in range(start, end):
-        if bucket < low or bucket > high or p.count > 0:
-            t.excluded[attribute.slot + bucket, word] |= bit
-            t.occupied[attribute.slot + bucket] = 1
-    for m in range(p.members, p.members + p.count):
-        value = t.members[m].value
-        bucket = (
-            _number_bucket(t, attribute, value) if number else _string_bucket(t, attribute, value)
-        )
-        t.excluded[attribute.slot + bucket, word] &= ~bit
+    for slot in range(first, end):
+        t.excluded[slot, word] |= bit
+        t.occupied[slot] = 1
 
 
 @inlined
-def _exclude(t: Tables, row: int, p: Any) -> None:
-    """Sets the row's bit in all slots of one attribute where its predicate cannot hold."""
+def _exclude_kind(t: Tables, row: Int, p: Any, kind: Int) -> None:
+    """Sets the row's bit in the buckets of numbers or strings where the predicate cannot hold."""
     attribute = t.attributes[p.attribute]
-    word, bit = row >> 6, np.uint64(1) << np.uint64(row & 63)
-    strings = FIRST_BUCKET + attribute.number_count + 1
-    end = strings + attribute.string_count + 1
-    for bucket in range(end):
-        kind = bucket if bucket < NUMBER else NUMBER if bucket < strings else STRING
+    slot = attribute.slot
+    first, end = _buckets(attribute, kind)
+    if not (p.kinds >> kind) & 1 or p.count > 0:
+        _exclude_slots(t, row, slot + first, slot + end)
+        if (p.kinds >> kind) & 1:
+            word, bit = row >> 6, np.uint64(1) << np.uint64(row & 63)
+            for m in range(p.members, p.members + p.count):
+                bucket = _bucket_of(t, attribute, kind, t.members[m].value)
+                t.excluded[slot + bucket, word] &= ~bit
+    else:
+        _exclude_slots(t, row, slot + first, slot + _bucket_of(t, attribute, kind, p.low))
+        _exclude_slots(t, row, slot + _bucket_of(t, attribute, kind, p.high) + 1, slot + end)
+
+
+@inlined
+def _exclude(t: Tables, row: Int, p: Any) -> None:
+    """Sets the row's bit in all slots of one attribute where its predicate cannot hold."""
+    for kind in range(NUMBER):
         if not (p.kinds >> kind) & 1:
-            t.excluded[attribute.slot + bucket, word] |= bit
-            t.occupied[attribute.slot + bucket] = 1
-    if (p.kinds >> NUMBER) & 1:
-        _exclude_outside(t, row, p, True, FIRST_BUCKET, strings)
-    if (p.kinds >> STRING) & 1:
-        _exclude_outside(t, row, p, False, strings, end)
+            slot = t.attributes[p.attribute].slot + kind
+            _exclude_slots(t, row, slot, slot + 1)
+    _exclude_kind(t, row, p, NUMBER)
+    _exclude_kind(t, row, p, STRING)
 
 
 @compiled
-def enter_rows(addresses: Array, start: int, end: int) -> None:
+def enter_rows(addresses: Array, start: Int, end: Int) -> None:
     """Fills the bitmaps for the rows from `start` to `end` that are alive."""
     t = _tables(addresses)
     for row in range(start, end):
@@ -273,7 +293,7 @@ def enter_rows(addresses: Array, start: int, end: int) -> None:
 
 
 @inlined
-def _big_endian(data: Array, start: int, size: int) -> Any:
+def _big_endian(data: Array, start: Int, size: Int) -> Int:
     value = np.uint64(0)
     for i in range(start, start + size):
         value = (value << np.uint64(8)) | np.uint64(data[i])
@@ -281,7 +301,7 @@ def _big_endian(data: Array, start: int, size: int) -> Any:
 
 
 @inlined
-def _rest(number: int, nearest: float) -> int:
+def _rest(number: Int, nearest: float) -> Int:
     """Twice the remainder; 2^63 itself is no int64."""
     if nearest == 9223372036854775808.0:
         return 2 * (number - 9223372036854775807 - 1)
@@ -289,13 +309,13 @@ def _rest(number: int, nearest: float) -> int:
 
 
 @inlined
-def _signed(data: Array, start: int, size: int) -> int:
+def _signed(data: Array, start: Int, size: Int) -> Int:
     shift = np.uint64(64 - 8 * size)
     return np.int64(_big_endian(data, start, size) << shift) >> np.int64(shift)
 
 
 @inlined
-def _read_string(t: Tables, data: Array, at: int, tag: int) -> tuple[int, float, int, int]:
+def _read_string(t: Tables, data: Array, at: Int, tag: Int) -> tuple[Int, float, Int, Int]:
     if tag < 0xC0:
         start, size = at + 1, tag & 31
     else:
@@ -305,12 +325,12 @@ def _read_string(t: Tables, data: Array, at: int, tag: int) -> tuple[int, float,
 
 
 @inlined
-def _read_value(t: Tables, data: Array, at: int) -> tuple[int, float, int, int]:
+def _read_value(t: Tables, data: Array, at: Int) -> tuple[Int, float, Int, Int]:
     """(kind, value, rest, where the next value starts)."""
     tag = np.int64(data[at])
     if tag == 0xCB:
         value = np.uint64(_big_endian(data, at + 1, 8)).view(np.float64)
-        if value != value:
+        if np.isnan(value):
             return NUMBER, np.inf, 2, at + 9
         return NUMBER, value, 0, at + 9
     if tag == 0xC0:
@@ -321,7 +341,7 @@ def _read_value(t: Tables, data: Array, at: int) -> tuple[int, float, int, int]:
         return NUMBER, np.float64(tag - 256), 0, at + 1
     if tag < 0xC0 or 0xD9 <= tag <= 0xDB:
         return _read_string(t, data, at, tag)
-    if tag == 0xC2 or tag == 0xC3:
+    if 0xC2 <= tag <= 0xC3:
         return FALSE + (tag - 0xC2), 0.0, 0, at + 1
     size = 1 << ((tag - 0xCC) & 3)  # CC to CF: unsigned, D0 to D3: signed; 1, 2, 4 or 8 bytes
     if tag >= 0xD0:
@@ -333,25 +353,23 @@ def _read_value(t: Tables, data: Array, at: int) -> tuple[int, float, int, int]:
 
 
 @inlined
-def _skip_array_head(data: Array) -> int:
+def _skip_array_head(data: Array) -> Int:
     return 1 if data[0] < 0xA0 else 3 if data[0] == 0xDC else 5
 
 
 @inlined
-def _slot(t: Tables, a: int, kind: int, value: float) -> int:
+def _slot(t: Tables, a: Int, kind: Int, value: float) -> Int:
     attribute = t.attributes[a]
     if kind < NUMBER:
         return attribute.slot + kind
-    if kind == NUMBER:
-        return attribute.slot + _number_bucket(t, attribute, value)
-    return attribute.slot + _string_bucket(t, attribute, value)
+    return attribute.slot + _bucket_of(t, attribute, kind, value)
 
 
 # --- matching ------------------------------------------------------------------------------------
 
 
 @inlined
-def _is_member(members: Array, start: int, count: int, value: float, rest: int) -> bool:
+def _is_member(members: Records, start: Int, count: Int, value: float, rest: Int) -> Any:
     low, high = start, start + count
     while low < high:
         middle = (low + high) >> 1
@@ -364,7 +382,7 @@ def _is_member(members: Array, start: int, count: int, value: float, rest: int) 
 
 
 @inlined
-def _row_holds(t: Tables, row: int, kinds: Array, values: Array, rests: Array) -> bool:
+def _row_holds(t: Tables, row: Int, kinds: Array, values: Array, rests: Array) -> Any:
     for i in range(t.rows[row].start, t.rows[row].end):
         p = t.predicates[i]
         value, rest = values[p.attribute], rests[p.attribute]
@@ -397,7 +415,7 @@ def _and_not(out: Array, alive: Array) -> None:
 
 
 @compiled
-def _next_word(words: Array, start: int) -> int:
+def _next_word(words: Array, start: Int) -> Int:
     """The first place from `start` on where a word is not 0."""
     for w in range(start, len(words)):
         if words[w]:
@@ -406,7 +424,7 @@ def _next_word(words: Array, start: int) -> int:
 
 
 @inlined
-def _survivors(t: Tables, slots: Array, count: int, out: Array) -> None:
+def _survivors(t: Tables, slots: Array, count: Int, out: Array) -> None:
     """Sets the bits of the rows that are alive and in none of the slots' bitmaps.
 
     ORs four bitmaps at a time, for the loop is bound by loads and stores.
@@ -425,9 +443,7 @@ def _survivors(t: Tables, slots: Array, count: int, out: Array) -> None:
 
 
 @compiled
-def match_events(
-    addresses: Array, data: Array, events: int, attributes: int, row_count: int, out: Array
-) -> int:
+def match_events(addresses: Array, data: Array, events: Int, out: Array) -> Int:
     """Writes the rows found into `out`, and returns how many; -1 if `out` is too short.
 
     `data` holds events x attributes values. `out` starts with events + 1 offsets: where the rows of
@@ -435,7 +451,7 @@ def match_events(
     filter, each once for an event; or -1 - row, if Python must decide about this row. Rows ascend.
     """
     t = _tables(addresses)
-    words = (row_count + 63) >> 6
+    words, attributes = (addresses[ROW_COUNT] + 63) >> 6, addresses[ATTRIBUTE_COUNT]
     kinds, rests = np.empty(attributes, np.int64), np.empty(attributes, np.int64)
     values, slots = np.empty(attributes, np.float64), np.empty(attributes, np.int64)
     survivors = np.empty(words, np.uint64)

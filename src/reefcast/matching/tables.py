@@ -15,11 +15,13 @@ import numpy as np
 
 from reefcast.matching.kernels import (
     ATTRIBUTE,
+    ATTRIBUTE_COUNT,
     FIRST_BUCKET,
     MEMBER,
     NUMBER,
     PREDICATE,
     ROW,
+    ROW_COUNT,
     STRING,
     Array,
     Tables,
@@ -62,6 +64,9 @@ class Store:
         self._predicates = np.empty(4 * MIN_ROWS, PREDICATE)
         self._members = np.empty(MIN_ROWS, MEMBER)
         self._alive = np.zeros(MIN_ROWS // 64, np.uint64)
+        self._table = self._boundaries = np.empty(0)
+        self._excluded = np.empty((0, 0), np.uint64)
+        self._occupied = np.empty(0, np.uint8)
         self._tables: tuple[Array | None, ...] = (None,) * len(Tables._fields)
         self._cut_slots(MIN_ROWS)
 
@@ -165,6 +170,8 @@ class Store:
         if any(new is not old for new, old in zip(tables, self._tables, strict=True)):
             self._tables = tables
             self.addresses = addresses_of(tables)
+        self.addresses[ROW_COUNT] = self.row_count
+        self.addresses[ATTRIBUTE_COUNT] = len(self.names)
 
     # --- rebuilding ------------------------------------------------------------------------------
 
@@ -190,7 +197,7 @@ class Store:
 
     def _drop_strings(self) -> None:
         predicates, members = self._predicates, self._members
-        bounds = np.flatnonzero((predicates["kinds"] == 1 << STRING))
+        bounds = np.flatnonzero(predicates["kinds"] == 1 << STRING)
         bounds = bounds[np.isfinite(predicates["low"][bounds])]
         of_strings = np.repeat(predicates["kinds"] == 1 << STRING, np.abs(predicates["count"]))
         used = np.unique(np.concatenate([predicates["low"][bounds], members["value"][of_strings]]))

@@ -34,8 +34,8 @@ class Publication(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """
 
     publisher: str
-    seq: int
-    time_us: int
+    seq: Int64
+    time_us: Int64
     attributes: dict[str, WireValue]
     topics: tuple[str, ...] = ()
     payload: bytes = b""

@@ -39,13 +39,9 @@ class Flooding:
     link_messages: int
 
 
-def compare(
-    analysis: Analysis, events: int, clients: int, deliveries: int, flooding: Flooding
-) -> list[Cost]:
-    """Content routing as traced, flooding as simulated, and every event to every subscriber.
-
-    `deliveries`: publications handed to subscribers' connections.
-    """
+def compare(analysis: Analysis, events: int, clients: int, flooding: Flooding) -> list[Cost]:
+    """Content routing as traced, flooding as simulated, and every event to every subscriber."""
+    deliveries = analysis.delays["count"]
     routed = analysis.link_publications
     frame_bytes = analysis.publication_bytes / routed if routed else analysis.body_bytes
     flooded = round(flooding.link_messages * events / flooding.events)

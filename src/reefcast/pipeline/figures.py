@@ -125,7 +125,9 @@ def _draw_brokers(
     for row in analysis.brokers:
         x, y = place[row["broker"]]
         area = 650 + 1500 * row["deliveries"] / most
-        axes.scatter([x], [y], s=area, color="#14505c", edgecolors="#ffffff", linewidths=2, zorder=3)
+        axes.scatter(
+            [x], [y], s=area, color="#14505c", edgecolors="#ffffff", linewidths=2, zorder=3
+        )
         axes.text(
             x, y, row["broker"], ha="center", va="center", color="#ffffff", fontsize=10,
             fontweight="bold", zorder=4,

@@ -22,7 +22,7 @@ def positions(
     unit apart, the long axis horizontal."""
     overlay = graph(brokers, [(a, b) for a, b in links])
     if len(overlay) == 1:
-        return {name: (0.0, 0.0) for name in overlay}
+        return dict.fromkeys(overlay, (0.0, 0.0))
     order = _from_the_centre(overlay)
     hops = np.array([[hops_from(overlay, a)[b] for b in order] for a in order], dtype=float)
     angles = np.linspace(0, 2 * np.pi, len(order), endpoint=False)

@@ -110,7 +110,11 @@ def _check_cards(check: Check) -> list[Card]:
     tone = "good" if check.passed else "bad"
     return [
         Card("passed" if check.passed else "failed", verdict, wrong, tone),
-        Card(units.count(check.published), "events published", f"of {units.count(check.replayed)} to replay"),
+        Card(
+            units.count(check.published),
+            "events published",
+            f"of {units.count(check.replayed)} to replay",
+        ),
         Card(units.count(check.delivered), "deliveries", "one per event and subscription"),
     ]
 

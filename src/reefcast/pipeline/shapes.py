@@ -69,7 +69,10 @@ def cancelled(data: Statistics, rng: random.Random) -> Drawn:
 
 def strange_plane(data: Statistics, rng: random.Random) -> Drawn:
     carrier = data.draw("carrier", rng)
-    return f"plane_year IS NULL AND carrier = {text(carrier)} AND {band(data, rng, 'distance', 10)}", None
+    return (
+        f"plane_year IS NULL AND carrier = {text(carrier)} AND {band(data, rng, 'distance', 10)}",
+        None,
+    )
 
 
 def one_of_two(data: Statistics, rng: random.Random) -> Drawn:

@@ -35,7 +35,12 @@ class Wanted(NamedTuple):
 
 
 def write_workload(
-    spark: SparkSession, events: DataFrame, path: Path, count: int, brokers: Sequence[str], seed: int
+    spark: SparkSession,
+    events: DataFrame,
+    path: Path,
+    count: int,
+    brokers: Sequence[str],
+    seed: int,
 ) -> list[Wanted]:
     """Read the statistics of `events`, generate, write `path`."""
     data = gather(events, shapes.NUMBERS, shapes.STRINGS)

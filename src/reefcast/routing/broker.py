@@ -312,14 +312,14 @@ class Broker:
     # --- links and timers -------------------------------------------------------------------------
 
     def _link_up(self, up: LinkUp, link: LinkName, now: float) -> list[Effect]:
+        effects: list[Effect] = []
+        if self._relearning.start_patience():
+            effects.append(SetTimer(RELEARN_TIMER, now + RELEARN_S))
         if up.kind is LinkKind.CLIENT:
-            return self._client_up(link)
+            return effects + self._client_up(link)
         if link not in self.router.brokers:
             self.router.brokers.append(link)
             self.router.brokers.sort()
-        effects: list[Effect] = []
-        if self.router.relearns and self._relearning.start():
-            effects.append(SetTimer(RELEARN_TIMER, now + RELEARN_S))
         cause = self._cause(link)
         self._settlement.transfer(link, cause)
         effects += self._send(cause, self.router.link_up(link))

@@ -14,26 +14,24 @@ from reefcast.model.messages import LinkName
 
 
 class Relearning:
-    """`active`: from the first link that comes up until all was heard, or waiting was given up."""
+    """`active`: from the start until all `expected` neighbours were heard, or no longer waited for.
+    """
 
     def __init__(self, expected: Iterable[LinkName]) -> None:
-        self.active = False
         self._missing = set(expected)
+        self.active = bool(self._missing)
         self._untold: dict[LinkName, None] = {}
-        self._started = False
+        self._patience_runs = False
         self._just_over = False
 
-    def start(self) -> bool:
-        """A link came up; False if it was not the first one."""
-        if self._started:
-            return False
-        self._started = self.active = True
-        return True
+    def start_patience(self) -> bool:
+        """Whether the timer of patience is to be set now: once, while relearning."""
+        start = self.active and not self._patience_runs
+        self._patience_runs = True
+        return start
 
     def came_up(self, link: LinkName) -> list[LinkName]:
         """A neighbour without memory of us came up; returns who is to be told `Synced`."""
-        if self.active:
-            self._missing.add(link)
         self._untold[link] = None
         return self._tell()
 

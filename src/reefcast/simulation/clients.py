@@ -21,7 +21,7 @@ from reefcast.model.messages import (
     Unadvertise,
     Unsubscribe,
 )
-from reefcast.model.publication import Publication, Value
+from reefcast.model.publication import Publication, PublicationId, Value
 
 
 @dataclass(slots=True)
@@ -61,7 +61,9 @@ class Scripted:
 
 
 class SimClient:
-    """`claims`: all it ever made; `current`: those that it wants now, by handle."""
+    """`claims`: all it ever made; `current`: those that it wants now, by handle. `implicit`: numbers
+    of the advertisements TRUE that its broker made for it, because it published without any.
+    `refused`: its publications that lay outside its advertisements."""
 
     def __init__(self, name: str, broker: str) -> None:
         self.name = name
@@ -69,6 +71,9 @@ class SimClient:
         self.connected = False
         self.claims: list[Claim] = []
         self.current: dict[int, Claim] = {}
+        self.implicit: list[int] = []
+        self.refused: set[PublicationId] = set()
+        self._advertised = False
         self._wanted: dict[int, tuple[bool, str]] = {}
         self._tokens: dict[int, Claim] = {}
         self._last_number = 0
@@ -77,6 +82,7 @@ class SimClient:
     def connect(self, now: float) -> list[Input]:
         """Says hello and asks for all that it wants."""
         self.connected = True
+        self._advertised = False
         inputs: list[Input] = [LinkUp(LinkKind.CLIENT)]
         return inputs + [self._ask(handle, now) for handle in sorted(self._wanted)]
 
@@ -86,6 +92,7 @@ class SimClient:
         for claim in self.current.values():
             claim.ended_s = now
         self.current.clear()
+        self.implicit.clear()
         self._tokens.clear()
 
     def act(self, script: Scripted, now: float) -> list[Input]:
@@ -99,6 +106,8 @@ class SimClient:
 
     def answered(self, message: Settled | Refused, now: float) -> None:
         """The broker's answer to a control message, or its refusal of a publication."""
+        if isinstance(message, Refused) and message.publication:
+            self.refused.add(message.publication)
         claim = self._tokens.pop(message.token, None)
         if claim is None:
             return
@@ -109,6 +118,9 @@ class SimClient:
 
     def _publish(self, script: Scripted, now: float) -> Publish:
         self._last_seq += 1
+        if not self._advertised:
+            self._advertised = True
+            self.implicit.append(-self._last_seq)
         time_us = int(now * 1e6 + 0.5)
         return Publish(
             Publication(
@@ -123,6 +135,7 @@ class SimClient:
         claim = Claim(handle, self.name, self.broker, subscription, filter, number, now)
         self.claims.append(claim)
         self.current[handle] = self._tokens[number] = claim
+        self._advertised = self._advertised or not subscription
         message = Subscribe if subscription else Advertise
         return message((self.name, number), filter, number)
 

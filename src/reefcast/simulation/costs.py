@@ -11,6 +11,7 @@ from reefcast.model.messages import (
     Advertise,
     LinkDown,
     LinkUp,
+    Publish,
     Refused,
     Settled,
     Subscribe,
@@ -26,16 +27,14 @@ class CostModel:
     """Service times of a broker.
 
     A publication costs `publication_s + matched_row_s * m + table_row_s * r + copy_s * c` for `m`
-    matching rows, `r` rows in the PRT, and `c` copies sent to other brokers. Every other input has
-    a fixed cost, plus `copy_s` for each message that it causes. A copy for a local client costs
-    `delivery_s`.
+    matching rows, `r` rows in the PRT, and `c` copies made, for brokers and local clients. Every
+    other input has a fixed cost, plus `copy_s` for each message that it causes.
     """
 
     publication_s: float = 5e-6
     matched_row_s: float = 5e-8
     table_row_s: float = 0.0
     copy_s: float = 1e-6
-    delivery_s: float = 1e-6
     advertise_s: float = 2e-5
     unadvertise_s: float = 2e-5
     subscribe_s: float = 2e-5
@@ -57,8 +56,9 @@ class CostModel:
         return self
 
     def fixed(self) -> dict[type, float]:
-        """Cost of each input that is no publication, by its class."""
+        """Fixed part of the cost of each input, by its class."""
         return {
+            Publish: self.publication_s,
             Advertise: self.advertise_s,
             Unadvertise: self.unadvertise_s,
             Subscribe: self.subscribe_s,
@@ -83,7 +83,6 @@ PRESETS = MappingProxyType(
             matched_row_s=2e-6,
             table_row_s=1e-7,
             copy_s=5e-5,
-            delivery_s=2e-5,
             advertise_s=2e-3,
             unadvertise_s=2e-3,
             subscribe_s=2e-3,

@@ -6,9 +6,9 @@ nothing that was computed ever has to be undone: a link computes the departure o
 all changes of its bandwidth, and a broker computes no service beyond the next intervention.
 
 What they do to messages
-- `Crash`: the broker's machine goes, with its state, its queues and all that is on its links, in both
-  directions; what reaches it while it is down, or was meant for it before it came back, is lost
-  (reason "link_lost"), as it is live.
+- `Crash`: the broker's machine goes, with its state, its queues and all that is on its links, in
+  both directions; what reaches it while it is down, or was meant for it before it came back, is
+  lost (reason "link_lost"), as it is live.
 - `Partition`: nothing leaves the links, and what is on the wire is sent again afterwards; brokers
   notice only a delay, as live brokers do whose connection comes back.
 - `Drop`: publications vanish between two brokers (reason "fault"). Real links never do that: it is

@@ -27,16 +27,15 @@ import math
 from heapq import heappop, heappush
 from typing import Any
 
-from reefcast.model.messages import Deliver, Effect, Input, LinkName, Publish, Send, Timer
-from reefcast.model.publication import Publication
+from reefcast.model.messages import Deliver, Input, LinkName, Publish, Send, Timer
 from reefcast.simulation.links import DROPPED, Link
 from reefcast.simulation.recording import BrokerTrace
 from reefcast.simulation.world import (
     CLIENT_RANK,
     FIRST_LINK_RANK,
     TIMER_RANK,
-    NoProgressError,
     Node,
+    NoProgressError,
     Service,
     Setup,
     World,
@@ -53,7 +52,9 @@ class Kernel(World):
         super().__init__(setup)
         self._heap: list[tuple[Any, ...]] = []
         self._nodes = list(self.nodes.values())
-        self._targets = {id(l): self.nodes[l.target] for n in self._nodes for l in n.links.values()}
+        self._targets = {
+            id(link): self.nodes[link.target] for n in self._nodes for link in n.links.values()
+        }
         self._barrier = 0.0
 
     # --- the loop ---------------------------------------------------------------------------------
@@ -69,9 +70,7 @@ class Kernel(World):
         heappush(self._heap, (due, TIMER_RANK, node.index, key))
         self._set_limit(node)
 
-    def send(
-        self, node: Node, out: Link, message: Any, size: int, at: float, session: int
-    ) -> None:
+    def send(self, node: Node, out: Link, message: Any, size: int, at: float, session: int) -> None:
         publication = type(message) is Publish
         if session != out.session:
             self.lose(node, message, out.ended[session])
@@ -103,7 +102,8 @@ class Kernel(World):
                     "and the network is not quiet; give a higher limit if that is right"
                 )
             self.record.flush_if_long()
-        self.now = max(self.now, until) if until < math.inf else self.now
+        busy_until = max(node.busy_until for node in self._nodes)
+        self.now = max(self.now, until if until < math.inf else busy_until)
         return not self.under_way()
 
     def _raise_barrier(self, until: float) -> None:
@@ -136,7 +136,7 @@ class Kernel(World):
             arrival, _, _, link, message, size, session = entry
             node = targets[id(link)]
             start = node.busy_until
-            if start < arrival:
+            if start < arrival:  # noqa: PLR1730  (a call of max costs more)
                 start = arrival
             if start < node.limit and session == link.session and type(message) is Publish:
                 serve(node, link.source, message, size, start)
@@ -234,26 +234,26 @@ class Kernel(World):
         node.now = start
         core, costs, publication = node.core, self.costs, publish.publication
         effects = core.handle_publications((publish,), link, start)
-        matched = core.last_matched[0]
-        matching = costs.publication_s + costs.table_row_s * node.prt_rows
-        matching += costs.matched_row_s * matched
-        at = node.busy_until = start + (matching + costs.copy_s * len(effects))
+        matched = core.last_routed[0][1]
+        matching = costs.table_row_s * node.prt_rows + costs.matched_row_s * matched
+        cost = costs.publication_s + matching + costs.copy_s * len(effects)
+        at = node.busy_until = start + cost
         trace = node.trace
         if trace is not None and (trace.everything or trace.wants(publication.id)):
-            trace.matching_row(publication, matched, matching, start)
+            trace.matching_row(publication, matched, costs.publication_s + matching, start)
         else:
             trace = None
         if at > self._barrier:
             self._leave_later(node, Service(at, publish, size, effects))
         elif node.plain:
-            self._leave_now(node, publication, effects, size, at, trace)
+            self._leave_now(node, publish, effects, size, at, trace)
         else:
             self.apply(node, Service(at, publish, size, effects))
 
     def _leave_now(
         self,
         node: Node,
-        publication: Publication,
+        publish: Publish,
         effects: list[Effect],
         size: int,
         at: float,
@@ -274,16 +274,15 @@ class Kernel(World):
                 queued.append(end)
                 sent += 1
                 if trace is not None:
-                    trace.publication_row(effect.link, publication, size, len(queued), at)
+                    trace.publication_row(effect.link, publish, size, len(queued), at)
                 out.number = number = out.number + 1
-                message = effect.message
-                arrival = end + out.latency_s
+                arrival, message = end + out.latency_s, effect.message
                 heappush(heap, (arrival, out.rank, number, out, message, size, out.session))
             elif type(effect) is Deliver:
                 deliveries.append(effect)
                 subscriptions += len(effect.numbers)
             else:
-                self.apply(node, Service(at, effect.publish, size, [effect]))
+                self.apply(node, Service(at, publish, size, [effect]))
         record = self.record
         record.forwarded += sent
         if deliveries:

@@ -22,7 +22,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from reefcast.errors import ConfigurationError
-from reefcast.overlay.topology import Edge
 from reefcast.simulation.faults import (
     BandwidthChange,
     Delay,
@@ -58,14 +57,15 @@ class Link:
     """`source` and `target` are brokers' names; `rank` orders simultaneous arrivals.
 
     `session` counts the times that an end crashed or came back: what belongs to an
-    earlier session is lost; `ended` says when each one ended. `rates` are `(from_s, bytes_per_s)`, ascending. `number` counts the
-    messages. `steady`: no fault touches the link; `plain`: nor is there jitter.
+    earlier session is lost; `ended` says when each one ended. `rates` are `(from_s, bytes_per_s)`,
+    ascending. `number` counts the messages. `steady`: no fault touches the link; `plain`: nor is
+    there jitter.
     """
 
     __slots__ = (
         "_delays", "_drops", "_reorders", "bytes_per_s", "cuts", "ended", "free_at", "last_arrival",
-        "latency_s", "number", "plain", "queued", "rank", "rates", "rng", "session", "source", "spec",
-        "steady", "target",
+        "latency_s", "number", "plain", "queued", "rank", "rates", "rng", "session", "source",
+        "spec", "steady", "target",
     )  # fmt: skip
 
     def __init__(
@@ -103,7 +103,7 @@ class Link:
         return len(queued)
 
     def begin_session(self, now: float) -> None:
-        """An end crashed or restarted: the queue is empty, and what is on the wire no longer counts."""
+        """An end crashed or restarted: what is queued or on the wire no longer counts."""
         self.session += 1
         self.ended.append(now)
         self.free_at = self.last_arrival = now
@@ -144,8 +144,7 @@ class Link:
         for cut_from, cut_to in self.cuts:
             if cut_from <= arrival < cut_to:
                 arrival = cut_to + self.spec.latency_s
-        if arrival < self.last_arrival:
-            arrival = self.last_arrival
+        arrival = max(arrival, self.last_arrival)
         self.last_arrival = arrival
         return arrival
 
@@ -170,4 +169,3 @@ def _rates(spec: LinkSpec, faults: Sequence[LinkFault]) -> list[tuple[float, flo
         cut = any(cut_from <= at < cut_to for cut_from, cut_to in cuts)
         rates.append((at, 0.0 if cut else rate))
     return rates
-

@@ -13,11 +13,12 @@ import heapq
 import math
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 from reefcast.model.messages import Input, LinkName, Publish, Timer
 from reefcast.simulation.links import DROPPED, Link
-from reefcast.simulation.world import NoProgressError, Node, Service, Setup, World
+from reefcast.simulation.world import Node, NoProgressError, Service, Setup, World
 
 TRANSMITTED, SERVED, INTERVENTION, TIMER, CLIENT, ARRIVAL, START = range(7)
 
@@ -62,8 +63,9 @@ class PlainKernel(World):
         super().__init__(setup)
         for node in self.nodes.values():
             for link in node.links.values():
+                assert isinstance(link, PlainLink)
                 for at, _ in link.rates[1:]:
-                    self._at(at, INTERVENTION, 0, lambda link=link: self._new_rate(link))
+                    self._at(at, INTERVENTION, 0, partial(self._new_rate, link))
 
     def _at(self, at: float, priority: int, rank: int, action: Callable[[], None]) -> None:
         self._event_number += 1
@@ -138,9 +140,7 @@ class PlainKernel(World):
 
     # --- links ------------------------------------------------------------------------------------
 
-    def send(
-        self, node: Node, out: Link, message: Any, size: int, at: float, session: int
-    ) -> None:
+    def send(self, node: Node, out: Link, message: Any, size: int, at: float, session: int) -> None:
         assert isinstance(out, PlainLink)
         if session != out.session:
             self.lose(node, message, out.ended[session])

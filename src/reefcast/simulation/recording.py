@@ -88,9 +88,10 @@ class BrokerTrace:
         return self.everything or self.recorder.wants(id)
 
     def publication_row(
-        self, link: LinkName, publication: Publication, size: int, queue_len: int, at: float
+        self, link: LinkName, publish: Publish, size: int, queue_len: int, at: float
     ) -> None:
         """A publication was sent to a neighbour."""
+        publication = publish.publication
         time_us, to, message, publisher, seq, size_bytes, waiting = self._messages
         time_us(int(at * 1e6 + 0.5))
         to(link)
@@ -100,9 +101,7 @@ class BrokerTrace:
         size_bytes(size)
         waiting(queue_len)
 
-    def matching_row(
-        self, publication: Publication, rows: int, cost_s: float, at: float
-    ) -> None:
+    def matching_row(self, publication: Publication, rows: int, cost_s: float, at: float) -> None:
         time_us, publisher, seq, matched, duration_ns = self._matchings
         time_us(int(at * 1e6 + 0.5))
         publisher(publication.publisher)
@@ -127,8 +126,8 @@ class BrokerTrace:
 class Recording:
     """`forwarded`: publications sent between brokers; `control`: the other messages between them,
     by kind; `delivered_clients`, `delivered_subscriptions`: deliveries, counted in two ways;
-    `keep`: whether they are kept as well (`delivered`, `delivered_at`). `damaged`: publications of which a fault took a
-    copy, or that met a broker which was still relearning its tables."""
+    `keep`: whether they are kept as well (`delivered`, `delivered_at`). `damaged`: publications of
+    which a fault took a copy, or that met a broker which was still relearning its tables."""
 
     def __init__(self, trace: TraceOptions | None, brokers: Sequence[str], keep: bool) -> None:
         self.keep = keep
@@ -182,7 +181,11 @@ class Recording:
         self._message_row(trace, link, message, size, queue_len, at)
 
     def answered(
-        self, trace: BrokerTrace | None, client: LinkName, message: ControlMessage, size: int,
+        self,
+        trace: BrokerTrace | None,
+        client: LinkName,
+        message: ControlMessage,
+        size: int,
         at: float,
     ) -> None:
         """A control message was handed to a client."""

@@ -41,7 +41,8 @@ class Published:
 @dataclass(frozen=True, slots=True)
 class Result:
     """A run so far. `quiet`: nothing is under way. `messages`: between brokers, by kind.
-    `damaged`: publications that a fault touched. `duration_s`: simulated time."""
+    `refused`: publications outside what their publishers advertised; `damaged`: those that a fault
+    touched. `duration_s`: simulated time."""
 
     seed: int
     unseed: int
@@ -52,6 +53,7 @@ class Result:
     messages: dict[str, int]
     counters: dict[str, int]
     discards: dict[str, int]
+    refused: frozenset[PublicationId]
     damaged: frozenset[PublicationId]
     delivered_clients: int
     delivered_subscriptions: int
@@ -100,9 +102,7 @@ class Simulation:
         self.world.client(client, broker)
         self._last_handle += 1
         checked = check_attributes(attributes)
-        script = Scripted(
-            at_s, self._last_handle, client, "publish", "", checked, topics, payload
-        )
+        script = Scripted(at_s, self._last_handle, client, "publish", "", checked, topics, payload)
         self._schedule(self._last_handle, script)
         return self._last_handle
 
@@ -160,6 +160,7 @@ class Simulation:
             messages={"publish": record.forwarded, **dict(sorted(record.control.items()))},
             counters=dict(sorted(record.counters.items())),
             discards=dict(sorted(record.discards.items())),
+            refused=frozenset(id for c in self.world.clients.values() for id in c.refused),
             damaged=frozenset(record.damaged),
             delivered_clients=record.delivered_clients,
             delivered_subscriptions=record.delivered_subscriptions,

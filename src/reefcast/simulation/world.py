@@ -1,4 +1,4 @@
-"""What both kernels share: brokers and links of a run, its clients and faults, what is written down.
+"""What both kernels share: brokers, links, clients and faults of a run, and what is written down.
 
 A kernel adds the queues and the clock; see `kernel` (fast) and `plain` (obvious).
 """
@@ -103,7 +103,8 @@ class Node:
     `links`: outgoing, by neighbour; `linked`: neighbours whose link this core believes up;
     `queue`: inputs that wait for the CPU as `(arrival, link,
     item, size)`; `urgent`: interventions that wait for the service under way, `(at, link, item)`;
-    `timers`: key -> due. `plain`: so are all its links. The CPU is busy until `busy_until`, with `leaving`.
+    `timers`: key -> due. `plain`: so are all its links. The CPU is busy until `busy_until`, with
+    `leaving`.
     """
 
     def __init__(self, name: str, index: int) -> None:
@@ -225,6 +226,9 @@ class World(ABC):
             self.lose(node, item, now)
         if node.leaving:
             self.lose(node, node.leaving.item, now)
+        for client_state in node.core.clients.values():
+            for held in client_state.held:
+                self.lose(node, held, now)
         node.leaving = None
         node.queue.clear()
         node.urgent.clear()
@@ -331,26 +335,24 @@ class World(ABC):
     ) -> tuple[list[Effect], float]:
         """Gives one input to the core; returns its effects and the service time in seconds."""
         node.now = start
-        core = node.core
-        if type(item) is Publish:
-            publication_id = item.publication.id
+        core, costs = node.core, self.costs
+        if isinstance(item, Publish):
             if link not in node.links:
                 self.record.published(node.trace, item, size, start)
             if node.relearning:
-                self._check_relearning(node, publication_id)
-            effects = core.handle_publications((item,), link, start)
-            costs = self.costs
-            matching = costs.publication_s + costs.table_row_s * node.prt_rows
-            if core.last_matched:
-                matched = core.last_matched[0]
-                matching += costs.matched_row_s * matched
-                if node.trace and node.trace.wants(publication_id):
-                    node.trace.matching_row(item.publication, matched, matching, start)
-            return effects, matching + costs.copy_s * len(effects)
+                self._check_relearning(node, item.publication.id)
         effects = core.handle(item, link, start)
-        if self.costs.table_row_s:
+        cost = self.fixed_cost[type(item)]
+        if costs.table_row_s and type(item) is not Publish:
             node.prt_rows = core.tables()["PRT"]
-        return effects, self.fixed_cost[type(item)] + self.costs.copy_s * len(effects)
+        for publish, matched in core.last_routed:
+            matching = costs.table_row_s * node.prt_rows + costs.matched_row_s * matched
+            cost += matching
+            if node.trace and node.trace.wants(publish.publication.id):
+                node.trace.matching_row(
+                    publish.publication, matched, costs.publication_s + matching, start
+                )
+        return effects, cost + costs.copy_s * len(effects)
 
     def _check_relearning(self, node: Node, id: PublicationId) -> None:
         node.relearning = bool(node.core.status()["relearning"])
@@ -393,9 +395,7 @@ class World(ABC):
         self.record.discarded(node.trace, effect.publish, effect.reason, at)
 
     @abstractmethod
-    def send(
-        self, node: Node, out: Link, message: Any, size: int, at: float, session: int
-    ) -> None:
+    def send(self, node: Node, out: Link, message: Any, size: int, at: float, session: int) -> None:
         """Queues a message of `size` bytes on a link."""
 
     @abstractmethod

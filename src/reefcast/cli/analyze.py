@@ -1,0 +1,74 @@
+"""`reefcast analyze`: a trace, simulated or live, becomes tables and an HTML report."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from reefcast.pipeline.analysis import Analysis
+
+
+@click.command()
+@click.argument("directory", type=click.Path(file_okay=False, path_type=Path))
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write a report here.")
+@click.option("--title", default="", help="Of the report; by default the directory's name.")
+@click.option("--master", default="local[2]", show_default=True, help="Spark's master.")
+@click.option("--json", "as_json", is_flag=True, help="Print all figures as JSON.")
+def command(directory: Path, out: Path | None, title: str, master: str, as_json: bool) -> None:
+    """Analyse the trace in DIRECTORY with Spark: delays, load, tables, queues, discards.
+
+    Traces of the simulator and of live brokers are the same to it.
+    """
+    from reefcast.pipeline.session import spark_session
+    from reefcast.storage.trace_files import read_run
+
+    read_run(directory)  # says at once, not after Spark has started, that there is no trace
+    with spark_session("reefcast analyze", master) as spark:
+        from reefcast.pipeline.analysis import analyze
+
+        analysis = analyze(spark, directory)
+    if out is not None:
+        from reefcast.pipeline.report import Report, write_report
+
+        write_report(Report(title or f"Trace of {directory.resolve().name}", analysis), out)
+    if as_json:
+        click.echo(json.dumps(dataclasses.asdict(analysis)))
+    else:
+        print_tables(analysis)
+        if out is not None:
+            click.echo(f"report: {out}")
+
+
+def print_tables(analysis: Analysis) -> None:
+    """The main figures for people."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from reefcast.pipeline.units import count, duration, size
+
+    console, delays = Console(), analysis.delays
+    console.print(
+        f"{len(analysis.run['brokers'])} brokers, routing {analysis.run['routing']}; "
+        f"{count(delays['count'])} deliveries: 50 % within {duration(delays['p50'])}, "
+        f"99 % within {duration(delays['p99'])}, longest {duration(delays['max'])}",
+        highlight=False,
+    )
+    links = Table("link", "publications", "control", "bytes")
+    for link in analysis.links:
+        cells = (count(link["publications"]), count(link["control"]), size(link["size_bytes"]))
+        links.add_row(f"{link['a']} - {link['b']}", *cells)
+    brokers = Table("broker", "published", "sent on", "delivered")
+    for row in analysis.brokers:
+        brokers.add_row(
+            row["broker"], *(count(row[k]) for k in ("published", "sent", "deliveries"))
+        )
+    state = Table("broker", "table", "rows")
+    for row in analysis.tables:
+        state.add_row(row["broker"], row["table"], count(row["rows"]))
+    for table in (links, brokers, state):
+        console.print(table)

@@ -1,0 +1,167 @@
+"""`reefcast demo`: real events over a live network, checked by Spark, with a report."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from reefcast.pipeline.demo import Summary
+
+
+class EventCount(click.ParamType):
+    """A number, or `all`."""
+
+    name = "N|all"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        from reefcast.pipeline.flights import EVENT_COUNT
+
+        if value == "all":
+            return EVENT_COUNT
+        try:
+            return int(value)
+        except ValueError:
+            self.fail(f"{value!r} is neither a number nor 'all'", param, ctx)
+
+
+def path_option(name: str, default: str, help: str) -> Any:
+    kind = click.Path(file_okay=False, path_type=Path)
+    return click.option(name, type=kind, default=default, show_default=True, help=help)
+
+
+@click.command()
+@click.option("--events", type=EventCount(), default="50000", show_default=True,
+              help="Events to replay, the first ones in time.")  # fmt: skip
+@click.option("--subscriptions", default=1000, show_default=True, help="Subscriptions in all.")
+@click.option("--brokers", default=12, show_default=True, help="Brokers, each a process.")
+@click.option("--rate", default=2500.0, show_default=True, help="Events per second in all.")
+@click.option("--seed", default=1, show_default=True, help="Of overlay and subscriptions.")
+@path_option("--out", "out/demo", "Where logs, traces and the report go.")
+@path_option("--data", "out/data", "Where the events are kept for the next time.")
+@click.option("--master", default="local[2]", show_default=True, help="Spark's master.")
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
+def command(
+    events: int,
+    subscriptions: int,
+    brokers: int,
+    rate: float,
+    seed: int,
+    out: Path,
+    data: Path,
+    master: str,
+    as_json: bool,
+) -> None:
+    """Carry real events over a network of brokers, and prove it.
+
+    Flights out of New York are replayed over brokers on this machine to
+    subscribers with generated filters. Spark SQL says independently who must
+    get what; the exit code is 1 if anything was lost, duplicated or unexpected.
+    """
+    from reefcast.pipeline.demo import DemoOptions, run_demo
+    from reefcast.pipeline.session import check_java
+
+    check_java()
+    options = DemoOptions(events, subscriptions, brokers, rate, seed, out, data, master)
+    show = Terminal(options.events, quiet=as_json)
+    summary = run_demo(options, show)
+    if as_json:
+        click.echo(json.dumps(as_dict(summary)))
+    else:
+        click.echo("\n".join(lines(summary)))
+    sys.exit(0 if summary.check.passed else 1)
+
+
+class Terminal:
+    """Steps and progress bars on standard error; bars only where somebody watches."""
+
+    def __init__(self, events: int, *, quiet: bool) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
+
+        self._quiet = quiet
+        self._console = Console(stderr=True, quiet=quiet)
+        bars = (
+            SpinnerColumn(finished_text="[green]✓"),
+            TextColumn("{task.description:<34}"),
+            BarColumn(bar_width=30),
+            MofNCompleteColumn(),
+        )
+        watched = self._console.is_terminal and not quiet
+        self._bars = Progress(*bars, console=self._console, disable=not watched)
+        self._published = self._bars.add_task("  events published", total=events, visible=False)
+        self._delivered = self._bars.add_task("  delivered", total=None, visible=False)
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[None]:
+        self._console.print(f"[bold]•[/bold] {name}", highlight=False)
+        with self._bars:
+            yield
+        for task in (self._published, self._delivered):
+            self._bars.update(task, visible=False)
+
+    def replayed(self, published: int, delivered: int) -> None:
+        self._bars.update(self._published, completed=published, visible=True)
+        self._bars.update(self._delivered, completed=delivered, visible=True)
+
+
+def as_dict(summary: Summary) -> dict[str, Any]:
+    """For machines."""
+    check, delays = summary.check, summary.analysis.delays
+    return {
+        "passed": check.passed,
+        "published": check.published,
+        "expected": check.expected,
+        "delivered": check.delivered,
+        "lost": check.lost,
+        "duplicated": check.duplicated,
+        "unexpected": check.unexpected,
+        "unpublished": check.unpublished,
+        "published_wrongly": check.published_wrongly,
+        "brokers": summary.options.brokers,
+        "subscriptions": summary.options.subscriptions,
+        "p50_us": delays["p50"],
+        "p99_us": delays["p99"],
+        "link_messages": summary.analysis.link_publications,
+        "flooding_link_messages": summary.costs[1].link_messages,
+        "publishing_s": round(summary.timing.publishing_s, 1),
+        "steps_s": summary.steps,
+        "seconds": summary.seconds,
+        "report": str(summary.options.report),
+    }
+
+
+def lines(summary: Summary) -> list[str]:
+    """Ten lines for people."""
+    from reefcast.pipeline.demo import ORIGINS
+    from reefcast.pipeline.units import count, duration, percent, size
+
+    check, analysis, options = summary.check, summary.analysis, summary.options
+    routed, flooded, filtering = summary.costs
+    saved = percent(1 - routed.link_messages / max(flooded.link_messages, 1))
+    rate = check.published / summary.timing.publishing_s
+    return [
+        "",
+        f"check        {'passed' if check.passed else 'FAILED'}: {count(check.lost)} lost, "
+        f"{count(check.duplicated)} duplicated, {count(check.unexpected)} unexpected",
+        f"expected     {count(check.expected)} deliveries, as Spark SQL says",
+        f"delivered    {count(check.delivered)}, as the subscribers logged",
+        f"published    {count(check.published)} events by {len(ORIGINS)} programs, "
+        f"{count(rate)} a second",
+        f"network      {options.brokers} brokers, {count(options.subscriptions)} subscriptions",
+        f"delay        50 % within {duration(analysis.delays['p50'])}, "
+        f"99 % within {duration(analysis.delays['p99'])}",
+        f"messages     {count(routed.link_messages)} between brokers; flooding takes "
+        f"{count(flooded.link_messages)} ({saved} saved)",
+        f"bytes        {size(routed.size_bytes)}; filtering at the client takes "
+        f"{size(filtering.size_bytes)}",
+        f"time         {summary.seconds:.0f} s in all, of which "
+        f"{summary.timing.until_quiet_s:.0f} s replay",
+        f"report       {options.report}",
+    ]

@@ -1,0 +1,68 @@
+"""A client program of the demo: replays the flights of one airport at a steady pace.
+
+python -m reefcast.pipeline.replay_publisher '{"url": ..., "origin": "JFK", ...}'
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from reefcast.client import Client, connect
+from reefcast.client.loop import new_event_loop
+from reefcast.pipeline.replay_log import PUBLICATIONS, Log, now_us
+from reefcast.pipeline.replay_protocol import END_MARK, FINISH, GO, Orders, PublisherTask, say
+
+AHEAD_S = 0.004
+"""Events that are due within this time go together."""
+
+BATCH = 1000
+
+
+def read_events(task: PublisherTask) -> Iterator[dict[str, Any]]:
+    """The task's events in the order of time; missing attributes are None."""
+    import pyarrow.parquet as pq
+
+    chosen = [("event", "<", task.count), ("origin", "==", task.origin)]
+    table = pq.read_table(task.events, filters=chosen).sort_by("event").drop_columns(["time_us"])
+    for batch in table.to_batches(max_chunksize=BATCH):
+        yield from batch.to_pylist()
+
+
+async def replay(client: Client, task: PublisherTask, log: Log) -> None:
+    """Publishes each event when it is due, counted from now: no drift."""
+    loop = asyncio.get_running_loop()
+    started_s = loop.time()
+    for event in read_events(task):
+        number = event.pop("event")
+        early_s = started_s + number / task.rate_per_s - loop.time()
+        if early_s > AHEAD_S:
+            say("busy", len(log))
+            await asyncio.sleep(early_s)
+        publisher, seq = await client.publish(event)
+        log.add(publisher, seq, number, now_us())
+
+
+async def run(task: PublisherTask) -> None:
+    orders, log = Orders(), Log(PUBLICATIONS)
+    async with connect(task.url, name=f"replay-{task.origin}") as client:
+        await client.advertise(f"origin = '{task.origin}'")
+        await client.advertise(f"{END_MARK} = '{task.origin}'")
+        say("ready")
+        await orders.wait_for(GO)
+        await replay(client, task, log)
+        await client.publish({END_MARK: task.origin})
+        await client.flush()
+        log.write(Path(task.log))
+        say("complete", len(log))
+        await orders.wait_for(FINISH)
+
+
+if __name__ == "__main__":
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        runner.run(run(msgspec.json.decode(sys.argv[1], type=PublisherTask)))

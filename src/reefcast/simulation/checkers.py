@@ -1,0 +1,315 @@
+"""Checkers: what must be true of a run, judged from outside the brokers.
+
+The truth comes from the scripts and from `Filter.matches`, the slow obvious way: no index, no
+table, no routing. One function per invariant; each returns sentences, one for each violation.
+
+What may be demanded
+- At most once, always.
+- Exactly once for *settled pairs*: the subscription had settled when the event was published, and
+  was not taken back before the network was quiet again; the publication was not refused.
+- A publication that a fault touched is not demanded (`Result.damaged`). Nor is one from around a
+  crash after which neighbours gave up the broker: they took back what came from there.
+- Order per publisher and subscription, where the routing declares it.
+- Tables that say what the scripts say, once quiet and with all brokers up.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from reefcast.errors import ReefcastError
+from reefcast.model.covering import intersects
+from reefcast.model.filters import parse_filter
+from reefcast.model.messages import EntityId, LinkName
+from reefcast.overlay.topology import Graph
+from reefcast.routing.acyclic import Acyclic
+from reefcast.routing.registry import routing_named
+from reefcast.simulation.clients import Claim
+from reefcast.simulation.faults import Crash
+from reefcast.simulation.recording import Deliveries
+from reefcast.simulation.simulation import Published, Result, Simulation
+
+Pair = tuple[str, int, str, int]
+"""Publisher, seq, client, number of the subscription."""
+
+PAIR_BUDGET = 5_000_000
+"""Publications times different filters that the truth is computed for; with more, every n-th
+publication stands for the others."""
+
+
+class CheckFailedError(ReefcastError):
+    """A run broke an invariant; the text lists the violations."""
+
+
+class Evidence:
+    """A run that is over, in the form that checkers ask for."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self.setup = simulation.setup
+        self.result: Result = simulation.result()
+        self.quiet_at = simulation.quiet_at
+        self.nodes = simulation.world.nodes
+        self.clients = simulation.world.clients
+        self.deliveries: Deliveries = simulation.deliveries()
+        texts = {claim.filter for claim in self.result.claims if claim.subscription}
+        self.stride = -(-len(self.result.published) * len(texts) // PAIR_BUDGET) or 1
+
+    @cached_property
+    def delivered(self) -> list[Pair]:
+        rows = self.deliveries
+        return list(
+            zip(rows.publisher, rows.seq.tolist(), rows.client, rows.number.tolist(), strict=True)
+        )
+
+    @cached_property
+    def demanded(self) -> set[Pair]:
+        """The settled pairs whose filter holds."""
+        return {pair for publication in self._judged() for pair in self._settled_pairs(publication)}
+
+    def _judged(self) -> Iterator[Published]:
+        """Publications that must arrive wherever they are wanted."""
+        result = self.result
+        excused = [self._around(f) for f in self.setup.faults if isinstance(f, Crash)]
+        for published in result.published[:: self.stride]:
+            publication = published.publication
+            at = publication.time_us / 1e6
+            if publication.id in result.refused or publication.id in result.damaged:
+                continue
+            if not any(start <= at <= end for start, end in excused):
+                yield published
+
+    def _around(self, crash: Crash) -> tuple[float, float]:
+        """From quiet to quiet around a crash, if neighbours gave up; else nothing."""
+        if crash.restart_s <= crash.at_s + crash.patience_s:
+            return (math.inf, math.inf)
+        before = [at for at in self.quiet_at if at < crash.at_s]
+        after = [at for at in self.quiet_at if at > crash.restart_s]
+        return (before[-1] if before else 0.0, after[0] if after else math.inf)
+
+    @cached_property
+    def _subscriptions(self) -> dict[str, list[Claim]]:
+        """Settled subscriptions by filter."""
+        claims: dict[str, list[Claim]] = {}
+        for claim in self.result.claims:
+            if claim.subscription and claim.settled_s < math.inf:
+                claims.setdefault(claim.filter, []).append(claim)
+        return claims
+
+    def _settled_pairs(self, published: Published) -> Iterator[Pair]:
+        publication = published.publication
+        at = publication.time_us / 1e6
+        quiet = min((q for q in self.quiet_at if q >= at), default=math.inf)
+        for text, claims in self._subscriptions.items():
+            if not parse_filter(text).matches(publication):
+                continue
+            for claim in claims:
+                if claim.settled_s < at and quiet <= claim.ended_s:
+                    yield (*publication.id, claim.client, claim.number)
+
+    # --- the truth about tables -------------------------------------------------------------------
+
+    def live(self, *, subscriptions: bool) -> list[tuple[EntityId, str, LinkName, str]]:
+        """`(id, broker, client, filter)` of what clients want now, by the scripts."""
+        rows = []
+        for client in self.clients.values():
+            for claim in client.current.values():
+                if claim.subscription is subscriptions and not claim.refused:
+                    entity = (client.name, claim.number)
+                    rows.append((entity, client.broker, client.name, claim.filter))
+            if not subscriptions:
+                for number in client.implicit:
+                    rows.append(((client.name, number), client.broker, client.name, "TRUE"))
+        return rows
+
+    @property
+    def all_up(self) -> bool:
+        return all(node.up for node in self.nodes.values())
+
+
+# --- invariants --------------------------------------------------------------------------------
+
+
+def no_loss(evidence: Evidence) -> list[str]:
+    """Every settled pair was delivered."""
+    missing = evidence.demanded - set(evidence.delivered)
+    return [f"{p}#{seq} never reached subscription {n} of {c}" for p, seq, c, n in sorted(missing)]
+
+
+def no_duplicates(evidence: Evidence) -> list[str]:
+    """No subscription got a publication twice."""
+    counted = Counter(evidence.delivered)
+    return [
+        f"{p}#{seq} reached subscription {n} of {c} {times} times"
+        for (p, seq, c, n), times in counted.items()
+        if times > 1
+    ]
+
+
+def nothing_unexpected(evidence: Evidence) -> list[str]:
+    """What was delivered had been asked for, and matches."""
+    claims = {(claim.client, claim.number): claim for claim in evidence.result.claims}
+    published = {p.publication.id: p.publication for p in evidence.result.published}
+    times = evidence.deliveries.time_us.tolist()
+    problems = []
+    for row, (publisher, seq, client, number) in enumerate(evidence.delivered):
+        claim = claims.get((client, number))
+        name = f"{publisher}#{seq} at subscription {number} of {client}"
+        if claim is None or not claim.subscription or claim.requested_s * 1e6 > times[row] + 1:
+            problems.append(f"{name}: there was no such subscription")
+        elif seq % evidence.stride == 0 and not parse_filter(claim.filter).matches(
+            published[publisher, seq]
+        ):
+            problems.append(f"{name}: it does not match {claim.filter}")
+    return problems
+
+
+def order_kept(evidence: Evidence) -> list[str]:
+    """Each subscription got the publications of each publisher in their order."""
+    if not routing_named(evidence.setup.routing).keeps_order:
+        return []
+    newest: dict[tuple[str, str, int], int] = {}
+    problems = []
+    for publisher, seq, client, number in evidence.delivered:
+        key = (publisher, client, number)
+        if seq < newest.get(key, 0):
+            problems.append(
+                f"{publisher}#{seq} reached subscription {number} of {client} after #{newest[key]}"
+            )
+        newest[key] = max(seq, newest.get(key, 0))
+    return problems
+
+
+def quiet_at_last(evidence: Evidence) -> list[str]:
+    """No message for ever."""
+    return [] if evidence.result.quiet else ["the run ended before the network was quiet"]
+
+
+def all_settled(evidence: Evidence) -> list[str]:
+    """Once quiet, every claim that still holds is settled or refused."""
+    if not evidence.result.quiet:
+        return []
+    return [
+        f"{claim.client}'s claim {claim.number} ({claim.filter}) never settled"
+        for client in evidence.clients.values()
+        if evidence.nodes[client.broker].up
+        for claim in client.current.values()
+        if math.isinf(claim.settled_s) and not claim.refused
+    ]
+
+
+def tables_true(evidence: Evidence) -> list[str]:
+    """Once quiet, each broker's tables hold what the scripts say that they have to."""
+    if not evidence.result.quiet or not evidence.all_up:
+        return []
+    graph = evidence.setup.graph
+    subscriptions = evidence.live(subscriptions=True)
+    if routing_named(evidence.setup.routing) is not Acyclic:
+        local = {name: dict[EntityId, LinkName]() for name in graph}
+        for id, home, client, _ in subscriptions:
+            local[home][id] = client
+        return _compare_tables(evidence, "PRT", local)
+    ways = {name: next_hops(graph, name) for name in graph}
+    advertisements = evidence.live(subscriptions=False)
+    srt = {
+        name: {
+            id: client if home == name else ways[home][name]
+            for id, home, client, _ in advertisements
+        }
+        for name in graph
+    }
+    prt = {name: dict[EntityId, LinkName]() for name in graph}
+    for id, home, client, text in subscriptions:
+        for name in _brokers_that_need(text, home, advertisements, ways[home]):
+            prt[name][id] = client if home == name else ways[home][name]
+    return _compare_tables(evidence, "SRT", srt) + _compare_tables(evidence, "PRT", prt)
+
+
+def next_hops(graph: Graph, target: str) -> dict[str, str]:
+    """In a tree: from each broker the neighbour on the way to `target`."""
+    hops: dict[str, str] = {}
+    waiting = [target]
+    for name in waiting:
+        for other in graph[name]:
+            if other != target and other not in hops:
+                hops[other] = name
+                waiting.append(other)
+    return hops
+
+
+def _brokers_that_need(
+    text: str,
+    home: str,
+    advertisements: Iterable[tuple[EntityId, str, LinkName, str]],
+    ways: dict[str, str],
+) -> set[str]:
+    """Those on the ways from the subscriber's broker to intersecting advertisements."""
+    need = {home}
+    for _, advertiser, _, advertised in advertisements:
+        name = advertiser
+        if name not in need and intersects(parse_filter(advertised), parse_filter(text)):
+            while name not in need:
+                need.add(name)
+                name = ways[name]
+    return need
+
+
+def _compare_tables(
+    evidence: Evidence, table: str, truth: dict[str, dict[EntityId, LinkName]]
+) -> list[str]:
+    problems = []
+    for name, node in evidence.nodes.items():
+        router = node.core.router
+        rows = router.tree.srt if table == "SRT" and isinstance(router, Acyclic) else router.prt
+        found = {row.id: row.last_hop for row in rows}
+        for id in sorted({*found, *truth[name]}):
+            if found.get(id) != truth[name].get(id):
+                problems.append(
+                    f"{table} of {name}: {id} has the last hop {found.get(id)}, "
+                    f"but must have {truth[name].get(id)}"
+                )
+    return problems
+
+
+CHECKERS: dict[str, Callable[[Evidence], list[str]]] = {
+    "lost": no_loss,
+    "duplicated": no_duplicates,
+    "unexpected": nothing_unexpected,
+    "reordered": order_kept,
+    "not_quiet": quiet_at_last,
+    "unsettled": all_settled,
+    "tables": tables_true,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """`problems`: sentences by checker. `expected`: settled pairs that match; of one in `stride`
+    publications. `delivered`: pairs of these that were expected and arrived."""
+
+    expected: int
+    delivered: int
+    stride: int
+    problems: dict[str, list[str]]
+
+    @property
+    def correct(self) -> bool:
+        return not any(self.problems.values())
+
+    def require(self) -> Report:
+        """Raises `CheckFailedError` listing the first violations; returns itself."""
+        if not self.correct:
+            lines = [f"{name}: {text}" for name, found in self.problems.items() for text in found]
+            raise CheckFailedError(f"{len(lines)} violations:\n" + "\n".join(lines[:20]))
+        return self
+
+
+def check(simulation: Simulation) -> Report:
+    """All invariants of a run so far."""
+    evidence = Evidence(simulation)
+    problems = {name: checker(evidence) for name, checker in CHECKERS.items()}
+    arrived = len(evidence.demanded & set(evidence.delivered))
+    return Report(len(evidence.demanded), arrived, evidence.stride, problems)

@@ -1,0 +1,138 @@
+"""The outbox without sockets: numbering, credit, what is sent again."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reefcast.client.outbox import Outbox
+from reefcast.errors import InvalidValueError, ProtocolError
+from reefcast.model import wire
+from reefcast.model.messages import Subscribe
+from reefcast.model.wire import FrameKind, FrameReader
+
+
+def opened(credit: int = 10) -> Outbox:
+    outbox = Outbox("me", lambda: None)
+    outbox.resume(0, credit, same_broker=False, controls=[])
+    return outbox
+
+
+def publish(outbox: Outbox, count: int = 1) -> None:
+    for _ in range(count):
+        outbox.publish({"x": 1}, (), b"", 0)
+
+
+def sent(outbox: Outbox) -> list[int | str]:
+    """Numbers of publications and filters of subscriptions taken from the output."""
+    frames = FrameReader().feed(outbox.take())
+    return [
+        wire.decode_publish(payload).publication.seq
+        if kind == FrameKind.PUBLISH
+        else wire.decode_control(payload).filter  # type: ignore[union-attr]
+        for kind, payload in frames
+    ]
+
+
+def test_wakes_once_for_each_time_that_there_is_something_to_take() -> None:
+    woken: list[None] = []
+    outbox = Outbox("me", lambda: woken.append(None))
+    outbox.resume(0, 10, same_broker=False, controls=[])
+    publish(outbox, 3)
+    assert len(woken) == 1
+    assert sent(outbox) == [1, 2, 3]
+    publish(outbox)
+    assert len(woken) == 2
+    assert outbox.output_bytes == len(outbox.take())
+    assert (outbox.take(), outbox.output_bytes) == (b"", 0)
+
+
+def test_credit_is_taken_and_granted() -> None:
+    outbox = opened(credit=2)
+    publish(outbox, 2)
+    assert not outbox.has_room
+    outbox.grant(1)
+    assert outbox.has_room
+    with pytest.raises(ProtocolError, match="-1"):
+        outbox.grant(-1)
+
+
+def test_controls_go_first_and_publications_keep_their_order() -> None:
+    outbox = opened()
+    outbox.send_control(Subscribe(("me", 1), "a", 1))
+    publish(outbox, 4)
+    outbox.take()
+    outbox.acknowledge(3)
+    assert outbox.acknowledged_seq == 2
+    outbox.disconnect()
+    outbox.resume(4, 1, same_broker=True, controls=[Subscribe(("me", 2), "a", 2)])
+    assert outbox.acknowledged_seq == 3
+    assert not outbox.has_room
+    assert sent(outbox) == ["a", 4]
+    outbox.acknowledge(6)
+    assert outbox.acknowledged_seq == 4
+
+
+def test_an_impossible_acknowledgement_is_the_brokers_fault() -> None:
+    outbox = opened()
+    publish(outbox, 2)
+    for number in (3, -1):
+        with pytest.raises(ProtocolError, match=f"frame {number}"):
+            outbox.acknowledge(number)
+
+
+def test_a_wrong_event_changes_nothing() -> None:
+    outbox = opened()
+    for attributes in ({"x": b"1"}, {"x": 2**64}, {1: 1}):
+        with pytest.raises(InvalidValueError):
+            outbox.publish(attributes, (), b"", 0)  # type: ignore[arg-type]
+    with pytest.raises(InvalidValueError, match="topic"):
+        outbox.publish({}, ["a", ""], b"", 0)
+    assert (outbox.seq, outbox.credit, outbox.take()) == (0, 10, b"")
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(st.just("publish"), st.integers(1, 5)),
+            st.tuples(st.just("acknowledge"), st.integers(1, 5)),
+            st.tuples(st.just("grant"), st.integers(0, 5)),
+            st.tuples(st.just("reconnect"), st.integers(0, 8)),
+        ),
+        max_size=40,
+    )
+)
+def test_one_broker_process_takes_over_every_publication_once(
+    script: list[tuple[str, int]],
+) -> None:
+    """The broker counts what reached it; a reconnect loses what was not yet taken over."""
+    outbox = opened(credit=3)
+    at_broker: list[int] = []
+    on_the_way: list[int] = []
+
+    def arrive(count: int) -> None:
+        on_the_way.extend(sent(outbox))  # type: ignore[arg-type]
+        at_broker.extend(on_the_way[:count])
+        del on_the_way[:count]
+
+    for step, n in script:
+        if step == "publish":
+            for _ in range(n):
+                if outbox.has_room:
+                    publish(outbox)
+        elif step == "acknowledge":
+            arrive(n)
+            outbox.acknowledge(len(at_broker))
+        elif step == "grant":
+            outbox.grant(n)
+        else:
+            arrive(n // 2)
+            on_the_way.clear()
+            outbox.disconnect()
+            outbox.resume(len(at_broker), n, same_broker=True, controls=[])
+    outbox.grant(1000)
+    arrive(1000)
+    outbox.acknowledge(len(at_broker))
+    assert at_broker == list(range(1, outbox.seq + 1))
+    assert outbox.acknowledged_seq == outbox.seq

@@ -1,0 +1,106 @@
+"""The synchronous twin against a real broker, which runs in the test's loop."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+from collections.abc import Callable
+
+import pytest
+from live import path_network, running
+
+import reefcast
+
+
+async def beside(work: Callable[[str], object]) -> object:
+    """Runs `work` in a thread, with the URL of a broker."""
+    async with running(path_network(1)) as [url]:
+        async with asyncio.timeout(30):
+            return await asyncio.to_thread(work, url)
+
+
+async def test_publish_and_subscribe() -> None:
+    def work(url: str) -> None:
+        with (
+            reefcast.sync.connect(url, name="reader") as reader,
+            reefcast.sync.connect(url, name="writer") as writer,
+        ):
+            assert reader.connected and reader.id.startswith("reader-")
+            subscription = reader.subscribe("price < 100", "kind = 'late'")
+            subscription.settled(timeout=10)
+            advertisement = writer.advertise("price > 0 OR kind = 'late'")
+            advertisement.settled()
+            assert writer.publish(price=99.5, payload=b"p", topics=["t"]) == (writer.id, 1)
+            writer.publish({"price": 200})
+            writer.publish({"price": 1}, kind="late")
+            writer.flush(timeout=10)
+            assert writer.unacknowledged == 0
+            seen = [next(subscription), next(subscription)]
+            assert [event.attributes for event in seen] == [
+                {"price": 99.5},
+                {"price": 1, "kind": "late"},
+            ]
+            subscription.replace("price < 100", "price > 100", timeout=10)
+            subscription.add("price = 7", timeout=10)
+            subscription.remove("kind = 'late'", timeout=10)
+            assert subscription.filters == ("price > 100", "price = 7")
+            with pytest.raises(TimeoutError):
+                subscription.next(timeout=0.01)
+            advertisement.withdraw(timeout=10)
+            subscription.cancel(timeout=10)
+            assert list(subscription) == []
+
+    await beside(work)
+
+
+async def test_closing_from_another_thread_ends_the_iteration() -> None:
+    def work(url: str) -> None:
+        client = reefcast.sync.connect(url)
+        subscription = client.subscribe("TRUE")
+        subscription.settled()
+        threads_inside = threading.active_count()
+        closing = threading.Timer(0.05, client.close)
+        closing.start()
+        assert list(subscription) == []
+        closing.join()
+        assert threading.active_count() < threads_inside
+        with pytest.raises(reefcast.LocalError, match="closed"):
+            client.publish(x=1)
+
+    await beside(work)
+
+
+async def test_refused_publications_and_wrong_filters() -> None:
+    def work(url: str) -> None:
+        with pytest.raises(reefcast.RefusedError), reefcast.sync.connect(url) as client:
+            with pytest.raises(reefcast.FilterSyntaxError):
+                client.subscribe("x <")
+            client.advertise("x > 0").settled()
+            client.publish(x=-1)
+
+    await beside(work)
+
+
+async def test_an_abandoned_subscription_is_cancelled_from_whatever_thread() -> None:
+    def work(url: str) -> None:
+        with reefcast.sync.connect(url) as client:
+            client.subscribe("TRUE").settled()
+            gc.collect()
+            by_number = client._client._session.registrations.by_number
+            for _ in range(1000):
+                if not by_number:
+                    break
+                client.flush()
+            assert not by_number
+
+    await beside(work)
+
+
+def test_nobody_listens_and_no_thread_is_left() -> None:
+    before = threading.active_count()
+    with pytest.raises(reefcast.ConnectionLostError):
+        reefcast.sync.connect("reefcast://127.0.0.1:1", connect_timeout_s=0.02)
+    with pytest.raises(reefcast.ConfigurationError):
+        reefcast.sync.connect("nonsense")
+    assert threading.active_count() == before

@@ -1,0 +1,159 @@
+"""Live brokers inside the test's own process, and a proxy that cuts connections."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
+from typing import Any
+
+from raw_client import RawClient
+
+from reefcast.overlay.network_file import (
+    BrokerEntry,
+    LimitsSection,
+    LinkEntry,
+    NetworkFile,
+    NetworkSection,
+    TraceSection,
+)
+from reefcast.server.node import Node
+from reefcast.server.supervisor import free_ports
+
+PATIENCE_S = 10.0
+
+
+async def until(condition: Callable[[], object], what: str = "") -> None:
+    """Polls until `condition` holds."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
+
+
+def make_network(
+    names: str | Sequence[str],
+    links: Sequence[tuple[str, str]] = (),
+    *,
+    routing: str = "acyclic",
+    trace: TraceSection | None = None,
+    **limits: Any,
+) -> NetworkFile:
+    """A network on free ports of loopback."""
+    ports = free_ports(len(names))
+    return NetworkFile(
+        network=NetworkSection(name="test", routing=routing),
+        trace=trace or TraceSection(),
+        limits=LimitsSection(**limits),
+        broker=[
+            BrokerEntry(name, f"127.0.0.1:{port}") for name, port in zip(names, ports, strict=True)
+        ],
+        link=[LinkEntry(between=link) for link in links],
+    ).validate()
+
+
+class Live:
+    """Brokers and clients that are stopped when the test is over."""
+
+    def __init__(self, stack: AsyncExitStack) -> None:
+        self._stack = stack
+        self.nodes: dict[str, Node] = {}
+
+    async def node(self, network: NetworkFile, name: str) -> Node:
+        node = Node(network, name)
+        await node.start()
+        self.nodes[name] = node
+        self._stack.push_async_callback(self.crash, node)
+        return node
+
+    async def up(self, network: NetworkFile) -> dict[str, Node]:
+        """All brokers, with all links up."""
+        for name in network.names:
+            await self.node(network, name)
+        await self.linked()
+        return self.nodes
+
+    async def linked(self) -> None:
+        await until(
+            lambda: (
+                all(
+                    link.state == "up" and not link.window.queue_len
+                    for node in self.nodes.values()
+                    for link in node.links.values()
+                )
+                and not any(node.core.status()["relearning"] for node in self.nodes.values())
+            ),
+        )
+
+    async def crash(self, node: Node) -> None:
+        """Ends a broker without a word, as if its process had been killed."""
+        node.stopping = True
+        node._close_doors()
+        connections = list(node._shared.all)
+        for connection in connections:
+            connection.end = None
+            connection.close()
+        for connection in connections:
+            await connection.closed.wait()
+        await node._close_connections("")
+        if self.nodes.get(node.name) is node:
+            del self.nodes[node.name]
+
+    async def client(self, node: Node, name: str = "c", **fields: Any) -> RawClient:
+        client = await RawClient.connect(node.network.address(node.name), name, **fields)
+        self._stack.push_async_callback(client.close)
+        return client
+
+    async def dial(self, node: Node, name: str = "c") -> RawClient:
+        """A connection that has not said hello."""
+        client = await RawClient.dial(node.network.address(node.name), name)
+        self._stack.push_async_callback(client.close)
+        return client
+
+
+OneBroker = Callable[..., Awaitable[Node]]
+
+
+class Proxy:
+    """Passes bytes between those who dial `port` and `target`, until `cut`."""
+
+    def __init__(self, target: tuple[str, int]) -> None:
+        self.target = target
+        self.port = 0
+        self.connections = 0
+        self._server: asyncio.Server
+        self._writers: set[asyncio.StreamWriter] = set()
+
+    async def start(self) -> Proxy:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self.port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            there, back = await asyncio.open_connection(*self.target)
+        except OSError:
+            writer.close()
+            return
+        self.connections += 1
+        self._writers |= {writer, back}
+        await asyncio.gather(self._pump(reader, back), self._pump(there, writer))
+        self._writers -= {writer, back}
+
+    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while data := await reader.read(4096):
+                writer.write(data)
+                await writer.drain()
+        except ConnectionError:
+            pass
+        finally:
+            writer.close()
+
+    def cut(self) -> None:
+        """Breaks every connection; what is under way is lost."""
+        for writer in self._writers:
+            writer.transport.abort()
+
+    async def stop(self) -> None:
+        self._server.close()
+        self.cut()

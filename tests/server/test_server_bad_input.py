@@ -1,0 +1,263 @@
+"""Whatever one connection does wrong: it is told, and the others lose nothing."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import msgspec
+import pytest
+from live_brokers import Live, OneBroker
+from raw_client import RawClient, expect
+
+from reefcast.model import wire
+from reefcast.model.messages import (
+    FIRST_HOP,
+    Advertise,
+    Publish,
+    Settled,
+    Subscribe,
+    Synced,
+    Unsubscribe,
+)
+from reefcast.model.publication import Publication
+from reefcast.model.wire import FrameKind, Role
+from reefcast.server.node import Node
+
+
+class Bystanders:
+    """A publisher and a subscriber who go on, whatever happens to the others."""
+
+    def __init__(self, publisher: RawClient, subscriber: RawClient) -> None:
+        self.publisher = publisher
+        self.subscriber = subscriber
+        self.seen = 0
+
+    async def lose_nothing(self) -> None:
+        self.publisher.publish(50)
+        expect(await self.subscriber.seqs_of(50), self.seen + 1, self.seen + 50)
+        self.seen += 50
+
+
+@pytest.fixture
+async def node(one: OneBroker) -> Node:
+    return await one(credit=64)
+
+
+@pytest.fixture
+async def bystanders(live: Live, node: Node) -> AsyncIterator[Bystanders]:
+    publisher = await live.client(node, "good-p")
+    await publisher.advertise()
+    subscriber = await live.client(node, "good-s")
+    await subscriber.subscribe("n IS NOT NULL")
+    bystanders = Bystanders(publisher, subscriber)
+    await bystanders.lose_nothing()
+    yield bystanders
+    await bystanders.lose_nothing()
+
+
+def frame(kind: int, payload: bytes) -> bytes:
+    return struct.pack(">IB", 1 + len(payload), kind) + payload
+
+
+def publish_frame(body: object, header: object = FIRST_HOP) -> bytes:
+    return wire.encode_parts(FrameKind.PUBLISH, header, msgspec.msgpack.encode(body))
+
+
+BEFORE_HELLO = [
+    (b"GET / HTTP/1.1\r\nHost: reefcast\r\n\r\n", "a frame has 1 to"),
+    (frame(FrameKind.PUBLISH, b"\x00\x00"), "first frame must be HELLO"),
+    (frame(99, b""), "first frame must be HELLO"),
+    (frame(FrameKind.HELLO, b"\xff\xff"), "malformed hello"),
+    (wire.encode(FrameKind.HELLO, {"version": 1}), "malformed hello"),
+    (wire.encode(FrameKind.HELLO, {"version": 7, "new": True}), "version 7.*speaks version 1"),
+    (struct.pack(">IB", 1_000_000, FrameKind.HELLO), "frame of 1000000 bytes"),
+    (struct.pack(">IB", 0, 0), "frame of 0 bytes"),
+]
+
+
+@pytest.mark.parametrize(("data", "reason"), BEFORE_HELLO, ids=[r for _, r in BEFORE_HELLO])
+async def test_before_the_hello(
+    live: Live, node: Node, bystanders: Bystanders, data: bytes, reason: str
+):
+    offender = await live.dial(node)
+    offender.writer.write(data)
+    await matches(offender, reason)
+
+
+HELLOS: list[tuple[dict[str, Any], str]] = [
+    ({"name": ""}, "1 to 200 characters"),
+    ({"name": "a"}, "name of a broker"),
+    ({"network": "other"}, "belongs to the network 'test'"),
+    ({"queue_policy": "often"}, "policy is one of block"),
+    ({"queue_limit": -1}, "limit is not negative"),
+    ({"role": Role.BROKER, "name": "z", "network": "test"}, "no link to 'z'"),
+    ({"role": Role.BROKER, "name": "z", "network": "x"}, "not to 'x'"),
+]
+
+
+@pytest.mark.parametrize(("fields", "reason"), HELLOS, ids=[r for _, r in HELLOS])
+async def test_hellos(
+    live: Live, node: Node, bystanders: Bystanders, fields: dict[str, Any], reason: str
+):
+    offender = await live.dial(node)
+    offender.say_hello(**fields)
+    await matches(offender, reason)
+
+
+AFTER_HELLO = [
+    (frame(77, b"x"), "kind 77"),
+    (struct.pack(">IB", 1 << 31, FrameKind.PUBLISH), "frame of 2147483648 bytes"),
+    (frame(FrameKind.PUBLISH, b""), "shorter than its header"),
+    (frame(FrameKind.PUBLISH, b"\xff\xffabc"), "longer than the frame"),
+    (frame(FrameKind.PUBLISH, b"\x00\x01\xc1rest"), "malformed publication header"),
+    (publish_frame("no publication"), "malformed publication"),
+    (publish_frame(["c", 1, 0, {"x": [1]}, [], b""]), "malformed publication"),
+    (publish_frame(["c", 1, 0, {"x": 2**63}, [], b""]), "malformed publication"),
+    (publish_frame(["c", 2**63, 0, {"x": 1}, [], b""]), "malformed publication"),
+    (publish_frame(["c", 1, 0, {"x": 1}, [7], b""]), "malformed publication"),
+    (publish_frame(["c", 1, 0, {b"\xff": 1}, [], b""]), "malformed publication"),
+    (frame(FrameKind.CONTROL, b"\x93\xa3foo\x01\x02"), "malformed control message"),
+    (wire.encode(FrameKind.CONTROL, Subscribe(("c", 1), "n > 1", 0)), "token 0"),
+    (wire.encode(FrameKind.CONTROL, Settled(3)), "must not send Settled"),
+    (wire.encode(FrameKind.CONTROL, Synced()), "must not send Synced"),
+    (wire.encode(FrameKind.ACK, 3), "ACK frame is out of place from a client"),
+    (wire.encode(FrameKind.STATUS, None), "STATUS frame is out of place from a client"),
+    (wire.encode(FrameKind.HELLO, None), "kind 1, which has no place here"),
+    (
+        wire.encode(FrameKind.CONGESTION, wire.Congestion("c", 1, True)),
+        "CONGESTION frame is out of place from a client",
+    ),
+]
+
+
+@pytest.mark.parametrize(("data", "reason"), AFTER_HELLO, ids=[r for _, r in AFTER_HELLO])
+async def test_after_the_hello(
+    live: Live, node: Node, bystanders: Bystanders, data: bytes, reason: str
+):
+    offender = await live.client(node)
+    offender.writer.write(data)
+    await matches(offender, reason)
+
+
+async def matches(offender: RawClient, reason: str) -> None:
+    import re
+
+    said = await offender.reason()
+    assert re.search(reason, said), said
+
+
+async def test_what_came_whole_before_the_error_counts(
+    live: Live, node: Node, bystanders: Bystanders
+):
+    subscriber = await live.client(node, "s")
+    await subscriber.subscribe("of = 'offender'")
+    offender = await live.client(node)
+    await offender.advertise()
+    offender.publish(3, of="offender")
+    offender.writer.write(frame(77, b""))
+    expect(await subscriber.seqs_of(3), 1, 3)
+
+
+REFUSALS: list[tuple[object, str]] = [
+    (Subscribe(("c", 1), "n >", 5), "line 1"),
+    (Subscribe(("c", 1), "(" * 5000 + "n > 1" + ")" * 5000, 5), ""),
+    (Subscribe(("c", 1), "", 5), ""),
+    (Advertise(("c", 1), "n LIKE", 5), "line 1"),
+    (Subscribe(("other", 1), "n > 1", 5), "not one of client"),
+    (Unsubscribe(("c", 9), 5), "no subscription number 9"),
+]
+
+
+@pytest.mark.parametrize(("message", "reason"), REFUSALS, ids=range(len(REFUSALS)))
+async def test_refusals_keep_the_connection(
+    live: Live, node: Node, bystanders: Bystanders, message: object, reason: str
+):
+    client = await live.client(node)
+    with pytest.raises(ValueError, match=reason):
+        await client.ask(message)
+    await client.subscribe("n = 1")
+
+
+async def test_no_hello_in_time(
+    live: Live, node: Node, bystanders: Bystanders, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("reefcast.server.connection.HELLO_S", 0.05)
+    assert "no hello within" in await (await live.dial(node)).reason()
+
+
+async def test_silence_is_noticed_and_pings_prevent_it(
+    live: Live, node: Node, bystanders: Bystanders, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("reefcast.server.connection.TICK_S", 0.1)
+    monkeypatch.setattr(wire, "SILENCE_S", 0.3)
+    monkeypatch.setattr(wire, "PING_INTERVAL_S", 0.1)
+    client = await live.client(node)
+    assert wire.decode_number(await client.next(FrameKind.PING)) == 0
+    for _ in range(5):
+        await client.next(FrameKind.PING)
+        client.send(FrameKind.PING, 0)
+    assert "nothing was heard" in await client.reason()
+
+
+async def test_too_many_clients(live: Live, one: OneBroker):
+    node = await one(max_clients=1)
+    await live.client(node, "one")
+    offender = await live.dial(node, "two")
+    offender.say_hello()
+    assert "1 clients already" in await offender.reason()
+
+
+async def test_overdrawing_the_credit(live: Live, node: Node, bystanders: Bystanders):
+    """The subscriber of a client's own events does not read, so that there is no new credit."""
+    offender = await live.client(node)
+    node.congestion.full("c")
+    await offender.subscribe()
+    await offender.advertise()
+    for _ in range(4):
+        offender.publish(64)
+        await offender.writer.drain()
+    assert "more than the credit allows" in await offender.reason()
+
+
+@pytest.mark.parametrize("method", ["handle", "handle_publications"])
+async def test_a_core_that_fails_on_one_input(
+    live: Live,
+    bystanders: Bystanders,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    method: str,
+):
+    node = live.nodes["a"]
+    monkeypatch.setattr(node.core, method, fails_on("poison", getattr(node.core, method)))
+    offender = await live.client(node, "c")
+    await offender.advertise("n > 0")
+    subscriber = await live.client(node, "s")
+    await subscriber.subscribe("word IS NOT NULL")
+    offender.publish(2, word="good")
+    if method == "handle":
+        offender.send(FrameKind.CONTROL, Subscribe(("c", 9), "word = 'poison'", 9))
+    else:
+        offender.publish(1, word="poison")
+    expect(await subscriber.seqs_of(2), 1, 2)
+    assert "failed on" in await offender.reason()
+    assert node.counters["failures"] == 1
+    assert "Traceback" in caplog.text
+
+
+def fails_on(word: str, method: Callable[..., Any]) -> Callable[..., Any]:
+    def guarded(item: object, *rest: Any) -> Any:
+        if isinstance(item, Subscribe) and word in item.filter:
+            raise RuntimeError("a fault of the core")
+        if isinstance(item, (list, tuple)) and any(_has(each, word) for each in item):
+            raise RuntimeError("a fault of the core")
+        return method(item, *rest)
+
+    return guarded
+
+
+def _has(publish: object, word: str) -> bool:
+    assert isinstance(publish, Publish)
+    publication: Publication = publish.publication
+    return word in publication.attributes.values()

@@ -1,0 +1,128 @@
+"""Subscribers that do not keep up, credits, and congestion over several brokers."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import pairwise
+
+import pytest
+from live_brokers import Live, make_network, until
+from raw_client import RawClient, expect
+
+from reefcast.model.wire import FrameKind
+from reefcast.server.node import Node
+
+LARGE = "x" * 20_000
+
+
+async def sleeper(live: Live, node: Node, policy: str, limit: int) -> RawClient:
+    """A subscriber to everything that does not read (its socket's buffers are small)."""
+    client = await live.client(node, "s", queue_policy=policy, queue_limit=limit)
+    await client.subscribe()
+    client.writer.transport.pause_reading()  # type: ignore[attr-defined]
+    return client
+
+
+async def publisher_at(live: Live, node: Node) -> RawClient:
+    client = await live.client(node, "p")
+    await client.advertise()
+    return client
+
+
+async def publish_within_credit(client: RawClient, left: int, stop: asyncio.Event) -> int:
+    """Publishes as credit allows, until `left` are out or `stop` is set; returns how many."""
+    done, credit = 0, client.hello.credit
+    while done < left and not stop.is_set():
+        count = min(credit, left - done)
+        if count:
+            client.publish(count, text=LARGE)
+            done += count
+            credit -= count
+        try:
+            async with asyncio.timeout(0.05):
+                await client.next(FrameKind.ACK)
+        except TimeoutError:
+            pass
+        credit += client.credit()
+    return done
+
+
+async def test_drop_oldest_keeps_the_newest_and_counts(live: Live):
+    node = await live.node(make_network("a"), "a")
+    subscriber = await sleeper(live, node, "drop_oldest", 10)
+    publisher = await publisher_at(live, node)
+    publisher.publish(1500, text=LARGE)
+    await publisher.until_acknowledged(1501)
+    dropped = node.counters["queue_full"]
+    assert dropped > 0
+    subscriber.writer.transport.resume_reading()  # type: ignore[attr-defined]
+    seqs = await subscriber.seqs_of(1500 - dropped)
+    assert seqs == sorted(set(seqs))
+    expect(seqs[-10:], 1491, 1500)
+
+
+async def test_disconnect_ends_the_slow_one_only(live: Live):
+    node = await live.node(make_network("a"), "a")
+    subscriber = await sleeper(live, node, "disconnect", 10)
+    quick = await live.client(node, "q")
+    await quick.subscribe()
+    publisher = await publisher_at(live, node)
+    publisher.publish(1500, text=LARGE)
+    expect(await quick.seqs_of(1500), 1, 1500)
+    assert "s" not in node.clients.sessions
+    subscriber.writer.transport.resume_reading()  # type: ignore[attr-defined]
+    assert "asked to be disconnected" in await subscriber.reason()
+
+
+@pytest.mark.parametrize("path", ["a", "ab", "abc"])
+async def test_a_blocked_subscriber_holds_its_publisher_back_and_loses_nothing(
+    live: Live, path: str
+):
+    links = list(pairwise(path))
+    nodes = await live.up(make_network(path, links, credit=64))
+    far, near = nodes[path[-1]], nodes[path[0]]
+    subscriber = await sleeper(live, far, "block", 10)
+    bystander = await live.client(near, "q")
+    await bystander.subscribe("n < 0")
+    publisher = await publisher_at(live, near)
+    stop = asyncio.Event()
+    publishing = asyncio.create_task(publish_within_credit(publisher, 3000, stop))
+    await until(lambda: near.congestion.accounts["p"].owed >= 64)
+    assert near.congestion.accounts["p"].blockers
+    assert not publishing.done()
+    assert near.core.counters["published"] < 3000
+    subscriber.writer.transport.resume_reading()  # type: ignore[attr-defined]
+    expect(await subscriber.seqs_of(3000), 1, 3000)
+    assert await publishing == 3000
+    await until(lambda: not near.congestion.targets and not far.congestion.announced)
+
+
+async def test_a_blocked_subscriber_that_leaves_frees_its_publishers(live: Live):
+    nodes = await live.up(make_network("ab", [("a", "b")], credit=64))
+    subscriber = await sleeper(live, nodes["b"], "block", 10)
+    publisher = await publisher_at(live, nodes["a"])
+    stop = asyncio.Event()
+    publishing = asyncio.create_task(publish_within_credit(publisher, 3000, stop))
+    await until(lambda: nodes["a"].congestion.accounts["p"].owed >= 64)
+    subscriber.writer.transport.abort()
+    async with asyncio.timeout(10):
+        assert await publishing == 3000
+
+
+async def test_a_slow_link_holds_publishers_back(live: Live):
+    """Neighbour b reads nothing for a while: what it has not acknowledged is a queue."""
+    nodes = await live.up(make_network("ab", [("a", "b")], credit=64, link_high=100))
+    subscriber = await live.client(nodes["b"], "s")
+    await subscriber.subscribe()
+    publisher = await publisher_at(live, nodes["a"])
+    at_b = nodes["b"].links["a"].connection
+    assert at_b is not None
+    at_b.transport.pause_reading()
+    stop = asyncio.Event()
+    publishing = asyncio.create_task(publish_within_credit(publisher, 2000, stop))
+    await until(lambda: nodes["a"].congestion.accounts["p"].owed >= 64)
+    assert nodes["a"].links["b"].window.queue_len > 100
+    assert nodes["a"].links["b"].window.queue_len < 500
+    at_b.transport.resume_reading()
+    expect(await subscriber.seqs_of(2000), 1, 2000)
+    assert await publishing == 2000

@@ -1,0 +1,150 @@
+"""Random networks under load and faults, judged by the checkers; and the checkers themselves."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from simulation_scenarios import harmful_faults, harmless_faults, random_scripts, random_setup
+
+from reefcast.overlay.topology import names, path
+from reefcast.simulation.checkers import check
+from reefcast.simulation.faults import Drop
+from reefcast.simulation.simulation import Simulation
+from reefcast.simulation.world import Setup
+
+NUMBERS = st.integers(0, 2**32)
+
+
+def run_without_loss(number: int, routing: str) -> Simulation:
+    rng = random.Random(number)
+    setup = random_setup(rng, routing)
+    simulation = Simulation(replace(setup, faults=harmless_faults(setup, rng)))
+    random_scripts(simulation, rng)
+    simulation.run(limit=100_000)
+    random_scripts(simulation, rng, start_s=simulation.now_s + 0.1)
+    simulation.run(limit=100_000)
+    check(simulation).require()
+    return simulation
+
+
+@settings(max_examples=60, deadline=None)
+@given(NUMBERS, st.sampled_from(("acyclic", "flooding")))
+def test_exactly_once_in_order_with_true_tables(number: int, routing: str) -> None:
+    run_without_loss(number, routing)
+
+
+def run_crashes(number: int, routing: str) -> None:
+    rng = random.Random(number)
+    setup = random_setup(rng, routing)
+    simulation = Simulation(replace(setup, faults=harmful_faults(setup, rng)))
+    random_scripts(simulation, rng)
+    simulation.run(limit=100_000)
+    random_scripts(simulation, rng, start_s=simulation.now_s + 0.1)
+    simulation.run(limit=100_000)
+    report = check(simulation).require()
+    assert report.delivered == report.expected
+
+
+@settings(max_examples=60, deadline=None)
+@given(NUMBERS, st.sampled_from(("acyclic", "flooding")))
+def test_after_crashes_the_network_heals(number: int, routing: str) -> None:
+    run_crashes(number, routing)
+
+
+def settled_deliveries(number: int, routing: str) -> list[tuple[str, int, str, int]]:
+    """Subscribe and advertise, wait until quiet, publish: what was delivered."""
+    rng = random.Random(number)
+    setup = random_setup(rng, "acyclic")
+    simulation = Simulation(replace(setup, routing=routing))
+    random_scripts(simulation, rng)
+    simulation.run()
+    start = simulation.now_s
+    brokers = list(setup.graph)
+    for at in range(20):
+        client = f"p{rng.randrange(3)}"
+        broker = brokers[int(client[1:]) % len(brokers)]
+        simulation.publish(client, broker, {"a": rng.randint(0, 5), "s": "x"}, start + at * 1e-3)
+    simulation.run()
+    rows = simulation.deliveries()
+    late = rows.published_us >= start * 1e6 - 1
+    every = zip(rows.publisher, rows.seq.tolist(), rows.client, rows.number.tolist(), strict=True)
+    return sorted(row for row, is_late in zip(every, late.tolist(), strict=True) if is_late)
+
+
+@settings(max_examples=25, deadline=None)
+@given(NUMBERS)
+def test_acyclic_delivers_what_flooding_delivers(number: int) -> None:
+    assert settled_deliveries(number, "acyclic") == settled_deliveries(number, "flooding")
+
+
+@pytest.mark.soak
+def test_many_random_networks() -> None:
+    for number in range(3_000):
+        for routing in ("acyclic", "flooding"):
+            run_without_loss(number, routing)
+            run_crashes(number, routing)
+
+
+# --- the checkers see what is wrong ----------------------------------------------------------------
+
+
+def small_run(faults: tuple[Drop, ...] = ()) -> Simulation:
+    simulation = Simulation(Setup(graph=path(names(3)), faults=faults))
+    simulation.subscribe("alice", "b3", "price < 100", 0.0)
+    for i in range(5):
+        simulation.publish("bob", "b1", {"price": 90}, 1.0 + i)
+    simulation.run()
+    return simulation
+
+
+def test_a_correct_run_has_no_problems() -> None:
+    report = check(small_run())
+    assert report.correct
+    assert (report.expected, report.delivered) == (5, 5)
+
+
+def test_what_a_fault_took_is_not_demanded_but_counted() -> None:
+    simulation = small_run((Drop(1.0, from_s=2.5),))
+    report = check(simulation)
+    assert report.correct
+    assert (report.expected, report.delivered) == (2, 2)
+    assert simulation.result().discards == {"fault": 3}
+
+
+@pytest.mark.parametrize(
+    ("checker", "tamper"),
+    [
+        ("lost", lambda record: (record.delivered.pop(), record.delivered_at.pop())),
+        (
+            "duplicated",
+            lambda record: (
+                record.delivered.append(record.delivered[-1]),
+                record.delivered_at.append(record.delivered_at[-1]),
+            ),
+        ),
+        ("reordered", lambda record: record.delivered.reverse()),
+        ("unexpected", lambda record: record.delivered_at.__setitem__(0, -1.0)),
+    ],
+)
+def test_each_checker_sees_what_is_wrong(checker: str, tamper) -> None:  # type: ignore[no-untyped-def]
+    simulation = small_run()
+    tamper(simulation.world.record)
+    assert check(simulation).problems[checker]
+
+
+def test_a_wrong_table_is_seen() -> None:
+    simulation = small_run()
+    prt = simulation.world.nodes["b2"].core.router.prt
+    prt.remove(("alice", 1), "b3")
+    assert len(check(simulation).problems["tables"]) == 1
+
+
+def test_a_run_that_is_cut_short_is_not_quiet() -> None:
+    simulation = Simulation(Setup(graph=path(names(3))))
+    simulation.publish("bob", "b1", {"price": 90}, 1.0)
+    simulation.run(until_s=0.5)
+    assert check(simulation).problems["not_quiet"]
