@@ -26,7 +26,7 @@ LAYERS = (
     ("storage",),
     ("simulation",),
     ("server", "client"),
-    ("pipeline",),
+    ("pipeline", "bench"),
     ("cli",),
 )
 LAYER_OF = {name: level for level, names in enumerate(LAYERS) for name in names}

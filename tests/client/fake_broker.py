@@ -1,4 +1,4 @@
-"""A broker that does what a test says: for what a real one cannot be made to do at a given moment."""
+"""A broker that does what a test says: for what a real one cannot be made to do in time."""
 
 from __future__ import annotations
 

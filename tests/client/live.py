@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from itertools import pairwise
 
 from reefcast.overlay.network_file import BrokerEntry, LimitsSection, LinkEntry, NetworkFile
 from reefcast.server.node import Node
@@ -32,13 +33,20 @@ def path_network(count: int, **limits: object) -> NetworkFile:
             BrokerEntry(name, f"127.0.0.1:{port}")
             for name, port in zip(names, free_ports(count), strict=True)
         ],
-        link=[LinkEntry(pair) for pair in zip(names, names[1:], strict=False)],
+        link=[LinkEntry(pair) for pair in pairwise(names)],
     ).validate()
 
 
 def url_of(network: NetworkFile, name: str) -> str:
     host, port = network.address(name)
     return f"reefcast://{host}:{port}"
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Waits, at most 20 s, for what nobody signals."""
+    async with asyncio.timeout(20):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.002)
 
 
 def is_linked(node: Node) -> bool:
@@ -54,9 +62,7 @@ async def running(network: NetworkFile) -> AsyncIterator[list[str]]:
     nodes = [Node(network, name) for name in network.names]
     for node in nodes:
         await node.start()
-    async with asyncio.timeout(10):
-        while not all(is_linked(node) for node in nodes):
-            await asyncio.sleep(0.005)
+    await until(lambda: all(is_linked(node) for node in nodes))
     try:
         yield [url_of(network, name) for name in network.names]
     finally:

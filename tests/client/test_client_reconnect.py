@@ -1,4 +1,4 @@
-"""What happens when the connection goes and comes: against a broker that follows the test's script."""
+"""What happens when the connection goes and comes, with a broker that follows a script."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 from fake_broker import FakeBroker
+from live import until
 
 import reefcast
 from reefcast.client import Client
@@ -26,12 +27,6 @@ async def client(broker):
     client = await reefcast.connect(broker.url, close_timeout_s=0.5, **QUICK)
     yield client
     await client._stop()
-
-
-async def until(condition) -> None:
-    async with asyncio.timeout(10):
-        while not condition():
-            await asyncio.sleep(0.002)
 
 
 async def back(client: Client, broker: FakeBroker, connections: int = 2) -> None:
@@ -316,7 +311,7 @@ async def test_an_error_in_the_low_level_receiver_is_the_applications(broker: Fa
 
 async def test_nobody_listens() -> None:
     with pytest.raises(
-        reefcast.ConnectionLostError, match="no connection to reefcast://127.0.0.1:1"
+        reefcast.ConnectionLostError, match=r"no connection to reefcast://127.0.0.1:1"
     ):
         await reefcast.connect("reefcast://127.0.0.1:1", connect_timeout_s=0.05)
 

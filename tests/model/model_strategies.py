@@ -74,9 +74,7 @@ def predicates_of(attribute: st.SearchStrategy[Attribute]) -> st.SearchStrategy[
 
 def pattern_predicates(attribute: st.SearchStrategy[Attribute]) -> st.SearchStrategy[Expression]:
     return st.one_of(
-        st.builds(
-            Like, attribute, st.sampled_from(LIKE_PATTERNS), st.just(""), st.booleans()
-        ),
+        st.builds(Like, attribute, st.sampled_from(LIKE_PATTERNS), st.just(""), st.booleans()),
         st.just(Like(Attribute("a"), "a!%%", "!")),
         st.builds(Matches, attribute, st.sampled_from(TOPIC_PATTERNS)),
         st.builds(Not, st.builds(Matches, attribute, st.sampled_from(TOPIC_PATTERNS))),

@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 Row = dict[str, Value | None]
 
 SCHEMA = (
-    "i BIGINT, I BIGINT, divisor BIGINT, huge BIGINT, x DOUBLE, y DOUBLE, s STRING, `Odd \"name` "
+    'i BIGINT, I BIGINT, divisor BIGINT, huge BIGINT, x DOUBLE, y DOUBLE, s STRING, `Odd "name` '
     "STRING, flag BOOLEAN, `and` BOOLEAN"
 )
 SMALL = ("i", "I", "divisor")
@@ -224,7 +224,7 @@ def random_row(rng: random.Random) -> Row:
 
 def verdicts_of_spark(spark: SparkSession, rows: list[Row], texts: list[str]) -> list[list[object]]:
     """TRUE, FALSE or NULL per row and filter, all in one pass."""
-    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql import functions as F
 
     frame = spark.createDataFrame([tuple(row.values()) for row in rows], SCHEMA).coalesce(1)
     columns = [F.expr(text).alias(f"f{number}") for number, text in enumerate(texts)]

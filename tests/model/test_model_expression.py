@@ -144,7 +144,7 @@ def test_literals_are_equal_only_with_their_types():
 
 
 def test_attributes_of():
-    text = 'a > b + 5 AND (NOT c OR d IN (1)) AND "e" LIKE \'x\' AND f IS NULL AND -g * h < 1'
+    text = "a > b + 5 AND (NOT c OR d IN (1)) AND \"e\" LIKE 'x' AND f IS NULL AND -g * h < 1"
     assert attributes_of(parse(text)) == set("abcdefgh")
 
 
@@ -156,27 +156,15 @@ hard = st.one_of(
     st.builds(
         Like,
         odd_attributes,
-        st.text("a%_'\\\n\U0001f600", max_size=5).map(lambda text: text.replace("!", "")),
-        st.sampled_from(("", "!", "'", "x")).filter(lambda escape: escape != "'"),
+        st.text("a%_'\\\n\U0001f600", max_size=5),
+        st.sampled_from(("", "!", "x")),
         st.booleans(),
     ),
     patterned,
 )
 
 
-def well_typed(expression) -> bool:
-    """Constants of unlike kinds side by side are refused by the parser."""
-    from reefcast.errors import FilterSyntaxError
-
-    try:
-        parse(to_sql(expression))
-    except FilterSyntaxError as error:
-        assert "takes" in str(error)
-        return False
-    return True
-
-
-@given(conditions(hard).filter(well_typed))
+@given(conditions(hard))
 def test_parsing_the_text_of_an_expression_gives_it_back(expression):
     assert parse(to_sql(expression)) == expression
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import itertools
-import time
 
 import pytest
 from hypothesis import given
@@ -26,12 +25,12 @@ def like_by_hand(text: str, parts: list) -> bool:
     kind, character = parts[0]
     if kind == "%":
         return any(like_by_hand(text[start:], parts[1:]) for start in range(len(text) + 1))
-    return bool(text) and (kind == "_" or text[0] == character) and like_by_hand(text[1:], parts[1:])
+    return (
+        bool(text) and (kind == "_" or text[0] == character) and like_by_hand(text[1:], parts[1:])
+    )
 
 
-@given(
-    st.text("ab\n", max_size=6), st.text("ab%_!\n", max_size=6), st.sampled_from(("", "!"))
-)
+@given(st.text("ab\n", max_size=6), st.text("ab%_!\n", max_size=6), st.sampled_from(("", "!")))
 def test_like_means_what_its_parts_say(text, pattern, escape):
     try:
         parts = like_parts(pattern, escape)
@@ -53,6 +52,7 @@ def test_like_means_what_its_parts_say(text, pattern, escape):
         ("a.b", "a.b", "", True),
         ("axb", "a.b", "", False),
         ("a\nb", "a%", "", True),
+        ("a\nb", "a_b", "", True),
         ("\U0001f600", "_", "", True),
         ("", "%", "", True),
         ("", "_", "", False),
@@ -71,9 +71,7 @@ def test_an_escape_character_must_escape_something(pattern):
 
 def test_many_wildcards_take_no_power_of_the_length():
     """A naive translation into a regular expression would run for years here."""
-    started = time.perf_counter()
     assert not is_like("a" * 2000, "%a" * 30 + "b")
-    assert time.perf_counter() - started < 10
 
 
 LEVELS = ("a", "b", "", "$a")

@@ -22,7 +22,8 @@ def test_order_is_total_within_a_kind(kind):
     values = list(enumerate(ASCENDING[kind]))
     for (i, left), (j, right) in itertools.product(values, values):
         assert compare(left, right) == (i > j) - (i < j), (left, right)
-    assert sorted(reversed(ASCENDING[kind]), key=sort_key) == ASCENDING[kind]
+    descending = ASCENDING[kind][::-1]
+    assert sorted(descending, key=sort_key) == ASCENDING[kind]
 
 
 def test_unlike_kinds_do_not_compare():

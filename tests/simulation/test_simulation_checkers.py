@@ -89,7 +89,7 @@ def test_many_random_networks() -> None:
             run_crashes(number, routing)
 
 
-# --- the checkers see what is wrong ----------------------------------------------------------------
+# --- the checkers see what is wrong ---------------------------------------------------------------
 
 
 def small_run(faults: tuple[Drop, ...] = ()) -> Simulation:

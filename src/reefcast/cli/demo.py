@@ -15,36 +15,48 @@ if TYPE_CHECKING:
     from reefcast.pipeline.demo import Summary
 
 
-class EventCount(click.ParamType):
+def event_count(context: click.Context, parameter: click.Parameter, value: str) -> int:
     """A number, or `all`."""
+    from reefcast.pipeline.flights import EVENT_COUNT
 
-    name = "N|all"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        from reefcast.pipeline.flights import EVENT_COUNT
-
-        if value == "all":
-            return EVENT_COUNT
-        try:
-            return int(value)
-        except ValueError:
-            self.fail(f"{value!r} is neither a number nor 'all'", param, ctx)
+    if value == "all":
+        return EVENT_COUNT
+    try:
+        return int(value)
+    except ValueError:
+        raise click.BadParameter(f"{value!r} is neither a number nor 'all'") from None
 
 
-def path_option(name: str, default: str, help: str) -> Any:
-    kind = click.Path(file_okay=False, path_type=Path)
-    return click.option(name, type=kind, default=default, show_default=True, help=help)
+FOLDER = click.Path(file_okay=False, path_type=Path)
 
 
 @click.command()
-@click.option("--events", type=EventCount(), default="50000", show_default=True,
-              help="Events to replay, the first ones in time.")  # fmt: skip
+@click.option(
+    "--events",
+    callback=event_count,
+    default="50000",
+    show_default=True,
+    metavar="N|all",
+    help="Events to replay, the first ones in time.",
+)
 @click.option("--subscriptions", default=1000, show_default=True, help="Subscriptions in all.")
 @click.option("--brokers", default=12, show_default=True, help="Brokers, each a process.")
 @click.option("--rate", default=2500.0, show_default=True, help="Events per second in all.")
 @click.option("--seed", default=1, show_default=True, help="Of overlay and subscriptions.")
-@path_option("--out", "out/demo", "Where logs, traces and the report go.")
-@path_option("--data", "out/data", "Where the events are kept for the next time.")
+@click.option(
+    "--out",
+    type=FOLDER,
+    default="out/demo",
+    show_default=True,
+    help="Where logs, traces and the report go.",
+)
+@click.option(
+    "--data",
+    type=FOLDER,
+    default="out/data",
+    show_default=True,
+    help="Where the events are kept for the next time.",
+)
 @click.option("--master", default="local[2]", show_default=True, help="Spark's master.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 def command(

@@ -1,8 +1,8 @@
 """The compiled index. How it works: see `kernels`; how its tables grow: see `tables`.
 
-Costs (one core of 2020): see the figures that `benchmarks/bench_matching.py` prints. Rows whose
-constraints are patterns, ranges of strings or residual expressions, and whose other constraints
-hold, are decided in Python one by one, about a microsecond each. An index belongs to one thread.
+Costs (one core of 2020): see the figures that `benchmarks/bench_matching.py` prints. Rows with
+patterns that are more than a prefix, or with residual expressions, are decided in Python one by
+one where all else holds, about a microsecond each. An index belongs to one thread.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ constrain an attribute has no bit there, so it costs nothing. To match an event:
 
 1. find the slot of each attribute's value, and OR the bitmaps of these slots;
 2. rows alive without a bit are the survivors; check their predicates exactly;
-3. rows whose constraints or residual expressions cannot be decided here (patterns, ranges of
-   strings, arithmetic) are handed out marked, for Python to decide.
+3. rows whose constraints or residual expressions cannot be decided here (patterns that are more
+   than a prefix, arithmetic) are handed out marked, for Python to decide.
 
 Numbers. An int64 compares exactly with a float64. A number is a pair (float64 nearest to it, twice
 the remainder); the lexicographic order of the pairs is the order of the numbers, since rounding is
@@ -19,7 +19,8 @@ monotone. NaN is (inf, 2): above all. Twice the remainder, so that an open bound
 the odd number beside it, and every comparison here is closed.
 
 Strings are numbers too: a constant of a filter has a code (`strings.Strings`), a string that is no
-constant has the code -1. So `=`, `<>` and IN are decided without looking at characters.
+constant has the code -1. So `=`, `<>` and IN are decided without looking at characters. Ranges do
+look: the order of the bytes of UTF-8 is that of the code points.
 
 Events come as one msgpack array with a value for each pair of event and attribute in use, nil for
 missing: encoding a list is several times faster than storing its values one by one from Python.
@@ -57,10 +58,12 @@ PREDICATE = np.dtype(
         ("kinds", np.int32),  # bit k: values of kind k may satisfy the predicate
         ("members", np.int32),  # where its members start
         ("count", np.int32),  # members that the value must be among; -n: n that it must not
+        ("from_text", np.int32),  # codes of the bounds of a range of strings, -1: no bound;
+        ("to_text", np.int32),  # the rests say, as with numbers, whether a bound is inside
     ],
     align=True,
 )
-"""What one row demands of one attribute; 48 bytes."""
+"""What one row demands of one attribute; 56 bytes."""
 
 MEMBER = np.dtype([("value", np.float64), ("rest", np.int64)], align=True)
 
@@ -107,6 +110,15 @@ class Tables(NamedTuple):
     entries: Records  # STRING_ENTRY per code
     buckets: Array  # int32, a power of two: code or -1, open addressing
     characters: Array  # uint8: UTF-8 of all constants
+
+
+class Values(NamedTuple):
+    """One event: arrays over the attributes in use."""
+
+    kinds: Array
+    values: Array
+    rests: Array
+    starts: Array  # where in the data; one longer
 
 
 def compiled(function: F) -> F:
@@ -243,50 +255,50 @@ def _bucket_of(t: Tables, attribute: Any, kind: Int, value: float) -> Int:
 
 
 @inlined
-def _exclude_slots(t: Tables, row: Int, first: Int, end: Int) -> None:
-    word, bit = row >> 6, np.uint64(1) << np.uint64(row & 63)
-    for slot in range(first, end):
-        t.excluded[slot, word] |= bit
-        t.occupied[slot] = 1
-
-
-@inlined
-def _exclude_kind(t: Tables, row: Int, p: Any, kind: Int) -> None:
-    """Sets the row's bit in the buckets of numbers or strings where the predicate cannot hold."""
+def _exclude_kind(t: Tables, column: Array, bit: Int, p: Any, kind: Int) -> None:
+    """Sets the bit in the buckets of numbers or strings where the predicate cannot hold."""
     attribute = t.attributes[p.attribute]
-    slot = attribute.slot
     first, end = _buckets(attribute, kind)
-    if not (p.kinds >> kind) & 1 or p.count > 0:
-        _exclude_slots(t, row, slot + first, slot + end)
-        if (p.kinds >> kind) & 1:
-            word, bit = row >> 6, np.uint64(1) << np.uint64(row & 63)
-            for m in range(p.members, p.members + p.count):
-                bucket = _bucket_of(t, attribute, kind, t.members[m].value)
-                t.excluded[slot + bucket, word] &= ~bit
+    column = column[attribute.slot : attribute.slot + end]
+    if not (p.kinds >> kind) & 1:
+        column[first:] |= bit
+    elif p.count > 0:
+        column[first:] |= bit
+        for m in range(p.members, p.members + p.count):
+            column[_bucket_of(t, attribute, kind, t.members[m].value)] &= ~bit
     else:
-        _exclude_slots(t, row, slot + first, slot + _bucket_of(t, attribute, kind, p.low))
-        _exclude_slots(t, row, slot + _bucket_of(t, attribute, kind, p.high) + 1, slot + end)
+        column[first : _bucket_of(t, attribute, kind, p.low)] |= bit
+        column[_bucket_of(t, attribute, kind, p.high) + 1 :] |= bit
 
 
 @inlined
-def _exclude(t: Tables, row: Int, p: Any) -> None:
-    """Sets the row's bit in all slots of one attribute where its predicate cannot hold."""
+def _exclude(t: Tables, column: Array, bit: Int, p: Any) -> None:
+    """Sets the bit in all slots of one attribute where the predicate cannot hold."""
     for kind in range(NUMBER):
         if not (p.kinds >> kind) & 1:
-            slot = t.attributes[p.attribute].slot + kind
-            _exclude_slots(t, row, slot, slot + 1)
-    _exclude_kind(t, row, p, NUMBER)
-    _exclude_kind(t, row, p, STRING)
+            column[t.attributes[p.attribute].slot + kind] |= bit
+    _exclude_kind(t, column, bit, p, NUMBER)
+    _exclude_kind(t, column, bit, p, STRING)
 
 
 @compiled
 def enter_rows(addresses: Array, start: Int, end: Int) -> None:
-    """Fills the bitmaps for the rows from `start` to `end` that are alive."""
+    """Fills the bitmaps for the rows from `start` to `end`, whose bits are 0 there.
+
+    64 rows at a time, for the words of one column of the bitmaps lie far apart in memory.
+    """
     t = _tables(addresses)
-    for row in range(start, end):
-        if (t.alive[row >> 6] >> np.uint64(row & 63)) & np.uint64(1):
+    column = np.empty(len(t.occupied), np.uint64)
+    for word in range(start >> 6, (end + 63) >> 6):
+        column[:] = 0
+        for row in range(max(start, word << 6), min(end, (word + 1) << 6)):
+            bit = np.uint64(1) << np.uint64(row & 63)
             for i in range(t.rows[row].start, t.rows[row].end):
-                _exclude(t, row, t.predicates[i])
+                _exclude(t, column, bit, t.predicates[i])
+        for slot in range(len(column)):
+            if column[slot]:
+                t.excluded[slot, word] |= column[slot]
+                t.occupied[slot] = 1
 
 
 # --- reading events ------------------------------------------------------------------------------
@@ -382,22 +394,55 @@ def _is_member(members: Records, start: Int, count: Int, value: float, rest: Int
 
 
 @inlined
-def _row_holds(t: Tables, row: Int, kinds: Array, values: Array, rests: Array) -> Any:
+def _compare_text(t: Tables, data: Array, start: Int, end: Int, code: Int) -> Int:
+    """Below, at or above 0, as the string that lies there in `data` is to that with the code."""
+    entry = t.entries[code]
+    size = end - start
+    for i in range(min(size, entry.size)):
+        difference = np.int64(data[start + i]) - np.int64(t.characters[entry.start + i])
+        if difference != 0:
+            return difference
+    return size - entry.size
+
+
+@compiled
+def _in_text_range(addresses: Array, data: Array, start: Int, end: Int, p: Any) -> Any:
+    t = _tables(addresses)
+    tag = data[start]
+    start += 1 if tag < 0xC0 else 1 + (1 << (tag - 0xD9))
+    if p.from_text >= 0:
+        order = _compare_text(t, data, start, end, p.from_text)
+        if order < 0 or (order == 0 and p.low_rest > 0):
+            return False
+    if p.to_text >= 0:
+        order = _compare_text(t, data, start, end, p.to_text)
+        if order > 0 or (order == 0 and p.high_rest < 0):
+            return False
+    return True
+
+
+@inlined
+def _row_holds(t: Tables, row: Int, event: Values, addresses: Array, data: Array) -> Any:
     for i in range(t.rows[row].start, t.rows[row].end):
         p = t.predicates[i]
-        value, rest = values[p.attribute], rests[p.attribute]
+        a = p.attribute
+        kind, value, rest = event.kinds[a], event.values[a], event.rests[a]
         if (
-            not (p.kinds >> kinds[p.attribute]) & 1
+            not (p.kinds >> kind) & 1
             or value < p.low
             or value > p.high
             or (value == p.low and rest < p.low_rest)
             or (value == p.high and rest > p.high_rest)
         ):
             return False
-        if p.count != 0 and kinds[p.attribute] >= NUMBER:
+        if p.count != 0 and kind >= NUMBER:
             found = _is_member(t.members, p.members, abs(p.count), value, rest)
             if found != (p.count > 0):
                 return False
+        if (p.from_text >= 0 or p.to_text >= 0) and not _in_text_range(
+            addresses, data, event.starts[a], event.starts[a + 1], p
+        ):
+            return False
     return True
 
 
@@ -452,8 +497,10 @@ def match_events(addresses: Array, data: Array, events: Int, out: Array) -> Int:
     """
     t = _tables(addresses)
     words, attributes = (addresses[ROW_COUNT] + 63) >> 6, addresses[ATTRIBUTE_COUNT]
-    kinds, rests = np.empty(attributes, np.int64), np.empty(attributes, np.int64)
-    values, slots = np.empty(attributes, np.float64), np.empty(attributes, np.int64)
+    integers = np.empty((4, attributes + 1), np.int64)
+    kinds, rests, starts, slots = integers[0], integers[1], integers[2], integers[3]
+    values = np.empty(attributes, np.float64)
+    values_of_event = Values(kinds, values, rests, starts)
     survivors = np.empty(words, np.uint64)
     at = _skip_array_head(data)
     start = place = events + 1
@@ -461,12 +508,14 @@ def match_events(addresses: Array, data: Array, events: Int, out: Array) -> Int:
     for event in range(events):
         count = 0
         for a in range(attributes):
+            starts[a] = at
             kind, value, rest, at = _read_value(t, data, at)
             kinds[a], values[a], rests[a] = kind, value, rest
             slot = _slot(t, a, kind, value)
             if t.occupied[slot]:
                 slots[count] = slot
                 count += 1
+        starts[attributes] = at
         _survivors(t, slots, count, survivors)
         last = -1
         w = _next_word(survivors, 0)
@@ -478,7 +527,7 @@ def match_events(addresses: Array, data: Array, events: Int, out: Array) -> Int:
                 row = (w << 6) + _trailing_zeros(word)
                 word &= word - np.uint64(1)
                 first = t.rows[row].first
-                if first != last and _row_holds(t, row, kinds, values, rests):
+                if first != last and _row_holds(t, row, values_of_event, addresses, data):
                     if t.rows[row].checked:
                         out[place] = -1 - row
                     else:

@@ -32,6 +32,8 @@ class Predicate:
     high: Pair = HIGHEST
     members: tuple[Pair, ...] = ()
     negated: bool = False
+    from_text: int = -1
+    to_text: int = -1
     exact: bool = True
 
 
@@ -72,8 +74,20 @@ def _of_strings(constraint: Constraint, strings: Strings) -> Predicate:
 
     if constraint.members is not None:
         return _of_members(1 << STRING, pairs(constraint.members))
-    exact = constraint.low is None and constraint.high is None and not constraint.patterns
-    return Predicate(1 << STRING, members=pairs(constraint.excluded), negated=True, exact=exact)
+    return Predicate(
+        1 << STRING,
+        low=(-math.inf, 1 if constraint.low_open else 0),
+        high=(math.inf, -1 if constraint.high_open else 0),
+        members=pairs(constraint.excluded),
+        negated=True,
+        from_text=_code(constraint.low, strings),
+        to_text=_code(constraint.high, strings),
+        exact=not constraint.patterns,
+    )
+
+
+def _code(bound: Value | None, strings: Strings) -> int:
+    return -1 if bound is None else strings.code(str(bound))
 
 
 def _of_numbers(constraint: Constraint) -> Predicate:

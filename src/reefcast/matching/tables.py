@@ -130,6 +130,8 @@ class Store:
             p.kinds,
             start,
             -count if p.negated else count,
+            p.from_text,
+            p.to_text,
         )
         self._predicate_count += 1
 
@@ -196,15 +198,18 @@ class Store:
         return kept
 
     def _drop_strings(self) -> None:
+        """Gives the strings in use new codes, in the order of the old ones."""
         predicates, members = self._predicates, self._members
-        bounds = np.flatnonzero(predicates["kinds"] == 1 << STRING)
-        bounds = bounds[np.isfinite(predicates["low"][bounds])]
-        of_strings = np.repeat(predicates["kinds"] == 1 << STRING, np.abs(predicates["count"]))
-        used = np.unique(np.concatenate([predicates["low"][bounds], members["value"][of_strings]]))
-        # A predicate with a lower bound has an upper bound, and both are among its members.
-        predicates["low"][bounds] = np.searchsorted(used, predicates["low"][bounds])
-        predicates["high"][bounds] = np.searchsorted(used, predicates["high"][bounds])
-        members["value"][of_strings] = np.searchsorted(used, members["value"][of_strings])
+        of_strings = predicates["kinds"] == 1 << STRING
+        member = np.repeat(of_strings, np.abs(predicates["count"]))
+        places = [(members["value"], member)]
+        for field in ("low", "high"):
+            places.append((predicates[field], of_strings & np.isfinite(predicates[field])))
+        for field in ("from_text", "to_text"):
+            places.append((predicates[field], predicates[field] >= 0))
+        used = np.unique(np.concatenate([column[where] for column, where in places]))
+        for column, where in places:
+            column[where] = np.searchsorted(used, column[where])
         self.strings.keep(used.astype(np.int64))
 
     def _drop_attributes(self) -> None:

@@ -181,11 +181,12 @@ def _minus(sign: Token, part: _Part) -> _Part:
     return _node(Minus(part.expression), Kind.NUMBER, _at(sign), part)
 
 
-def _negative(sign: Token, digits: Token) -> _Part:
-    position = _at(sign)
+def _signed(sign: Token, digits: Token) -> _Part:
+    factor = -1 if sign.type == "MINUS" else 1
     if digits.type == "FLOAT":
-        return _Part(Literal(-_finite(digits)), Kind.NUMBER, position)
-    return _Part(Literal(-_int64(digits, INT64_MAX + 1)), Kind.NUMBER, position)
+        return _Part(Literal(factor * _finite(digits)), Kind.NUMBER, _at(sign))
+    largest = INT64_MAX if factor > 0 else INT64_MAX + 1
+    return _Part(Literal(factor * _int64(digits, largest)), Kind.NUMBER, _at(sign))
 
 
 def _group(parenthesis: Token, part: _Part) -> _Part:
@@ -256,7 +257,7 @@ _ACTIONS: dict[str, Callable[..., Any]] = {
     "addition": _arithmetic,
     "multiplication": _arithmetic,
     "minus": _minus,
-    "negative": _negative,
+    "signed": _signed,
     "group": _group,
     "integer": _integer,
     "float": _float,

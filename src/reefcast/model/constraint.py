@@ -313,9 +313,10 @@ def _covered_by(pattern: Pattern, c: Constraint) -> bool:
     return constraint_covers(matching(pattern), c)
 
 
-def unite(a: Constraint, b: Constraint) -> Constraint:
-    """`a OR b` for two constraints with members of one kind."""
-    return Constraint(kind=a.kind, members=_sorted((*(a.members or ()), *(b.members or ()))))
+def unite(constraints: Iterable[Constraint]) -> Constraint:
+    """The OR of constraints with members, all of one kind, at least one."""
+    members = _sorted(value for each in constraints for value in each.members or ())
+    return among(members)
 
 
 # --- the canonical form --------------------------------------------------------------------------

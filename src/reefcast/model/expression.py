@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -268,14 +268,13 @@ def children(expression: Expression) -> tuple[Expression, ...]:
 
 def attributes_of(expression: Expression) -> frozenset[str]:
     """The names of the attributes that the expression mentions."""
-    return frozenset(_names(expression))
-
-
-def _names(expression: Expression) -> Iterator[str]:
-    if isinstance(expression, Attribute):
-        yield expression.name
-    for child in children(expression):
-        yield from _names(child)
+    names, left = set(), [expression]
+    while left:
+        each = left.pop()
+        left += children(each)
+        if isinstance(each, Attribute):
+            names.add(each.name)
+    return frozenset(names)
 
 
 # --- text ----------------------------------------------------------------------------------------

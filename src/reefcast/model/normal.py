@@ -15,6 +15,7 @@ A filter whose normal form would be too large becomes one conjunction with itsel
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -48,13 +49,14 @@ from reefcast.model.expression import (
     Not,
     Or,
     attributes_of,
+    children,
     evaluate,
     to_sql,
 )
 
 MAX_CONJUNCTIONS = 256
-MAX_MERGES = 8192
-"""Bound on the work for one filter: conjunctions merged, together for all its ANDs."""
+MAX_STEPS = 16_384
+"""Bound on the work for one filter: conjunctions merged for its ANDs, and looked at for its ORs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,14 +86,14 @@ class _TooLargeError(Exception):
 
 
 class _Work:
-    """Counts the merges of one filter."""
+    """Counts the steps for one filter."""
 
     def __init__(self) -> None:
-        self.merges = 0
+        self.steps = 0
 
-    def add(self, merges: int) -> None:
-        self.merges += merges
-        if self.merges > MAX_MERGES:
+    def add(self, steps: int) -> None:
+        self.steps += steps
+        if self.steps > MAX_STEPS:
             raise _TooLargeError
 
 
@@ -110,7 +112,7 @@ def _form(expression: Expression, negated: bool, work: _Work) -> Form:
         case And(terms) | Or(terms):
             forms = [_form(term, negated, work) for term in terms]
             if isinstance(expression, And) is negated:
-                return _either(forms)
+                return _either(forms, work)
             return _both(forms, work)
         case _:
             return _predicate(expression, negated)
@@ -119,20 +121,25 @@ def _form(expression: Expression, negated: bool, work: _Work) -> Form:
 # --- OR and AND of forms -------------------------------------------------------------------------
 
 
-def _either(forms: Iterable[Form]) -> Form:
+def _either(forms: Iterable[Form], work: _Work) -> Form:
     together = tuple(dict.fromkeys(conjunction for form in forms for conjunction in form))
-    return _bounded(_unite_members(together))
+    return _bounded(_unite_members(together, work))
 
 
-def _unite_members(form: Form) -> Form:
+def _unite_members(form: Form, work: _Work) -> Form:
     """Conjunctions that differ only in the members of one attribute become one."""
-    for name in sorted({name for conjunction in form for name in conjunction.constraints}):
-        groups: dict[object, Conjunction] = {}
+    with_members = Counter(
+        name
+        for conjunction in form
+        for name, constraint in conjunction.constraints.items()
+        if constraint.members is not None
+    )
+    for name in sorted(name for name, count in with_members.items() if count > 1):
+        work.add(len(form))
+        groups: dict[object, list[Conjunction]] = {}
         for conjunction in form:
-            key = _all_but_members(conjunction, name)
-            found = groups.get(key)
-            groups[key] = conjunction if found is None else _united(found, conjunction, name)
-        form = tuple(groups.values())
+            groups.setdefault(_all_but_members(conjunction, name), []).append(conjunction)
+        form = tuple(_united(group, name) for group in groups.values())
     return form
 
 
@@ -144,14 +151,28 @@ def _all_but_members(conjunction: Conjunction, name: str) -> object:
     return (constraint.kind, rest, conjunction.residuals)
 
 
-def _united(a: Conjunction, b: Conjunction, name: str) -> Conjunction:
-    both = unite(a.constraints[name], b.constraints[name])
-    return replace(a, constraints={**a.constraints, name: both})
+def _united(group: list[Conjunction], name: str) -> Conjunction:
+    first = group[0]
+    if len(group) == 1:
+        return first
+    members = unite(conjunction.constraints[name] for conjunction in group)
+    return replace(first, constraints={**first.constraints, name: members})
 
 
 def _both(forms: list[Form], work: _Work) -> Form:
-    """Short forms first: they cut the others down."""
-    return reduce(lambda a, b: _product(a, b, work), sorted(forms, key=len), ALWAYS)
+    """Short forms first, for they cut the others down; the single conjunctions by halves, or a
+    long list of `a <> 1 AND a <> 2 ...` would take the square of its length."""
+    single = [form for form in forms if len(form) <= 1]
+    longer = sorted((form for form in forms if len(form) > 1), key=len)
+    return reduce(lambda a, b: _product(a, b, work), longer, _by_halves(single, work))
+
+
+def _by_halves(forms: list[Form], work: _Work) -> Form:
+    if len(forms) <= 1:
+        return forms[0] if forms else ALWAYS
+    middle = len(forms) // 2
+    first, second = _by_halves(forms[:middle], work), _by_halves(forms[middle:], work)
+    return _product(first, second, work)
 
 
 def _product(a: Form, b: Form, work: _Work) -> Form:
@@ -256,5 +277,6 @@ def _folded(expression: Expression) -> Expression:
             return replace(expression, operand=_folded(expression.operand))
         case _:
             return expression
-    value = evaluate(expression, {}) if _is_constant(expression) else None
+    constant = all(isinstance(operand, Literal) for operand in children(expression))
+    value = evaluate(expression, {}) if constant else None
     return expression if value is None else Literal(value)

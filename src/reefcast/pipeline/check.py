@@ -145,8 +145,8 @@ def _count(condition: Column, count: Column) -> Column:
 
 
 def _sums(frame: DataFrame, *names: str) -> dict[str, int]:
-    row = frame.agg(*(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in names)).first()
-    return row.asDict()
+    totals = frame.agg(*(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in names))
+    return totals.collect()[0].asDict()
 
 
 def _examples(judged: DataFrame, filters: DataFrame, kind: str) -> list[dict[str, object]]:

@@ -33,7 +33,7 @@ PAPER = "#030201"
 TEAL, CORAL, AMBER, VIOLET = "#1b8a9a", "#ee6352", "#eaa63b", "#7768ae"
 SERIES = (TEAL, CORAL, AMBER, VIOLET)
 _LOAD = LinearSegmentedColormap.from_list("load", ("#7cc6c3", TEAL, AMBER, CORAL))
-_STYLE = {
+_STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "font.size": 10,
     "axes.edgecolor": INK,

@@ -12,6 +12,7 @@ carry int64 microseconds UTC. Missing is NULL, never NaN.
 from __future__ import annotations
 
 import importlib.util
+import shutil
 import tempfile
 import zipfile
 from pathlib import Path
@@ -87,6 +88,10 @@ def write_flights(spark: SparkSession, path: Path) -> None:
             read_csv(spark, str(source / "planes.csv"), _PLANES),
         )
         events.write.mode("overwrite").parquet(str(path))
+    count = spark.read.parquet(str(path)).count()
+    if count != EVENT_COUNT:
+        shutil.rmtree(path)
+        raise LocalError(f"{source} gives {count} events instead of {EVENT_COUNT}; reinstall it")
 
 
 def find_data() -> Path:
@@ -149,7 +154,9 @@ def registered(planes: DataFrame) -> DataFrame:
 def departure_us() -> Column:
     """Microseconds UTC of the departure; of the scheduled one if the flight never left."""
     scheduled = F.make_timestamp(
-        *(F.col(name) for name in ("year", "month", "day")),
+        F.col("year"),
+        F.col("month"),
+        F.col("day"),
         F.expr("sched_dep_time DIV 100"),
         F.expr("sched_dep_time % 100"),
         F.lit(0),

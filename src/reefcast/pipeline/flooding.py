@@ -9,7 +9,8 @@ from typing import Any
 from reefcast.overlay.topology import Graph
 from reefcast.pipeline.costs import Flooding
 from reefcast.pipeline.workload import Wanted
-from reefcast.simulation.simulation import Setup, Simulation
+from reefcast.simulation.simulation import Simulation
+from reefcast.simulation.world import Setup
 
 SAMPLE = 2000
 """Events that are simulated; evenly spread over those replayed."""
@@ -40,4 +41,7 @@ def sample_events(path: Path, count: int) -> list[dict[str, Any]]:
 
     table = pq.read_table(path, filters=[("event", "<", count)]).sort_by("event")
     chosen = range(0, table.num_rows, max(1, -(-table.num_rows // SAMPLE)))
-    return table.take(list(chosen)).drop_columns(["event", "time_us"]).to_pylist()
+    rows: list[dict[str, Any]] = (
+        table.take(list(chosen)).drop_columns(["event", "time_us"]).to_pylist()
+    )
+    return rows

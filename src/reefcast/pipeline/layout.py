@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from reefcast.overlay.topology import Graph, graph, hops_from
 
 _ROUNDS = 300
+Points = NDArray[np.float64]
 
 
 def positions(
@@ -46,19 +48,21 @@ def _from_the_centre(overlay: Graph) -> list[str]:
     return order
 
 
-def _relax(points: np.ndarray, hops: np.ndarray) -> np.ndarray:
+def _relax(points: Points, hops: Points) -> Points:
     """Each point goes to where its distances to the others are right on (weighted) average."""
     weights = np.divide(1.0, hops**2, out=np.zeros_like(hops), where=hops > 0)
     apart = points[:, None, :] - points[None, :, :]
     distance = np.maximum(np.linalg.norm(apart, axis=2), 1e-9)
     wished = points[None, :, :] + apart * (hops / distance)[:, :, None]
     moved = (weights[:, :, None] * wished).sum(axis=1) / weights.sum(axis=1)[:, None]
-    return 0.5 * (points + moved)  # half a step: a full one may swing for ever
+    halfway: Points = 0.5 * (points + moved)  # a full step may swing for ever
+    return halfway
 
 
-def _level(points: np.ndarray) -> np.ndarray:
+def _level(points: Points) -> Points:
     """Centred and turned so that the widest direction is horizontal."""
     centred = points - points.mean(axis=0)
     _, _, axes = np.linalg.svd(centred, full_matrices=False)
     signs = np.where(axes[:, np.abs(axes).argmax(axis=1)].diagonal() < 0, -1.0, 1.0)
-    return centred @ (axes * signs[:, None]).T
+    turned: Points = centred @ (axes * signs[:, None]).T
+    return turned

@@ -32,14 +32,14 @@ class Statistics:
     def draw(self, attribute: str, rng: random.Random, top: int = _FREQUENT) -> str:
         """One of the `top` most frequent values, the more frequent the likelier."""
         values, counts = zip(*self.frequent[attribute][:top], strict=True)
-        return rng.choices(values, counts)[0]
+        return str(rng.choices(values, counts)[0])
 
 
 def gather(events: DataFrame, numbers: Sequence[str], strings: Sequence[str]) -> Statistics:
     """Runs two jobs. Attributes that no event has are left out."""
     shares = F.array(*(F.lit(percent / PERCENT) for percent in range(PERCENT + 1)))
     row = events.agg(*(F.percentile_approx(name, shares, 10_000).alias(name) for name in numbers))
-    found = row.first().asDict()
+    found = row.collect()[0].asDict()
     return Statistics(
         {name: tuple(values) for name, values in found.items() if values},
         _collect(frequencies(events, strings)),

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, cast
 
 from reefcast.errors import ProtocolError
 from reefcast.model import wire
@@ -94,7 +94,7 @@ class Connection(asyncio.Protocol):
     # --- asyncio ----------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
+        transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
         self.transport = transport
         self.peer = str(transport.get_extra_info("peername"))
         self.outbox = Outbox(transport, self._shared.flusher)
@@ -114,13 +114,15 @@ class Connection(asyncio.Protocol):
                     batch.append(wire.decode_publish(payload))
                     continue
                 if batch:
-                    batch = self._hand_over(batch)
+                    whole, batch = batch, []
+                    self._hand_over(whole)
                 if not self.saying_goodbye:
                     self._take(kind, payload)
                 if self.saying_goodbye:
                     return
-            if batch:
-                self._hand_over(batch)
+            whole, batch = batch, []
+            if whole:
+                self._hand_over(whole)
         except ProtocolError as error:
             self._refuse(str(error), batch)
         except Exception:
@@ -128,7 +130,7 @@ class Connection(asyncio.Protocol):
             self.goodbye("the broker failed on this input; its log says how")
 
     def _refuse(self, reason: str, batch: list[Publish]) -> None:
-        """What came whole before the error still counts."""
+        """What came whole before the error, and was not handed over yet, still counts."""
         if batch and self.end is not None:
             try:
                 self._hand_over(batch)
@@ -152,10 +154,12 @@ class Connection(asyncio.Protocol):
 
     def _hand_over(self, batch: list[Publish]) -> list[Publish]:
         """Returns a new, empty batch. It counts as taken over first: whoever is told meanwhile that
-        the connection is lost must know of it."""
+        the connection is lost must know of it. It is acknowledged last: a publisher that waits for
+        that must have heard before of what was refused."""
         assert self.end is not None
-        self._took(len(batch))
+        self._received += len(batch)
         self.end.publications(batch)
+        self._acknowledge_soon()
         return []
 
     def _take(self, kind: int, payload: bytes) -> None:
@@ -217,6 +221,11 @@ class Connection(asyncio.Protocol):
 
     def _took(self, count: int) -> None:
         self._received += count
+        self._acknowledge_soon()
+
+    def _acknowledge_soon(self) -> None:
+        if self.saying_goodbye:
+            return
         if self._received - self._told >= ACK_EVERY:
             self._acknowledge()
         elif self._ack_timer is None:

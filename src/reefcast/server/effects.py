@@ -15,6 +15,7 @@ from reefcast.model.messages import (
     Effect,
     LinkName,
     Publish,
+    Refused,
     Send,
     SetTimer,
 )
@@ -82,7 +83,11 @@ class Effector:
             if link is not None:
                 link.send_control(frame)
             elif send.link in self._sessions:
-                self._sessions[send.link].outbox.push_control(frame)
+                outbox = self._sessions[send.link].outbox
+                if isinstance(message, Refused) and message.publication is not None:
+                    outbox.push_urgent(frame)  # the acknowledgement must not overtake it
+                else:
+                    outbox.push_control(frame)
         if self._trace is not None:
             queue_len = link.window.queue_len if link is not None else 0
             self._trace.message(send, len(frame), queue_len)

@@ -6,7 +6,8 @@ table, no routing. One function per invariant; each returns sentences, one for e
 What may be demanded
 - At most once, always.
 - Exactly once for *settled pairs*: the subscription had settled when the event was published, and
-  was not taken back before the network was quiet again; the publication was not refused.
+  was not taken back before the network was quiet again; the publication was not refused, and lies
+  in an advertisement that had settled, too, or that stayed until the network was quiet.
 - A publication that a fault touched is not demanded (`Result.damaged`). Nor is one from around a
   crash after which neighbours gave up the broker: they took back what came from there.
 - Order per publisher and subscription, where the routing declares it.
@@ -25,6 +26,7 @@ from reefcast.errors import ReefcastError
 from reefcast.model.covering import intersects
 from reefcast.model.filters import parse_filter
 from reefcast.model.messages import EntityId, LinkName
+from reefcast.model.publication import Publication
 from reefcast.overlay.topology import Graph
 from reefcast.routing.acyclic import Acyclic
 from reefcast.routing.registry import routing_named
@@ -79,8 +81,25 @@ class Evidence:
             at = publication.time_us / 1e6
             if publication.id in result.refused or publication.id in result.damaged:
                 continue
-            if not any(start <= at <= end for start, end in excused):
+            if any(start <= at <= end for start, end in excused):
+                continue
+            if self._advertised(publication, at):
                 yield published
+
+    def _advertised(self, publication: Publication, at: float) -> bool:
+        """Whether it lies in an advertisement that will not be gone before it leaves its broker."""
+        client = self.clients[publication.publisher]
+        claims = [claim for claim in client.claims if not claim.subscription]
+        quiet = self._quiet_after(at)
+        return any(
+            (claim.settled_s < at <= claim.ended_s or quiet <= claim.ended_s)
+            and parse_filter(claim.filter).matches(publication)
+            for claim in claims
+            if claim.requested_s <= at
+        ) or bool(client.implicit)
+
+    def _quiet_after(self, at: float) -> float:
+        return min((q for q in self.quiet_at if q >= at), default=math.inf)
 
     def _around(self, crash: Crash) -> tuple[float, float]:
         """From quiet to quiet around a crash, if neighbours gave up; else nothing."""
@@ -102,7 +121,7 @@ class Evidence:
     def _settled_pairs(self, published: Published) -> Iterator[Pair]:
         publication = published.publication
         at = publication.time_us / 1e6
-        quiet = min((q for q in self.quiet_at if q >= at), default=math.inf)
+        quiet = self._quiet_after(at)
         for text, claims in self._subscriptions.items():
             if not parse_filter(text).matches(publication):
                 continue

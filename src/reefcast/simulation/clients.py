@@ -61,9 +61,9 @@ class Scripted:
 
 
 class SimClient:
-    """`claims`: all it ever made; `current`: those that it wants now, by handle. `implicit`: numbers
-    of the advertisements TRUE that its broker made for it, because it published without any.
-    `refused`: its publications that lay outside its advertisements."""
+    """`claims`: all it ever made; `current`: those that it wants now, by handle. `implicit`:
+    numbers of the advertisements TRUE that its broker made for it, because it published without
+    any. `refused`: its publications that lay outside its advertisements."""
 
     def __init__(self, name: str, broker: str) -> None:
         self.name = name

@@ -27,7 +27,7 @@ import math
 from heapq import heappop, heappush
 from typing import Any
 
-from reefcast.model.messages import Deliver, Input, LinkName, Publish, Send, Timer
+from reefcast.model.messages import Deliver, Effect, Input, LinkName, Publish, Send, Timer
 from reefcast.simulation.links import DROPPED, Link
 from reefcast.simulation.recording import BrokerTrace
 from reefcast.simulation.world import (

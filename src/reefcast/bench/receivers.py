@@ -1,0 +1,120 @@
+"""The receiving side of the live measurement: one process with many connections.
+
+Each connection is a bare socket that says hello and subscribes, then counts; every hundredth event
+is decoded for its delay. Counts go through shared memory, so that asking costs the receiver nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from multiprocessing.sharedctypes import SynchronizedArray
+
+import numpy as np
+
+from reefcast.bench import frames, mqtt
+from reefcast.model import wire
+from reefcast.model.messages import Subscribe
+from reefcast.model.wire import FrameKind, Hello, Role
+
+DELIVERIES, LAST_NS = 0, 1
+PING_S = 3.0
+
+
+class Receiver(asyncio.Protocol):
+    """One connection; `opening` is what it says first. `counts`: [deliveries, time of the last]."""
+
+    def __init__(self, opening: bytes, walk: Callable[..., tuple[int, int, int]], counts: list[int]):
+        self._opening = opening
+        self._walk = walk
+        self._counts = counts
+        self._rest = b""
+        self._count = 0
+        self._places = np.empty(20_000, np.int64)
+        self.delays_us: list[int] = []
+        self.answered = asyncio.get_running_loop().create_future()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport
+        transport.write(self._opening)  # type: ignore[attr-defined]
+
+    def data_received(self, data: bytes) -> None:
+        if not self.answered.done():
+            self.answered.set_result(None)
+        data = self._rest + data if self._rest else data
+        view = np.frombuffer(data, np.uint8)
+        count, noted, used = self._walk(view, self._count, self._places)
+        self._rest = data[used:]
+        if count > self._count:
+            now_ns = time.time_ns()
+            self._counts[DELIVERIES] += count - self._count
+            self._counts[LAST_NS] = now_ns
+            self._count = count
+            for i in range(0, noted, 2):
+                self._decode(data[self._places[i] : self._places[i + 1]], now_ns)
+
+    def _decode(self, payload: bytes, now_ns: int) -> None:
+        body = wire.split_parts(payload)[1] if self._walk is frames.walk_reefcast else payload
+        self.delays_us.append(now_ns // 1000 - wire.decode_publication(body).time_us)
+
+
+def _reefcast_opening(name: str, filters: list[str]) -> bytes:
+    hello = Hello(wire.VERSION, Role.CLIENT, name, "", name)
+    said = [wire.encode(FrameKind.HELLO, hello)]
+    for number, filter in enumerate(filters, 1):
+        said.append(wire.encode(FrameKind.CONTROL, Subscribe((name, number), filter, number)))
+    return b"".join(said)
+
+
+def _mqtt_opening(name: str, filters: list[str]) -> bytes:
+    """The filters stay at home: mosquitto cannot evaluate them, every connection gets everything."""
+    return mqtt.connect(name) + mqtt.subscribe()
+
+
+async def _receive(
+    broker: str,
+    port: int,
+    connections: list[list[str]],
+    pipe: Connection,
+    shared: SynchronizedArray[int],
+) -> None:
+    opening = _reefcast_opening if broker == "reefcast" else _mqtt_opening
+    walk = frames.walk_reefcast if broker == "reefcast" else frames.walk_mqtt
+    walk(np.zeros(1, np.uint8), 0, np.zeros(2, np.int64))  # compiled before it counts
+    loop = asyncio.get_running_loop()
+    receivers: list[Receiver] = []
+    counts = shared.get_obj()
+    for i, filters in enumerate(connections):
+        _, receiver = await loop.create_connection(
+            lambda filters=filters, i=i: Receiver(opening(f"r{i}", filters), walk, counts),  # type: ignore[misc]
+            "127.0.0.1",
+            port,
+        )
+        receivers.append(receiver)
+        await receiver.answered
+    pipe.send("connected")
+    told = loop.create_future()
+    loop.add_reader(pipe.fileno(), lambda: told.done() or told.set_result(None))
+    while not told.done():
+        await asyncio.wait([told], timeout=PING_S)
+        if broker == "reefcast":
+            for receiver in receivers:
+                receiver.transport.write(wire.encode(FrameKind.PING, 0))  # type: ignore[attr-defined]
+    loop.remove_reader(pipe.fileno())
+    pipe.recv()
+    pipe.send([delay for receiver in receivers for delay in receiver.delays_us])
+
+
+def run(
+    broker: str,
+    port: int,
+    connections: list[list[str]],
+    pipe: Connection,
+    shared: SynchronizedArray[int],
+) -> None:
+    """The receiving process: says "connected", counts until it is told to end, sends the delays."""
+    import uvloop
+
+    uvloop.run(_receive(broker, port, connections, pipe, shared))

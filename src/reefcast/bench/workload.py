@@ -1,0 +1,41 @@
+"""The events and filters of the live measurement: quotes with seven attributes."""
+
+from __future__ import annotations
+
+import random
+
+SYMBOLS = 500
+EVERYTHING = "price > 0"
+
+
+def events(count: int, seed: int = 1) -> list[dict[str, float | int | str]]:
+    """Quotes; symbols evenly spread, prices from 0 to 1000, rounded to cents."""
+    rng = random.Random(seed)
+    made: list[dict[str, float | int | str]] = []
+    for _ in range(count):
+        price = round(rng.uniform(1, 1000), 2)
+        made.append(
+            {
+                "symbol": f"S{rng.randrange(SYMBOLS):03d}",
+                "price": price,
+                "open": round(price * rng.uniform(0.95, 1.05), 2),
+                "high": round(price * rng.uniform(1.0, 1.1), 2),
+                "low": round(price * rng.uniform(0.9, 1.0), 2),
+                "volume": rng.randrange(1_000_000),
+                "change": round(rng.uniform(-10, 10), 2),
+            }
+        )
+    return made
+
+
+def narrow_filters(count: int, seed: int = 2) -> list[str]:
+    """Filters of 0.1 % selectivity: one symbol of 500, and half of its prices."""
+    rng = random.Random(seed)
+    filters = []
+    for _ in range(count):
+        low = rng.uniform(0, 500)
+        symbol = rng.randrange(SYMBOLS)
+        filters.append(
+            f"symbol = 'S{symbol:03d}' AND price BETWEEN {low:.2f} AND {low + 500:.2f}"
+        )
+    return filters

@@ -1,0 +1,106 @@
+"""Workloads: who subscribes to what, and who publishes what and when.
+
+The generated one resembles the stock quotes of the papers: seven numeric attributes, and
+subscriptions that bound each of them so that a publication satisfies a given share of them.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from reefcast.errors import ConfigurationError
+from reefcast.model.publication import Value
+from reefcast.simulation.simulation import Simulation
+
+ATTRIBUTES = ("open", "high", "low", "close", "volume", "change", "turnover")
+SETTLE_S = 1.0
+"""Time before the first publication, in which subscriptions and advertisements settle."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subscriber:
+    client: str
+    broker: str
+    filter: str
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """`at_s`: after the first one."""
+
+    client: str
+    broker: str
+    at_s: float
+    attributes: dict[str, Value]
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    subscribers: Sequence[Subscriber]
+    events: Sequence[Event]
+
+    def load(self, simulation: Simulation, settle_s: float = SETTLE_S) -> list[int]:
+        """Puts it into a simulation; returns the handles of the subscriptions. Every publisher
+        advertises TRUE; all claims are made in the first half of `settle_s`."""
+        publishers = {event.client: event.broker for event in self.events}
+        claims = len(publishers) + len(self.subscribers)
+        step = 0.5 * settle_s / max(claims, 1)
+        for i, (client, broker) in enumerate(sorted(publishers.items())):
+            simulation.advertise(client, broker, "TRUE", i * step)
+        handles = [
+            simulation.subscribe(s.client, s.broker, s.filter, (len(publishers) + i) * step)
+            for i, s in enumerate(self.subscribers)
+        ]
+        for event in self.events:
+            simulation.publish(
+                event.client, event.broker, event.attributes, settle_s + event.at_s
+            )
+        return handles
+
+
+def stock_filter(rng: random.Random, selectivity: float) -> str:
+    """Seven intervals over 0..1; events spread evenly satisfy it with this probability."""
+    width = selectivity ** (1 / len(ATTRIBUTES))
+    terms = []
+    for name in ATTRIBUTES:
+        low = rng.uniform(0.0, 1.0 - width)
+        terms.append(f"{name} BETWEEN {low:.6f} AND {low + width:.6f}")
+    return " AND ".join(terms)
+
+
+def stock_event(rng: random.Random) -> dict[str, Value]:
+    return {name: round(rng.random(), 6) for name in ATTRIBUTES}
+
+
+def stock_workload(
+    brokers: Iterable[str],
+    *,
+    subscriptions: int,
+    publications: int,
+    rate_per_s: float,
+    seed: int,
+    publishers: int = 10,
+    selectivity: float = 0.02,
+) -> Workload:
+    """Subscribers and publishers at brokers drawn evenly, one subscription each; publications at
+    random instants (Poisson), by publishers drawn evenly."""
+    names = list(brokers)
+    if not (0 < selectivity <= 1 and rate_per_s > 0 and publishers > 0):
+        raise ConfigurationError(
+            "a workload needs a selectivity above 0 and up to 1, a rate and publishers above 0"
+        )
+    rng = random.Random(f"{seed}/workload")
+    subscribers = [
+        Subscriber(f"s{i}", rng.choice(names), stock_filter(rng, selectivity))
+        for i in range(subscriptions)
+    ]
+    homes = [(f"p{i}", rng.choice(names)) for i in range(publishers)]
+    events = []
+    at_s = 0.0
+    for _ in range(publications):
+        client, broker = rng.choice(homes)
+        events.append(Event(client, broker, at_s, stock_event(rng)))
+        at_s += rng.expovariate(rate_per_s)
+    return Workload(subscribers, events)

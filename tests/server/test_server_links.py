@@ -1,0 +1,149 @@
+"""Links between brokers: cut, resumed, restarted, given up."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import AsyncIterator
+
+import pytest
+from live_brokers import Live, Proxy, make_network, until
+from raw_client import RawClient, expect
+
+from reefcast.model.wire import Role
+from reefcast.overlay.network_file import NetworkFile
+from reefcast.server.node import Node
+
+
+@pytest.fixture
+async def proxied(live: Live) -> AsyncIterator[tuple[dict[str, Node], Proxy]]:
+    """Broker a reaches broker b through a proxy."""
+    network = make_network("ab", [("a", "b")])
+    proxy = await Proxy(network.address("b")).start()
+    await live.node(network, "b")
+    await live.node(through(network, proxy), "a")
+    await live.linked()
+    yield live.nodes, proxy
+    await proxy.stop()
+
+
+def through(network: NetworkFile, proxy: Proxy) -> NetworkFile:
+    """The same network as broker a sees it."""
+    seen = copy.deepcopy(network)
+    seen.entry("b").listen = f"127.0.0.1:{proxy.port}"
+    return seen
+
+
+async def test_cuts_in_mid_traffic_lose_double_and_disorder_nothing(
+    live: Live, proxied: tuple[dict[str, Node], Proxy]
+):
+    nodes, proxy = proxied
+    subscriber = await live.client(nodes["b"], "s")
+    await subscriber.subscribe("n > 0")
+    publisher = await live.client(nodes["a"], "p")
+    await publisher.advertise()
+    session = nodes["a"].links["b"].status()["peer_session"]
+    got: list[int] = []
+    for _ in range(8):
+        publisher.publish(500)
+        got += await subscriber.seqs_of(100)
+        proxy.cut()
+    got += await subscriber.seqs_of(4000 - len(got))
+    expect(got, 1, 4000)
+    await until(lambda: not nodes["a"].links["b"].window.queue_len)
+    assert nodes["a"].links["b"].status()["peer_session"] == session
+    assert nodes["a"].links["b"].reconnects >= 1
+    await subscriber.subscribe("n = 1")  # control messages pass as well
+
+
+async def test_control_messages_survive_a_cut(live: Live, proxied: tuple[dict[str, Node], Proxy]):
+    nodes, proxy = proxied
+    publisher = await live.client(nodes["a"], "p")
+    await publisher.advertise()
+    subscriber = await live.client(nodes["b"], "s")
+    asking = [asyncio.create_task(live.client(nodes["b"], f"s{i}")) for i in range(20)]
+    clients = await asyncio.gather(*asking)
+    settling = [
+        asyncio.create_task(client.subscribe(f"n = {i}")) for i, client in enumerate(clients)
+    ]
+    proxy.cut()
+    await asyncio.gather(*settling)
+    assert nodes["a"].core.tables()["PRT"] == 20
+    await subscriber.subscribe("n > 0")
+
+
+async def test_a_restarted_broker_relearns(live: Live):
+    network = make_network("abc", [("a", "b"), ("b", "c")])
+    nodes = await live.up(network)
+    publisher = await live.client(nodes["a"], "p")
+    await publisher.advertise()
+    subscriber = await live.client(nodes["c"], "s")
+    await subscriber.subscribe("n > 0")
+    publisher.publish(10)
+    expect(await subscriber.seqs_of(10), 1, 10)
+    await live.crash(nodes["b"])
+    await until(lambda: live.nodes["a"].links["b"].state == "broken")
+    await live.node(network, "b")
+    await live.linked()
+    assert live.nodes["b"].core.tables() == {"SRT": 1, "PRT": 1}
+    publisher.publish(10)
+    expect((await subscriber.seqs_of(10))[-10:], 11, 20)
+
+
+async def test_publications_for_a_broker_that_restarts_are_counted_as_lost(live: Live):
+    network = make_network("ab", [("a", "b")])
+    nodes = await live.up(network)
+    subscriber = await live.client(nodes["b"], "s")
+    await subscriber.subscribe("n > 0")
+    publisher = await live.client(nodes["a"], "p")
+    await publisher.advertise()
+    await live.crash(nodes["b"])
+    a = live.nodes["a"]
+    await until(lambda: a.links["b"].state == "broken")
+    publisher.publish(5)
+    await publisher.until_acknowledged(6)
+    assert a.links["b"].window.queue_len == 5
+    await live.node(network, "b")
+    await live.linked()
+    assert a.counters["link_lost"] == 5
+    assert a.core.tables()["PRT"] == 0  # the subscriber has not come back
+
+
+async def test_the_buffer_for_a_broker_that_is_away_is_bounded(live: Live):
+    network = make_network("ab", [("a", "b")], link_buffer=10)
+    nodes = await live.up(network)
+    subscriber = await live.client(nodes["b"], "s")
+    await subscriber.subscribe("n > 0")
+    publisher = await live.client(nodes["a"], "p")
+    await publisher.advertise()
+    await live.crash(nodes["b"])
+    a = live.nodes["a"]
+    await until(lambda: a.links["b"].state == "broken")
+    publisher.publish(25)
+    await publisher.until_acknowledged(26)
+    assert a.links["b"].window.queue_len == 10
+    assert a.counters["link_lost"] == 15
+
+
+async def test_a_broker_that_stays_away_is_given_up(live: Live):
+    network = make_network("ab", [("a", "b")], link_patience_s=0.05)
+    nodes = await live.up(network)
+    subscriber = await live.client(nodes["b"], "s")
+    await subscriber.subscribe("n > 0")
+    publisher = await live.client(nodes["a"], "p")
+    await publisher.advertise()
+    await live.crash(nodes["b"])
+    a = live.nodes["a"]
+    await until(lambda: a.links["b"].state == "away")
+    assert a.core.tables()["PRT"] == 0
+    await live.node(network, "b")
+    await live.linked()
+    assert live.nodes["b"].core.tables()["SRT"] == 1
+
+
+async def test_a_broker_must_not_dial_the_wrong_way(live: Live):
+    network = make_network("ab", [("a", "b")])
+    node = await live.node(network, "a")
+    wrong: RawClient = await live.dial(node, "b")
+    wrong.say_hello(role=Role.BROKER, network="test")
+    assert "dials b, not the other way round" in await wrong.reason()

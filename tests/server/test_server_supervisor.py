@@ -1,0 +1,141 @@
+"""Real processes: a whole overlay, kills, the commands."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from live_brokers import make_network, until
+from raw_client import Closed, RawClient, expect
+
+from reefcast.cli.network import command as network_command
+from reefcast.errors import LocalError
+from reefcast.overlay.network_file import NetworkFile, TraceSection, dump_network
+from reefcast.server.supervisor import Overlay
+
+CHAIN = [("a", "b"), ("b", "c")]
+
+
+async def test_killed_and_restarted_brokers_relearn_within_five_seconds(tmp_path: Path):
+    trace = TraceSection(level="full", directory=str(tmp_path), flush_s=0.1)
+    network = make_network("abc", CHAIN, trace=trace)
+    async with Overlay(network) as overlay:
+        subscriber = await RawClient.connect(network.address("c"), "s")
+        await subscriber.subscribe("n > 0")
+        publisher = await RawClient.connect(network.address("a"), "p")
+        await publisher.advertise()
+        publisher.publish(10)
+        expect(await subscriber.seqs_of(10), 1, 10)
+        old = overlay.pid("b")
+        await overlay.kill("b")
+        async with asyncio.timeout(5):
+            while True:
+                publisher.publish(1)
+                try:
+                    async with asyncio.timeout(0.1):
+                        _, event = await subscriber.delivery()
+                        break
+                except TimeoutError:
+                    continue
+        assert event.seq > 10 and overlay.pid("b") != old
+        await overlay.linked()
+        codes = await overlay.stop()
+    assert codes == {"a": 0, "b": 0, "c": 0}
+    assert list((tmp_path / "publish").glob("a-*.parquet"))
+    run = json.loads((tmp_path / "run.json").read_text())
+    assert run["brokers"] == ["a", "b", "c"] and run["links"] == [["a", "b"], ["b", "c"]]
+
+
+async def test_without_restart_a_broker_is_started_by_hand():
+    network = make_network("ab", [("a", "b")])
+    lines: list[str] = []
+    async with Overlay(network, restart=False, report=lines.append) as overlay:
+        with pytest.raises(LocalError, match="runs already"):
+            await overlay.start("a")
+        await overlay.kill("b")
+        await until(lambda: any("died (signal SIGKILL)" in line for line in lines))
+        assert not overlay.running("b")
+        with pytest.raises(LocalError, match="broker b"):
+            await overlay.linked(timeout_s=0.2)
+        assert (await overlay.status())["b"] is None
+        await overlay.start("b")
+        await overlay.linked()
+
+
+async def test_a_broker_that_cannot_start_is_said_so():
+    network = make_network("ab", [("a", "b")])
+    async with Overlay(network):
+        other = Overlay(network)
+        with pytest.raises(LocalError, match="before it listened"):
+            await other.__aenter__()
+
+
+async def test_the_commands(tmp_path: Path):
+    """`network up`, asked and stopped from outside."""
+    file = write(tmp_path, make_network("abc", CHAIN))
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "reefcast", "network", "up", str(file), "--json"),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    told = json.loads(await process.stdout.readline())
+    assert [broker["broker"] for broker in told["brokers"]] == ["a", "b", "c"]
+    result = await asyncio.to_thread(
+        CliRunner().invoke, network_command, ["status", str(file), "--json"]
+    )
+    assert result.exit_code == 0
+    answers = json.loads(result.stdout)
+    assert [link["state"] for link in answers["b"]["links"]] == ["up", "up"]
+    table = await asyncio.to_thread(CliRunner().invoke, network_command, ["status", str(file)])
+    assert "MB" in table.stdout
+    client = await RawClient.connect((told["brokers"][0]["listen"].split(":")[0], port(told)), "c")
+    process.send_signal(signal.SIGTERM)
+    assert "told to stop" in await client.reason()
+    assert await process.wait() == 0
+    for broker in told["brokers"]:
+        with pytest.raises(ProcessLookupError):
+            os.kill(broker["pid"], 0)
+    result = await asyncio.to_thread(CliRunner().invoke, network_command, ["status", str(file)])
+    assert result.exit_code == 1 and "does not answer" in result.stdout
+
+
+async def test_no_broker_outlives_its_supervisor(tmp_path: Path):
+    file = write(tmp_path, make_network("a"))
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "reefcast", "network", "up", str(file), "--json"),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    assert process.stdout is not None
+    told = json.loads(await process.stdout.readline())
+    client = await RawClient.connect(("127.0.0.1", port(told)), "c")
+    process.kill()
+    with pytest.raises(Closed):
+        await client.next(99)  # type: ignore[arg-type]
+
+
+def test_plan_says_what_would_run(tmp_path: Path):
+    file = write(tmp_path, make_network("abc", CHAIN))
+    result = CliRunner().invoke(network_command, ["plan", str(file), "--json"])
+    plan = json.loads(result.stdout)
+    assert (plan["diameter"], plan["degree"], plan["links"]) == (2, 2, 2)
+    assert plan["brokers"][1]["dials"] == ["c"]
+    assert plan["brokers"][1]["command"] == f"reefcast broker {file} b"
+    assert "diameter 2" in CliRunner().invoke(network_command, ["plan", str(file)]).stdout
+
+
+def write(folder: Path, network: NetworkFile) -> Path:
+    file = folder / "network.toml"
+    file.write_text(dump_network(network))
+    return file
+
+
+def port(told: dict[str, list[dict[str, str]]]) -> int:
+    return int(told["brokers"][0]["listen"].rpartition(":")[2])
