@@ -13,20 +13,25 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections import deque
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, Future
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar, Unpack
 
 from reefcast.client import Client as AsyncClient
 from reefcast.client import Event, Options
 from reefcast.client import connect as connect_async
+from reefcast.client.encoding import encode_event
 from reefcast.client.handles import Advertisement as AsyncAdvertisement
 from reefcast.client.handles import Subscription as AsyncSubscription
 from reefcast.client.loop import new_event_loop
-from reefcast.errors import LocalError
+from reefcast.errors import LocalError, ReefcastError
 from reefcast.model.publication import PublicationId
+
+BACKLOG = 1000
+"""Events that may wait between the threads."""
 
 T = TypeVar("T")
 H = TypeVar("H", AsyncAdvertisement, AsyncSubscription)
@@ -44,11 +49,10 @@ class _Thread:
 
     def run(self, work: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
         """Runs `work` there; after `timeout` seconds, or at Ctrl-C here, it is cancelled."""
-        with self._lock:  # what was handed over before the stop is cancelled by it, not forgotten
-            if self._stopped:
-                work.close()
-                raise LocalError("this client has been closed")
-            future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        if threading.current_thread() is self._thread:
+            work.close()
+            raise LocalError("a callback must not wait for its own client; use another thread")
+        future = self.start(work)
         try:
             return future.result(timeout)
         except CancelledError:
@@ -56,6 +60,13 @@ class _Thread:
         except BaseException:
             future.cancel()
             raise
+
+    def start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        with self._lock:  # what was handed over before the stop is cancelled by it, not forgotten
+            if self._stopped:
+                work.close()
+                raise LocalError("this client has been closed")
+            return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def stop(self) -> None:
         with self._lock:
@@ -147,6 +158,10 @@ class Client:
     def __init__(self, thread: _Thread, client: AsyncClient) -> None:
         self._thread = thread
         self._client = client
+        self._seq = 0
+        self._lock = threading.Lock()
+        self._sending = False
+        self._failure: ReefcastError | None = None
 
     @property
     def id(self) -> str:
@@ -169,13 +184,45 @@ class Client:
         topics: Iterable[str] = (),
         **named: object,
     ) -> PublicationId:
-        """Publishes one event; returns its (publisher, seq). Each call waits for the client's
-        thread; who publishes tens of thousands a second uses the asyncio client."""
-        work = self._client.publish(attributes, payload=payload, topics=topics, **named)
-        return self._thread.run(work)
+        """Publishes one event; returns its (publisher, seq).
+
+        Encodes it and leaves the rest to the client's thread; waits only while `BACKLOG` events
+        wait there for the broker's credit. Arguments and errors as in
+        `reefcast.client.Client.publish`; an error of sending is raised by a later call.
+        """
+        with self._lock:
+            identity = (self._client.id, self._seq + 1)
+            values = named if attributes is None else {**attributes, **named}
+            frame = encode_event(identity, time.time_ns() // 1000, values, topics, payload)
+            self._raise_failure()
+            self._seq += 1
+            self._client.backlog.append(frame)
+            if not self._sending:
+                self._sending = True
+                self._thread.start(self._send())
+            if len(self._client.backlog) >= BACKLOG:
+                self._thread.run(self._client.send_backlog())
+        return identity
+
+    async def _send(self) -> None:
+        """In the client's thread, while there is something to send."""
+        try:
+            while self._client.backlog:
+                await self._client.send_backlog()
+                self._sending = False  # then look again: who comes now may have seen True
+        except ReefcastError as error:
+            self._failure = error
+        finally:
+            self._sending = False
+
+    def _raise_failure(self) -> None:
+        failure, self._failure = self._failure or self._client.ended, None
+        if failure is not None:
+            raise failure
 
     def flush(self, timeout: float | None = None) -> None:
         """Returns when the broker has taken over all that was published before."""
+        self._raise_failure()
         self._thread.run(self._client.flush(), timeout)
 
     def advertise(self, filter: str) -> Advertisement:
@@ -208,6 +255,8 @@ class Client:
             self._thread.run(self._client.__aexit__(type(error) if error else None, error, None))
         finally:
             self._thread.stop()
+        if error is None and self._failure is not None:
+            raise self._failure
 
 
 async def _advertise(client: AsyncClient, filter: str) -> AsyncAdvertisement:

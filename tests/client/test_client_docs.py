@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from live import path_network, running
+from client_network import path_network, running
 
 GUIDE = Path(__file__).parents[2] / "docs" / "client.md"
 EXAMPLES = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from live import path_network, running, until
+from client_network import path_network, running, until
 
 import reefcast
 from reefcast.client import Client, Subscription
@@ -305,3 +305,37 @@ async def test_values_of_other_libraries_and_wrong_ones(two) -> None:
     with pytest.raises(reefcast.InvalidValueError, match="at most"):
         await publisher.publish(x=1, payload=bytes(9_000_000))
     assert (await publisher.publish(x=1))[1] == 2
+
+
+async def test_a_publisher_whose_connection_breaks_again_and_again_loses_and_doubles_nothing(
+    urls: list[str],
+) -> None:
+    async with (
+        reefcast.connect(urls[1]) as subscriber,
+        reefcast.connect(urls[0], backoff_first_s=0.001, backoff_max_s=0.01) as publisher,
+    ):
+        subscription = await subscriber.subscribe("TRUE")
+        for i in range(5000):
+            await publisher.publish(i=i)
+            if i % 500 == 250:
+                await asyncio.sleep(0)  # something is on its way
+                assert publisher._connection is not None
+                publisher._connection.abort()
+        await publisher.flush(timeout=20)
+        events = await take(subscription, 5000)
+        assert [event["i"] for event in events] == list(range(5000))
+        await publisher.publish(i=-1)
+        assert [event["i"] for event in await take(subscription, 1)] == [-1]
+
+
+async def test_a_client_outlives_its_broker() -> None:
+    network = path_network(1)
+    async with running(network) as [url]:
+        client = await reefcast.connect(url, backoff_first_s=0.005, backoff_max_s=0.05)
+        subscription = await client.subscribe("x > 0")
+    assert not client.connected
+    async with running(network):
+        await subscription.settled(timeout=10)
+        await client.publish(x=1)
+        assert [event["x"] for event in await take(subscription, 1)] == [1]
+        await client.close()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from client_network import until
 from fake_broker import FakeBroker
-from live import until
 
 import reefcast
 from reefcast.client import Client

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 
 import pytest
-from live import path_network, running
+from client_network import path_network, running
 
 import reefcast
 
@@ -65,8 +65,9 @@ async def test_closing_from_another_thread_ends_the_iteration() -> None:
         assert list(subscription) == []
         closing.join()
         assert threading.active_count() < threads_inside
-        with pytest.raises(reefcast.LocalError, match="closed"):
-            client.publish(x=1)
+        for _ in range(2):
+            with pytest.raises(reefcast.LocalError, match="closed"):
+                client.publish(x=1)
 
     await beside(work)
 
@@ -78,6 +79,54 @@ async def test_refused_publications_and_wrong_filters() -> None:
                 client.subscribe("x <")
             client.advertise("x > 0").settled()
             client.publish(x=-1)
+
+    await beside(work)
+
+
+async def test_events_go_out_in_order_and_none_stays_behind() -> None:
+    """More than the backlog and the credit, from two threads; and one after the other."""
+
+    def work(url: str) -> None:
+        with reefcast.sync.connect(url) as reader, reefcast.sync.connect(url) as client:
+            subscription = reader.subscribe("TRUE")
+            subscription.settled()
+
+            def publish() -> None:
+                for _ in range(3000):
+                    client.publish(x=1)
+
+            threads = [threading.Thread(target=publish) for _ in range(2)]
+            for thread in threads:
+                thread.start()
+            assert [next(subscription).seq for _ in range(6000)] == list(range(1, 6001))
+            for thread in threads:
+                thread.join()
+            for seq in range(6001, 6101):
+                client.publish(x=1)
+                assert next(subscription).seq == seq
+            assert client.publish(x=1) == (client.id, 6101)
+            with pytest.raises(reefcast.InvalidValueError):
+                client.publish(x=b"")
+            client.flush()
+            assert client.unacknowledged == 0
+
+    await beside(work)
+
+
+async def test_a_callback_that_would_wait_for_itself_is_told_so() -> None:
+    def work(url: str) -> None:
+        told: list[str] = []
+
+        def on_refused(identity: tuple[str, int], reason: str) -> None:
+            try:
+                client.flush()
+            except reefcast.LocalError as error:
+                told.append(str(error))
+
+        with reefcast.sync.connect(url, on_refused=on_refused) as client:
+            client.advertise("x > 0").settled()
+            client.publish(x=-1)
+        assert ["must not wait for its own client" in text for text in told] == [True]
 
     await beside(work)
 

@@ -265,7 +265,7 @@ def spark() -> Iterator[SparkSession]:
 
 
 def test_random_filters_mean_the_same_to_spark(spark: SparkSession) -> None:
-    assert list(differences(spark, seed=20, filters=240, rows=80)) == []
+    assert list(differences(spark, seed=20, filters=120, rows=80)) == []
 
 
 def test_a_difference_would_be_seen(spark: SparkSession) -> None:

@@ -7,12 +7,15 @@ import json
 import os
 import signal
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 from live_brokers import make_network, until
-from raw_client import Closed, RawClient, expect
+from raw_client import RawClient, expect
 
 from reefcast.cli.network import command as network_command
 from reefcast.errors import LocalError
@@ -76,49 +79,55 @@ async def test_a_broker_that_cannot_start_is_said_so():
             await other.__aenter__()
 
 
-async def test_the_commands(tmp_path: Path):
-    """`network up`, asked and stopped from outside."""
-    file = write(tmp_path, make_network("abc", CHAIN))
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "reefcast", "network", "up", str(file), "--json"),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    assert process.stdout is not None
-    told = json.loads(await process.stdout.readline())
-    assert [broker["broker"] for broker in told["brokers"]] == ["a", "b", "c"]
-    result = await asyncio.to_thread(
-        CliRunner().invoke, network_command, ["status", str(file), "--json"]
-    )
-    assert result.exit_code == 0
-    answers = json.loads(result.stdout)
-    assert [link["state"] for link in answers["b"]["links"]] == ["up", "up"]
-    table = await asyncio.to_thread(CliRunner().invoke, network_command, ["status", str(file)])
-    assert "MB" in table.stdout
-    client = await RawClient.connect((told["brokers"][0]["listen"].split(":")[0], port(told)), "c")
-    process.send_signal(signal.SIGTERM)
-    assert "told to stop" in await client.reason()
-    assert await process.wait() == 0
-    for broker in told["brokers"]:
-        with pytest.raises(ProcessLookupError):
-            os.kill(broker["pid"], 0)
-    result = await asyncio.to_thread(CliRunner().invoke, network_command, ["status", str(file)])
-    assert result.exit_code == 1 and "does not answer" in result.stdout
-
-
-async def test_no_broker_outlives_its_supervisor(tmp_path: Path):
-    file = write(tmp_path, make_network("a"))
+@asynccontextmanager
+async def network_up(file: Path) -> AsyncIterator[tuple[asyncio.subprocess.Process, Any]]:
+    """`reefcast network up` as a process, and the line that it printed."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "reefcast", "network", "up", str(file), "--json"),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
     )
-    assert process.stdout is not None
-    told = json.loads(await process.stdout.readline())
-    client = await RawClient.connect(("127.0.0.1", port(told)), "c")
-    process.kill()
-    with pytest.raises(Closed):
-        await client.next(99)  # type: ignore[arg-type]
+    try:
+        assert process.stdout is not None
+        yield process, json.loads(await process.stdout.readline())
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+
+
+async def test_the_commands(tmp_path: Path):
+    """`network up`, asked and stopped from outside."""
+    network = make_network("abc", CHAIN)
+    file = write(tmp_path, network)
+    async with network_up(file) as (process, told):
+        assert [broker["broker"] for broker in told["brokers"]] == ["a", "b", "c"]
+        result = await invoke("status", str(file), "--json")
+        assert result.exit_code == 0
+        answers = json.loads(result.stdout)
+        assert [link["state"] for link in answers["b"]["links"]] == ["up", "up"]
+        assert "MB" in (await invoke("status", str(file))).stdout
+        client = await RawClient.connect(network.address("a"), "client")
+        process.send_signal(signal.SIGTERM)
+        assert "told to stop" in await client.reason()
+        assert await process.wait() == 0
+    for broker in told["brokers"]:
+        with pytest.raises(ProcessLookupError):
+            os.kill(broker["pid"], 0)
+    result = await invoke("status", str(file))
+    assert result.exit_code == 1 and "does not answer" in result.stdout
+
+
+async def test_no_broker_outlives_its_supervisor(tmp_path: Path):
+    network = make_network("a")
+    async with network_up(write(tmp_path, network)) as (process, _):
+        client = await RawClient.connect(network.address("a"), "client")
+        process.kill()
+        assert "told to stop" in await client.reason()
+
+
+async def invoke(*arguments: str) -> Result:
+    return await asyncio.to_thread(CliRunner().invoke, network_command, arguments)
 
 
 def test_plan_says_what_would_run(tmp_path: Path):
@@ -135,7 +144,3 @@ def write(folder: Path, network: NetworkFile) -> Path:
     file = folder / "network.toml"
     file.write_text(dump_network(network))
     return file
-
-
-def port(told: dict[str, list[dict[str, str]]]) -> int:
-    return int(told["brokers"][0]["listen"].rpartition(":")[2])

@@ -9,26 +9,26 @@ async with reefcast.connect("reefcast://127.0.0.1:7301") as client:
 from __future__ import annotations
 
 import asyncio
-import logging
 import random
 import time
 import uuid
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Self, Unpack
 
 from reefcast.client.address import Address, parse_addresses
 from reefcast.client.connection import Connection, open_connection
+from reefcast.client.encoding import encode_event
 from reefcast.client.handles import Advertisement, Subscription
 from reefcast.client.session import Session
-from reefcast.client.settings import Backoff, Options, Settings
+from reefcast.client.settings import Backoff, Options, Settings, call_application
 from reefcast.errors import ConnectionLostError, LocalError, ReefcastError
 from reefcast.model import wire
 from reefcast.model.publication import PublicationId
 from reefcast.model.wire import FrameKind, Goodbye, Hello
 
 WRITE_AT_BYTES = 64 * 1024
-_log = logging.getLogger("reefcast.client")
 
 
 class Client:
@@ -36,9 +36,12 @@ class Client:
 
     Reconnects by itself, then subscribes and advertises anew and sends again what the broker had
     not acknowledged. Events published while there was no connection are not delivered later.
+
+    `backlog` is for the synchronous twin: this client's next events, encoded in another thread.
     """
 
     def __init__(self, addresses: Sequence[Address], settings: Settings) -> None:
+        self.backlog: deque[bytes] = deque()
         self._addresses = list(addresses)
         self._settings = settings
         self._loop = asyncio.get_running_loop()
@@ -66,9 +69,14 @@ class Client:
         return self._session.connected
 
     @property
+    def ended(self) -> ReefcastError | None:
+        """Why nothing can be done with this client any more; None while something can."""
+        return self._session.ending() if self._session.ended else None
+
+    @property
     def unacknowledged(self) -> int:
         """Publications that the broker has not taken over yet."""
-        return self._outbox.seq - self._outbox.acknowledged_seq
+        return len(self.backlog) + self._outbox.seq - self._outbox.acknowledged_seq
 
     # --- publishing -------------------------------------------------------------------------------
 
@@ -95,10 +103,24 @@ class Client:
             attributes = named
         elif named:
             attributes = {**attributes, **named}
-        seq = outbox.publish(attributes, topics, payload, time.time_ns() // 1000)
+        identity = (session.client_id, outbox.seq + 1)
+        time_us = time.time_ns() // 1000
+        outbox.publish(encode_event(identity, time_us, attributes, topics, payload))
         if outbox.output_bytes >= WRITE_AT_BYTES:
             self._write()
-        return session.client_id, seq
+        return identity
+
+    async def send_backlog(self) -> None:
+        """Publishes what is in `backlog`. Two calls share the work without changing the order:
+        between taking a frame and sending it nothing else runs."""
+        outbox = self._outbox
+        while self.backlog:
+            if self._session.refusals or not self._has_room():
+                await self._until_room()
+            elif self.backlog:
+                outbox.publish(self.backlog.popleft())
+                if outbox.output_bytes >= WRITE_AT_BYTES:
+                    self._write()
 
     async def flush(self, timeout: float | None = None) -> None:  # noqa: ASYNC109
         """Returns when the broker has taken over all that was published before.
@@ -106,10 +128,12 @@ class Client:
         Raises `RefusedError` if publications were refused, `ConnectionLostError`, and
         `TimeoutError` after `timeout` seconds.
         """
-        session, outbox, last = self._session, self._outbox, self._outbox.seq
+        session, outbox = self._session, self._outbox
         session.check()
         with session.awaiting_answer():
             async with asyncio.timeout(timeout):
+                await self.send_backlog()
+                last = outbox.seq
                 while outbox.acknowledged_seq < last:
                     await session.acknowledged.wait()
                     session.check()
@@ -243,9 +267,9 @@ class Client:
             self._end(error)
 
     async def _reconnect(self) -> Connection:
-        _call(self._settings.on_disconnect)
+        call_application(self._settings.on_disconnect)
         connection = await self._connect(self._settings.reconnect_timeout_s, pause_first=True)
-        _call(self._settings.on_reconnect)
+        call_application(self._settings.on_reconnect)
         return connection
 
     async def _connect(self, patience_s: float, *, pause_first: bool) -> Connection:
@@ -290,17 +314,10 @@ class Client:
             reason.__cause__ = error
         self._session.end(reason)
         if not self._opened.done():
-            self._opened.set_exception(reason or ConnectionLostError("the client was closed"))
-
-
-def _call(callback: Callable[[], None] | None) -> None:
-    """Calls the application; an error of its own must not end the client."""
-    if callback is None:
-        return
-    try:
-        callback()
-    except Exception:
-        _log.exception("a callback of the application failed")
+            if reason is None:  # cancelled: nobody waits any more
+                self._opened.cancel()
+            else:
+                self._opened.set_exception(reason)
 
 
 class Connecting:

@@ -17,19 +17,15 @@ Rules
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 
-from reefcast.errors import InvalidValueError, ProtocolError
+from reefcast.errors import ProtocolError
 from reefcast.model import wire
-from reefcast.model.messages import FIRST_HOP, ControlMessage
-from reefcast.model.publication import MAX_PAYLOAD_BYTES, Publication, Value, check_attributes
+from reefcast.model.messages import ControlMessage
 from reefcast.model.wire import FrameKind
 
 _CONTROL = b""
 """Stands for a control message among the unacknowledged frames."""
-
-
-_BUILT_IN = frozenset((int, float, bool, str, type(None)))
 
 
 class Outbox:
@@ -53,32 +49,10 @@ class Outbox:
     def has_room(self) -> bool:
         return self.credit > 0 and not self._unsent
 
-    def publish(
-        self,
-        attributes: Mapping[str, object],
-        topics: Iterable[str],
-        payload: bytes,
-        time_us: int,
-    ) -> int:
-        """Queues one publication, for which there must be room; returns its number.
-
-        Raises `InvalidValueError`; then nothing has happened.
-        """
-        names = _check_topics(topics) if topics else ()
-        content = _check_payload(payload) if payload else b""
-        values = _check_attributes(attributes)
-        seq = self.seq + 1
-        publication = Publication(self.publisher, seq, time_us, values, names, content)
-        body = wire.encode_publication(publication)
-        frame = wire.encode_parts(FrameKind.PUBLISH, FIRST_HOP, body)
-        if len(frame) > wire.MAX_FRAME_BYTES:
-            raise InvalidValueError(
-                f"the publication has {len(frame)} bytes; "
-                f"at most {wire.MAX_FRAME_BYTES} are allowed"
-            )
-        self.seq = seq
+    def publish(self, frame: bytes) -> None:
+        """Queues the publication with the next number, for which there must be room."""
+        self.seq += 1
         self._send_publication(frame)
-        return seq
 
     def send_control(self, message: ControlMessage) -> None:
         self._unacknowledged.append(_CONTROL)
@@ -144,42 +118,3 @@ class Outbox:
             self._wake()
         self._output.append(frame)
         self.output_bytes += len(frame)
-
-
-def _check_attributes(attributes: Mapping[str, object]) -> dict[str, Value]:
-    if _BUILT_IN.issuperset(map(type, attributes.values())):
-        return check_attributes(attributes)
-    return check_attributes({name: _plain(value) for name, value in attributes.items()})
-
-
-def _plain(value: object) -> object:
-    """Scalars of numpy and subclasses of the built-in types as the built-in types."""
-    if hasattr(value, "item") and callable(value.item):
-        value = value.item()
-    for kind in (bool, int, float, str):
-        if isinstance(value, kind):
-            return kind(value)
-    return value
-
-
-def _check_topics(topics: Iterable[str]) -> tuple[str, ...]:
-    if isinstance(topics, str):
-        raise InvalidValueError(f"topics is the text {topics!r}; pass a list: topics=[{topics!r}]")
-    names = tuple(topics)
-    for name in names:
-        if not isinstance(name, str) or not name:
-            raise InvalidValueError(f"topic {name!r} is not a non-empty string")
-    return names
-
-
-def _check_payload(payload: object) -> bytes:
-    if not isinstance(payload, (bytes, bytearray, memoryview)):
-        raise InvalidValueError(
-            f"the payload is of type {type(payload).__name__}; it must be bytes "
-            "(encode a text with .encode())"
-        )
-    if len(payload) > MAX_PAYLOAD_BYTES:
-        raise InvalidValueError(
-            f"the payload has {len(payload)} bytes; at most {MAX_PAYLOAD_BYTES} are allowed"
-        )
-    return bytes(payload)

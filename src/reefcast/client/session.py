@@ -13,7 +13,6 @@ to read them.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
@@ -21,14 +20,12 @@ from reefcast.client.event import Event
 from reefcast.client.inbox import Holding, Inbox
 from reefcast.client.outbox import Outbox
 from reefcast.client.registrations import Registration, Registrations, State
-from reefcast.client.settings import Settings
+from reefcast.client.settings import Settings, call_application
 from reefcast.client.signal import Signal
 from reefcast.errors import LocalError, ProtocolError, ReefcastError, RefusedError
 from reefcast.model import wire
 from reefcast.model.messages import ControlMessage, Refused, Settled
 from reefcast.model.wire import FrameKind, Hello, Role
-
-_log = logging.getLogger("reefcast.client")
 
 
 class Session:
@@ -172,7 +169,7 @@ class Session:
     def _publication_refused(self, message: Refused) -> None:
         assert message.publication is not None
         if self.settings.on_refused is not None:
-            self.settings.on_refused(message.publication, message.reason)
+            call_application(self.settings.on_refused, message.publication, message.reason)
             return
         number = message.publication[1]
         self.refusals.append(RefusedError(f"publication {number} was refused: {message.reason}"))

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypedDict
+from typing import ParamSpec, TypedDict
 
 from reefcast.errors import ConfigurationError
 from reefcast.model.publication import PublicationId
 from reefcast.overlay.network_file import QUEUE_POLICIES
 
+P = ParamSpec("P")
 OnDeliveries = Callable[[list[bytes]], None]
 OnRefused = Callable[[PublicationId, str], None]
 OnChange = Callable[[], None]
+_log = logging.getLogger("reefcast.client")
 
 
 class Options(TypedDict, total=False):
@@ -53,7 +56,7 @@ class Settings:
     `on_refused`: called with the id and the reason of each refused publication; without it
     the next `publish` or `flush` raises `RefusedError`.
     `on_deliveries`: the low-level way to receive: called with a list of undecoded deliveries (see
-    `decode_delivery`) instead of putting events into subscriptions.
+    `decode_delivery`) instead of putting events into subscriptions; an error in it ends the client.
     """
 
     name: str = "client"
@@ -86,6 +89,16 @@ class Settings:
                 f"backoff_first_s {self.backoff_first_s} must be above 0 and not above "
                 f"backoff_max_s {self.backoff_max_s}"
             )
+
+
+def call_application(callback: Callable[P, None] | None, *args: P.args, **named: P.kwargs) -> None:
+    """Calls back; an error of the application is logged and must not end the client."""
+    if callback is None:
+        return
+    try:
+        callback(*args, **named)
+    except Exception:
+        _log.exception("a callback of the application failed")
 
 
 class Backoff:

@@ -35,7 +35,7 @@ from enum import IntEnum
 import msgspec
 
 from reefcast.errors import ProtocolError
-from reefcast.model.messages import ControlMessage, Header, Publish
+from reefcast.model.messages import FIRST_HOP, ControlMessage, Header, Publish
 from reefcast.model.publication import Publication
 
 VERSION = 1
@@ -118,6 +118,8 @@ _control = msgspec.msgpack.Decoder(ControlMessage)
 _header = msgspec.msgpack.Decoder(Header)
 _publication = msgspec.msgpack.Decoder(Publication)
 _numbers = msgspec.msgpack.Decoder(tuple[int, ...])
+_FIRST_HOP = _encoder.encode(FIRST_HOP)
+"""What most publications of clients have for a header."""
 _int = msgspec.msgpack.Decoder(int)
 _any = msgspec.msgpack.Decoder()
 
@@ -204,7 +206,7 @@ def decode_publication(body: bytes | memoryview) -> Publication:
 
 def decode_publish(payload: bytes) -> Publish:
     head, body = split_parts(payload)
-    header = _decode(_header, head, "publication header")
+    header = FIRST_HOP if head == _FIRST_HOP else _decode(_header, head, "publication header")
     return Publish(decode_publication(body), header, bytes(body))
 
 

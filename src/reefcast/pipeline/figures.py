@@ -30,6 +30,10 @@ INK = "#010203"
 PAPER = "#030201"
 """Stand for the page's colours of text and ground; replaced in the SVG."""
 
+Places = Mapping[str, tuple[float, float]]
+_ROOM = 0.45
+"""Hops left free around the overlay, for circles and words."""
+
 TEAL, CORAL, AMBER, VIOLET = "#1b8a9a", "#ee6352", "#eaa63b", "#7768ae"
 SERIES = (TEAL, CORAL, AMBER, VIOLET)
 _LOAD = LinearSegmentedColormap.from_list("load", ("#7cc6c3", TEAL, AMBER, CORAL))
@@ -78,20 +82,30 @@ def _for_a_page(svg: str, name: str) -> str:
 def overlay(analysis: Analysis, notes: Mapping[str, str]) -> str:
     """Brokers and links; the load of a link is its width and colour and the number on it.
     `notes`: a word or two to be written under a broker."""
-    return _figure("overlay", 10, 5.6, lambda figure: _draw_overlay(figure, analysis, notes))
-
-
-def _draw_overlay(figure: Figure, analysis: Analysis, notes: Mapping[str, str]) -> None:
-    axes = figure.add_subplot()
-    axes.set_axis_off()
     ends = [(link["a"], link["b"]) for link in analysis.links]
     place = positions(analysis.run["brokers"], ends)
+    xs, ys = (np.array(axis) for axis in zip(*place.values(), strict=True))
+    wide, high = np.ptp(xs) + 2 * _ROOM, np.ptp(ys) + 2 * _ROOM
+    height = min(max(10 * high / wide, 2), 5.5) + 0.7
+
+    def draw(figure: Figure) -> None:
+        axes = figure.add_subplot()
+        axes.set_axis_off()
+        axes.set_aspect("equal")
+        axes.set_xlim(xs.min() - _ROOM, xs.max() + _ROOM)
+        axes.set_ylim(ys.min() - _ROOM, ys.max() + _ROOM)
+        _draw_overlay(figure, axes, analysis, place, notes)
+
+    return _figure("overlay", 10, height, draw)
+
+
+def _draw_overlay(
+    figure: Figure, axes: Axes, analysis: Analysis, place: Places, notes: Mapping[str, str]
+) -> None:
     most = max((link["publications"] for link in analysis.links), default=0) or 1
     for link in analysis.links:
         _draw_link(axes, place[link["a"]], place[link["b"]], link["publications"], most)
     _draw_brokers(axes, analysis, place, notes)
-    axes.set_aspect("equal")
-    axes.margins(0.08, 0.14)
     scale = matplotlib.cm.ScalarMappable(Normalize(0, most), _LOAD)
     bar = figure.colorbar(scale, ax=axes, orientation="horizontal", shrink=0.32, aspect=38, pad=0)
     bar.outline.set_visible(False)
@@ -118,7 +132,7 @@ def _draw_link(
 def _draw_brokers(
     axes: Axes,
     analysis: Analysis,
-    place: Mapping[str, tuple[float, float]],
+    place: Places,
     notes: Mapping[str, str],
 ) -> None:
     most = max((row["deliveries"] for row in analysis.brokers), default=0) or 1
@@ -190,15 +204,15 @@ def brokers(analysis: Analysis) -> str:
 
 
 def tables(analysis: Analysis) -> str:
-    """Rows of each table at the end, per broker."""
+    """The most rows that each table had, per broker."""
     kinds = sorted({row["table"] for row in analysis.tables})
     names = [row["broker"] for row in analysis.brokers]
-    rows = {(row["table"], row["broker"]): row["rows"] for row in analysis.tables}
+    rows = {(row["table"], row["broker"]): row["most"] for row in analysis.tables}
 
     def draw(figure: Figure) -> None:
         axes = figure.add_subplot()
         _stack(axes, names, [(k, [rows.get((k, name), 0) for name in names]) for k in kinds])
-        axes.set_ylabel("rows at the end")
+        axes.set_ylabel("rows at most")
 
     return _figure("tables", 6.4, 3.6, draw)
 

@@ -25,22 +25,25 @@ BATCH = 1000
 
 
 def read_events(task: PublisherTask) -> Iterator[dict[str, Any]]:
-    """The task's events in the order of time; missing attributes are None."""
+    """The task's events in the order of time; missing attributes are None. The file is read at
+    once, rows are made when they are asked for."""
     import pyarrow.parquet as pq
 
     chosen = [("event", "<", task.count), ("origin", "==", task.origin)]
     table = pq.read_table(task.events, filters=chosen).sort_by("event").drop_columns(["time_us"])
-    for batch in table.to_batches(max_chunksize=BATCH):
-        yield from batch.to_pylist()
+    batches = table.to_batches(max_chunksize=BATCH)
+    return (row for batch in batches for row in batch.to_pylist())
 
 
-async def replay(client: Client, task: PublisherTask, log: Log) -> None:
+async def replay(
+    client: Client, events: Iterator[dict[str, Any]], rate_per_s: float, log: Log
+) -> None:
     """Publishes each event when it is due, counted from now: no drift."""
     loop = asyncio.get_running_loop()
     started_s = loop.time()
-    for event in read_events(task):
+    for event in events:
         number = event.pop("event")
-        early_s = started_s + number / task.rate_per_s - loop.time()
+        early_s = started_s + number / rate_per_s - loop.time()
         if early_s > AHEAD_S:
             say("busy", len(log))
             await asyncio.sleep(early_s)
@@ -49,13 +52,13 @@ async def replay(client: Client, task: PublisherTask, log: Log) -> None:
 
 
 async def run(task: PublisherTask) -> None:
-    orders, log = Orders(), Log(PUBLICATIONS)
+    orders, log, events = Orders(), Log(PUBLICATIONS), read_events(task)
     async with connect(task.url, name=f"replay-{task.origin}") as client:
         await client.advertise(f"origin = '{task.origin}'")
         await client.advertise(f"{END_MARK} = '{task.origin}'")
         say("ready")
         await orders.wait_for(GO)
-        await replay(client, task, log)
+        await replay(client, events, task.rate_per_s, log)
         await client.publish({END_MARK: task.origin})
         await client.flush()
         log.write(Path(task.log))

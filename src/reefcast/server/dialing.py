@@ -10,7 +10,7 @@ from collections.abc import Callable
 from reefcast.server.connection import Connection
 
 FIRST_PAUSE_S = 0.05
-LONGEST_PAUSE_S = 1.0
+LONGEST_PAUSE_S = 0.5
 CONNECT_S = 5.0
 
 log = logging.getLogger(__name__)

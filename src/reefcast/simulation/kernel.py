@@ -24,6 +24,7 @@ Rules
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import Any
 
@@ -41,8 +42,8 @@ from reefcast.simulation.world import (
     World,
 )
 
-FLUSH_MESSAGES = 200_000
-"""Messages between two flushes of the trace, and between two looks at the limit."""
+STEPS = 20_000
+"""Heap entries between two looks at the limit and the length of the trace."""
 
 
 class Kernel(World):
@@ -88,11 +89,11 @@ class Kernel(World):
         arrival = out.arrives_at(end, extra)
         heappush(self._heap, (arrival, out.rank, out.number, out, message, size, session))
 
-    def run(self, until: float, limit: int) -> bool:
+    def run(self, until: float, limit: int, progress: Callable[[float], None]) -> bool:
         last = self.record.messages_sent + limit
         self._raise_barrier(until)
         while True:
-            if self._run_some(FLUSH_MESSAGES):
+            if self._run_some(STEPS):
                 if not self.interventions or self._barrier == until:
                     break
                 self._intervene(until)
@@ -102,6 +103,7 @@ class Kernel(World):
                     "and the network is not quiet; give a higher limit if that is right"
                 )
             self.record.flush_if_long()
+            progress(self.now)
         busy_until = max(node.busy_until for node in self._nodes)
         self.now = max(self.now, until if until < math.inf else busy_until)
         return not self.under_way()
@@ -142,6 +144,7 @@ class Kernel(World):
                 serve(node, link.source, message, size, start)
             else:
                 self._arrives(node, link, message, size, session, arrival)
+        self.now = entry[0]
         return False
 
     def _not_from_link(self, entry: tuple[Any, ...]) -> None:

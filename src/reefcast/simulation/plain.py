@@ -85,11 +85,12 @@ class PlainKernel(World):
 
         self._at(at, INTERVENTION, 1, intervene)
 
-    def run(self, until: float, limit: int) -> bool:
+    def run(self, until: float, limit: int, progress: Callable[[float], None]) -> bool:
         last = self.record.messages_sent + limit
         while self._events and self._events[0][0] < until:
             self.now, _, _, _, action = heapq.heappop(self._events)
             action()
+            progress(self.now)
             if self.record.messages_sent > last:
                 raise NoProgressError(f"more than {limit} messages passed between brokers")
         self.now = max(self.now, until) if until < math.inf else self.now

@@ -12,7 +12,7 @@ last byte, on every machine with the same versions of the libraries.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -129,10 +129,16 @@ class Simulation:
     def now_s(self) -> float:
         return self.world.now
 
-    def run(self, until_s: float = math.inf, limit: int = MESSAGE_LIMIT) -> Result:
+    def run(
+        self,
+        until_s: float = math.inf,
+        limit: int = MESSAGE_LIMIT,
+        progress: Callable[[float], None] = lambda now_s: None,
+    ) -> Result:
         """Runs until nothing is under way, or all that happens before `until_s`; may be called
-        again, after more scripts. Raises `NoProgressError` after `limit` messages."""
-        self._quiet = self.world.run(until_s, limit)
+        again, after more scripts. `progress` is told the simulated time now and then. Raises
+        `NoProgressError` after `limit` messages."""
+        self._quiet = self.world.run(until_s, limit, progress)
         if self._quiet:
             self.quiet_at.append(self.world.now)
         self.world.record.flush()

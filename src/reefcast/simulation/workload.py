@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from reefcast.errors import ConfigurationError
 from reefcast.model.publication import Value
@@ -54,9 +55,7 @@ class Workload:
             for i, s in enumerate(self.subscribers)
         ]
         for event in self.events:
-            simulation.publish(
-                event.client, event.broker, event.attributes, settle_s + event.at_s
-            )
+            simulation.publish(event.client, event.broker, event.attributes, settle_s + event.at_s)
         return handles
 
 
@@ -104,3 +103,44 @@ def stock_workload(
         events.append(Event(client, broker, at_s, stock_event(rng)))
         at_s += rng.expovariate(rate_per_s)
     return Workload(subscribers, events)
+
+
+def read_workload(
+    subscriptions: Path,
+    events: Path,
+    brokers: Sequence[str],
+    *,
+    publications: int,
+    publishers: int,
+    rate_per_s: float,
+    seed: int,
+) -> Workload:
+    """From Parquet: subscriptions with the columns `filter`, `broker`, `client`; events whose
+    columns are attributes, but for `event` and `time_us`, by which they are ordered.
+
+    Publishers sit at brokers drawn evenly and take turns; events are published evenly in time.
+    Raises `ConfigurationError` for a file without these columns.
+    """
+    import pyarrow.parquet as pq
+
+    rows = pq.read_table(subscriptions)
+    missing = {"filter", "broker", "client"} - set(rows.column_names)
+    if missing:
+        raise ConfigurationError(
+            f"{subscriptions}: there is no column {', '.join(sorted(missing))}"
+        )
+    rng = random.Random(f"{seed}/workload")
+    homes = [(f"p{i}", rng.choice(brokers)) for i in range(publishers)]
+    table = pq.read_table(events)
+    order = [name for name in ("time_us", "event") if name in table.column_names]
+    if order:
+        table = table.sort_by([(name, "ascending") for name in order])
+    attributes = table.slice(0, publications).drop_columns(order).to_pylist()
+    subscribers = [
+        Subscriber(row["client"], row["broker"], row["filter"])
+        for row in rows.select(["client", "broker", "filter"]).to_pylist()
+    ]
+    return Workload(
+        subscribers,
+        [Event(*homes[i % publishers], i / rate_per_s, row) for i, row in enumerate(attributes)],
+    )

@@ -407,7 +407,7 @@ class World(ABC):
         """The script `handle` acts at `at`."""
 
     @abstractmethod
-    def run(self, until: float, limit: int) -> bool:
+    def run(self, until: float, limit: int, progress: Callable[[float], None]) -> bool:
         """Runs until nothing is under way (True), or all that happens before `until` (False).
 
         Raises `NoProgressError` after `limit` messages between brokers.

@@ -1,0 +1,80 @@
+"""From what an application publishes to a frame; here its mistakes are found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from reefcast.errors import InvalidValueError
+from reefcast.model import wire
+from reefcast.model.messages import FIRST_HOP
+from reefcast.model.publication import (
+    MAX_PAYLOAD_BYTES,
+    Publication,
+    PublicationId,
+    Value,
+    check_attributes,
+)
+from reefcast.model.wire import FrameKind
+
+_BUILT_IN = frozenset((int, float, bool, str, type(None)))
+
+
+def encode_event(
+    identity: PublicationId,
+    time_us: int,
+    attributes: Mapping[str, object],
+    topics: Iterable[str],
+    payload: bytes,
+) -> bytes:
+    """A PUBLISH frame; raises `InvalidValueError` for what the model does not know."""
+    names = _check_topics(topics) if topics else ()
+    content = _check_payload(payload) if payload else b""
+    values = _check_attributes(attributes)
+    publisher, seq = identity
+    publication = Publication(publisher, seq, time_us, values, names, content)
+    body = wire.encode_publication(publication)
+    frame = wire.encode_parts(FrameKind.PUBLISH, FIRST_HOP, body)
+    if len(frame) > wire.MAX_FRAME_BYTES:
+        raise InvalidValueError(
+            f"the publication has {len(frame)} bytes; at most {wire.MAX_FRAME_BYTES} are allowed"
+        )
+    return frame
+
+
+def _check_attributes(attributes: Mapping[str, object]) -> dict[str, Value]:
+    if _BUILT_IN.issuperset(map(type, attributes.values())):
+        return check_attributes(attributes)
+    return check_attributes({name: _plain(value) for name, value in attributes.items()})
+
+
+def _plain(value: object) -> object:
+    """Scalars of numpy and subclasses of the built-in types as the built-in types."""
+    if hasattr(value, "item") and callable(value.item):
+        value = value.item()
+    for kind in (bool, int, float, str):
+        if isinstance(value, kind):
+            return kind(value)
+    return value
+
+
+def _check_topics(topics: Iterable[str]) -> tuple[str, ...]:
+    if isinstance(topics, str):
+        raise InvalidValueError(f"topics is the text {topics!r}; pass a list: topics=[{topics!r}]")
+    names = tuple(topics)
+    for name in names:
+        if not isinstance(name, str) or not name:
+            raise InvalidValueError(f"topic {name!r} is not a non-empty string")
+    return names
+
+
+def _check_payload(payload: object) -> bytes:
+    if not isinstance(payload, (bytes, bytearray, memoryview)):
+        raise InvalidValueError(
+            f"the payload is of type {type(payload).__name__}; it must be bytes "
+            "(encode a text with .encode())"
+        )
+    if len(payload) > MAX_PAYLOAD_BYTES:
+        raise InvalidValueError(
+            f"the payload has {len(payload)} bytes; at most {MAX_PAYLOAD_BYTES} are allowed"
+        )
+    return bytes(payload)

@@ -1,0 +1,101 @@
+"""How fast the simulator is: messages between brokers per second of wall-clock time.
+
+The clock is the caller's: the core has none. The baseline is an event loop of SimPy that does
+nothing but wait, in the same run on the same machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from reefcast.matching import warm_up
+from reefcast.overlay.topology import balanced_tree, names
+from reefcast.simulation.recording import TraceOptions
+from reefcast.simulation.simulation import Simulation
+from reefcast.simulation.workload import SETTLE_S, stock_workload
+from reefcast.simulation.world import Setup
+
+SUBSCRIPTIONS = 2_500
+RATE_PER_S = 200.0
+WAITING_PROCESSES = 100
+
+Clock = Callable[[], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """`messages`: between brokers, each matched against `subscriptions` of 2 % selectivity and
+    routed; for SimPy, empty events. `ratio`: to SimPy's events per second; None without it."""
+
+    case: str
+    brokers: int
+    subscriptions: int
+    trace: str
+    messages: int
+    seconds: float
+    messages_per_s: float
+    ratio: float | None = None
+
+
+def measure(brokers: int, publications: int, trace: TraceOptions | None, clock: Clock) -> Row:
+    """Simulates a balanced tree; only what happens after all subscriptions settled counts. With a
+    trace, writing its files counts too."""
+    graph = balanced_tree(names(brokers), 3)
+    simulation = Simulation(Setup(graph=graph, seed=1, trace=trace, keep_deliveries=False))
+    workload = stock_workload(
+        graph,
+        subscriptions=SUBSCRIPTIONS,
+        publications=publications,
+        rate_per_s=RATE_PER_S,
+        seed=1,
+    )
+    workload.load(simulation)
+    before = simulation.run(until_s=0.99 * SETTLE_S)
+    start = clock()
+    after = simulation.run()
+    seconds = clock() - start
+    messages = after.messages["publish"] - before.messages["publish"]
+    level = trace.level if trace else "off"
+    return Row("reefcast", brokers, SUBSCRIPTIONS, level, messages, seconds, messages / seconds)
+
+
+def measure_simpy(events: int, clock: Clock) -> Row | None:
+    """An empty event loop: processes that wait and wait; None where SimPy is not installed."""
+    try:
+        import simpy
+    except ModuleNotFoundError:
+        return None
+    environment = simpy.Environment()
+
+    def wait_for_ever(pause: float) -> Iterator[object]:
+        while True:
+            yield environment.timeout(pause)
+
+    for i in range(WAITING_PROCESSES):
+        environment.process(wait_for_ever(1.0 + i / WAITING_PROCESSES))
+    start = clock()
+    for _ in range(events):
+        environment.step()
+    seconds = clock() - start
+    return Row("simpy, empty", 0, 0, "off", events, seconds, events / seconds)
+
+
+def bench(messages: int, trace_directory: Path, clock: Clock) -> list[Row]:
+    """SimPy, then networks of 12 and 49 brokers without and with a full trace; each run carries
+    about `messages`."""
+    import pyarrow.parquet  # noqa: F401  (loading it is not what is measured)
+
+    warm_up()
+    baseline = measure_simpy(5 * messages, clock)
+    rows = [baseline] if baseline else []
+    for brokers in (12, 49):
+        publications = max(1, round(messages / (0.6 * brokers)))
+        for level in ("off", "full"):
+            directory = trace_directory / f"{brokers}-{level}"
+            trace = TraceOptions(directory, level) if level != "off" else None
+            row = measure(brokers, publications, trace, clock)
+            ratio = row.messages_per_s / baseline.messages_per_s if baseline else None
+            rows.append(replace(row, ratio=ratio))
+    return rows
