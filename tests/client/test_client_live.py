@@ -318,9 +318,10 @@ async def test_a_publisher_whose_connection_breaks_again_and_again_loses_and_dou
         for i in range(5000):
             await publisher.publish(i=i)
             if i % 500 == 250:
-                await asyncio.sleep(0)  # something is on its way
-                assert publisher._connection is not None
-                publisher._connection.abort()
+                await asyncio.sleep(0.002 * (i // 500 % 3))  # more or less is on its way
+                await until(lambda: publisher.connected)
+                publisher._connection.abort()  # type: ignore[union-attr]
+                await until(lambda: not publisher.connected)
         await publisher.flush(timeout=20)
         events = await take(subscription, 5000)
         assert [event["i"] for event in events] == list(range(5000))

@@ -70,7 +70,7 @@ def test_statistics_and_workload_from_events(spark, tmp_path):
     assert (data.quantile("delay", 0), data.quantile("delay", 100)) == (10, 40)
     assert data.quantile("wind", 50) == 1.5
 
-    numbers = {name: "DOUBLE" for name in shapes.NUMBERS} | {"hour": "BIGINT"}
+    numbers = dict.fromkeys(shapes.NUMBERS, "DOUBLE") | {"hour": "BIGINT"}
     columns = ", ".join(f"{name} {kind}" for name, kind in numbers.items())
     columns += "".join(f", {name} STRING" for name in shapes.STRINGS)
     row = tuple(7 if name == "hour" else 7.0 for name in numbers)

@@ -110,8 +110,8 @@ AFTER_HELLO = [
     (frame(77, b"x"), "kind 77"),
     (struct.pack(">IB", 1 << 31, FrameKind.PUBLISH), "frame of 2147483648 bytes"),
     (frame(FrameKind.PUBLISH, b""), "shorter than its header"),
-    (frame(FrameKind.PUBLISH, b"\xff\xffabc"), "longer than the frame"),
-    (frame(FrameKind.PUBLISH, b"\x00\x01\xc1rest"), "malformed publication header"),
+    (frame(FrameKind.PUBLISH, b"\xff\xff\xff\xffabc"), "longer than the frame"),
+    (frame(FrameKind.PUBLISH, b"\x00\x00\x00\x01\xc1rest"), "malformed publication header"),
     (publish_frame("no publication"), "malformed publication"),
     (publish_frame(["c", 1, 0, {"x": [1]}, [], b""]), "malformed publication"),
     (publish_frame(["c", 1, 0, {"x": 2**63}, [], b""]), "malformed publication"),
@@ -207,6 +207,12 @@ async def test_too_many_clients(live: Live, one: OneBroker):
     offender = await live.dial(node, "two")
     offender.say_hello()
     assert "1 clients already" in await offender.reason()
+
+
+async def test_too_many_connections(live: Live, node: Node, bystanders: Bystanders):
+    node._shared = node._shared._replace(limit=2)
+    offender = await live.dial(node)
+    assert "all the connections" in await offender.reason()
 
 
 async def test_overdrawing_the_credit(live: Live, node: Node, bystanders: Bystanders):

@@ -135,6 +135,19 @@ async def test_draining_gives_subscribers_all_that_waits(live: Live):
         await subscriber.delivery()
 
 
+async def test_one_event_for_very_many_subscriptions(live: Live, one: OneBroker):
+    """Their numbers need more than 64 KiB."""
+    node = await one()
+    client = await live.client(node, "c")
+    client.numbers = iter(range(2**32, 2**32 + 9000))  # type: ignore[assignment]
+    for _ in range(9000):
+        await client.subscribe()
+    publisher = await live.client(node, "p")
+    publisher.publish(1)
+    numbers, _ = await client.delivery()
+    assert len(numbers) == 9000
+
+
 async def test_an_address_in_use_is_said_so(live: Live):
     network = make_network("a")
     await live.node(network, "a")

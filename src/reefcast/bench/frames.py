@@ -6,6 +6,8 @@ that one is decoded. The same walk serves Reefcast's frames and MQTT's.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 from numba import njit
@@ -19,12 +21,13 @@ Places = npt.NDArray[np.int64]
 
 
 @njit(cache=True)
-def walk_reefcast(data: Bytes, count: int, places: Places) -> tuple[int, int, int]:
+def walk_reefcast(data: Bytes, count: int, places: Places) -> tuple[int, int, Any]:
     """(deliveries in all, places noted, bytes used); `count` deliveries came before.
 
     `places` gets start and end of the frames to decode, without length and kind.
     """
-    start, noted, size = 0, 0, data.size
+    start = np.int64(0)
+    noted, size = 0, data.size
     while size - start >= 5:
         length = (
             np.int64(data[start]) << 24
@@ -46,11 +49,13 @@ def walk_reefcast(data: Bytes, count: int, places: Places) -> tuple[int, int, in
 
 
 @njit(cache=True)
-def walk_mqtt(data: Bytes, count: int, places: Places) -> tuple[int, int, int]:
+def walk_mqtt(data: Bytes, count: int, places: Places) -> tuple[int, int, Any]:
     """The same for MQTT: the places are those of the payloads behind a topic of one letter."""
-    start, noted, size = 0, 0, data.size
+    start = np.int64(0)
+    noted, size = 0, data.size
     while size - start >= 2:
-        length, shift, head = np.int64(0), 0, start + 1
+        length = np.int64(0)
+        shift, head = 0, start + 1
         whole = False
         while head < size:
             length |= np.int64(data[head] & 127) << shift

@@ -199,9 +199,7 @@ def measure(count: int, progress: Callable[[str], None]) -> list[dict[str, Any]]
     for scenario in scenarios(count):
         baseline = None
         for broker in brokers:
-            progress(
-                f"{broker}: fan-out {scenario.fanout}, {scenario.others} other subscriptions"
-            )
+            progress(f"{broker}: fan-out {scenario.fanout}, {scenario.others} other subscriptions")
             row = _row(broker, scenario)
             baseline = baseline or row["publications_per_s"]
             row["ratio"] = round(row["publications_per_s"] / baseline, 3)

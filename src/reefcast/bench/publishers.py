@@ -34,7 +34,8 @@ async def _publish_reefcast(port: int, count: int, rate_per_s: float) -> tuple[i
 async def _until(due_ns: int) -> None:
     """Returns when the time has come; the loop's timer knows milliseconds, so what is due comes in
     small bursts."""
-    while (ahead_ns := due_ns - time.time_ns()) > 0:
+    ahead_ns = due_ns - time.time_ns()
+    if ahead_ns > 0:
         await asyncio.sleep(ahead_ns / 1e9)
 
 
@@ -54,7 +55,7 @@ def _publish_mqtt(port: int, count: int, rate_per_s: float) -> tuple[int, int]:
                 waiting, size = [], 0
             while due_ns > time.time_ns():
                 time.sleep(0.001)
-            event = Publication("publisher", i, time.time_ns() // 1000, events[i % EVENTS])  # type: ignore[arg-type]
+            event = Publication("publisher", i, time.time_ns() // 1000, events[i % EVENTS])
             waiting.append(mqtt.publish(wire.encode_publication(event)))
             size += len(waiting[-1])
         connection.sendall(b"".join(waiting))

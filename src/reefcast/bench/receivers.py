@@ -1,16 +1,20 @@
 """The receiving side of the live measurement: one process with many connections.
 
-Each connection is a bare socket that says hello and subscribes, then counts; every hundredth event
-is decoded for its delay. Counts go through shared memory, so that asking costs the receiver nothing.
+Each connection is a bare socket that says hello and subscribes, then counts; every hundredth
+event is decoded for its delay. Counts go through shared memory, so that asking for them costs the
+receiver nothing.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable
+from functools import partial
 from multiprocessing.connection import Connection
 from multiprocessing.sharedctypes import SynchronizedArray
+from typing import Any, cast
 
 import numpy as np
 
@@ -26,7 +30,7 @@ PING_S = 3.0
 class Receiver(asyncio.Protocol):
     """One connection; `opening` is what it says first. `counts`: [deliveries, time of the last]."""
 
-    def __init__(self, opening: bytes, walk: Callable[..., tuple[int, int, int]], counts: list[int]):
+    def __init__(self, opening: bytes, walk: Callable[..., tuple[int, int, int]], counts: Any):
         self._opening = opening
         self._walk = walk
         self._counts = counts
@@ -37,8 +41,8 @@ class Receiver(asyncio.Protocol):
         self.answered = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = transport
-        transport.write(self._opening)  # type: ignore[attr-defined]
+        self.transport = cast(asyncio.Transport, transport)
+        self.transport.write(self._opening)
 
     def data_received(self, data: bytes) -> None:
         if not self.answered.done():
@@ -69,7 +73,7 @@ def _reefcast_opening(name: str, filters: list[str]) -> bytes:
 
 
 def _mqtt_opening(name: str, filters: list[str]) -> bytes:
-    """The filters stay at home: mosquitto cannot evaluate them, every connection gets everything."""
+    """The filters stay at home: mosquitto knows none, every connection gets everything."""
     return mqtt.connect(name) + mqtt.subscribe()
 
 
@@ -87,21 +91,19 @@ async def _receive(
     receivers: list[Receiver] = []
     counts = shared.get_obj()
     for i, filters in enumerate(connections):
-        _, receiver = await loop.create_connection(
-            lambda filters=filters, i=i: Receiver(opening(f"r{i}", filters), walk, counts),  # type: ignore[misc]
-            "127.0.0.1",
-            port,
-        )
+        make = partial(Receiver, opening(f"r{i}", filters), walk, counts)
+        _, receiver = await loop.create_connection(make, "127.0.0.1", port)
         receivers.append(receiver)
         await receiver.answered
     pipe.send("connected")
-    told = loop.create_future()
-    loop.add_reader(pipe.fileno(), lambda: told.done() or told.set_result(None))
-    while not told.done():
-        await asyncio.wait([told], timeout=PING_S)
+    told = asyncio.Event()
+    loop.add_reader(pipe.fileno(), told.set)
+    while not told.is_set():
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(told.wait(), PING_S)
         if broker == "reefcast":
             for receiver in receivers:
-                receiver.transport.write(wire.encode(FrameKind.PING, 0))  # type: ignore[attr-defined]
+                receiver.transport.write(wire.encode(FrameKind.PING, 0))
     loop.remove_reader(pipe.fileno())
     pipe.recv()
     pipe.send([delay for receiver in receivers for delay in receiver.delays_us])

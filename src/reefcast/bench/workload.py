@@ -35,7 +35,5 @@ def narrow_filters(count: int, seed: int = 2) -> list[str]:
     for _ in range(count):
         low = rng.uniform(0, 500)
         symbol = rng.randrange(SYMBOLS)
-        filters.append(
-            f"symbol = 'S{symbol:03d}' AND price BETWEEN {low:.2f} AND {low + 500:.2f}"
-        )
+        filters.append(f"symbol = 'S{symbol:03d}' AND price BETWEEN {low:.2f} AND {low + 500:.2f}")
     return filters

@@ -7,7 +7,7 @@ import tempfile
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,6 +18,47 @@ if TYPE_CHECKING:
 @click.group()
 def command() -> None:
     """Measure the live broker and the simulator."""
+
+
+@command.command()
+@click.option(
+    "--publications",
+    default=100_000,
+    show_default=True,
+    help="Publications of the run at fan-out 1; fewer at a higher fan-out.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: a list of rows.")
+def live(publications: int, as_json: bool) -> None:
+    """Publications and deliveries per second through one broker process.
+
+    The baseline is mosquitto, carrying the same events to the same
+    connections: every connection gets everything and filters at its own end.
+    """
+    from reefcast.bench.live import measure, mosquitto
+
+    rows = measure(publications, lambda what: click.echo(f"measuring {what}", err=True))
+    if as_json:
+        click.echo(json.dumps(rows))
+        return
+    _print_live(rows)
+    if mosquitto() is None:
+        click.echo("mosquitto is not installed, so there is no baseline: apt-get install mosquitto")
+
+
+def _print_live(rows: list[dict[str, Any]]) -> None:
+    columns = {
+        "broker": "broker",
+        "subscriptions": "subscriptions",
+        "fanout": "fan-out",
+        "publications_per_s": "publications/s",
+        "deliveries_per_s": "deliveries/s",
+        "p50_us": "p50 us",
+        "p99_us": "p99 us",
+        "ratio": "to baseline",
+    }
+    click.echo("  ".join(f"{title:>14}" for title in columns.values()))
+    for row in rows:
+        click.echo("  ".join(f"{row[name]:>14}" for name in columns))
 
 
 @command.command()

@@ -36,8 +36,7 @@ class Job(msgspec.Struct):
 @click.option("--timeout", default=0.0, help="End after this many seconds; 0 (default): never.")
 @click.option(
     "--queue-policy",
-    default="",
-    type=click.Choice(["", *QUEUE_POLICIES]),
+    type=click.Choice(QUEUE_POLICIES),
     help="What the broker does when this program does not keep up.",
 )
 def command(
@@ -47,7 +46,7 @@ def command(
     as_json: bool,
     count: int,
     timeout: float,
-    queue_policy: str,
+    queue_policy: str | None,
 ) -> None:
     """Print the events that match one of the FILTERs, from the broker at URL.
 
@@ -57,7 +56,7 @@ def command(
     """
     for filter in filters:
         check_filter(filter)  # before anything else happens
-    job = Job(url, filters, as_json, count, timeout, queue_policy)
+    job = Job(url, filters, as_json, count, timeout, queue_policy or "")
     try:
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
             runner.run(_subscribe(job))

@@ -97,7 +97,7 @@ class Client:
         `RefusedError` if earlier publications were refused, `ConnectionLostError`.
         """
         session, outbox = self._session, self._outbox
-        if outbox.credit <= 0 or session.refusals or not self._has_room():
+        if session.refusals or not self._has_room():
             await self._until_room()
         if attributes is None:
             attributes = named

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 import numpy as np
@@ -37,11 +37,6 @@ def _plain(value: object) -> Value:
 _encode = msgspec.msgpack.Encoder(enc_hook=_plain).encode
 
 
-class _Entry(NamedTuple):
-    rows: range
-    looks_at_topic: bool
-
-
 def _looks_at_topic(filter: Filter) -> bool:
     return any(
         TOPIC in c.constraints or any(TOPIC in attributes_of(r) for r in c.residuals)
@@ -55,16 +50,16 @@ class BitmapIndex(Generic[K]):
     def __init__(self) -> None:
         self._store = Store()
         self._keys: list[K] = []  # of each row
-        self._entries: dict[K, _Entry] = {}
+        self._firsts: dict[K, int] = {}  # its first row; -1 for a filter without any
         self._checks: dict[int, Conjunction] = {}  # of a row: what Python must decide about it
-        self._topical = 0  # filters that look at the topic
+        self._topical: set[K] = set()  # keys of the filters that look at the topic
         self._out = np.empty(1024, np.int64)
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return len(self._firsts)
 
     def __contains__(self, key: object) -> bool:
-        return key in self._entries
+        return key in self._firsts
 
     def memory_bytes(self) -> int:
         """Bytes of the compiled tables."""
@@ -73,7 +68,7 @@ class BitmapIndex(Generic[K]):
     # --- changes ---------------------------------------------------------------------------------
 
     def add(self, key: K, filter: Filter) -> None:
-        if key in self._entries:
+        if key in self._firsts:
             raise LocalError(f"key {key!r} is in the index already; remove it first")
         count = len(filter.conjunctions)
         if not self._store.has_room(count):
@@ -82,18 +77,18 @@ class BitmapIndex(Generic[K]):
         for conjunction in filter.conjunctions:
             self._append(first, conjunction)
         self._keys.extend([key] * count)
-        entry = _Entry(range(first, first + count), _looks_at_topic(filter))
-        self._entries[key] = entry
-        self._topical += entry.looks_at_topic
+        self._firsts[key] = first if count else -1
+        if _looks_at_topic(filter):
+            self._topical.add(key)
 
     def remove(self, key: K) -> None:
-        entry = self._entries.pop(key, None)
-        if entry is None:
+        first = self._firsts.pop(key, None)
+        if first is None:
             raise LocalError(f"key {key!r} is not in the index")
-        for row in entry.rows:
-            self._store.kill(row)
-            self._checks.pop(row, None)
-        self._topical -= entry.looks_at_topic
+        self._topical.discard(key)
+        if first >= 0:
+            for row in self._store.kill(first):
+                self._checks.pop(row, None)
 
     def _append(self, first: int, conjunction: Conjunction) -> None:
         strings = self._store.strings
@@ -109,13 +104,12 @@ class BitmapIndex(Generic[K]):
 
     def _rebuild(self, needed: int) -> None:
         kept = self._store.rebuild(needed).tolist()
+        if len(kept) == len(self._keys):
+            return  # no row has moved
         moved = {old: new for new, old in enumerate(kept)}
         self._keys = [self._keys[old] for old in kept]
         self._checks = {moved[old]: check for old, check in self._checks.items()}
-        self._entries = {
-            key: entry._replace(rows=_moved(entry.rows, moved))
-            for key, entry in self._entries.items()
-        }
+        self._firsts = {key: moved.get(first, -1) for key, first in self._firsts.items()}
 
     # --- matching --------------------------------------------------------------------------------
 
@@ -178,19 +172,12 @@ class BitmapIndex(Generic[K]):
         for event, (start, end) in zip(events, pairwise(offsets), strict=True):
             last = -1
             for row in found[start:end]:
-                first = row if row >= 0 else self._entries[self._keys[-1 - row]].rows[0]
+                first = row if row >= 0 else self._firsts[self._keys[-1 - row]]
                 if first != last and (row >= 0 or self._checks[-1 - row].holds(event)):
                     rows.append(first)
                     last = first
             ends.append(len(rows))
         return rows, ends
-
-
-def _moved(rows: range, moved: Mapping[int, int]) -> range:
-    if not rows:
-        return rows
-    start = moved[rows[0]]
-    return range(start, start + len(rows))
 
 
 def warm_up() -> None:

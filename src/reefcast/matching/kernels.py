@@ -91,10 +91,23 @@ ATTRIBUTE = np.dtype(
 STRING_ENTRY = np.dtype([("hash", np.uint64), ("start", np.int64), ("size", np.int64)], align=True)
 
 
+VALUE = np.dtype(
+    [
+        ("value", np.float64),
+        ("rest", np.int64),
+        ("kind", np.int64),
+        ("start", np.int64),  # where it lies in the data
+        ("end", np.int64),
+    ],
+    align=True,
+)
+"""What an event has for one attribute."""
+
+
 class Tables(NamedTuple):
     """All that the kernels read and write; shapes: see `tables.Store` and `strings.Strings`.
 
-    A kernel takes them as one array of addresses and sizes (`addresses_of`): to hand it eleven
+    A kernel takes them as one array of addresses and sizes (`addresses_of`): to hand it twelve
     arrays would cost more than a match, and inside it each use of one would count references.
     The arrays must be C-contiguous and be kept alive by the caller.
     """
@@ -110,15 +123,7 @@ class Tables(NamedTuple):
     entries: Records  # STRING_ENTRY per code
     buckets: Array  # int32, a power of two: code or -1, open addressing
     characters: Array  # uint8: UTF-8 of all constants
-
-
-class Values(NamedTuple):
-    """One event: arrays over the attributes in use."""
-
-    kinds: Array
-    values: Array
-    rests: Array
-    starts: Array  # where in the data; one longer
+    event: Records  # VALUE per attribute: room for the event at hand
 
 
 def compiled(function: F) -> F:
@@ -156,7 +161,7 @@ def _pointer(_context: Any, _address: Any) -> Any:
     return types.voidptr(types.int64), generate
 
 
-WORDS, ROW_COUNT, ATTRIBUTE_COUNT = 22, 23, 24
+WORDS, ROW_COUNT, ATTRIBUTE_COUNT = 24, 25, 26
 """Places in what `addresses_of` returns; before them address and length of each table."""
 
 
@@ -181,6 +186,7 @@ def _tables(at: Array) -> Tables:
         carray(_pointer(at[16]), (at[17],), STRING_ENTRY),
         carray(_pointer(at[18]), (at[19],), np.int32),
         carray(_pointer(at[20]), (at[21],), np.uint8),
+        carray(_pointer(at[22]), (at[23],), VALUE),
     )
 
 
@@ -422,25 +428,25 @@ def _in_text_range(addresses: Array, data: Array, start: Int, end: Int, p: Any) 
 
 
 @inlined
-def _row_holds(t: Tables, row: Int, event: Values, addresses: Array, data: Array) -> Any:
+def _row_holds(t: Tables, row: Int, addresses: Array, data: Array) -> Any:
     for i in range(t.rows[row].start, t.rows[row].end):
         p = t.predicates[i]
-        a = p.attribute
-        kind, value, rest = event.kinds[a], event.values[a], event.rests[a]
+        v = t.event[p.attribute]
+        value, rest = v.value, v.rest
         if (
-            not (p.kinds >> kind) & 1
+            not (p.kinds >> v.kind) & 1
             or value < p.low
             or value > p.high
             or (value == p.low and rest < p.low_rest)
             or (value == p.high and rest > p.high_rest)
         ):
             return False
-        if p.count != 0 and kind >= NUMBER:
+        if p.count != 0 and v.kind >= NUMBER:
             found = _is_member(t.members, p.members, abs(p.count), value, rest)
             if found != (p.count > 0):
                 return False
         if (p.from_text >= 0 or p.to_text >= 0) and not _in_text_range(
-            addresses, data, event.starts[a], event.starts[a + 1], p
+            addresses, data, v.start, v.end, p
         ):
             return False
     return True
@@ -497,10 +503,7 @@ def match_events(addresses: Array, data: Array, events: Int, out: Array) -> Int:
     """
     t = _tables(addresses)
     words, attributes = (addresses[ROW_COUNT] + 63) >> 6, addresses[ATTRIBUTE_COUNT]
-    integers = np.empty((4, attributes + 1), np.int64)
-    kinds, rests, starts, slots = integers[0], integers[1], integers[2], integers[3]
-    values = np.empty(attributes, np.float64)
-    values_of_event = Values(kinds, values, rests, starts)
+    slots = np.empty(attributes, np.int64)
     survivors = np.empty(words, np.uint64)
     at = _skip_array_head(data)
     start = place = events + 1
@@ -508,14 +511,14 @@ def match_events(addresses: Array, data: Array, events: Int, out: Array) -> Int:
     for event in range(events):
         count = 0
         for a in range(attributes):
-            starts[a] = at
-            kind, value, rest, at = _read_value(t, data, at)
-            kinds[a], values[a], rests[a] = kind, value, rest
-            slot = _slot(t, a, kind, value)
+            v = t.event[a]
+            v.start = at
+            v.kind, v.value, v.rest, at = _read_value(t, data, at)
+            v.end = at
+            slot = _slot(t, a, v.kind, v.value)
             if t.occupied[slot]:
                 slots[count] = slot
                 count += 1
-        starts[attributes] = at
         _survivors(t, slots, count, survivors)
         last = -1
         w = _next_word(survivors, 0)
@@ -527,7 +530,7 @@ def match_events(addresses: Array, data: Array, events: Int, out: Array) -> Int:
                 row = (w << 6) + _trailing_zeros(word)
                 word &= word - np.uint64(1)
                 first = t.rows[row].first
-                if first != last and _row_holds(t, row, values_of_event, addresses, data):
+                if first != last and _row_holds(t, row, addresses, data):
                     if t.rows[row].checked:
                         out[place] = -1 - row
                     else:

@@ -23,6 +23,7 @@ from reefcast.matching.kernels import (
     ROW,
     ROW_COUNT,
     STRING,
+    VALUE,
     Array,
     Tables,
     addresses_of,
@@ -64,6 +65,7 @@ class Store:
         self._predicates = np.empty(4 * MIN_ROWS, PREDICATE)
         self._members = np.empty(MIN_ROWS, MEMBER)
         self._alive = np.zeros(MIN_ROWS // 64, np.uint64)
+        self._event = np.empty(8, VALUE)
         self._table = self._boundaries = np.empty(0)
         self._excluded = np.empty((0, 0), np.uint64)
         self._occupied = np.empty(0, np.uint8)
@@ -88,8 +90,13 @@ class Store:
         enter_rows(self.addresses, row, row + 1)
         return row
 
-    def kill(self, row: int) -> None:
-        self._alive[row >> 6] &= ~np.uint64(1 << (row & 63))
+    def kill(self, first: int) -> range:
+        """Takes the bits of the filter whose first row this is; returns its rows."""
+        end = first
+        while end < self.row_count and self._rows["first"][end] == first:
+            self._alive[end >> 6] &= ~np.uint64(1 << (end & 63))
+            end += 1
+        return range(first, end)
 
     def rebuild(self, needed: int) -> Array:
         """Makes room for `needed` more rows. Returns the old numbers of the rows kept, ascending;
@@ -141,6 +148,7 @@ class Store:
             number = self._attributes[name] = len(self.names)
             self.names.append(name)
             self._table = grown(self._table, number + 1)
+            self._event = grown(self._event, number + 1)
             self._table[number] = (self._slot_count, 0, 0, 0, 0)
             self._slot_count += EMPTY_SLOTS
             if self._slot_count > len(self._excluded):
@@ -168,6 +176,7 @@ class Store:
             self.strings.entries,
             self.strings.buckets,
             self.strings.characters,
+            self._event,
         )
         if any(new is not old for new, old in zip(tables, self._tables, strict=True)):
             self._tables = tables

@@ -6,7 +6,7 @@ Rules
   payload, at least 1, at most `MAX_FRAME_BYTES` (a peer that says more is told so and cut off).
 - The first frame in either direction is HELLO. A different `version` is answered with a GOODBYE
   that names both versions.
-- Payloads are msgpack. PUBLISH and DELIVER hold two parts: `header length (2 bytes) | header |
+- Payloads are msgpack. PUBLISH and DELIVER hold two parts: `header length (4 bytes) | header |
   body`; the body is the encoded `Publication`, never decoded again just to be forwarded.
 - On broker links, and from a client to its broker, the *numbered* frames (CONTROL, PUBLISH) are
   counted from 1 by their order; ACK(n) says that all up to n have been taken over. After a
@@ -31,12 +31,15 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from enum import IntEnum
+from typing import TypeVar
 
 import msgspec
 
 from reefcast.errors import ProtocolError
 from reefcast.model.messages import FIRST_HOP, ControlMessage, Header, Publish
 from reefcast.model.publication import Publication
+
+T = TypeVar("T")
 
 VERSION = 1
 MAX_FRAME_BYTES = 16 * 1024 * 1024
@@ -45,7 +48,7 @@ PING_INTERVAL_S = 5.0
 SILENCE_S = 15.0
 _LENGTH = struct.Struct(">I")
 _HEAD = struct.Struct(">IB")
-_PARTS = struct.Struct(">IBH")
+_PARTS = struct.Struct(">IBI")
 HEAD_BYTES = _HEAD.size
 LENGTH_BYTES = _LENGTH.size
 
@@ -114,7 +117,7 @@ _version = msgspec.msgpack.Decoder(_Version)
 _hello = msgspec.msgpack.Decoder(Hello)
 _goodbye = msgspec.msgpack.Decoder(Goodbye)
 _congestion = msgspec.msgpack.Decoder(Congestion)
-_control = msgspec.msgpack.Decoder(ControlMessage)
+_control: msgspec.msgpack.Decoder[ControlMessage] = msgspec.msgpack.Decoder(ControlMessage)
 _header = msgspec.msgpack.Decoder(Header)
 _publication = msgspec.msgpack.Decoder(Publication)
 _numbers = msgspec.msgpack.Decoder(tuple[int, ...])
@@ -141,7 +144,7 @@ def encode_publication(publication: Publication) -> bytes:
 def encode_parts(kind: FrameKind, header: object, body: bytes) -> bytes:
     """A PUBLISH (header: `Header`) or DELIVER (header: the subscriptions' numbers) frame."""
     head = _encoder.encode(header)
-    return _PARTS.pack(3 + len(head) + len(body), kind, len(head)) + head + body
+    return _PARTS.pack(5 + len(head) + len(body), kind, len(head)) + head + body
 
 
 def encode_publish(publish: Publish) -> bytes:
@@ -152,7 +155,7 @@ def encode_deliver(numbers: tuple[int, ...], body: bytes) -> bytes:
     return encode_parts(FrameKind.DELIVER, numbers, body)
 
 
-def _decode(decoder: msgspec.msgpack.Decoder, payload: bytes | memoryview, what: str):  # type: ignore[no-untyped-def]
+def _decode(decoder: msgspec.msgpack.Decoder[T], payload: bytes | memoryview, what: str) -> T:
     try:
         return decoder.decode(payload)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -192,12 +195,12 @@ def decode_any(payload: bytes | memoryview) -> object:
 
 def split_parts(payload: bytes | memoryview) -> tuple[bytes | memoryview, bytes | memoryview]:
     """Header and body of a PUBLISH or DELIVER payload."""
-    if len(payload) < 2:
+    if len(payload) < LENGTH_BYTES:
         raise ProtocolError("malformed publication: the frame is shorter than its header's length")
-    end = 2 + (payload[0] << 8 | payload[1])
+    end = LENGTH_BYTES + _LENGTH.unpack_from(payload)[0]
     if end > len(payload):
         raise ProtocolError("malformed publication: the header is longer than the frame")
-    return payload[2:end], payload[end:]
+    return payload[LENGTH_BYTES:end], payload[end:]
 
 
 def decode_publication(body: bytes | memoryview) -> Publication:

@@ -60,10 +60,12 @@ class End:
 
 
 class Shared(NamedTuple):
-    """What all connections of a broker have in common: `all` holds those that are not closed."""
+    """What all connections of a broker have in common: `all` holds those that are not closed;
+    when there are more than `limit`, a new one is turned away."""
 
     flusher: Flusher
     all: set[Connection]
+    limit: int
 
 
 Greet = Callable[["Connection", Hello], End]
@@ -102,6 +104,8 @@ class Connection(asyncio.Protocol):
         self._tick_timer = self._loop.call_later(HELLO_S, self._no_hello)
         if self._first is not None:
             self.say_hello(self._first())
+        elif len(self._shared.all) > self._shared.limit:
+            self.goodbye("this broker has all the connections that it can bear", retry=True)
 
     def data_received(self, data: bytes) -> None:
         if self.saying_goodbye:

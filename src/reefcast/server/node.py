@@ -45,6 +45,9 @@ from reefcast.server.outbox import Flusher
 from reefcast.server.status import status_of
 from reefcast.server.tracing import LiveTrace, open_trace
 
+SPARE_CONNECTIONS = 256
+"""Beyond those of clients: neighbours, observers, and those that have not said hello."""
+
 log = logging.getLogger(__name__)
 
 
@@ -59,7 +62,9 @@ class Node:
         self.stopping = False
         self.started_at_s = self.loop.time()
         self.counters: Counter[str] = Counter()
-        self._shared = Shared(Flusher(self.loop), set())
+        self._shared = Shared(
+            Flusher(self.loop), set(), network.limits.max_clients + SPARE_CONNECTIONS
+        )
         self.clients = Clients(self)
         self.congestion = CongestionControl(name, time.time_ns(), self._grant, self._flood)
         neighbours = network.neighbours(name)
@@ -99,7 +104,7 @@ class Node:
         host, port = self.network.address(self.name)
         try:
             self._server = await self.loop.create_server(
-                lambda: Connection(self._shared, self._greet), host, port, reuse_address=True
+                lambda: Connection(self._shared, self._greet), host, port, backlog=1024
             )
         except OSError as error:
             raise ConfigurationError(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import resource
 import sys
-from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from reefcast.model import wire
@@ -16,6 +15,8 @@ if TYPE_CHECKING:
 
 def status_of(node: Node) -> dict[str, object]:
     """The core's status, with the live state of links and clients."""
+    from importlib.metadata import version  # slow to load, and not needed to start
+
     core = node.core.status()
     core.pop("links")
     return {

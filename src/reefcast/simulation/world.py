@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 from reefcast.errors import ConfigurationError, ReefcastError
-from reefcast.matching import new_index
 from reefcast.model.messages import (
     Deliver,
     Discard,
@@ -41,6 +40,7 @@ from reefcast.simulation.costs import CostModel
 from reefcast.simulation.faults import Crash, Fault, check_faults
 from reefcast.simulation.links import Link, LinkSpec
 from reefcast.simulation.recording import BrokerTrace, Recording, TraceOptions
+from reefcast.simulation.shared_index import SharedMatching
 
 PUBLISH_OVERHEAD_BYTES = 9
 """Frame head, header length and header of a PUBLISH frame."""
@@ -53,6 +53,7 @@ class Setup:
     """All that determines a run but its scripts.
 
     `links`: specs of single links, by their two ends; `link`: of all others.
+    `index`: what each broker matches with; None for one matching of the whole network, the fastest.
     `keep_deliveries`: off for runs with tens of millions of them, which are then only counted.
     """
 
@@ -65,7 +66,7 @@ class Setup:
     faults: Sequence[Fault] = ()
     trace: TraceOptions | None = None
     keep_deliveries: bool = True
-    index: IndexFactory = new_index
+    index: IndexFactory | None = None
 
     def validate(self) -> Setup:
         """Raises `ConfigurationError` for what cannot be simulated; returns itself."""
@@ -149,6 +150,7 @@ class World(ABC):
     def __init__(self, setup: Setup) -> None:
         self.setup = setup.validate()
         self.costs = setup.costs
+        self._shared = SharedMatching()
         self.fixed_cost = setup.costs.fixed()
         self.record = Recording(setup.trace, list(setup.graph), setup.keep_deliveries)
         self.nodes = {name: Node(name, i) for i, name in enumerate(setup.graph)}
@@ -211,7 +213,7 @@ class World(ABC):
             self.setup.routing,
             neighbours=list(node.links),
             rng=rng,
-            new_index=self.setup.index,
+            new_index=self.setup.index or self._shared.new_index,
             queues=node,
         )
         node.trace = self.record.details_of(node.name)
