@@ -320,8 +320,9 @@ async def test_a_publisher_whose_connection_breaks_again_and_again_loses_and_dou
             if i % 500 == 250:
                 await asyncio.sleep(0.002 * (i // 500 % 3))  # more or less is on its way
                 await until(lambda: publisher.connected)
-                publisher._connection.abort()  # type: ignore[union-attr]
-                await until(lambda: not publisher.connected)
+                broken = publisher._connection
+                broken.abort()
+                await until(lambda broken=broken: publisher._connection is not broken)
         await publisher.flush(timeout=20)
         events = await take(subscription, 5000)
         assert [event["i"] for event in events] == list(range(5000))

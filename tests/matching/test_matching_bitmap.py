@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import random
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -103,7 +105,7 @@ publications = st.builds(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.lists(filters, max_size=12), st.lists(publications, max_size=6))
 def test_finds_what_the_twin_finds(stored, events):
     twin, index = ScanIndex(), BitmapIndex()
@@ -236,6 +238,20 @@ def test_keys_are_unique_and_in_the_order_of_adding(make):
         index.add("z", parse_filter("a = 1"))
     with pytest.raises(LocalError, match="'q' is not in the index"):
         index.remove("q")
+
+
+def test_a_filter_that_cannot_be_stored_leaves_no_trace():
+    index = BitmapIndex()
+    with pytest.raises(UnicodeEncodeError):
+        index.add("bad", parse_filter("a = 1 OR b = '\ud800'"))
+    index.add("good", parse_filter("a = 1 OR b = 'x'"))
+    assert "bad" not in index
+    assert index.match(Publication("p", 1, 0, {"a": 1, "b": "x"})) == ["good"]
+
+
+def test_importing_the_package_loads_no_compiler():
+    code = "import sys, reefcast.matching; sys.exit('numba' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_tables_do_not_grow_under_churn():

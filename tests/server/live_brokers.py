@@ -23,9 +23,9 @@ from reefcast.server.supervisor import free_ports
 PATIENCE_S = 10.0
 
 
-async def until(condition: Callable[[], object], what: str = "") -> None:
+async def until(condition: Callable[[], object], patience_s: float = PATIENCE_S) -> None:
     """Polls until `condition` holds."""
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(patience_s):
         while not condition():  # noqa: ASYNC110
             await asyncio.sleep(0.005)
 

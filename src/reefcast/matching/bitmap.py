@@ -1,8 +1,9 @@
 """The compiled index. How it works: see `kernels`; how its tables grow: see `tables`.
 
-Costs (one core of 2020): see the figures that `benchmarks/bench_matching.py` prints. Rows with
-patterns that are more than a prefix, or with residual expressions, are decided in Python one by
-one where all else holds, about a microsecond each. An index belongs to one thread.
+Costs: `benchmarks/bench_matching.py` prints them. Rows with patterns that are more than a prefix, or
+with residual expressions, are decided in Python one by one where all else holds, a few microseconds
+each. Every attribute that some filter names is looked up in every event. An index belongs to one
+thread.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy as np
 
 from reefcast.errors import LocalError
 from reefcast.matching.kernels import Array, match_events
-from reefcast.matching.predicates import predicate_of
+from reefcast.matching.predicates import Predicate, predicate_of
 from reefcast.matching.tables import Store
 from reefcast.model.expression import attributes_of
 from reefcast.model.filters import TOPIC, Conjunction, Filter, parse_filter
@@ -74,8 +75,14 @@ class BitmapIndex(Generic[K]):
         if not self._store.has_room(count):
             self._rebuild(count)
         first = self._store.row_count
-        for conjunction in filter.conjunctions:
-            self._append(first, conjunction)
+        strings = self._store.strings
+        # All predicates before the first row: should one fail, the tables are as they were.
+        rows = [
+            (c, [(name, predicate_of(d, strings)) for name, d in c.constraints.items()])
+            for c in filter.conjunctions
+        ]
+        for conjunction, predicates in rows:
+            self._append(first, conjunction, predicates)
         self._keys.extend([key] * count)
         self._firsts[key] = first if count else -1
         if _looks_at_topic(filter):
@@ -90,12 +97,9 @@ class BitmapIndex(Generic[K]):
             for row in self._store.kill(first):
                 self._checks.pop(row, None)
 
-    def _append(self, first: int, conjunction: Conjunction) -> None:
-        strings = self._store.strings
-        predicates = [
-            (name, predicate_of(constraint, strings))
-            for name, constraint in conjunction.constraints.items()
-        ]
+    def _append(
+        self, first: int, conjunction: Conjunction, predicates: list[tuple[str, Predicate]]
+    ) -> None:
         inexact = {name: conjunction.constraints[name] for name, p in predicates if not p.exact}
         checked = bool(inexact or conjunction.residuals)
         row = self._store.append(first, checked, predicates)

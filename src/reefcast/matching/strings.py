@@ -37,8 +37,9 @@ class Strings:
         """The code of `text`, which gets one if it has none."""
         code = self._codes.get(text)
         if code is None:
+            data = text.encode()  # fails on surrogates, which no string of an event has either
             code = self._codes[text] = len(self._codes)
-            self._enter(code, text.encode())
+            self._enter(code, data)
         return code
 
     def keep(self, codes: Array) -> None:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import shutil
 import signal
 import socket
 import sys
@@ -26,10 +25,9 @@ from typing import Any
 
 from reefcast.errors import ConnectionLostError, LocalError, ReefcastError
 from reefcast.matching import warm_up
-from reefcast.model.trace import KINDS
 from reefcast.overlay.network_file import NetworkFile, dump_network
 from reefcast.server.observer import ask_status
-from reefcast.storage.trace_files import RUN_FILE, write_run
+from reefcast.storage.trace_files import remove_former_run, write_run
 
 START_S = 60.0
 STOP_S = 5.0
@@ -257,9 +255,7 @@ def _how(code: int) -> str:
 def begin_run(network: NetworkFile) -> None:
     """Makes the trace directory that of a new run: what a former run left there goes."""
     directory = Path(network.trace.directory)
-    if (directory / RUN_FILE).exists():
-        for kind in KINDS:
-            shutil.rmtree(directory / kind, ignore_errors=True)
+    remove_former_run(directory)
     run = {
         "simulated": False,
         "network": network.network.name,

@@ -6,9 +6,10 @@ nothing but wait, in the same run on the same machine.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from reefcast.matching import warm_up
 from reefcast.overlay.topology import balanced_tree, names
@@ -69,7 +70,7 @@ def measure_simpy(events: int, clock: Clock) -> Row | None:
         return None
     environment = simpy.Environment()
 
-    def wait_for_ever(pause: float) -> Iterator[object]:
+    def wait_for_ever(pause: float) -> Generator[Any, Any, Any]:
         while True:
             yield environment.timeout(pause)
 

@@ -18,7 +18,7 @@ from reefcast.errors import ConfigurationError
 from reefcast.model.messages import ControlMessage, Deliver, LinkName, Publish
 from reefcast.model.publication import Publication, PublicationId
 from reefcast.model.trace import LEVELS
-from reefcast.storage.trace_files import TraceRecorder, write_run
+from reefcast.storage.trace_files import TraceRecorder, remove_former_run, write_run
 
 FLUSH_ROWS = 500_000
 
@@ -141,6 +141,8 @@ class Recording:
         self.delivered: list[Deliver] = []
         self.delivered_at: list[float] = []
         self.trace = trace
+        if trace:
+            remove_former_run(trace.directory)
         self.recorders = (
             {b: TraceRecorder(trace.directory, b, trace.level, trace.sample) for b in brokers}
             if trace

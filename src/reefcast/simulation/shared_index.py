@@ -27,13 +27,14 @@ REMEMBERED = 20_000
 
 
 class SharedMatching:
-    """The different filters of a network, numbered, and how many rows use each."""
+    """The different filters of a network, numbered below `size`, and how many rows use each."""
 
     def __init__(self) -> None:
+        self.size = 0
         self._index: MatchIndex[int] = new_index()
         self._numbers: dict[Filter, int] = {}
         self._users: dict[int, int] = {}
-        self._last = 0
+        self._free: list[int] = []
         self._young: dict[int, tuple[Publication, list[int]]] = {}
         self._old: dict[int, tuple[Publication, list[int]]] = {}
 
@@ -45,7 +46,9 @@ class SharedMatching:
         """One more row has this filter; returns the filter's number."""
         number = self._numbers.get(filter)
         if number is None:
-            self._last = number = self._numbers[filter] = self._last + 1
+            number = self._free.pop() if self._free else self.size
+            self.size = max(self.size, number + 1)
+            self._numbers[filter] = number
             self._users[number] = 0
             self._index.add(number, filter)
             self._young, self._old = {}, {}
@@ -59,6 +62,7 @@ class SharedMatching:
         if not self._users[number]:
             self._index.remove(number)
             del self._numbers[filter], self._users[number]
+            self._free.append(number)
 
     def match(self, publication: Publication) -> list[int]:
         """Numbers of the filters that hold; perhaps of some that nobody has any more."""
@@ -77,7 +81,7 @@ class SharedIndex(Generic[K]):
 
     def __init__(self, shared: SharedMatching) -> None:
         self._shared = shared
-        self._keys: dict[int, tuple[K, ...]] = {}
+        self._keys: list[tuple[K, ...]] = []  # by the filter's number
         self._filters: dict[K, tuple[int, Filter]] = {}
 
     def __len__(self) -> int:
@@ -91,22 +95,23 @@ class SharedIndex(Generic[K]):
             raise LocalError(f"key {key!r} is in the index already; remove it first")
         number = self._shared.use(filter)
         self._filters[key] = (number, filter)
-        self._keys[number] = (*self._keys.get(number, ()), key)
+        self._grow()
+        self._keys[number] = (*self._keys[number], key)
 
     def remove(self, key: K) -> None:
         if key not in self._filters:
             raise LocalError(f"key {key!r} is not in the index")
         number, filter = self._filters.pop(key)
-        left = tuple(other for other in self._keys[number] if other != key)
-        if left:
-            self._keys[number] = left
-        else:
-            del self._keys[number]
+        self._keys[number] = tuple(other for other in self._keys[number] if other != key)
         self._shared.release(filter)
 
+    def _grow(self) -> None:
+        self._keys += [()] * (self._shared.size - len(self._keys))
+
     def match(self, publication: Publication) -> list[K]:
-        keys = self._keys.get
-        return [key for number in self._shared.match(publication) for key in keys(number, ())]
+        self._grow()
+        keys = self._keys
+        return [key for number in self._shared.match(publication) for key in keys[number]]
 
     def match_many(self, publications: Sequence[Publication]) -> list[list[K]]:
         return [self.match(publication) for publication in publications]

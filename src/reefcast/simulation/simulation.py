@@ -132,13 +132,13 @@ class Simulation:
     def run(
         self,
         until_s: float = math.inf,
-        limit: int = MESSAGE_LIMIT,
+        limit: int | None = None,
         progress: Callable[[float], None] = lambda now_s: None,
     ) -> Result:
         """Runs until nothing is under way, or all that happens before `until_s`; may be called
         again, after more scripts. `progress` is told the simulated time now and then. Raises
-        `NoProgressError` after `limit` messages."""
-        self._quiet = self.world.run(until_s, limit, progress)
+        `NoProgressError` after `limit` messages (`MESSAGE_LIMIT` of them if None)."""
+        self._quiet = self.world.run(until_s, limit or MESSAGE_LIMIT, progress)
         if self._quiet:
             self.quiet_at.append(self.world.now)
         self.world.record.flush()

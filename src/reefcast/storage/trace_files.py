@@ -8,6 +8,7 @@ in columns, never one object per row.
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -111,6 +112,13 @@ class TraceRecorder:
         hidden = folder / f".{target.name}"  # Spark passes over names that start with a dot
         pq.write_table(table, hidden)
         hidden.rename(target)
+
+
+def remove_former_run(directory: Path | str) -> None:
+    """A directory holds one run: what a former one left there goes, and nothing else."""
+    if (Path(directory) / RUN_FILE).exists():
+        for kind in KINDS:
+            shutil.rmtree(Path(directory) / kind, ignore_errors=True)
 
 
 def write_run(directory: Path | str, run: dict[str, Any]) -> None:

@@ -1,0 +1,164 @@
+"""`reefcast simulate` and `reefcast bench sim`."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from reefcast.cli.bench import command as bench
+from reefcast.cli.simulate import CRASHED, NO_PROGRESS, WRONG, command
+from reefcast.model.messages import Effect, Publish, Send
+from reefcast.overlay.network_file import BrokerEntry, LinkEntry, NetworkFile, dump_network
+from reefcast.routing.broker import Broker
+from reefcast.simulation import checkers
+from reefcast.simulation import simulation as simulation_module
+
+SMALL = ("--subscriptions", "20", "--publications", "60")
+
+
+@pytest.fixture
+def network(tmp_path: Path) -> Path:
+    """Three brokers in a row, with jitter."""
+    described = NetworkFile(
+        broker=[BrokerEntry(name=name) for name in ("b1", "b2", "b3")],
+        link=[
+            LinkEntry(between=("b1", "b2"), jitter_ms=1.0),
+            LinkEntry(between=("b2", "b3"), bandwidth_mbit_per_s=1.0),
+        ],
+    )
+    file = tmp_path / "net.toml"
+    file.write_text(dump_network(described), encoding="utf-8")
+    return file
+
+
+def simulate(network: Path, *arguments: str) -> Result:
+    return CliRunner().invoke(command, [str(network), *SMALL, *arguments])
+
+
+def test_summary_of_a_correct_run(network: Path) -> None:
+    done = simulate(network, "--json", "--seed", "7")
+    assert done.exit_code == 0, done.output
+    summary = json.loads(done.output)
+    assert summary["published"] == 60
+    assert summary["expected"] == summary["delivered"] > 0
+    assert summary["lost"] == summary["duplicated"] == summary["unexpected"] == 0
+    assert summary["seed"] == 7
+    assert "unseed" in summary
+
+
+def test_text_and_faults(network: Path) -> None:
+    done = simulate(
+        network, "--fault", "crash:broker=b2,at_s=1.01,restart_s=1.03", "--fault", "drop:share=0.1"
+    )
+    assert done.exit_code == 0, done.output
+    assert "link_lost" in done.output
+    assert "fault" in done.output
+
+
+def test_a_failed_check_exits_with_1(network: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(checkers.CHECKERS, "lost", lambda evidence: ["p#1 never arrived"])
+    done = simulate(network)
+    assert done.exit_code == WRONG
+    assert "p#1 never arrived" in done.output
+
+
+def test_no_progress_exits_with_3(network: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def for_ever(self: Broker, batch: Sequence[Publish], *where: object) -> list[Effect]:
+        self.last_routed = [(publish, 0) for publish in batch]
+        return [Send(self.router.brokers[0], publish) for publish in batch]
+
+    monkeypatch.setattr(Broker, "handle_publications", for_ever)
+    monkeypatch.setattr(simulation_module, "MESSAGE_LIMIT", 1000)
+    done = simulate(network)
+    assert done.exit_code == NO_PROGRESS
+    assert "seed 0" in done.output
+
+
+def test_a_broker_that_raises_exits_with_4(network: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(self: Broker, *arguments: object) -> list[Effect]:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(Broker, "handle_publications", broken)
+    done = simulate(network)
+    assert done.exit_code == CRASHED
+    assert "ZeroDivisionError" in done.output
+
+
+def test_workload_from_files(network: Path, tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    wanted = {"subscription": [0], "filter": ["a > 1"], "broker": ["b3"], "client": ["alice"]}
+    pq.write_table(pa.table(wanted), tmp_path / "subscriptions.parquet")
+    events = {"event": [0, 1, 2], "time_us": [0, 1, 2], "a": [1, 2, None]}
+    pq.write_table(pa.table(events), tmp_path / "events.parquet")
+    done = simulate(
+        network,
+        "--json",
+        *("--workload", str(tmp_path / "subscriptions.parquet")),
+        *("--events", str(tmp_path / "events.parquet")),
+    )
+    assert done.exit_code == 0, done.output
+    summary = json.loads(done.output)
+    assert (summary["published"], summary["delivered"]) == (3, 1)
+
+
+def digest_of(directory: Path) -> str:
+    """Of every file's name and bytes."""
+    digest = hashlib.sha256()
+    for file in sorted(path for path in directory.rglob("*") if path.is_file()):
+        digest.update(str(file.relative_to(directory)).encode())
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+def test_one_seed_gives_one_run_to_the_last_byte_of_its_trace(
+    network: Path, tmp_path: Path
+) -> None:
+    outputs = set()
+    for hash_seed in ("1", "2"):
+        trace = tmp_path / hash_seed
+        arguments = [str(network), *SMALL, "--trace", str(trace), "--json"]
+        arguments += ["--fault", "reorder:share=0.3,up_to_s=0.05"]
+        arguments += ["--fault", "crash:broker=b2,at_s=1.01,restart_s=1.03"]
+        done = subprocess.run(
+            [sys.executable, "-m", "reefcast", "simulate", *arguments],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        outputs.add((done.stdout, digest_of(trace)))
+    assert len(outputs) == 1
+
+
+def test_a_trace_directory_holds_one_run(network: Path, tmp_path: Path) -> None:
+    trace = tmp_path / "trace"
+    simulate(network, "--trace", str(trace))
+    first = digest_of(trace)
+    simulate(network, "--trace", str(trace))
+    assert digest_of(trace) == first
+
+
+def test_bench_gives_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    from reefcast.simulation import bench as module
+
+    monkeypatch.setattr(module, "SUBSCRIPTIONS", 20)
+    done = CliRunner().invoke(bench, ["sim", "--messages", "600", "--json"])
+    assert done.exit_code == 0, done.output
+    rows = [row for row in json.loads(done.output) if row["case"] == "reefcast"]
+    assert [(row["brokers"], row["trace"]) for row in rows] == [
+        (12, "off"),
+        (12, "full"),
+        (49, "off"),
+        (49, "full"),
+    ]
+    assert all(row["messages_per_s"] > 0 for row in rows)

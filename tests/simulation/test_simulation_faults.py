@@ -1,0 +1,69 @@
+"""Faults as text, and those that are refused; costs that are refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from reefcast.errors import ConfigurationError
+from reefcast.overlay.topology import names, path
+from reefcast.simulation.costs import CostModel, preset
+from reefcast.simulation.faults import BandwidthChange, Crash, Drop, Fault, Partition, parse_fault
+from reefcast.simulation.world import Setup
+
+
+def test_faults_are_read_from_text() -> None:
+    assert parse_fault("crash:broker=b1,at_s=5,restart_s=7") == Crash("b1", 5.0, 7.0)
+    assert parse_fault("drop:share=0.01") == Drop(0.01)
+    assert parse_fault("partition:links=b1/b2+b2/b3,from_s=1,to_s=2") == Partition(
+        (("b1", "b2"), ("b2", "b3")), 1.0, 2.0
+    )
+    assert parse_fault("bandwidth:links=b1/b2,at_s=1,mbit_per_s=10") == BandwidthChange(
+        (("b1", "b2"),), 1.0, 10.0
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("flood:at_s=1", "none of crash, partition"),
+        ("crash:broker=b1", "at_s must be given"),
+        ("crash:broker=b1,when=3", "crash has no 'when'"),
+        ("drop:share=much", "is no number"),
+        ("partition:links=b1-b2,from_s=1,to_s=2", "links are written b01/b02"),
+    ],
+)
+def test_text_that_is_no_fault(text: str, words: str) -> None:
+    with pytest.raises(ConfigurationError, match=words):
+        parse_fault(text)
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        (Crash("b9", 1.0), "no broker named 'b9'"),
+        (Crash("b1", 0.0), "crashes after the start"),
+        (Partition((("b1", "b3"),), 1.0, 2.0), "no link b1/b3"),
+        (Partition((("b1", "b2"),), 1.0, float("inf")), "must end"),
+        (Partition((("b1", "b2"),), 2.0, 1.0), "ends before it starts"),
+        (Drop(1.5), "at most 1"),
+        (Drop(-0.5), "negative"),
+        (BandwidthChange((("b1", "b2"),), 1.0, 0.0), "above 0"),
+    ],
+)
+def test_faults_that_cannot_be(fault: Fault, words: str) -> None:
+    with pytest.raises(ConfigurationError, match=words):
+        Setup(graph=path(names(3)), faults=[fault]).validate()
+
+
+def test_a_broker_that_is_down_cannot_crash() -> None:
+    faults = [Crash("b1", 1.0, 3.0), Crash("b1", 2.0, 4.0)]
+    with pytest.raises(ConfigurationError, match="down already"):
+        Setup(graph=path(names(3)), faults=faults).validate()
+
+
+def test_costs() -> None:
+    with pytest.raises(ConfigurationError, match="publication_s"):
+        CostModel(publication_s=-1.0).validate()
+    with pytest.raises(ConfigurationError, match="reefcast"):
+        preset("cheap")
+    assert preset("padres").validate().publication_s > preset("reefcast").publication_s

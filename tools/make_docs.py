@@ -1,0 +1,95 @@
+"""Reference pages made from the code, so that they cannot drift from it: `make docs`.
+
+docs/commands.md (what each command's --help says), docs/trace.md (the trace vocabulary),
+docs/network-file.md (every key of a network file). A test compares them with what is committed.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import msgspec
+
+from reefcast.cli.main import group
+from reefcast.model import trace
+from reefcast.overlay import network_file
+
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+NOTE = "<!-- made by `make docs`; change the code, not this page -->\n"
+
+
+def commands() -> str:
+    """The help of every command."""
+    with click.Context(group, info_name="reefcast") as root:
+        sections = [f"## {name}\n\n```\n{text}\n```\n" for name, text in _helps(group, root)]
+    return "\n".join([NOTE, "# Commands\n", *sections])
+
+
+def _helps(command: click.Command, context: click.Context) -> Iterator[tuple[str, str]]:
+    formatter = context.make_formatter()
+    formatter.width = 88
+    command.format_help(context, formatter)
+    yield context.command_path, formatter.getvalue().rstrip()
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            child = command.get_command(context, name)
+            assert child is not None
+            with click.Context(child, info_name=name, parent=context) as below:
+                yield from _helps(child, below)
+
+
+def trace_vocabulary() -> str:
+    """A table per kind of trace."""
+    lines = [NOTE, "# The trace vocabulary\n", inspect.getdoc(trace) or "", ""]
+    for kind, columns in trace.KINDS.items():
+        lines += [f"## {kind}\n", "| column | type | meaning |", "|---|---|---|"]
+        lines += [f"| `{c.name}` | {c.type} | {c.meaning} |" for c in columns]
+        lines.append("")
+    reasons = ", ".join(f"`{reason}`" for reason in trace.DISCARD_REASONS)
+    lines.append(f"Reasons of a discard: {reasons}.\n")
+    return "\n".join(lines)
+
+
+SECTIONS = {
+    "[network]": network_file.NetworkSection,
+    "[trace]": network_file.TraceSection,
+    "[limits]": network_file.LimitsSection,
+    "[[broker]]": network_file.BrokerEntry,
+    "[[link]]": network_file.LinkEntry,
+}
+
+
+def network() -> str:
+    """Every section of a network file with its keys and their defaults."""
+    lines = [NOTE, "# The network file\n", inspect.getdoc(network_file) or "", ""]
+    for title, section in SECTIONS.items():
+        lines += [f"## {title}\n", inspect.getdoc(section) or "", ""]
+        lines += ["| key | default |", "|---|---|"]
+        lines += [
+            f"| `{field.name}` | {_default(field)} |" for field in msgspec.structs.fields(section)
+        ]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _default(field: msgspec.structs.FieldInfo) -> str:
+    if field.default is msgspec.NODEFAULT:
+        return "(required)"
+    return f"`{msgspec.json.encode(field.default).decode()}`"
+
+
+PAGES = {"commands.md": commands, "trace.md": trace_vocabulary, "network-file.md": network}
+
+
+def main() -> None:
+    DOCS.mkdir(exist_ok=True)
+    for name, make in PAGES.items():
+        (DOCS / name).write_text(make(), encoding="utf-8")
+        print(f"docs/{name}")
+
+
+if __name__ == "__main__":
+    main()
