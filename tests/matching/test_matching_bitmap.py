@@ -240,15 +240,6 @@ def test_keys_are_unique_and_in_the_order_of_adding(make):
         index.remove("q")
 
 
-def test_a_filter_that_cannot_be_stored_leaves_no_trace():
-    index = BitmapIndex()
-    with pytest.raises(UnicodeEncodeError):
-        index.add("bad", parse_filter("a = 1 OR b = '\ud800'"))
-    index.add("good", parse_filter("a = 1 OR b = 'x'"))
-    assert "bad" not in index
-    assert index.match(Publication("p", 1, 0, {"a": 1, "b": "x"})) == ["good"]
-
-
 def test_importing_the_package_loads_no_compiler():
     code = "import sys, reefcast.matching; sys.exit('numba' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from functools import reduce
 
 import pytest
@@ -111,6 +112,22 @@ def test_intersection_is_and(a, b):
 @given(sets)
 def test_emptiness_is_exact(constraint):
     assert is_empty(constraint) == (not holding(constraint))
+
+
+EVERY_INTERVAL = [
+    intersect(compared(first, low), compared(second, high))
+    for low, high in ((1, 1), (1, 2.0), (-INF, 1), (1, INF), (-INF, INF), (NAN, 1), ("", "a"))
+    for first in SIGNS
+    for second in SIGNS
+]
+
+
+def test_every_pair_of_intervals_at_the_same_ends():
+    """What chance seldom draws: `a > 1` and `a >= 1`."""
+    found = {constraint: set(holding(constraint)) for constraint in EVERY_INTERVAL}
+    for (a, ours), (b, theirs) in itertools.product(found.items(), repeat=2):
+        assert constraint_covers(a, b) == (ours >= theirs), (a, b)
+        assert set(holding(intersect(a, b))) == ours & theirs, (a, b)
 
 
 @given(with_patterns)

@@ -144,6 +144,13 @@ def test_many_equalities_are_one_set_and_not_too_large():
 
 
 def test_the_work_for_a_hostile_filter_is_bounded():
-    ors = " AND ".join(f"(a{n} > 1 OR b{n} > 1)" for n in range(8))
-    more = " AND ".join(f"(x > {n} OR x < {n - 1})" for n in range(2000))
-    assert len(normal_form(parse(f"{ors} AND {more}"))) == 1
+    """Few conjunctions at the end, but merged again and again."""
+    expression = parse(" AND ".join(f"(a{n % 5} > 1 OR b{n % 5} > 1)" for n in range(200)))
+    assert normal_form(expression) == (Conjunction({}, (expression,)),)
+
+
+def test_only_conjunctions_that_are_alike_otherwise_are_united():
+    assert len(normal_form(parse("a = 1 AND b > c OR a = 2 AND b < c"))) == 2
+    assert len(normal_form(parse("a = 1 AND b > 3 OR a = 2 AND b < 3"))) == 2
+    assert len(normal_form(parse("a = 1 OR a = 'x'"))) == 2
+    assert len(normal_form(parse("a = 1 AND b > c OR a = 2 AND b > c"))) == 1

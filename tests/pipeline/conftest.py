@@ -11,10 +11,15 @@ from reefcast.pipeline.session import check_java, spark_session
 
 
 @pytest.fixture(scope="session")
-def spark():
+def java():
+    """Tests that need Java are skipped where there is none."""
     try:
         check_java()
     except LocalError as error:
         pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def spark(java):
     with spark_session("reefcast tests") as session:
         yield session

@@ -1,9 +1,9 @@
 """The compiled index. How it works: see `kernels`; how its tables grow: see `tables`.
 
-Costs: `benchmarks/bench_matching.py` prints them. Rows with patterns that are more than a prefix, or
-with residual expressions, are decided in Python one by one where all else holds, a few microseconds
-each. Every attribute that some filter names is looked up in every event. An index belongs to one
-thread.
+Costs: `benchmarks/bench_matching.py` prints them. Rows with patterns that are more than a prefix,
+or with residual expressions, are decided in Python one by one where all else holds: a few
+microseconds each. Every attribute that some filter names is looked up in every event. An index
+belongs to one thread.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ import msgspec
 import numpy as np
 
 from reefcast.errors import LocalError
-from reefcast.matching.kernels import Array, match_events
+from reefcast.matching.kernels import match_events
+from reefcast.matching.machine import Array
 from reefcast.matching.predicates import Predicate, predicate_of
 from reefcast.matching.tables import Store
 from reefcast.model.expression import attributes_of

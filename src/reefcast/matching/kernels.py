@@ -24,25 +24,28 @@ look: the order of the bytes of UTF-8 is that of the code points.
 
 Events come as one msgpack array with a value for each pair of event and attribute in use, nil for
 missing: encoding a list is several times faster than storing its values one by one from Python.
+
+Every kernel and all that it is made of stands in this file, for numba's cache on disk compares the
+time and size of the file where a kernel stands, and of no other: a record type that changed
+elsewhere would leave old kernels reading new tables.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
-from numba import njit, types
-from numba.extending import intrinsic
 from numba.np.numpy_support import carray
 
-F = TypeVar("F", bound=Callable[..., Any])
-Array = npt.NDArray[Any]
-Records = Any
-"""An array of one of the record types below."""
-Int = Any
-"""An integer, signed or not, of Python or numpy; the kernels' types are those numba infers."""
+from reefcast.matching.machine import (
+    Array,
+    Int,
+    Records,
+    compiled,
+    inlined,
+    pointer,
+    trailing_zeros,
+)
 
 # Kinds of a value; the numbers are the bits of `PREDICATE.kinds`, the first three are slots too.
 MISSING, FALSE, TRUE, NUMBER, STRING = range(5)
@@ -67,15 +70,8 @@ PREDICATE = np.dtype(
 
 MEMBER = np.dtype([("value", np.float64), ("rest", np.int64)], align=True)
 
-ROW = np.dtype(
-    [
-        ("start", np.int32),  # its predicates
-        ("end", np.int32),
-        ("first", np.int32),  # the first row of the same filter
-        ("checked", np.int32),  # 1: Python decides about survivors
-    ],
-    align=True,
-)
+ROW = np.dtype([("start", "i4"), ("end", "i4"), ("first", "i4"), ("checked", "i4")], align=True)
+"""Its predicates; the first row of the same filter; 1 if Python decides about survivors."""
 
 ATTRIBUTE = np.dtype(
     [
@@ -90,18 +86,10 @@ ATTRIBUTE = np.dtype(
 
 STRING_ENTRY = np.dtype([("hash", np.uint64), ("start", np.int64), ("size", np.int64)], align=True)
 
-
 VALUE = np.dtype(
-    [
-        ("value", np.float64),
-        ("rest", np.int64),
-        ("kind", np.int64),
-        ("start", np.int64),  # where it lies in the data
-        ("end", np.int64),
-    ],
-    align=True,
+    [("value", "f8"), ("rest", "i8"), ("kind", "i8"), ("start", "i8"), ("end", "i8")], align=True
 )
-"""What an event has for one attribute."""
+"""What an event has for one attribute; `start` and `end` say where it lies in the data."""
 
 
 class Tables(NamedTuple):
@@ -126,41 +114,6 @@ class Tables(NamedTuple):
     event: Records  # VALUE per attribute: room for the event at hand
 
 
-def compiled(function: F) -> F:
-    kernel: Any = njit(cache=True)(function)
-    return cast(F, kernel)
-
-
-def inlined(function: F) -> F:
-    """A part of kernels. Inlined, because a call would count references to each table it gets."""
-    part: Any = njit(forceinline=True)(function)
-    return cast(F, part)
-
-
-def built_in(generator: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of machine code's own, for which neither Python nor numpy has a name."""
-    function: Callable[..., Any] = intrinsic(generator)
-    return function
-
-
-@built_in
-def _trailing_zeros(_context: Any, _word: Any) -> Any:
-    """Number of zeros below the lowest 1 of a word that is not 0."""
-
-    def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        return builder.cttz(arguments[0], context.get_constant(types.boolean, True))
-
-    return types.int64(types.uint64), generate
-
-
-@built_in
-def _pointer(_context: Any, _address: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
-
-    return types.voidptr(types.int64), generate
-
-
 WORDS, ROW_COUNT, ATTRIBUTE_COUNT = 24, 25, 26
 """Places in what `addresses_of` returns; before them address and length of each table."""
 
@@ -175,18 +128,18 @@ def addresses_of(tables: Tables) -> Array:
 @inlined
 def _tables(at: Array) -> Tables:
     return Tables(
-        carray(_pointer(at[0]), (at[1], at[WORDS]), np.uint64),
-        carray(_pointer(at[2]), (at[3],), np.uint8),
-        carray(_pointer(at[4]), (at[5],), np.uint64),
-        carray(_pointer(at[6]), (at[7],), ROW),
-        carray(_pointer(at[8]), (at[9],), PREDICATE),
-        carray(_pointer(at[10]), (at[11],), MEMBER),
-        carray(_pointer(at[12]), (at[13],), ATTRIBUTE),
-        carray(_pointer(at[14]), (at[15],), np.float64),
-        carray(_pointer(at[16]), (at[17],), STRING_ENTRY),
-        carray(_pointer(at[18]), (at[19],), np.int32),
-        carray(_pointer(at[20]), (at[21],), np.uint8),
-        carray(_pointer(at[22]), (at[23],), VALUE),
+        carray(pointer(at[0]), (at[1], at[WORDS]), np.uint64),
+        carray(pointer(at[2]), (at[3],), np.uint8),
+        carray(pointer(at[4]), (at[5],), np.uint64),
+        carray(pointer(at[6]), (at[7],), ROW),
+        carray(pointer(at[8]), (at[9],), PREDICATE),
+        carray(pointer(at[10]), (at[11],), MEMBER),
+        carray(pointer(at[12]), (at[13],), ATTRIBUTE),
+        carray(pointer(at[14]), (at[15],), np.float64),
+        carray(pointer(at[16]), (at[17],), STRING_ENTRY),
+        carray(pointer(at[18]), (at[19],), np.int32),
+        carray(pointer(at[20]), (at[21],), np.uint8),
+        carray(pointer(at[22]), (at[23],), VALUE),
     )
 
 
@@ -527,7 +480,7 @@ def match_events(addresses: Array, data: Array, events: Int, out: Array) -> Int:
                 return -1
             word = survivors[w]
             while word:
-                row = (w << 6) + _trailing_zeros(word)
+                row = (w << 6) + trailing_zeros(word)
                 word &= word - np.uint64(1)
                 first = t.rows[row].first
                 if first != last and _row_holds(t, row, addresses, data):

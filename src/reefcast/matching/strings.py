@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from reefcast.matching.kernels import STRING_ENTRY, Array, fill_buckets, hash_bytes
+from reefcast.matching.kernels import STRING_ENTRY, fill_buckets, hash_bytes
+from reefcast.matching.machine import Array
 
 
 def grown(array: Array, needed: int) -> Array:
@@ -37,9 +38,8 @@ class Strings:
         """The code of `text`, which gets one if it has none."""
         code = self._codes.get(text)
         if code is None:
-            data = text.encode()  # fails on surrogates, which no string of an event has either
             code = self._codes[text] = len(self._codes)
-            self._enter(code, data)
+            self._enter(code, text.encode())
         return code
 
     def keep(self, codes: Array) -> None:

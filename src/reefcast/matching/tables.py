@@ -24,11 +24,11 @@ from reefcast.matching.kernels import (
     ROW_COUNT,
     STRING,
     VALUE,
-    Array,
     Tables,
     addresses_of,
     enter_rows,
 )
+from reefcast.matching.machine import Array
 from reefcast.matching.predicates import Predicate
 from reefcast.matching.strings import Strings, grown
 

@@ -147,11 +147,21 @@ def _draw_brokers(
             fontweight="bold", zorder=4,
         )  # fmt: skip
         if row["broker"] in notes:
+            above = _links_go_down(analysis, place, row["broker"])
+            away = area**0.5 / 2 + 4
             axes.annotate(
-                notes[row["broker"]], (x, y), xytext=(0, -area**0.5 / 2 - 4),
-                textcoords="offset points", ha="center", va="top", fontsize=9, zorder=4,
+                notes[row["broker"]], (x, y), xytext=(0, away if above else -away),
+                textcoords="offset points", ha="center", va="bottom" if above else "top",
+                fontsize=9, zorder=4,
                 bbox={"boxstyle": "round,pad=0.15", "facecolor": PAPER, "edgecolor": "none"},
             )  # fmt: skip
+
+
+def _links_go_down(analysis: Analysis, place: Places, broker: str) -> bool:
+    """Whether there is more room for words above the broker than below."""
+    ends = [(link["a"], link["b"]) for link in analysis.links if broker in (link["a"], link["b"])]
+    y = place[broker][1]
+    return sum(place[a][1] + place[b][1] - 2 * y for a, b in ends) < 0
 
 
 # --- delays --------------------------------------------------------------------------------------

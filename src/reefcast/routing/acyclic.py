@@ -9,7 +9,7 @@ from reefcast.model.filters import Filter
 from reefcast.model.messages import EntityId, Header, LinkName, Publish, Send
 from reefcast.routing.router import Decision, LinkQueues, Router
 from reefcast.routing.tables import IndexFactory
-from reefcast.routing.tree import TreeRouter, split_rows
+from reefcast.routing.tree import TreeRouter
 
 
 class Acyclic(Router):
@@ -38,10 +38,10 @@ class Acyclic(Router):
         return self.tree.unsubscribe(id, link)
 
     def route(self, publications: Sequence[Publish], link: LinkName) -> Iterator[Decision]:
-        for publish, rows in zip(publications, self.tree.match(publications), strict=True):
-            local, hops = split_rows(rows, link)
+        found = self.prt.ways([publish.publication for publish in publications])
+        for publish, (local, hops, matched) in zip(publications, found, strict=True):
             onward = Header(publish.header.hops + 1)
-            yield Decision(local, [(hop, onward) for hop in hops], len(rows))
+            yield Decision(local, [(hop, onward) for hop in hops if hop != link], matched)
 
     def link_up(self, link: LinkName) -> list[Send]:
         return self.tree.link_up(link)

@@ -18,7 +18,6 @@ from reefcast.model.messages import EntityId, Header, LinkName, Publish, Send
 from reefcast.model.publication import PublicationId
 from reefcast.routing.router import Decision, LinkQueues, Router
 from reefcast.routing.tables import IndexFactory, Row
-from reefcast.routing.tree import split_rows
 
 REMEMBERED = 100_000
 
@@ -68,14 +67,13 @@ class Flooding(Router):
         return []
 
     def route(self, publications: Sequence[Publish], link: LinkName) -> Iterator[Decision]:
-        matched = self.prt.match([publish.publication for publish in publications])
-        for publish, rows in zip(publications, matched, strict=True):
+        found = self.prt.ways([publish.publication for publish in publications])
+        for publish, (local, _, matched) in zip(publications, found, strict=True):
             if not self._recent.is_new(publish.publication.id):
-                yield Decision({}, [], len(rows), duplicate=True)
+                yield Decision({}, [], matched, duplicate=True)
                 continue
-            local, _ = split_rows(rows, link)
             onward = Header(publish.header.hops + 1)
-            yield Decision(local, [(b, onward) for b in self.brokers if b != link], len(rows))
+            yield Decision(local, [(b, onward) for b in self.brokers if b != link], matched)
 
     def link_up(self, link: LinkName) -> list[Send]:
         return []

@@ -6,9 +6,10 @@ restart; what that neighbour has not said again when it is done is swept.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from reefcast.matching.interface import MatchIndex
 from reefcast.model.covering import intersects
@@ -30,6 +31,40 @@ class Row:
         self.filter = filter
         self.last_hop = last_hop
         self.local = local
+
+
+class Ways(NamedTuple):
+    """Where the rows that match one publication lead.
+
+    `local`: client -> numbers of its subscriptions; `hops`: neighbours, each once; `matched`: rows.
+    """
+
+    local: dict[LinkName, list[int]]
+    hops: list[LinkName]
+    matched: int
+
+
+class WayIndex(ABC):
+    """A `MatchIndex` of rows that finds the ways without listing every row."""
+
+    @abstractmethod
+    def ways(self, publications: Sequence[Publication]) -> list[Ways]:
+        """`ways_of` what each publication matches."""
+
+
+def ways_of(rows: Sequence[Row]) -> Ways:
+    """Matching rows as deliveries to local clients and as next hops."""
+    local: dict[LinkName, list[int]] = {}
+    hops: dict[LinkName, None] = {}
+    for row in rows:
+        hop = row.last_hop
+        if not row.local:
+            hops[hop] = None
+        elif hop in local:
+            local[hop].append(row.id[1])
+        else:
+            local[hop] = [row.id[1]]
+    return Ways(local, list(hops), len(rows))
 
 
 R = TypeVar("R", bound=Row)
@@ -137,6 +172,9 @@ class SubscriptionTable(Table[Row]):
             self._index.remove(row)
         return row
 
-    def match(self, publications: Sequence[Publication]) -> list[list[Row]]:
-        """For each publication the rows that it matches, in the order of their arrival."""
-        return self._index.match_many(publications)
+    def ways(self, publications: Sequence[Publication]) -> list[Ways]:
+        """For each publication where the rows lead that it matches."""
+        index = self._index
+        if isinstance(index, WayIndex):
+            return index.ways(publications)
+        return [ways_of(rows) for rows in index.match_many(publications)]

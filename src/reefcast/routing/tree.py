@@ -25,20 +25,16 @@ asks each distinct advertisement text of each link once (`intersects`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from reefcast.model.filters import Filter
 from reefcast.model.messages import (
     Advertise,
     EntityId,
     LinkName,
-    Publish,
     Send,
     Subscribe,
     Unadvertise,
     Unsubscribe,
 )
-from reefcast.model.publication import Publication
 from reefcast.routing.tables import AdvertisementTable, Row, SubscriptionTable
 
 
@@ -150,27 +146,3 @@ class TreeRouter:
         for id in advertisements:
             sends += self.unadvertise(id, link)
         return sends
-
-    # --- publications -----------------------------------------------------------------------------
-
-    def match(self, batch: Sequence[Publish]) -> list[list[Row]]:
-        publications: list[Publication] = [publish.publication for publish in batch]
-        return self.prt.match(publications)
-
-
-def split_rows(
-    rows: Sequence[Row], link: LinkName
-) -> tuple[dict[LinkName, list[int]], list[LinkName]]:
-    """Matching rows as deliveries to local clients and as next hops (not back over `link`)."""
-    local: dict[LinkName, list[int]] = {}
-    hops: dict[LinkName, None] = {}
-    for row in rows:
-        hop = row.last_hop
-        if not row.local:
-            hops[hop] = None
-        elif hop in local:
-            local[hop].append(row.id[1])
-        else:
-            local[hop] = [row.id[1]]
-    hops.pop(link, None)
-    return local, list(hops)

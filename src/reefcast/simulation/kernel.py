@@ -154,10 +154,15 @@ class Kernel(World):
             if node.timers.get(entry[3]) == at:
                 self._drain(node, at)
             return
-        node, inputs = self.act(self.scripts[entry[2]], at)
-        name = self.scripts[entry[2]].client
-        node.queue.extend((at, name, item, size) for item, size in inputs)
-        if inputs:
+        script = self.scripts[entry[2]]
+        node, inputs = self.act(script, at)
+        start = max(at, node.busy_until)
+        first, size = inputs[0] if len(inputs) == 1 else (None, 0)
+        if isinstance(first, Publish) and start < node.limit:
+            self.record.published(node.trace, first, size, start)
+            self._serve_publication(node, script.client, first, size, start)
+        elif inputs:
+            node.queue.extend((at, script.client, item, size) for item, size in inputs)
             self._drain(node, at)
 
     def _arrives(
@@ -217,8 +222,14 @@ class Kernel(World):
 
     def _serve(self, node: Node, link: LinkName, item: Input, size: int, start: float) -> None:
         """Any input, in its turn."""
-        effects, cost = self.handle(node, link, item, size, start)
-        service = Service(start + cost, item, size, effects)
+        effects = self.handle(node, link, item, size, start)
+        self._leave(node, start, item, size, effects)
+
+    def _leave(
+        self, node: Node, start: float, item: Input, size: int, effects: list[Effect]
+    ) -> None:
+        """The service that began at `start` takes its time."""
+        service = Service(start + self.cost_of(node, item, effects, start), item, size, effects)
         node.busy_until = service.at
         if service.at > self._barrier:
             self._leave_later(node, service)
@@ -233,10 +244,14 @@ class Kernel(World):
     def _serve_publication(
         self, node: Node, link: LinkName, publish: Publish, size: int, start: float
     ) -> None:
-        """`_serve` for a publication from a neighbour, the input that counts."""
+        """`_serve` for a publication, the input that counts: where it was routed, and nothing else
+        with it, its effects are its copies."""
         node.now = start
         core, costs, publication = node.core, self.costs, publish.publication
         effects = core.handle_publications((publish,), link, start)
+        if len(core.last_routed) != 1:
+            self._leave(node, start, publish, size, effects)
+            return
         matched = core.last_routed[0][1]
         matching = costs.table_row_s * node.prt_rows + costs.matched_row_s * matched
         cost = costs.publication_s + matching + costs.copy_s * len(effects)
@@ -268,7 +283,10 @@ class Kernel(World):
         deliveries: list[Deliver] = []
         for effect in effects:
             if type(effect) is Send:
-                out = links[effect.link]
+                out = links.get(effect.link)
+                if out is None:
+                    self.apply(node, Service(at, publish, size, [effect]))
+                    continue
                 free_at, queued = out.free_at, out.queued
                 end = (free_at if free_at > at else at) + size / out.bytes_per_s
                 out.free_at = end

@@ -126,7 +126,8 @@ class PlainKernel(World):
             self._serve(node, link, item, size)
 
     def _serve(self, node: Node, link: LinkName, item: Input, size: int) -> None:
-        effects, cost = self.handle(node, link, item, size, self.now)
+        effects = self.handle(node, link, item, size, self.now)
+        cost = self.cost_of(node, item, effects, self.now)
         sessions = {name: link.session for name, link in node.links.items()}
         service = Service(self.now + cost, item, size, effects, sessions)
         node.leaving = service

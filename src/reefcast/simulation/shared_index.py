@@ -2,28 +2,40 @@
 
 In a simulation all brokers live in one process, and a publication meets much the same filters at
 every hop. So each publication is matched once against all different filters of the network, and
-what a broker's index has to answer is which of its own rows these filters stand for: the same
-result as an index of its own, without doing the same work at each hop.
+what a broker's index has to answer is where its own rows with these filters lead: the same result
+as an index of its own, without doing the same work at each hop.
 
-The answer to a publication is kept until a filter comes or `REMEMBERED` other publications were
-asked about. The twin is `matching.scan.ScanIndex`; the order of the keys found is that in which
-their filters came into the network, not that in which they were added here: routers look at rows
-as a set.
+Theory of operation
+-------------------
+Filters are numbered for the whole network; a publication's answer is an array of numbers, kept
+until a filter comes or `REMEMBERED` other publications were asked about. Each broker has an array
+of bit masks by that number: bit 0 stands for its own clients, each other bit for a neighbour from
+which a row with this filter came. The OR of the masks of all matching filters says which ways the
+publication goes; rows are looked at one by one only for local clients.
+
+The twin is `matching.scan.ScanIndex` with `routing.tables.ways_of`; hops come in the order in which
+their first rows came to the broker.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from typing import Generic, TypeVar
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
 
 from reefcast.errors import LocalError
 from reefcast.matching import new_index
 from reefcast.matching.interface import MatchIndex
 from reefcast.model.filters import Filter
+from reefcast.model.messages import LinkName
 from reefcast.model.publication import Publication
+from reefcast.routing.tables import Row, WayIndex, Ways, ways_of
 
-K = TypeVar("K", bound=Hashable)
 REMEMBERED = 20_000
+LOCAL = 1
+HOPS_OF_A_MASK = 62
+Numbers = NDArray[np.int64]
 
 
 class SharedMatching:
@@ -35,10 +47,10 @@ class SharedMatching:
         self._numbers: dict[Filter, int] = {}
         self._users: dict[int, int] = {}
         self._free: list[int] = []
-        self._young: dict[int, tuple[Publication, list[int]]] = {}
-        self._old: dict[int, tuple[Publication, list[int]]] = {}
+        self._young: dict[int, tuple[Publication, Numbers]] = {}
+        self._old: dict[int, tuple[Publication, Numbers]] = {}
 
-    def new_index(self) -> SharedIndex[K]:
+    def new_index(self) -> SharedIndex:
         """An index for one broker."""
         return SharedIndex(self)
 
@@ -64,54 +76,104 @@ class SharedMatching:
             del self._numbers[filter], self._users[number]
             self._free.append(number)
 
-    def match(self, publication: Publication) -> list[int]:
+    def match(self, publication: Publication) -> Numbers:
         """Numbers of the filters that hold; perhaps of some that nobody has any more."""
         key = id(publication)  # of an object that the entry keeps alive
         found = self._young.get(key)
         if found is None:
-            found = self._old.get(key) or (publication, self._index.match(publication))
+            found = self._old.get(key) or (
+                publication,
+                np.array(self._index.match(publication), dtype=np.int64),
+            )
             if len(self._young) >= REMEMBERED:
                 self._old, self._young = self._young, {}
             self._young[key] = found
         return found[1]
 
 
-class SharedIndex(Generic[K]):
+class SharedIndex(WayIndex):
     """See the module's docstring and `matching.interface.MatchIndex`."""
 
     def __init__(self, shared: SharedMatching) -> None:
         self._shared = shared
-        self._keys: list[tuple[K, ...]] = []  # by the filter's number
-        self._filters: dict[K, tuple[int, Filter]] = {}
+        self._rows: list[tuple[Row, ...]] = []  # by the filter's number
+        self._masks = np.zeros(64, np.int64)  # by the filter's number
+        self._numbers: dict[Row, int] = {}
+        self._several = 0  # filters that more than one row has
+        self._hops: list[LinkName] = []
+        self._hops_of: dict[int, list[LinkName]] = {}
 
     def __len__(self) -> int:
-        return len(self._filters)
+        return len(self._numbers)
 
     def __contains__(self, key: object) -> bool:
-        return key in self._filters
+        return key in self._numbers
 
-    def add(self, key: K, filter: Filter) -> None:
-        if key in self._filters:
-            raise LocalError(f"key {key!r} is in the index already; remove it first")
-        number = self._shared.use(filter)
-        self._filters[key] = (number, filter)
+    def add(self, key: Row, filter: Filter) -> None:
+        if key in self._numbers:
+            raise LocalError(f"row {key.id} is in the index already; remove it first")
+        number = self._numbers[key] = self._shared.use(filter)
         self._grow()
-        self._keys[number] = (*self._keys[number], key)
+        self._set_rows(number, (*self._rows[number], key))
 
-    def remove(self, key: K) -> None:
-        if key not in self._filters:
-            raise LocalError(f"key {key!r} is not in the index")
-        number, filter = self._filters.pop(key)
-        self._keys[number] = tuple(other for other in self._keys[number] if other != key)
-        self._shared.release(filter)
+    def remove(self, key: Row) -> None:
+        if key not in self._numbers:
+            raise LocalError(f"row {key.id} is not in the index")
+        number = self._numbers.pop(key)
+        self._set_rows(number, tuple(row for row in self._rows[number] if row is not key))
+        self._shared.release(key.filter)
+
+    def _set_rows(self, number: int, rows: tuple[Row, ...]) -> None:
+        self._several += (len(rows) > 1) - (len(self._rows[number]) > 1)
+        self._rows[number] = rows
+        mask = 0
+        for row in rows:
+            mask |= LOCAL if row.local else self._bit_of(row.last_hop)
+        self._masks[number] = mask
+
+    def _bit_of(self, hop: LinkName) -> int:
+        if hop not in self._hops:
+            self._hops.append(hop)
+        return 2 << min(self._hops.index(hop), HOPS_OF_A_MASK - 1)
 
     def _grow(self) -> None:
-        self._keys += [()] * (self._shared.size - len(self._keys))
+        """Room for the filters that came to other brokers in the meantime."""
+        size = self._shared.size
+        self._rows += [()] * (size - len(self._rows))
+        if size > len(self._masks):
+            self._masks = np.concatenate((self._masks, np.zeros(size, np.int64)))
 
-    def match(self, publication: Publication) -> list[K]:
+    # --- matching ---------------------------------------------------------------------------------
+
+    def match(self, publication: Publication) -> list[Row]:
         self._grow()
-        keys = self._keys
-        return [key for number in self._shared.match(publication) for key in keys[number]]
+        rows = self._rows
+        return [row for n in self._shared.match(publication).tolist() for row in rows[n]]
 
-    def match_many(self, publications: Sequence[Publication]) -> list[list[K]]:
+    def match_many(self, publications: Sequence[Publication]) -> list[list[Row]]:
         return [self.match(publication) for publication in publications]
+
+    def ways(self, publications: Sequence[Publication]) -> list[Ways]:
+        self._grow()
+        if len(self._hops) > HOPS_OF_A_MASK:
+            return [ways_of(self.match(publication)) for publication in publications]
+        return [self._ways(self._shared.match(publication)) for publication in publications]
+
+    def _ways(self, numbers: Numbers) -> Ways:
+        masks = self._masks.take(numbers)
+        mask = int(np.bitwise_or.reduce(masks))
+        hops = self._hops_of.get(mask)
+        if hops is None:
+            hops = [hop for i, hop in enumerate(self._hops) if mask >> i + 1 & 1]
+            self._hops_of[mask] = hops
+        local: dict[LinkName, list[int]] = {}
+        if mask & LOCAL:
+            for number in numbers[(masks & LOCAL) != 0].tolist():
+                for row in self._rows[number]:
+                    if row.local:
+                        local.setdefault(row.last_hop, []).append(row.id[1])
+        if self._several:
+            matched = sum(len(self._rows[number]) for number in numbers.tolist())
+        else:
+            matched = int(np.count_nonzero(masks))
+        return Ways(local, hops, matched)

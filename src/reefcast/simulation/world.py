@@ -334,16 +334,19 @@ class World(ABC):
 
     def handle(
         self, node: Node, link: LinkName, item: Input, size: int, start: float
-    ) -> tuple[list[Effect], float]:
-        """Gives one input to the core; returns its effects and the service time in seconds."""
+    ) -> list[Effect]:
+        """Gives one input to the core; returns its effects."""
         node.now = start
-        core, costs = node.core, self.costs
         if isinstance(item, Publish):
             if link not in node.links:
                 self.record.published(node.trace, item, size, start)
             if node.relearning:
                 self._check_relearning(node, item.publication.id)
-        effects = core.handle(item, link, start)
+        return node.core.handle(item, link, start)
+
+    def cost_of(self, node: Node, item: Input, effects: Sequence[Effect], start: float) -> float:
+        """Seconds of CPU for the input that the core has just handled; traces what it matched."""
+        core, costs = node.core, self.costs
         cost = self.fixed_cost[type(item)]
         if costs.table_row_s and type(item) is not Publish:
             node.prt_rows = core.tables()["PRT"]
@@ -354,7 +357,7 @@ class World(ABC):
                 node.trace.matching_row(
                     publish.publication, matched, costs.publication_s + matching, start
                 )
-        return effects, cost + costs.copy_s * len(effects)
+        return cost + costs.copy_s * len(effects)
 
     def _check_relearning(self, node: Node, id: PublicationId) -> None:
         node.relearning = bool(node.core.status()["relearning"])
