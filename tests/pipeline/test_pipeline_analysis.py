@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from reefcast.overlay import topology
 from reefcast.pipeline.analysis import analyze
+from reefcast.simulation.recording import TraceOptions
+from reefcast.simulation.simulation import Simulation
+from reefcast.simulation.world import Setup
 from reefcast.storage.trace_files import TraceRecorder, write_run
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
@@ -100,3 +104,25 @@ def test_snapshots_alone(spark, tmp_path):
     assert result.counters == [{"counter": "published", "count": 11}]
     assert (result.delays["count"], result.delays["p50"], result.body_bytes) == (0, None, 0)
     assert [link["publications"] for link in result.links] == [0, 0]
+
+
+def test_trace_of_the_simulator(spark, tmp_path):
+    """The analysis finds in the trace what the simulator counted, and knows of no difference."""
+    nodes = topology.names(5)
+    setup = Setup(graph=topology.path(nodes), seed=4, trace=TraceOptions(tmp_path, snapshot_s=0.5))
+    simulation = Simulation(setup)
+    for number, broker in enumerate(nodes):
+        simulation.subscribe(f"client-{number}", broker, f"x >= {10 * number}", at_s=0.0)
+    for x in range(40):
+        simulation.publish("publisher", nodes[0], {"x": x}, at_s=1.0 + x / 100)
+    counted = simulation.run()
+    result = analyze(spark, tmp_path)
+    assert result.run["simulated"] is True
+    assert result.delays["count"] == counted.delivered_clients == 40 + 30 + 20 + 10
+    assert result.link_publications == counted.messages["publish"] == 30 + 20 + 10
+    assert [link["publications"] for link in result.links] == [30, 20, 10, 0]
+    assert {row["message"]: row["count"] for row in result.messages} == {
+        kind: count for kind, count in counted.messages.items() if count
+    }
+    assert result.brokers[0]["published"] == 40
+    assert {row["table"] for row in result.tables} >= {"PRT", "SRT"}

@@ -11,6 +11,10 @@ pytest.importorskip("matplotlib")
 
 import itertools
 
+from click.testing import CliRunner
+
+from reefcast.cli.analyze import command, print_tables
+from reefcast.errors import ConfigurationError
 from reefcast.pipeline import units
 from reefcast.pipeline.analysis import Analysis
 from reefcast.pipeline.check import Check
@@ -159,3 +163,16 @@ def test_units():
     assert [units.size(b) for b in (12, 3_100_000_000)] == ["12 B", "3.10 GB"]
     assert [units.short(n) for n in (0, 950, 12_340)] == ["0", "950", "12.3k"]
     assert units.percent(0.493) == "49 %"
+
+
+def test_analyze_prints_tables(capsys):
+    print_tables(an_analysis())
+    printed = capsys.readouterr().out
+    assert "90 deliveries: 50 % within 1.20 ms" in " ".join(printed.split())
+    assert "a - b" in printed
+
+
+def test_analyze_says_at_once_that_there_is_no_trace(tmp_path):
+    result = CliRunner().invoke(command, [str(tmp_path)])
+    assert isinstance(result.exception, ConfigurationError)
+    assert "holds no trace" in str(result.exception)

@@ -11,7 +11,7 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import msgspec
 
@@ -89,8 +89,8 @@ def _json_row(line: bytes, number: int) -> dict[str, Any]:
         ) from error
 
 
-def _csv(stream: BinaryIO | io.FileIO) -> Iterator[Rows]:
-    text = io.TextIOWrapper(io.BufferedReader(stream), encoding="utf-8", newline="")  # type: ignore[arg-type]
+def _csv(stream: io.FileIO) -> Iterator[Rows]:
+    text = io.TextIOWrapper(io.BufferedReader(stream), encoding="utf-8", newline="")
     reader = csv.DictReader(text)
     while rows := list(islice(reader, _BATCH_ROWS)):
         for row in rows:

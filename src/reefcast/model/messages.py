@@ -35,7 +35,7 @@ class Control(msgspec.Struct, array_like=True, frozen=True, tag_field="kind"):
     """The root of the messages that change tables."""
 
 
-class Advertise(Control, tag="advertise"):
+class Advertise(Control, frozen=True, tag="advertise"):
     """The owner will publish what matches `filter` (text of the filter language)."""
 
     id: EntityId
@@ -43,12 +43,12 @@ class Advertise(Control, tag="advertise"):
     token: int = 0
 
 
-class Unadvertise(Control, tag="unadvertise"):
+class Unadvertise(Control, frozen=True, tag="unadvertise"):
     id: EntityId
     token: int = 0
 
 
-class Subscribe(Control, tag="subscribe"):
+class Subscribe(Control, frozen=True, tag="subscribe"):
     """The owner wants what matches `filter` (text of the filter language)."""
 
     id: EntityId
@@ -56,18 +56,18 @@ class Subscribe(Control, tag="subscribe"):
     token: int = 0
 
 
-class Unsubscribe(Control, tag="unsubscribe"):
+class Unsubscribe(Control, frozen=True, tag="unsubscribe"):
     id: EntityId
     token: int = 0
 
 
-class Settled(Control, tag="settled"):
+class Settled(Control, frozen=True, tag="settled"):
     """All that the message with this token caused is done."""
 
     token: int
 
 
-class Refused(Control, tag="refused"):
+class Refused(Control, frozen=True, tag="refused"):
     """The message with this token, or the publication with this id, was not accepted."""
 
     token: int
@@ -75,7 +75,7 @@ class Refused(Control, tag="refused"):
     publication: tuple[str, int] | None = None
 
 
-class Synced(Control, tag="synced"):
+class Synced(Control, frozen=True, tag="synced"):
     """After a restart: the sender has told all that it knows; what it did not confirm is stale."""
 
 

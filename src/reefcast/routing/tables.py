@@ -161,6 +161,8 @@ class SubscriptionTable(Table[Row]):
     def __init__(self, new_index: IndexFactory) -> None:
         super().__init__()
         self._index = new_index()
+        self.ways = self._index.ways if isinstance(self._index, WayIndex) else self._ways
+        """For each publication where the rows lead that it matches."""
 
     def add(self, row: Row) -> None:
         super().add(row)
@@ -172,9 +174,5 @@ class SubscriptionTable(Table[Row]):
             self._index.remove(row)
         return row
 
-    def ways(self, publications: Sequence[Publication]) -> list[Ways]:
-        """For each publication where the rows lead that it matches."""
-        index = self._index
-        if isinstance(index, WayIndex):
-            return index.ways(publications)
-        return [ways_of(rows) for rows in index.match_many(publications)]
+    def _ways(self, publications: Sequence[Publication]) -> list[Ways]:
+        return [ways_of(rows) for rows in self._index.match_many(publications)]

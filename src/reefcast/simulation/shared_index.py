@@ -139,6 +139,8 @@ class SharedIndex(WayIndex):
     def _grow(self) -> None:
         """Room for the filters that came to other brokers in the meantime."""
         size = self._shared.size
+        if size == len(self._rows):
+            return
         self._rows += [()] * (size - len(self._rows))
         if size > len(self._masks):
             self._masks = np.concatenate((self._masks, np.zeros(size, np.int64)))
@@ -168,7 +170,7 @@ class SharedIndex(WayIndex):
             self._hops_of[mask] = hops
         local: dict[LinkName, list[int]] = {}
         if mask & LOCAL:
-            for number in numbers[(masks & LOCAL) != 0].tolist():
+            for number in numbers[(masks & LOCAL).astype(bool)].tolist():
                 for row in self._rows[number]:
                     if row.local:
                         local.setdefault(row.last_hop, []).append(row.id[1])
