@@ -149,16 +149,15 @@ def test_a_trace_directory_holds_one_run(network: Path, tmp_path: Path) -> None:
 
 
 def test_bench_gives_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    from reefcast.simulation import bench as module
+    from reefcast.bench import sim as module
 
     monkeypatch.setattr(module, "SUBSCRIPTIONS", 20)
     done = CliRunner().invoke(bench, ["sim", "--messages", "600", "--json"])
     assert done.exit_code == 0, done.output
     rows = [row for row in json.loads(done.output) if row["case"] == "reefcast"]
-    assert [(row["brokers"], row["trace"]) for row in rows] == [
-        (12, "off"),
-        (12, "full"),
-        (49, "off"),
-        (49, "full"),
+    assert [(row["brokers"], row["matching"], row["trace"]) for row in rows] == [
+        (brokers, matching, level)
+        for brokers in (12, 49)
+        for matching, level in (("shared", "off"), ("shared", "full"), ("per hop", "off"))
     ]
     assert all(row["messages_per_s"] > 0 for row in rows)

@@ -57,7 +57,7 @@ class Harness:
     # --- brokers ----------------------------------------------------------------------------------
 
     def start(self, name: str) -> None:
-        """Starts a broker without memory; links to the neighbours that run come up on both sides."""
+        """Starts a broker without memory; its links to those that run come up on both sides."""
         self.brokers[name] = Broker(
             name, self.routing, neighbours=self.overlay[name], new_index=ScanIndex
         )

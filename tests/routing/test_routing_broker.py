@@ -122,6 +122,20 @@ def test_publications_wait_for_their_advertisement_but_not_for_ever() -> None:
     assert len(network.delivered) == 2
 
 
+def test_an_advertisement_withdrawn_at_once_loses_nothing_that_was_published_under_it() -> None:
+    network = settled_chain()
+    network.subscribe("s", "TRUE")
+    network.run()
+    advertisement = network.advertise("p", "TRUE")
+    network.publish("p", x=1)
+    network.unadvertise("p", advertisement)
+    network.publish("p", x=2)
+    network.run()
+    assert [id[1] for _, id, _ in network.delivered] == [1]
+    assert network.discarded == {"outside_advertisement": 1}
+    assert all(broker.tables()["SRT"] == 0 for broker in network.brokers.values())
+
+
 def test_a_publisher_that_leaves_at_once_loses_nothing() -> None:
     network = settled_chain()
     network.subscribe("s", "TRUE")

@@ -176,9 +176,7 @@ def test_after_a_crash_and_a_restart_new_publications_reach_all(seed: int) -> No
         seq, attributes = publish(network, publisher, rng)
         for client in sorted(c for c in network.home if c.startswith("s")):
             wanted = sorted(
-                n
-                for n, f in live.get(client, {}).items()
-                if parse_filter(f).holds(attributes)
+                n for n, f in live.get(client, {}).items() if parse_filter(f).holds(attributes)
             )
             if wanted:
                 expected.append((client, (publisher, seq), tuple(wanted)))

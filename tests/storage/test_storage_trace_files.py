@@ -41,7 +41,7 @@ def test_what_was_flushed_is_whole_without_any_closing(tmp_path: Path) -> None:
 
 
 def test_a_row_of_the_wrong_width_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="shorter|longer"):
+    with pytest.raises(ValueError, match=r"shorter|longer"):
         TraceRecorder(tmp_path, "b1").row("queue", 1)
 
 

@@ -67,8 +67,8 @@ def print_tables(analysis: Analysis) -> None:
         brokers.add_row(
             row["broker"], *(count(row[k]) for k in ("published", "sent", "deliveries"))
         )
-    state = Table("broker", "table", "rows")
+    state = Table("broker", "table", "rows at the end", "at most")
     for row in analysis.tables:
-        state.add_row(row["broker"], row["table"], count(row["rows"]))
+        state.add_row(row["broker"], row["table"], count(row["rows"]), count(row["most"]))
     for table in (links, brokers, state):
         console.print(table)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from reefcast.simulation.bench import Row
+    from reefcast.bench.sim import Row
 
 
 @click.group()
@@ -72,10 +72,11 @@ def _print_live(rows: list[dict[str, Any]]) -> None:
 def sim(messages: int, as_json: bool) -> None:
     """Messages between brokers that the simulator carries per second.
 
-    Each is matched against 2 500 subscriptions of 2 % selectivity and routed.
-    The baseline is an empty event loop of SimPy.
+    Each is routed against 2 500 subscriptions of 2 % selectivity. Matching is
+    "shared" (once for the whole network, the simulator's way) or "per hop" (an
+    index at each broker, as live). The baseline is an empty event loop of SimPy.
     """
-    from reefcast.simulation.bench import bench
+    from reefcast.bench.sim import bench
 
     with tempfile.TemporaryDirectory() as directory:
         rows = bench(messages, Path(directory), time.perf_counter)
@@ -86,11 +87,11 @@ def sim(messages: int, as_json: bool) -> None:
 
 
 def _print_sim(rows: list[Row]) -> None:
-    click.echo(f"{'':14} {'brokers':>7} {'trace':>6} {'messages/s':>12} {'to SimPy':>9}")
+    click.echo(f"{'':14} {'matching':>9} {'brokers':>7} {'trace':>6} {'messages/s':>12} {'to SimPy':>9}")
     for row in rows:
         ratio = f"{row.ratio:.3f}" if row.ratio is not None else ""
         click.echo(
-            f"{row.case:14} {row.brokers or '':>7} {row.trace:>6} {row.messages_per_s:>12,.0f} "
+            f"{row.case:14} {row.matching:>9} {row.brokers or '':>7} {row.trace:>6} {row.messages_per_s:>12,.0f} "
             f"{ratio:>9}"
         )
     if all(row.case == "reefcast" for row in rows):

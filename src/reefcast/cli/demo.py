@@ -95,7 +95,7 @@ class Terminal:
 
     def __init__(self, events: int, *, quiet: bool) -> None:
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
+        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
         self._quiet = quiet
         self._console = Console(stderr=True, quiet=quiet)
@@ -103,7 +103,7 @@ class Terminal:
             SpinnerColumn(finished_text="[green]✓"),
             TextColumn("{task.description:<34}"),
             BarColumn(bar_width=30),
-            MofNCompleteColumn(),
+            TextColumn("{task.completed:>9,.0f}"),
         )
         watched = self._console.is_terminal and not quiet
         self._bars = Progress(*bars, console=self._console, disable=not watched)

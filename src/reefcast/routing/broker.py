@@ -201,7 +201,11 @@ class Broker:
     def _release_held(self, client: ClientState) -> list[Effect]:
         """Its advertisements have settled, or patience is over."""
         held, client.held, client.holding = client.held, [], False
+        withdrawn, client.withdrawn = client.withdrawn, []
         effects = self._route(held, client.name, hosted=True) if held else []
+        for message in withdrawn:
+            sends = self.router.unadvertise(message.id, client.name)
+            effects += self._send(self._cause(client.name, message), sends)
         return effects + (self._client_left(client) if client.leaving else [])
 
     # --- control messages -------------------------------------------------------------------------
@@ -227,6 +231,9 @@ class Broker:
                 return self._refuse(message.token, link, objection)
             if isinstance(message, Advertise) and filter is not None:
                 return self._advertised(client, message, filter, now)
+            if isinstance(message, Unadvertise) and client.held:
+                client.withdrawn.append(message)
+                return []
         sends = self._change_tables(message, filter, link, local=client is not None)
         return self._send(self._cause(link, message), sends)
 

@@ -17,6 +17,7 @@ from reefcast.model.publication import Publication
 
 class ClientState:
     """`unsettled`: advertisements under way; `holding`: its publications wait for them, in `held`;
+    `withdrawn`: advertisements withdrawn since, whose routes these publications still need;
     `leaving`: its link is down, but what is held has not been sent yet."""
 
     def __init__(self, name: LinkName) -> None:
@@ -25,6 +26,7 @@ class ClientState:
         self.holding = False
         self.leaving = False
         self.held: list[Publish] = []
+        self.withdrawn: list[Unadvertise] = []
         self.ever_advertised = False
         self._advertisements: dict[int, Filter] = {}
         self._subscriptions: set[int] = set()

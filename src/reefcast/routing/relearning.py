@@ -14,7 +14,7 @@ from reefcast.model.messages import LinkName
 
 
 class Relearning:
-    """`active`: from the start until all `expected` neighbours were heard, or no longer waited for."""
+    """`active`: from the start until all `expected` neighbours were heard, or given up."""
 
     def __init__(self, expected: Iterable[LinkName]) -> None:
         self._missing = set(expected)

@@ -11,10 +11,10 @@ Rules
 - A neighbour that restarted will never answer what was sent to it before. What waited for it waits
   for the *resynchronisation* with it instead: that tells the neighbour the same again.
 - A broker that is itself relearning its state after a start keeps every cause open until it has
-  heard from all neighbours: before that it cannot know where things belong. What it sends on behalf
-  of an advertisement or subscription in that time, that one's cause waits for too, whatever input
-  made it be sent. (One cause for all of it would not do: two neighbours that both relearn would wait
-  for each other.)
+  heard from all neighbours: before that it cannot know where things belong. What it sends for
+  an advertisement or subscription in that time, that one's cause waits for too, whatever input
+  made it be sent. (One cause for all of it would not do: two neighbours that both relearn would
+  wait for each other.)
 - A link that is given up answers nothing and is waited for no longer.
 
 Source: diffusing computations (Dijkstra and Scholten, 1980), with one tree per message.

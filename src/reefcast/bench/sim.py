@@ -1,7 +1,10 @@
 """How fast the simulator is: messages between brokers per second of wall-clock time.
 
-The clock is the caller's: the core has none. The baseline is an event loop of SimPy that does
-nothing but wait, in the same run on the same machine.
+A broker of the simulation answers every publication from its own table, routing included. How it
+finds the rows is measured both ways: `shared`, as the simulator does by default (each publication
+is matched once for the whole network, and each broker looks up where its own rows with the matching
+filters lead), and `per hop` (each broker has a compiled index of its own, as live brokers do). The
+baseline is an event loop of SimPy that does nothing but wait, in the same run on the same machine.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from reefcast.matching import warm_up
+from reefcast.matching import new_index, warm_up
 from reefcast.overlay.topology import balanced_tree, names
 from reefcast.simulation.recording import TraceOptions
 from reefcast.simulation.simulation import Simulation
@@ -27,10 +30,12 @@ Clock = Callable[[], float]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """`messages`: between brokers, each matched against `subscriptions` of 2 % selectivity and
-    routed; for SimPy, empty events. `ratio`: to SimPy's events per second; None without it."""
+    """`messages`: publications between brokers, routed against `subscriptions` of 2 % selectivity;
+    for SimPy, empty events. `matching`: "shared" or "per hop". `ratio`: to SimPy's events per
+    second; None without it."""
 
     case: str
+    matching: str
     brokers: int
     subscriptions: int
     trace: str
@@ -40,11 +45,15 @@ class Row:
     ratio: float | None = None
 
 
-def measure(brokers: int, publications: int, trace: TraceOptions | None, clock: Clock) -> Row:
+def measure(
+    brokers: int, matching: str, publications: int, trace: TraceOptions | None, clock: Clock
+) -> Row:
     """Simulates a balanced tree; only what happens after all subscriptions settled counts. With a
     trace, writing its files counts too."""
     graph = balanced_tree(names(brokers), 3)
-    simulation = Simulation(Setup(graph=graph, seed=1, trace=trace, keep_deliveries=False))
+    index = new_index if matching == "per hop" else None
+    setup = Setup(graph=graph, seed=1, trace=trace, keep_deliveries=False, index=index)
+    simulation = Simulation(setup)
     workload = stock_workload(
         graph,
         subscriptions=SUBSCRIPTIONS,
@@ -59,7 +68,9 @@ def measure(brokers: int, publications: int, trace: TraceOptions | None, clock: 
     seconds = clock() - start
     messages = after.messages["publish"] - before.messages["publish"]
     level = trace.level if trace else "off"
-    return Row("reefcast", brokers, SUBSCRIPTIONS, level, messages, seconds, messages / seconds)
+    return Row(
+        "reefcast", matching, brokers, SUBSCRIPTIONS, level, messages, seconds, messages / seconds
+    )
 
 
 def measure_simpy(events: int, clock: Clock) -> Row | None:
@@ -80,12 +91,12 @@ def measure_simpy(events: int, clock: Clock) -> Row | None:
     for _ in range(events):
         environment.step()
     seconds = clock() - start
-    return Row("simpy, empty", 0, 0, "off", events, seconds, events / seconds)
+    return Row("simpy, empty", "", 0, 0, "off", events, seconds, events / seconds)
 
 
 def bench(messages: int, trace_directory: Path, clock: Clock) -> list[Row]:
-    """SimPy, then networks of 12 and 49 brokers without and with a full trace; each run carries
-    about `messages`."""
+    """SimPy, then networks of 12 and 49 brokers, without and with a full trace, and once with an
+    index at each broker; each run carries about `messages`."""
     import pyarrow.parquet  # noqa: F401  (loading it is not what is measured)
 
     warm_up()
@@ -93,10 +104,10 @@ def bench(messages: int, trace_directory: Path, clock: Clock) -> list[Row]:
     rows = [baseline] if baseline else []
     for brokers in (12, 49):
         publications = max(1, round(messages / (0.6 * brokers)))
-        for level in ("off", "full"):
+        for matching, level in (("shared", "off"), ("shared", "full"), ("per hop", "off")):
             directory = trace_directory / f"{brokers}-{level}"
             trace = TraceOptions(directory, level) if level != "off" else None
-            row = measure(brokers, publications, trace, clock)
+            row = measure(brokers, matching, publications, trace, clock)
             ratio = row.messages_per_s / baseline.messages_per_s if baseline else None
             rows.append(replace(row, ratio=ratio))
     return rows
