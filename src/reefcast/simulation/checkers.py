@@ -7,7 +7,8 @@ What may be demanded
 - At most once, always.
 - Exactly once for *settled pairs*: the subscription had settled when the event was published, and
   was not taken back before the network was quiet again; the publication was not refused, and lies
-  in an advertisement that had settled, too, or that stayed until the network was quiet.
+  in an advertisement of its publisher that settled within the time for which the publisher's broker
+  holds publications for it.
 - A publication that a fault touched is not demanded (`Result.damaged`). Nor is one from around a
   crash after which neighbours gave up the broker: they took back what came from there.
 - Order per publisher and subscription, where the routing declares it.
@@ -29,6 +30,7 @@ from reefcast.model.messages import EntityId, LinkName
 from reefcast.model.publication import Publication
 from reefcast.overlay.topology import Graph
 from reefcast.routing.acyclic import Acyclic
+from reefcast.routing.broker import HOLD_S
 from reefcast.routing.registry import routing_named
 from reefcast.simulation.clients import Claim
 from reefcast.simulation.faults import Crash
@@ -87,15 +89,14 @@ class Evidence:
                 yield published
 
     def _advertised(self, publication: Publication, at: float) -> bool:
-        """Whether it lies in an advertisement that will not be gone before it leaves its broker."""
+        """Whether it lies in an advertisement, and its broker held it until that had settled."""
         client = self.clients[publication.publisher]
-        claims = [claim for claim in client.claims if not claim.subscription]
-        quiet = self._quiet_after(at)
         return any(
-            (claim.settled_s < at <= claim.ended_s or quiet <= claim.ended_s)
+            claim.requested_s <= at < claim.ended_s
+            and claim.settled_s <= claim.requested_s + HOLD_S
             and parse_filter(claim.filter).matches(publication)
-            for claim in claims
-            if claim.requested_s <= at
+            for claim in client.claims
+            if not claim.subscription
         ) or bool(client.implicit)
 
     def _quiet_after(self, at: float) -> float:
