@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
 import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 settings.register_profile(
     "quick", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
@@ -23,7 +29,24 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if long:
         config.hook.pytest_deselected(items=long)
         items[:] = [item for item in items if item not in long]
-    # Spark sessions are heavy: all Spark tests share one worker.
-    for item in items:
-        if item.get_closest_marker("spark"):
-            item.add_marker(pytest.mark.xdist_group("spark"))
+
+
+@pytest.fixture(scope="session")
+def java() -> None:
+    """Tests that need Java are skipped where there is none; `make test` asks for it first."""
+    from reefcast.errors import LocalError
+    from reefcast.pipeline.session import check_java
+
+    try:
+        check_java()
+    except LocalError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def spark(java: None) -> Iterator[SparkSession]:
+    """The one Spark session of a test process."""
+    from reefcast.pipeline.session import spark_session
+
+    with spark_session("reefcast tests") as session:
+        yield session

@@ -47,9 +47,14 @@ class _Thread:
         self._thread = threading.Thread(target=self._serve, name="reefcast", daemon=True)
         self._thread.start()
 
+    @property
+    def is_current(self) -> bool:
+        """Whether the caller runs in this very thread."""
+        return threading.current_thread() is self._thread
+
     def run(self, work: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
         """Runs `work` there; after `timeout` seconds, or at Ctrl-C here, it is cancelled."""
-        if threading.current_thread() is self._thread:
+        if self.is_current:
             work.close()
             raise LocalError("a callback must not wait for its own client; use another thread")
         future = self.start(work)
@@ -200,8 +205,9 @@ class Client:
             if not self._sending:
                 self._sending = True
                 self._thread.start(self._send())
-            if len(self._client.backlog) >= BACKLOG:
-                self._thread.run(self._client.send_backlog())
+        # Waits without the lock, and a callback not at all: the client's thread does the sending.
+        if len(self._client.backlog) >= BACKLOG and not self._thread.is_current:
+            self._thread.run(self._client.send_backlog())
         return identity
 
     async def _send(self) -> None:

@@ -270,6 +270,20 @@ async def test_what_no_broker_took_over_is_told_at_the_end(broker: FakeBroker) -
             await client.publish(i=2)
 
 
+async def test_what_no_broker_took_over_is_told_though_the_client_ended_before(
+    broker: FakeBroker,
+) -> None:
+    client = await reefcast.connect(broker.url, reconnect_timeout_s=0.05, **QUICK)
+    await client.publish(i=1)
+    await client.flush()
+    broker.acknowledges = False
+    await client.publish(i=2)
+    await broker.stop()
+    await until(lambda: client.ended)
+    with pytest.raises(reefcast.ConnectionLostError, match="no connection to"):
+        await client.close()
+
+
 async def test_leaving_with_an_error_does_not_wait(broker: FakeBroker) -> None:
     broker.acknowledges = False
     with pytest.raises(ZeroDivisionError):

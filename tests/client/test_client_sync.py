@@ -11,6 +11,7 @@ import pytest
 from client_network import path_network, running
 
 import reefcast
+from reefcast.sync import BACKLOG
 
 
 async def beside(work: Callable[[str], object]) -> object:
@@ -129,6 +130,33 @@ async def test_a_callback_that_would_wait_for_itself_is_told_so() -> None:
         assert ["must not wait for its own client" in text for text in told] == [True]
 
     await beside(work)
+
+
+async def test_a_callback_may_publish_while_another_thread_waits_for_credit() -> None:
+    """It runs in the thread that sends: it must not wait for the thread that waits for that."""
+    seqs: list[int] = []
+
+    def work(url: str) -> None:
+        def on_refused(identity: tuple[str, int], reason: str) -> None:
+            while not seqs and len(client._client.backlog) < BACKLOG:
+                pass  # the other thread goes on until it has to wait
+            seqs.append(client.publish(x=1)[1])
+
+        with reefcast.sync.connect(url, on_refused=on_refused) as client:
+            client.advertise("x > 0").settled()
+            client.publish(x=-1)
+            for _ in range(2 * BACKLOG):
+                client.publish(x=1)
+            client.flush()
+            assert client.unacknowledged == 0
+
+    async with running(path_network(1, credit=8)) as [url]:
+        worker = threading.Thread(target=work, args=(url,), daemon=True)
+        worker.start()
+        async with asyncio.timeout(20):
+            await asyncio.to_thread(worker.join, 15)
+        assert not worker.is_alive()
+    assert len(seqs) == 1
 
 
 async def test_an_abandoned_subscription_is_cancelled_from_whatever_thread() -> None:

@@ -17,12 +17,11 @@ from reefcast.model.expression import evaluate
 from reefcast.model.expression import to_sql as expression_to_sql
 from reefcast.model.filters import parse_filter
 from reefcast.model.publication import Value
-from reefcast.pipeline.session import spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+pytestmark = pytest.mark.spark
 
 Row = dict[str, Value | None]
 
@@ -255,13 +254,6 @@ def judge(text: str, row: Row, verdict: object) -> Iterator[str]:
         yield f"{text}: Spark says {verdict}, we say {ours} of {attributes}"
     if any(each.holds(attributes) for each in filter.conjunctions) is not (verdict is True):
         yield f"{text}: Spark says {verdict}, the normal form not, of {attributes}"
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    with spark_session("filters against Spark", "local[1]") as session:
-        session.conf.set("spark.sql.shuffle.partitions", 1)
-        yield session
 
 
 def test_random_filters_mean_the_same_to_spark(spark: SparkSession) -> None:

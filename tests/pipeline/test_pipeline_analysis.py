@@ -11,7 +11,7 @@ from reefcast.simulation.simulation import Simulation
 from reefcast.simulation.world import Setup
 from reefcast.storage.trace_files import TraceRecorder, write_run
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+pytestmark = pytest.mark.spark
 
 RUN = {
     "simulated": True,

@@ -6,7 +6,7 @@ import pytest
 
 from reefcast.pipeline.check import check
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+pytestmark = pytest.mark.spark
 
 EVENTS = [  # event, dest, delay, wind
     (0, "SFO", 45, 10.0),

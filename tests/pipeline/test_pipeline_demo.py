@@ -18,7 +18,7 @@ from reefcast.pipeline.costs import Cost
 from reefcast.pipeline.flights import EVENT_COUNT
 from reefcast.pipeline.replay import Timing
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+pytestmark = pytest.mark.spark
 
 
 @pytest.mark.usefixtures("java")

@@ -61,7 +61,6 @@ def test_places():
 
 
 @pytest.mark.spark
-@pytest.mark.xdist_group("spark")
 def test_statistics_and_workload_from_events(spark, tmp_path):
     rows = [("SFO", 10, 1.5), ("SFO", 20, None), ("LAX", 30, None), (None, 40, None)]
     events = spark.createDataFrame(rows, "dest STRING, delay BIGINT, wind DOUBLE")

@@ -8,7 +8,7 @@ import pytest
 from routing_harness import Harness
 
 from reefcast.errors import LocalError, ProtocolError
-from reefcast.model.messages import LinkKind, LinkUp, Settled, Subscribe
+from reefcast.model.messages import Advertise, LinkKind, LinkUp, Send, Settled, Subscribe
 from reefcast.overlay.topology import balanced_tree, path
 from reefcast.routing.broker import Broker
 
@@ -270,3 +270,37 @@ def test_a_link_that_is_given_up_takes_its_rows_along() -> None:
     network._apply("b", effects)
     network.run()
     assert network.brokers["a"].tables() == {"SRT": 1, "PRT": 0}
+
+
+def test_a_neighbour_that_restarted_gets_no_answer_to_what_it_asked_before() -> None:
+    """Its new tokens start at 1 again, so that the answer would pass for that to a new message."""
+    broker = Broker("a")
+    for neighbour in ("b", "c"):
+        broker.handle(LinkUp(LinkKind.BROKER), neighbour, 0.0)
+    broker.handle(Advertise(("p", 1), "TRUE", 1), "c", 0.0)
+    [send] = broker.handle(Subscribe(("s", 1), "x > 0", 1), "b", 0.0)
+    assert send.link == "c"
+    broker.handle(LinkUp(LinkKind.BROKER), "b", 0.0)
+    assert broker.handle(Settled(send.message.token), "c", 0.0) == []
+    [send] = broker.handle(Subscribe(("s", 2), "x > 0", 2), "b", 0.0)
+    assert broker.handle(Settled(send.message.token), "c", 0.0) == [Send("b", Settled(2))]
+
+
+def test_a_publisher_that_goes_to_another_broker_with_the_same_publication_is_heard() -> None:
+    """Broker b still holds what the first broker, which is gone, told of this publisher."""
+    network = Harness(path(["a", "b", "c"]))
+    network.connect("p", "a")
+    network.connect("s", "b")
+    network.subscribe("s", "TRUE")
+    network.run()
+    network.publish("p", x=1)
+    network.run()
+    network.kill("a")
+    network.connect("p", "c")
+    network._seqs["p"] = 0
+    network.publish("p", x=1)
+    network.publish("p", x=2)
+    network.run()
+    network.fire_timers()  # a does not answer the advertisement
+    network.run()
+    assert [id[1] for _, id, _ in network.delivered] == [1, 1, 2]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from live_brokers import Live, OneBroker, make_network, until
 from raw_client import Closed, RawClient, expect
@@ -133,6 +135,39 @@ async def test_draining_gives_subscribers_all_that_waits(live: Live):
     await nodes["b"].stop()
     with pytest.raises(Closed):
         await subscriber.delivery()
+
+
+async def test_draining_sends_what_waits_for_an_advertisement_to_settle(live: Live):
+    nodes = await live.up(make_network("ab", [("a", "b")]))
+    subscribers = [await live.client(nodes[name], f"s-{name}") for name in "ab"]
+    for subscriber in subscribers:
+        await subscriber.subscribe()
+    deaf = nodes["b"].links["a"].connection
+    assert deaf is not None
+    deaf.transport.pause_reading()
+    publisher = await live.client(nodes["a"], "p")
+    publisher.publish(5)
+    await publisher.until_acknowledged(5)
+    assert nodes["a"].core.holds_publications
+    stopping = asyncio.create_task(nodes["a"].stop())
+    await until(lambda: nodes["a"].stopping)
+    deaf.transport.resume_reading()
+    for subscriber in subscribers:
+        expect(await subscriber.seqs_of(5), 1, 5)
+    await stopping
+
+
+async def test_draining_does_not_wait_for_a_subscriber_that_has_gone(live: Live, one: OneBroker):
+    node = await one(drain_s=60.0)
+    subscriber = await live.client(node, "s")
+    await subscriber.subscribe()
+    publisher = await live.client(node, "p")
+    publisher.publish(200, text="x" * 100_000)  # more than the sockets take
+    await until(lambda: node.queue_len("s"))
+    stopping = asyncio.create_task(node.stop())
+    await until(lambda: node.stopping)
+    subscriber.writer.transport.abort()
+    await asyncio.wait_for(stopping, 20)
 
 
 async def test_one_event_for_very_many_subscriptions(live: Live, one: OneBroker):

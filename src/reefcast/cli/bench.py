@@ -87,12 +87,14 @@ def sim(messages: int, as_json: bool) -> None:
 
 
 def _print_sim(rows: list[Row]) -> None:
-    click.echo(f"{'':14} {'matching':>9} {'brokers':>7} {'trace':>6} {'messages/s':>12} {'to SimPy':>9}")
+    click.echo(
+        f"{'':14} {'matching':>9} {'brokers':>7} {'trace':>6} {'messages/s':>12} {'to SimPy':>9}"
+    )
     for row in rows:
         ratio = f"{row.ratio:.3f}" if row.ratio is not None else ""
         click.echo(
-            f"{row.case:14} {row.matching:>9} {row.brokers or '':>7} {row.trace:>6} {row.messages_per_s:>12,.0f} "
-            f"{ratio:>9}"
+            f"{row.case:14} {row.matching:>9} {row.brokers or '':>7} {row.trace:>6} "
+            f"{row.messages_per_s:>12,.0f} {ratio:>9}"
         )
     if all(row.case == "reefcast" for row in rows):
         click.echo("SimPy is not installed, so there is no baseline: pip install simpy")

@@ -162,10 +162,16 @@ class Client:
         """Waits for acknowledgements, says goodbye, and ends all iterations.
 
         Raises `RefusedError` if publications were refused that nobody was told of yet, and
-        `ConnectionLostError` if some were not acknowledged within `close_timeout_s`.
+        `ConnectionLostError` if some were not acknowledged within `close_timeout_s`. A client that
+        ended before raises why, if some were not acknowledged.
         """
-        if self._closing or self._session.ended:
+        if self._closing:
             await self._stop()
+            return
+        if self._session.ended:
+            await self._stop()
+            if self.unacknowledged:
+                raise self._session.ending()
             return
         try:
             await self.flush(self._settings.close_timeout_s)

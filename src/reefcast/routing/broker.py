@@ -137,7 +137,7 @@ class Broker:
             return self._route(batch, link, hosted=False)
         effects: list[Effect] = []
         if not client.ever_advertised and batch:
-            id = client.advertise_implicitly(batch[0].publication.seq)
+            id = client.advertise_implicitly(self.name, batch[0].publication.seq)
             effects += self._advertised(client, Advertise(id, TRUE.text), TRUE, now)
         accepted = self._accept(client, batch, link, effects)
         if client.holding:
@@ -289,7 +289,7 @@ class Broker:
         """The cause of what is handled now; `message`, if any, is to be answered."""
         cause = Cause()
         if message is not None and message.token:
-            cause.answers.append((link, message.token))
+            self._settlement.owe(cause, link, message.token)
         if self._relearning.active:
             self._settlement.hold(cause, None if message is None else message.id)
         return cause
@@ -374,6 +374,11 @@ class Broker:
         return [] if client is None else self._release_held(client)
 
     # --- what can be seen -------------------------------------------------------------------------
+
+    @property
+    def holds_publications(self) -> bool:
+        """Whether some wait here for their publisher's advertisement to settle."""
+        return any(client.held for client in self.clients.values())
 
     def tables(self) -> dict[str, int]:
         """Rows per table, under the papers' names."""

@@ -32,15 +32,16 @@ class ClientState:
         self._subscriptions: set[int] = set()
         self._last_number = 0
 
-    def advertise_implicitly(self, seq: int) -> EntityId:
-        """It published without ever advertising: notes TRUE, under an id that is fresh for ever.
+    def advertise_implicitly(self, broker: str, seq: int) -> EntityId:
+        """It published without ever advertising: notes TRUE, under an id of its own.
 
-        `seq` is the publication's number: publishers never use one again, and clients' own numbers
-        are above 0.
+        `seq` is the publication's number; clients' own numbers are above 0. The broker is part of
+        the id: a client that lost it sends the same publication again through another one, while
+        the rows of the first may still stand.
         """
         self._advertisements[-seq] = TRUE
         self.ever_advertised = True
-        return (self.name, -seq)
+        return (f"{self.name}@{broker}", -seq)
 
     def change(
         self, message: Advertise | Unadvertise | Subscribe | Unsubscribe, filter: Filter | None

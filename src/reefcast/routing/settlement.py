@@ -9,7 +9,9 @@ Rules
   token is answered when nothing that it caused is under way any more, whatever the routing.
 - A refusal somewhere below is passed up instead of `Settled`.
 - A neighbour that restarted will never answer what was sent to it before. What waited for it waits
-  for the *resynchronisation* with it instead: that tells the neighbour the same again.
+  for the *resynchronisation* with it instead: that tells the neighbour the same again. Neither is
+  it answered what it asked before: its new tokens start at 1 like the old ones, and an answer to an
+  old one would pass for that to a new one.
 - A broker that is itself relearning its state after a start keeps every cause open until it has
   heard from all neighbours: before that it cannot know where things belong. What it sends for
   an advertisement or subscription in that time, that one's cause waits for too, whatever input
@@ -44,12 +46,15 @@ TableChange = Advertise | Unadvertise | Subscribe | Unsubscribe
 
 
 class Cause:
-    """An input under way: who waits for it, and for how many answers it waits itself."""
+    """An input under way: who waits for it, and for how many answers it waits itself.
+
+    `answers`: link, the link's life (see `Settlement.owe`) and token of each that waits.
+    """
 
     __slots__ = ("answers", "outstanding", "parents", "reason", "then")
 
     def __init__(self) -> None:
-        self.answers: list[tuple[LinkName, int]] = []
+        self.answers: list[tuple[LinkName, int, int]] = []
         self.parents: list[Cause] = []
         self.then: list[Callable[[], None]] = []
         self.outstanding = 0
@@ -62,8 +67,14 @@ class Settlement:
     def __init__(self) -> None:
         self._last_token = 0
         self._waiting: dict[LinkName, dict[int, tuple[Cause, ...]]] = {}
+        self._lives: dict[LinkName, int] = {}
         self._held: list[Cause] = []
         self._held_by_id: dict[EntityId, Cause] = {}
+
+    def owe(self, cause: Cause, link: LinkName, token: int) -> None:
+        """`token` is to be answered on `link` when `cause` is complete, if its other end has not
+        lost its memory until then."""
+        cause.answers.append((link, self._lives.get(link, 0), token))
 
     def hold(self, cause: Cause, id: EntityId | None) -> None:
         """The broker is relearning: `cause`, of what came with `id`, stays open until `let_go`."""
@@ -108,7 +119,11 @@ class Settlement:
         """If `cause` is complete: answer everybody who waits for it."""
         if cause.outstanding > 0:
             return []
-        sends = [Send(link, self._answer(token, cause)) for link, token in cause.answers]
+        sends = [
+            Send(link, self._answer(token, cause))
+            for link, life, token in cause.answers
+            if life == self._lives.get(link, 0)
+        ]
         for call in cause.then:
             call()
         for parent in cause.parents:
@@ -123,10 +138,15 @@ class Settlement:
     def transfer(self, link: LinkName, to: Cause) -> None:
         """All that waits for `link` waits for the new cause `to` instead (the neighbour restarted:
         it will be told everything again on behalf of `to`)."""
+        self._end_life(link)
         for causes in self._waiting.pop(link, {}).values():
             to.parents += causes
 
     def forget(self, link: LinkName) -> list[Send]:
         """The link was given up; returns the answers that this completes."""
+        self._end_life(link)
         given_up = self._waiting.pop(link, {}).values()
         return [send for causes in given_up for cause in causes for send in self.release(cause)]
+
+    def _end_life(self, link: LinkName) -> None:
+        self._lives[link] = self._lives.get(link, 0) + 1

@@ -104,15 +104,16 @@ class Table(Generic[R]):
         if row is None or row.last_hop != link:
             return None
         del self._rows[id]
-        del self._by_hop[link][id]
+        from_there = self._by_hop[link]
+        del from_there[id]
+        if not from_there:  # clients come and go, under new names for ever
+            del self._by_hop[link]
         self._unconfirmed.get(link, {}).pop(id, None)
         return row
 
-    def confirm(self, id: EntityId, link: LinkName) -> bool:
-        """Whether the row is here already, from this link; it is then not stale."""
-        row = self._rows.get(id)
+    def confirm(self, id: EntityId, link: LinkName) -> None:
+        """The row was said again by `link`: it is not stale."""
         self._unconfirmed.get(link, {}).pop(id, None)
-        return row is not None and row.last_hop == link
 
     def doubt(self, link: LinkName) -> None:
         """The neighbour restarted: all that came from it must be said again."""
@@ -140,6 +141,8 @@ class AdvertisementTable(Table[Row]):
             texts[row.filter.text] -= 1
             if not texts[row.filter.text]:
                 del texts[row.filter.text]
+            if not texts:
+                del self._texts[link]
         return row
 
     def has_text(self, link: LinkName, text: str) -> bool:

@@ -61,9 +61,13 @@ class TreeRouter:
         return sends
 
     def unadvertise(self, id: EntityId, link: LinkName) -> list[Send]:
-        if self.srt.remove(id, link) is None:
+        row = self.srt.remove(id, link)
+        if row is None:
             return []
-        return self._to_others(link, Unadvertise(id)) + self._withdraw_unwanted(link)
+        sends = self._to_others(link, Unadvertise(id))
+        if not self.srt.has_text(link, row.filter.text):
+            sends += self._withdraw_unwanted(link)
+        return sends
 
     def _to_others(self, link: LinkName, message: Advertise | Unadvertise) -> list[Send]:
         return [Send(other, message) for other in self.neighbours if other != link]

@@ -144,6 +144,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: BaseException | None) -> None:
         self._stop_timers()
+        self.outbox.discard()
         self._detach()
         self._shared.all.discard(self)
         self.closed.set()
@@ -156,15 +157,14 @@ class Connection(asyncio.Protocol):
 
     # --- frames -----------------------------------------------------------------------------------
 
-    def _hand_over(self, batch: list[Publish]) -> list[Publish]:
-        """Returns a new, empty batch. It counts as taken over first: whoever is told meanwhile that
-        the connection is lost must know of it. It is acknowledged last: a publisher that waits for
-        that must have heard before of what was refused."""
+    def _hand_over(self, batch: list[Publish]) -> None:
+        """It counts as taken over first: whoever is told meanwhile that the connection is lost must
+        know of it. It is acknowledged last: a publisher that waits for that must have heard before
+        of what was refused."""
         assert self.end is not None
         self._received += len(batch)
         self.end.publications(batch)
         self._acknowledge_soon()
-        return []
 
     def _take(self, kind: int, payload: bytes) -> None:
         if self.end is None:
@@ -275,6 +275,7 @@ class Connection(asyncio.Protocol):
             self._acknowledge()
         self.outbox.end(wire.encode(FrameKind.GOODBYE, Goodbye(reason, retry)))
         self._detach()
+        self.transport.resume_reading()  # so that the other side's end is seen, after `stop_reading`
         self._loop.call_later(LINGER_S, self.transport.abort)
 
     def close(self) -> None:

@@ -127,25 +127,33 @@ class Node:
         def greet(connection: Connection, hello: Hello) -> End:
             if hello.name != link.name:
                 raise ProtocolError(f"broker {self.name} dialled {link.name!r}, not {hello.name!r}")
-            return self._link_with(connection, hello)
+            check_neighbour(self.name, self.network.network.name, hello, self.links)
+            link.greeted(connection, hello)
+            return link
 
         return Connection(self._shared, greet, first=link.hello)
 
     async def stop(self) -> None:
-        """Drain: no new input from clients; subscribers get what waits for them and GOODBYE,
-        neighbours acknowledge what they were sent; at most `drain_s` in all."""
+        """Drain: no new input from clients; what was accepted from them goes out; subscribers get
+        what waits for them and GOODBYE, neighbours acknowledge what they were sent; at most
+        `drain_s` in all."""
         self.stopping = True
         self._close_doors()
-        sessions = list(self.clients.sessions.values())
-        for session in sessions:
+        for session in self.clients.sessions.values():
             session.connection.stop_reading()
         until_s = self.loop.time() + self.network.limits.drain_s
-        await self._until(lambda: all(session.outbox.empty for session in sessions), until_s)
+        await self._until(self._served, until_s)
         reason = f"broker {self.name} was told to stop; come back later"
-        for session in sessions:
+        for session in list(self.clients.sessions.values()):
             session.connection.goodbye(reason, retry=True)
         await self._until(lambda: all(link.drained for link in self.links.values()), until_s)
         await self._close_connections(reason)
+
+    def _served(self) -> bool:
+        """Whether the clients of this broker have nothing more to expect of it."""
+        return not self.core.holds_publications and all(
+            session.outbox.empty for session in self.clients.sessions.values()
+        )
 
     def _close_doors(self) -> None:
         if self._server is not None:
@@ -193,10 +201,6 @@ class Node:
         if link.dials:
             raise ProtocolError(f"broker {self.name} dials {hello.name}, not the other way round")
         connection.say_hello(link.hello())
-        return self._link_with(connection, hello)
-
-    def _link_with(self, connection: Connection, hello: Hello) -> End:
-        link = check_neighbour(self.name, self.network.network.name, hello, self.links)
         link.greeted(connection, hello)
         return link
 

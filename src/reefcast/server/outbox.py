@@ -154,12 +154,18 @@ class Outbox:
         if self._frames or self._urgent:
             self.flush()
 
+    def discard(self) -> None:
+        """The connection is gone: what waits is given up, and nothing is written any more. (uvloop
+        raises if it is, and the flush of all the others would end there.)"""
+        self._frames.clear()
+        self._urgent.clear()
+        self._controls = 0
+        self.paused = True
+
     def end(self, last: bytes) -> None:
         """Write `last` and nothing more; what the socket was not ready for is given up."""
         self.flush()
-        self._frames.clear()
-        self._urgent.clear()
-        self.paused = True
+        self.discard()
         if not self._transport.is_closing():
             self._transport.write(last)
             if self._transport.can_write_eof():

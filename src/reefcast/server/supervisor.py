@@ -23,7 +23,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from reefcast.errors import ConnectionLostError, LocalError, ReefcastError
+from reefcast.errors import LocalError, ReefcastError
 from reefcast.matching import warm_up
 from reefcast.overlay.network_file import NetworkFile, dump_network
 from reefcast.server.observer import ask_status
@@ -232,7 +232,7 @@ async def overlay_status(network: NetworkFile) -> dict[str, dict[str, Any] | Non
     async def ask(name: str) -> dict[str, Any] | None:
         try:
             return await ask_status(*network.address(name))
-        except (ConnectionLostError, ReefcastError):
+        except ReefcastError:
             return None
 
     answers = await asyncio.gather(*(ask(name) for name in network.names))

@@ -268,7 +268,8 @@ class Recording:
 
     def write_run(self, run: dict[str, Any]) -> None:
         if self.trace:
-            write_run(self.trace.directory, run)
+            how = {"level": self.trace.level, "sample": self.trace.sample}
+            write_run(self.trace.directory, run | how)
 
     def deliveries(self) -> Deliveries:
         """The columns; raises `ConfigurationError` if the run was told not to keep deliveries."""

@@ -1,0 +1,48 @@
+"""One connection, over a transport that behaves as uvloop's does."""
+
+from __future__ import annotations
+
+import asyncio
+
+from reefcast.model.wire import Hello
+from reefcast.server.connection import Connection, End, Shared
+from reefcast.server.outbox import Flusher
+
+
+class Transport(asyncio.Transport):
+    """Keeps what is written; raises once it has told its protocol that it is lost."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = b""
+        self.lost = False
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        pass
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        if self.lost:
+            raise RuntimeError("unable to perform operation; the handler is closed")
+        self.written += data
+
+
+def greet(connection: Connection, hello: Hello) -> End:
+    return End()
+
+
+async def test_a_connection_that_is_lost_takes_no_other_with_it():
+    """It is lost between being filled and being flushed; those after it are flushed all the same,
+    now and later."""
+    shared = Shared(Flusher(asyncio.get_running_loop()), set(), 10)
+    gone, other = Transport(), Transport()
+    connections = [Connection(shared, greet), Connection(shared, greet)]
+    for connection, transport in zip(connections, (gone, other), strict=True):
+        connection.connection_made(transport)
+        connection.outbox.push_data(b"1")
+    connections[0].connection_lost(None)
+    gone.lost = True
+    await asyncio.sleep(0)
+    connections[1].outbox.push_data(b"2")
+    await asyncio.sleep(0)
+    connections[1].connection_lost(None)
+    assert (gone.written, other.written) == (b"", b"12")
