@@ -17,6 +17,7 @@ import time
 from collections import deque
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar, Unpack
 
@@ -129,9 +130,20 @@ class Subscription(_Handle[AsyncSubscription]):
 
     def next(self, timeout: float | None = None) -> Event | None:
         """The next event; None when the subscription has ended."""
-        if not self._batch:
-            self._batch.extend(self._thread.run(_next_batch(self._handle), timeout))
-        return self._batch.popleft() if self._batch else None
+        while True:
+            with suppress(IndexError):  # another thread may read, too
+                return self._batch.popleft()
+            if not self._thread.run(self._fill(), timeout):
+                return None
+
+    async def _fill(self) -> bool:
+        """Waits for events; False at the end. It keeps them itself: its result is dropped if the
+        caller's time runs out in the very moment in which they come."""
+        try:
+            self._batch.extend(await self._handle.next_batch())
+        except StopAsyncIteration:
+            return False
+        return True
 
     def add(self, filter: str, timeout: float | None = None) -> None:
         self._thread.run(self._handle.add(filter), timeout)
@@ -147,14 +159,6 @@ class Subscription(_Handle[AsyncSubscription]):
         """Takes all filters back and ends the iteration; events not yet read are dropped."""
         self._batch.clear()
         self._thread.run(self._handle.cancel(), timeout)
-
-
-async def _next_batch(subscription: AsyncSubscription) -> list[Event]:
-    """Empty at the end."""
-    try:
-        return await subscription.next_batch()
-    except StopAsyncIteration:
-        return []
 
 
 class Client:

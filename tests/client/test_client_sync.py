@@ -6,6 +6,7 @@ import asyncio
 import gc
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from client_network import path_network, running
@@ -132,13 +133,36 @@ async def test_a_callback_that_would_wait_for_itself_is_told_so() -> None:
     await beside(work)
 
 
+async def test_events_that_come_as_the_callers_time_runs_out_are_not_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def work(url: str) -> None:
+        with reefcast.sync.connect(url) as client:
+            subscription = client.subscribe("TRUE")
+            subscription.settled()
+            client.publish(x=1)
+            in_time = client._thread.run
+
+            def too_late(work: Any, timeout: float | None = None) -> None:
+                in_time(work)
+                raise TimeoutError
+
+            with monkeypatch.context() as patch:
+                patch.setattr(client._thread, "run", too_late)
+                with pytest.raises(TimeoutError):
+                    subscription.next(timeout=1)
+            assert subscription.next(timeout=10)["x"] == 1
+
+    await beside(work)
+
+
 async def test_a_callback_may_publish_while_another_thread_waits_for_credit() -> None:
     """It runs in the thread that sends: it must not wait for the thread that waits for that."""
     seqs: list[int] = []
 
     def work(url: str) -> None:
         def on_refused(identity: tuple[str, int], reason: str) -> None:
-            while not seqs and len(client._client.backlog) < BACKLOG:
+            while client._seq < BACKLOG:
                 pass  # the other thread goes on until it has to wait
             seqs.append(client.publish(x=1)[1])
 

@@ -91,6 +91,7 @@ class Connection(asyncio.Protocol):
             self.abort(error)
 
     def connection_lost(self, error: Exception | None) -> None:
+        self._transport = None  # uvloop raises if a transport that is gone is written to
         if self._timer is not None:
             self._timer.cancel()
         goodbye = self._goodbye

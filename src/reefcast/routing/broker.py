@@ -178,7 +178,9 @@ class Broker:
             for hop, header in decision.hops:
                 effects.append(Send(hop, Publish(publish.publication, header, publish.body)))
             for client, numbers in decision.local.items():
-                effects.append(Deliver(client, publish, tuple(sorted(numbers))))
+                if len(numbers) > 1:
+                    numbers.sort()
+                effects.append(Deliver(client, publish, tuple(numbers)))
             delivered += len(decision.local)
             forwarded += len(decision.hops)
             if not decision.local and not decision.hops:

@@ -275,7 +275,7 @@ class Connection(asyncio.Protocol):
             self._acknowledge()
         self.outbox.end(wire.encode(FrameKind.GOODBYE, Goodbye(reason, retry)))
         self._detach()
-        self.transport.resume_reading()  # so that the other side's end is seen, after `stop_reading`
+        self.transport.resume_reading()  # or the other side's end would not be seen
         self._loop.call_later(LINGER_S, self.transport.abort)
 
     def close(self) -> None:

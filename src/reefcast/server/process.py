@@ -13,6 +13,8 @@ from reefcast.matching import warm_up
 from reefcast.overlay.network_file import NetworkFile
 from reefcast.server.node import Node
 
+GC_ALLOCATIONS = 100_000
+
 
 def run_broker(
     network: NetworkFile, name: str, ready: Callable[[Node], None], *, until_eof: bool = False
@@ -26,9 +28,11 @@ def run_broker(
     import uvloop
 
     warm_up()
-    # What is here now stays; the collector need not look at it again and again.
+    # What is here now stays; the collector need not look at it again and again. What a burst
+    # allocates is freed by its reference counts; cycles are rare, so looking for them can wait.
     gc.collect()
     gc.freeze()
+    gc.set_threshold(GC_ALLOCATIONS, 20, 50)
     uvloop.run(_serve(network, name, ready, until_eof))
 
 
