@@ -32,7 +32,12 @@ def encode_event(
     values = _check_attributes(attributes)
     publisher, seq = identity
     publication = Publication(publisher, seq, time_us, values, names, content)
-    body = wire.encode_publication(publication)
+    try:
+        body = wire.encode_publication(publication)
+    except UnicodeEncodeError as error:  # half of a surrogate pair
+        raise InvalidValueError(
+            f"the publication holds text that is no Unicode: {error}"
+        ) from error
     frame = wire.encode_parts(FrameKind.PUBLISH, FIRST_HOP, body)
     if len(frame) > wire.MAX_FRAME_BYTES:
         raise InvalidValueError(

@@ -141,8 +141,9 @@ class Evidence:
                     entity = (client.name, claim.number)
                     rows.append((entity, client.broker, client.name, claim.filter))
             if not subscriptions:
+                owner = f"{client.name}@{client.broker}"
                 for number in client.implicit:
-                    rows.append(((client.name, number), client.broker, client.name, "TRUE"))
+                    rows.append(((owner, number), client.broker, client.name, "TRUE"))
         return rows
 
     @property
