@@ -51,9 +51,7 @@ async def until(condition: Callable[[], object]) -> None:
 
 def is_linked(node: Node) -> bool:
     """Whether it knows all that its neighbours know."""
-    status = node.core.status()
-    links = {link["link"] for link in status["links"]}
-    return links >= set(node.links) and not status["relearning"]
+    return set(node.core.router.brokers) >= set(node.links) and not node.core.relearning
 
 
 @asynccontextmanager

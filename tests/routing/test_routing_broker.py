@@ -243,7 +243,7 @@ def test_a_broker_that_restarts_relearns_from_its_neighbours(seed: int) -> None:
     number = network.subscribe(f"s-{victim}+", "x < 8")
     network.run()
     assert (f"s-{victim}+", number) in network.settled
-    assert all(not b.status()["relearning"] for b in network.brokers.values())
+    assert all(not b.relearning for b in network.brokers.values())
     fresh = Harness(balanced_tree(names, 2))
     for client, home in network.home.items():
         fresh.connect(client, home)

@@ -80,7 +80,7 @@ class Live:
                     for node in self.nodes.values()
                     for link in node.links.values()
                 )
-                and not any(node.core.status()["relearning"] for node in self.nodes.values())
+                and not any(node.core.relearning for node in self.nodes.values())
             ),
         )
 

@@ -154,7 +154,7 @@ def status(file: str, as_json: bool) -> None:
 
 def _print_status(answers: dict[str, dict[str, Any] | None]) -> None:
     brokers = _table("broker", "up for", "clients", "tables", "published", "delivered", "memory")
-    links = _table("broker", "link", "state", "waiting", "reconnects")
+    links = _table("broker", "link", "state", "waiting", "in/s", "out/s", "reconnects")
     for name, answer in answers.items():
         if answer is None:
             brokers.add_row(name, "does not answer", *[""] * 5)
@@ -170,8 +170,9 @@ def _print_status(answers: dict[str, dict[str, Any] | None]) -> None:
             f"{answer['memory_mb']:.0f} MB",
         )
         for link in answer["links"]:
-            cells = (link["link"], link["state"], link["queue_len"], link["reconnects"])
-            links.add_row(name, *map(str, cells))
+            rates = (f"{link['in_per_s']:.0f}", f"{link['out_per_s']:.0f}")
+            waiting, reconnects = str(link["queue_len"]), str(link["reconnects"])
+            links.add_row(name, link["link"], link["state"], waiting, *rates, reconnects)
     _print(brokers)
     _print(links)
 

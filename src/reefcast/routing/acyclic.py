@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from reefcast.model.filters import Filter
 from reefcast.model.messages import EntityId, Header, LinkName, Publish, Send
-from reefcast.routing.router import Decision, LinkQueues, Router
+from reefcast.routing.links import Links
+from reefcast.routing.router import Decision, Router
 from reefcast.routing.tables import IndexFactory
 from reefcast.routing.tree import TreeRouter
 
@@ -20,9 +21,9 @@ class Acyclic(Router):
     relearns = True
 
     def __init__(
-        self, name: str, new_index: IndexFactory, rng: random.Random, queues: LinkQueues
+        self, name: str, new_index: IndexFactory, rng: random.Random, links: Links
     ) -> None:
-        super().__init__(name, new_index, rng, queues)
+        super().__init__(name, new_index, rng, links)
         self.tree = TreeRouter(self.prt, self.brokers)
 
     def advertise(self, id: EntityId, filter: Filter, link: LinkName, local: bool) -> list[Send]:

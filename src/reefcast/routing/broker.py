@@ -52,9 +52,10 @@ from reefcast.model.messages import (
     Unsubscribe,
 )
 from reefcast.routing.clients import ClientState
+from reefcast.routing.links import LinkQueues, Links
 from reefcast.routing.registry import routing_named
 from reefcast.routing.relearning import Relearning
-from reefcast.routing.router import Decision, LinkQueues
+from reefcast.routing.router import Decision
 from reefcast.routing.settlement import Cause, Settlement
 from reefcast.routing.tables import IndexFactory
 
@@ -62,13 +63,6 @@ HOLD_S = 2.0
 RELEARN_S = 5.0
 RELEARN_TIMER = "relearn"
 HOLD_TIMER = "hold:"
-
-
-class NoQueues:
-    """A driver that does not report queues."""
-
-    def queue_len(self, link: LinkName) -> int:
-        return 0
 
 
 class Broker:
@@ -85,9 +79,9 @@ class Broker:
         queues: LinkQueues | None = None,
     ) -> None:
         self.name = name
-        self.queues = queues or NoQueues()
+        self.links = Links(queues)
         self.router = routing_named(routing)(
-            name, new_index, rng or random.Random(name), self.queues
+            name, new_index, rng or random.Random(name), self.links
         )
         self.counters: Counter[str] = Counter()
         self.clients: dict[LinkName, ClientState] = {}
@@ -120,6 +114,7 @@ class Broker:
         if not isinstance(item, (LinkUp, Timer)):
             self._require_up(link)
         self.last_routed = []
+        self.links.pass_time(now)
         return self._handlers[type(item)](item, link, now)
 
     def handle_publications(
@@ -131,6 +126,8 @@ class Broker:
         how many rows it matched.
         """
         self.last_routed = []
+        self.links.pass_time(now)
+        self.links.came(link, len(batch))
         client = self.clients.get(link)
         if client is None:
             self._require_up(link)
@@ -177,6 +174,7 @@ class Broker:
             self.last_routed.append((publish, decision.matched))
             for hop, header in decision.hops:
                 effects.append(Send(hop, Publish(publish.publication, header, publish.body)))
+                self.links.goes(hop)
             for client, numbers in decision.local.items():
                 if len(numbers) > 1:
                     numbers.sort()
@@ -386,18 +384,17 @@ class Broker:
         """Rows per table, under the papers' names."""
         return self.router.tables()
 
+    @property
+    def relearning(self) -> bool:
+        """Whether it still waits for neighbours to tell what they know."""
+        return self._relearning.active
+
     def status(self) -> dict[str, Any]:
         """What an operator asks for, as plain data."""
-        links = dict.fromkeys(self.router.brokers, "broker")
-        links |= dict.fromkeys(self.clients, "client")
         return {
             "broker": self.name,
             "routing": self.router.name,
-            "relearning": self._relearning.active,
+            "relearning": self.relearning,
             "tables": self.tables(),
-            "links": [
-                {"link": name, "kind": kind, "queue_len": self.queues.queue_len(name)}
-                for name, kind in links.items()
-            ],
             "counters": dict(self.counters),
         }

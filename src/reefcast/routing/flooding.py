@@ -16,7 +16,8 @@ from collections.abc import Iterator, Sequence
 from reefcast.model.filters import Filter
 from reefcast.model.messages import EntityId, Header, LinkName, Publish, Send
 from reefcast.model.publication import PublicationId
-from reefcast.routing.router import Decision, LinkQueues, Router
+from reefcast.routing.links import Links
+from reefcast.routing.router import Decision, Router
 from reefcast.routing.tables import IndexFactory, Row
 
 REMEMBERED = 100_000
@@ -47,9 +48,9 @@ class Flooding(Router):
     relearns = False
 
     def __init__(
-        self, name: str, new_index: IndexFactory, rng: random.Random, queues: LinkQueues
+        self, name: str, new_index: IndexFactory, rng: random.Random, links: Links
     ) -> None:
-        super().__init__(name, new_index, rng, queues)
+        super().__init__(name, new_index, rng, links)
         self._recent = RecentIds()
 
     def advertise(self, id: EntityId, filter: Filter, link: LinkName, local: bool) -> list[Send]:

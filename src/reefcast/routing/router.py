@@ -12,17 +12,12 @@ from __future__ import annotations
 import random
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import ClassVar, NamedTuple, Protocol
+from typing import ClassVar, NamedTuple
 
 from reefcast.model.filters import Filter
 from reefcast.model.messages import EntityId, Header, LinkName, Publish, Send
+from reefcast.routing.links import Links
 from reefcast.routing.tables import IndexFactory, SubscriptionTable
-
-
-class LinkQueues(Protocol):
-    """What a driver tells about the links: publications waiting on `link`."""
-
-    def queue_len(self, link: LinkName) -> int: ...
 
 
 class Decision(NamedTuple):
@@ -53,11 +48,11 @@ class Router(ABC):
     """Whether its tables hold what neighbours told, so that a restart means learning it again."""
 
     def __init__(
-        self, name: str, new_index: IndexFactory, rng: random.Random, queues: LinkQueues
+        self, name: str, new_index: IndexFactory, rng: random.Random, links: Links
     ) -> None:
         self.broker_name = name
         self.rng = rng
-        self.queues = queues
+        self.links = links
         self.brokers: list[LinkName] = []
         self.prt = SubscriptionTable(new_index)
 

@@ -17,10 +17,9 @@ def status_of(node: Node) -> dict[str, object]:
     """The core's status, with the live state of links and clients."""
     from importlib.metadata import version  # slow to load, and not needed to start
 
-    core = node.core.status()
-    core.pop("links")
+    node.core.links.pass_time(node.loop.time())
     return {
-        **core,
+        **node.core.status(),
         "counters": dict(node.core.counters + node.counters),
         "network": node.network.network.name,
         "session": node.session,
@@ -33,7 +32,10 @@ def status_of(node: Node) -> dict[str, object]:
         "stopping": node.stopping,
         "congested": node.congestion.announced,
         "congested_links": sorted(node.congestion.targets),
-        "links": [link.status() for link in node.links.values()],
+        "links": [
+            link.status() | node.core.links.rates(link.name)._asdict()
+            for link in node.links.values()
+        ],
         "clients": [session.status() for session in node.clients.sessions.values()],
     }
 

@@ -129,7 +129,7 @@ class Node:
         self.prt_rows = 0
 
     def queue_len(self, link: LinkName) -> int:
-        """What the core sees of its output queues (`routing.router.LinkQueues`)."""
+        """What the core sees of its output queues (`routing.links.LinkQueues`)."""
         out = self.links.get(link)
         return out.queue_len(self.now) if out else 0
 
@@ -360,7 +360,7 @@ class World(ABC):
         return cost + costs.copy_s * len(effects)
 
     def _check_relearning(self, node: Node, id: PublicationId) -> None:
-        node.relearning = bool(node.core.status()["relearning"])
+        node.relearning = node.core.relearning
         if node.relearning:
             self.record.damaged.add(id)
 

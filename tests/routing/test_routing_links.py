@@ -1,0 +1,50 @@
+"""What a router sees of its links: queue lengths of the driver, rates of the last window."""
+
+from __future__ import annotations
+
+from routing_harness import Harness
+
+from reefcast.overlay.topology import path
+from reefcast.routing.links import Links, Rates
+
+
+class Queues:
+    def queue_len(self, link: str) -> int:
+        return {"b": 7}.get(link, 0)
+
+
+def test_queue_lengths_are_the_drivers() -> None:
+    assert Links(Queues()).queue_len("b") == 7
+    assert Links().queue_len("b") == 0
+
+
+def test_rates_are_those_of_the_last_whole_window() -> None:
+    links = Links(window_s=0.5)
+    links.pass_time(10.1)
+    links.came("b", 3)
+    links.goes("c")
+    assert links.rates("b") == Rates(0, 0)
+    links.pass_time(10.6)
+    assert links.rates("b") == Rates(6, 0)
+    assert links.rates("c") == Rates(0, 2)
+    links.came("b", 1)
+    links.pass_time(11.1)
+    assert links.rates("b") == Rates(2, 0)
+    links.pass_time(12.9)  # a window without any input lies between
+    assert links.rates("b") == Rates(0, 0)
+
+
+def test_the_broker_counts_what_passes() -> None:
+    network = Harness(path(["a", "b"]))
+    network.connect("p", "a")
+    network.connect("s", "b")
+    network.subscribe("s", "TRUE")
+    network.advertise("p", "TRUE")
+    network.run()
+    for _ in range(5):
+        network.publish("p", x=1)
+    network.run()
+    for broker in network.brokers.values():
+        broker.links.pass_time(1.0)
+    assert network.brokers["a"].router.links.rates("b") == Rates(0, 5)
+    assert network.brokers["b"].router.links.rates("a") == Rates(5, 0)
