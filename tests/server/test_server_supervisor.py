@@ -25,9 +25,8 @@ from reefcast.server.supervisor import Overlay
 CHAIN = [("a", "b"), ("b", "c")]
 
 
-async def test_deliveries_resume_within_five_seconds_of_a_restart(tmp_path: Path):
-    """From the moment that the new process runs: how long Python takes to start is the machine's
-    affair, and tests share it."""
+async def test_deliveries_resume_within_five_seconds_of_a_kill(tmp_path: Path):
+    """The start of the new process included."""
     trace = TraceSection(level="full", directory=str(tmp_path), flush_s=0.1)
     network = make_network("abc", CHAIN, trace=trace)
     lines: list[str] = []
@@ -39,9 +38,8 @@ async def test_deliveries_resume_within_five_seconds_of_a_restart(tmp_path: Path
         publisher.publish(10)
         expect(await subscriber.seqs_of(10), 1, 10)
         old = overlay.pid("b")
-        await overlay.kill("b")
-        await until(lambda: sum("broker b runs" in line for line in lines) == 2, patience_s=60)
         async with asyncio.timeout(5):
+            await overlay.kill("b")
             while True:
                 publisher.publish(1)
                 try:
@@ -52,6 +50,7 @@ async def test_deliveries_resume_within_five_seconds_of_a_restart(tmp_path: Path
                     continue
         assert event.seq > 10 and overlay.pid("b") != old
         await overlay.linked()
+        assert sum("broker b runs" in line for line in lines) == 2
         codes = await overlay.stop()
     assert codes == {"a": 0, "b": 0, "c": 0}
     assert list((tmp_path / "publish").glob("a-*.parquet"))
