@@ -152,8 +152,9 @@ class Harness:
                 self.discarded[effect.reason] += 1
             elif isinstance(effect, Deliver):
                 publication = effect.publish.publication
-                self.delivered.append((effect.link, publication.id, effect.numbers))
-                self._write(f"{name} => {effect.link}: {publication.seq} for {effect.numbers}")
+                for client, numbers in effect.to.items():
+                    self.delivered.append((client, publication.id, tuple(numbers)))
+                    self._write(f"{name} => {client}: {publication.seq} for {tuple(numbers)}")
             else:
                 self._send(name, effect)
 

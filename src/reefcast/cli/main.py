@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import importlib
 import sys
+from typing import NoReturn
 
 import click
 
 from reefcast.errors import ReefcastError
+
+FAILED, INTERRUPTED = 2, 130
+"""Exit codes."""
 
 COMMANDS = {
     "analyze": "turn a trace into tables and an HTML report, with Spark",
@@ -51,9 +55,25 @@ def group() -> None:
 
 
 def main() -> None:
-    """Runs the command; an error of ours is a sentence on standard error and exit code 2."""
+    """Runs the command and exits.
+
+    2 with a sentence on standard error is an error of the caller's or of the other side's; 130 is
+    Ctrl-C where that is not the usual end of a command.
+    """
     try:
-        group()
+        sys.exit(group(standalone_mode=False))
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except click.Abort:
+        _fail("interrupted", INTERRUPTED)
     except ReefcastError as error:
-        click.echo(f"reefcast: {error}", err=True)
-        sys.exit(2)
+        _fail(str(error))
+    except OSError as error:
+        # A file that cannot be read or written; what the network does wrong is a PeerError.
+        _fail(": ".join(filter(None, (error.filename, error.strerror or str(error)))))
+
+
+def _fail(sentence: str, code: int = FAILED) -> NoReturn:
+    click.echo(f"reefcast: {sentence}", err=True)
+    sys.exit(code)

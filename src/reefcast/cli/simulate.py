@@ -36,8 +36,8 @@ WRONG, NO_PROGRESS, CRASHED = 1, 3, 4
     show_default=True,
     help="What a message costs a broker's CPU: reefcast, padres or free.",
 )
-@click.option("--subscriptions", default=1000, show_default=True, help="Generated; one a client.")
-@click.option("--publications", default=10_000, show_default=True, help="Generated.")
+@click.option("--subscriptions", type=click.IntRange(0), default=1000, show_default=True, help="Generated; one a client.")
+@click.option("--publications", type=click.IntRange(0), default=10_000, show_default=True, help="Generated.")
 @click.option("--publishers", default=10, show_default=True)
 @click.option(
     "--selectivity",
@@ -109,6 +109,8 @@ def command(network: Path, check: bool, as_json: bool, **options: Any) -> None:
     except NoProgressError as error:
         click.echo(f"reefcast simulate: {error} (seed {simulation.setup.seed})", err=True)
         sys.exit(NO_PROGRESS)
+    except OSError:
+        raise  # the trace cannot be written; no broker is to blame
     except Exception:
         traceback.print_exc()
         click.echo(f"reefcast simulate: seed {simulation.setup.seed} crashed a broker", err=True)
@@ -123,6 +125,7 @@ def command(network: Path, check: bool, as_json: bool, **options: Any) -> None:
 
 
 def _setup(described: NetworkFile, check: bool, options: dict[str, Any]) -> Setup:
+    from reefcast.routing.registry import routing_named
     from reefcast.simulation.costs import preset
     from reefcast.simulation.faults import parse_fault
     from reefcast.simulation.links import LinkSpec
@@ -130,9 +133,12 @@ def _setup(described: NetworkFile, check: bool, options: dict[str, Any]) -> Setu
     from reefcast.simulation.world import Setup
 
     trace = options["trace"]
+    if options["routing"]:
+        described.network.routing = options["routing"]
+        described.validate()
     return Setup(
         graph=described.graph(),
-        routing=options["routing"] or described.network.routing,
+        routing=routing_named(described.network.routing).name,
         seed=options["seed"],
         costs=preset(options["costs"]),
         links={

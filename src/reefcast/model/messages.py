@@ -140,12 +140,17 @@ class Send(msgspec.Struct, frozen=True, gc=False):
 
 
 class Deliver(msgspec.Struct, frozen=True, gc=False):
-    """Hand a publication to a client; `numbers` are those of its subscriptions that match,
-    ascending: an event crosses a client's connection once, whatever the number of matches."""
+    """Hand a publication to clients of this broker. `to`: client -> ascending numbers of its
+    subscriptions that match: an event crosses a client's connection once, whatever their number.
+    One effect stands for all of them: a burst has tens of millions of deliveries."""
 
-    link: LinkName
     publish: Publish
-    numbers: tuple[int, ...]
+    to: dict[LinkName, list[int]]
+
+    @property
+    def subscriptions(self) -> int:
+        """Matching subscriptions of all these clients."""
+        return sum(map(len, self.to.values()))
 
 
 class SetTimer(msgspec.Struct, frozen=True):

@@ -175,10 +175,8 @@ class Broker:
             for hop, header in decision.hops:
                 effects.append(Send(hop, Publish(publish.publication, header, publish.body)))
                 self.links.goes(hop)
-            for client, numbers in decision.local.items():
-                if len(numbers) > 1:
-                    numbers.sort()
-                effects.append(Deliver(client, publish, tuple(numbers)))
+            if decision.local:
+                effects.append(Deliver(publish, decision.local))
             delivered += len(decision.local)
             forwarded += len(decision.hops)
             if not decision.local and not decision.hops:

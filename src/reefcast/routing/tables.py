@@ -36,7 +36,8 @@ class Row:
 class Ways(NamedTuple):
     """Where the rows that match one publication lead.
 
-    `local`: client -> numbers of its subscriptions; `hops`: neighbours, each once; `matched`: rows.
+    `local`: client -> ascending numbers of its subscriptions; `hops`: neighbours, each once;
+    `matched`: rows.
     """
 
     local: dict[LinkName, list[int]]
@@ -53,7 +54,10 @@ class WayIndex(ABC):
 
 
 def ways_of(rows: Sequence[Row]) -> Ways:
-    """Matching rows as deliveries to local clients and as next hops."""
+    """Matching rows, in the order of their arrival, as deliveries and as next hops.
+
+    A client's numbers only ever grow, so that those of one client ascend.
+    """
     local: dict[LinkName, list[int]] = {}
     hops: dict[LinkName, None] = {}
     for row in rows:

@@ -47,28 +47,27 @@ class Effector:
         self._last: tuple[object, object, bytes] = (None, None, b"")
 
     def carry_out(self, effects: Sequence[Effect]) -> None:
-        sessions = self._sessions
-        current: Publish | None = None
-        frames: dict[tuple[int, ...], bytes] = {}
         for effect in effects:
             if isinstance(effect, Deliver):
-                publish = effect.publish
-                if publish is not current:
-                    current = publish
-                    frames = {}
-                numbers = effect.numbers
-                frame = frames.get(numbers)
-                if frame is None:
-                    frame = frames[numbers] = wire.encode_deliver(numbers, publish.body)
-                session = sessions.get(effect.link)
-                if session is not None:
-                    session.outbox.push_data(frame)
+                self._deliver(effect)
             elif isinstance(effect, Send):
                 self._send(effect)
             elif isinstance(effect, Discard):
                 self._discarded(effect)
             else:
                 self._set_timer(effect)
+
+    def _deliver(self, deliver: Deliver) -> None:
+        sessions, body = self._sessions, deliver.publish.body
+        frames: dict[tuple[int, ...], bytes] = {}
+        for client, numbers in deliver.to.items():
+            key = tuple(numbers)
+            frame = frames.get(key)
+            if frame is None:
+                frame = frames[key] = wire.encode_deliver(key, body)
+            session = sessions.get(client)
+            if session is not None:
+                session.outbox.push_data(frame)
 
     def _send(self, send: Send) -> None:
         message = send.message
@@ -103,9 +102,10 @@ class Effector:
 
 def fed_links(effects: Sequence[Effect]) -> set[LinkName]:
     """The links that got a publication."""
-    return {
-        effect.link
-        for effect in effects
-        if isinstance(effect, Deliver)
-        or (isinstance(effect, Send) and isinstance(effect.message, Publish))
-    }
+    fed: set[LinkName] = set()
+    for effect in effects:
+        if isinstance(effect, Deliver):
+            fed.update(effect.to)
+        elif isinstance(effect, Send) and isinstance(effect.message, Publish):
+            fed.add(effect.link)
+    return fed

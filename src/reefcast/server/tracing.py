@@ -7,17 +7,19 @@ seconds, so that what is older than that survives `kill -9`. Snapshots are taken
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from reefcast.model.messages import Deliver, Discard, Effect, LinkName, Publish, Send
 from reefcast.storage.trace_files import TraceRecorder
 
 if TYPE_CHECKING:
-    from reefcast.model.publication import Publication
+    pass
 
 QueueOf = Mapping[LinkName, int]
+log = logging.getLogger(__name__)
 
 
 def now_us() -> int:
@@ -56,31 +58,13 @@ class LiveTrace:
 
     def delivered(self, effects: Iterable[Effect]) -> None:
         """One row stands for all clients of this broker that a publication was delivered to."""
-        current: Publish | None = None
-        subscribers = subscriptions = 0
+        now = now_us()
         for effect in effects:
             if isinstance(effect, Deliver):
-                if effect.publish is not current:
-                    self._delivered(current, subscribers, subscriptions)
-                    current, subscribers, subscriptions = effect.publish, 0, 0
-                subscribers += 1
-                subscriptions += len(effect.numbers)
-        self._delivered(current, subscribers, subscriptions)
-
-    def _delivered(self, publish: Publish | None, subscribers: int, subscriptions: int) -> None:
-        if publish is None or not self._recorder.wants(publish.publication.id):
-            return
-        p: Publication = publish.publication
-        self._recorder.row(
-            "delivery",
-            now_us(),
-            p.publisher,
-            p.seq,
-            p.time_us,
-            subscribers,
-            subscriptions,
-            publish.header.hops,
-        )
+                p = effect.publish.publication
+                if self._recorder.wants(p.id):
+                    who = (len(effect.to), effect.subscriptions, effect.publish.header.hops)
+                    self._recorder.row("delivery", now, p.publisher, p.seq, p.time_us, *who)
 
     def discarded(self, discard: Discard, link: LinkName | None) -> None:
         p = discard.publish.publication
@@ -120,7 +104,15 @@ class LiveTrace:
             return
         self._flushed_at_s = now_s
         rows = self._recorder.take()
-        self._writing = asyncio.get_running_loop().run_in_executor(None, self._recorder.write, rows)
+        self._writing = asyncio.get_running_loop().run_in_executor(None, self._write, rows)
+
+    def _write(self, rows: dict[str, list[list[Any]]]) -> None:
+        """A full disk costs the trace, not the broker."""
+        try:
+            self._recorder.write(rows)
+        except OSError as error:
+            lost = sum(len(columns[0]) for columns in rows.values())
+            log.error("%d rows of the trace are lost: %s", lost, error)
 
     @property
     def _busy(self) -> bool:
@@ -130,7 +122,7 @@ class LiveTrace:
         """Writes all that is left."""
         if self._writing is not None:
             await self._writing
-        self._recorder.flush()
+        self._write(self._recorder.take())
 
 
 def open_trace(directory: str, broker: str, level: str, sample: float, flush_s: float) -> LiveTrace:

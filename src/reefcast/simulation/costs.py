@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from types import MappingProxyType
 
 from reefcast.errors import ConfigurationError
 from reefcast.model.messages import (
     Advertise,
+    Deliver,
+    Effect,
     LinkDown,
     LinkUp,
     Publish,
@@ -28,7 +31,8 @@ class CostModel:
 
     A publication costs `publication_s + matched_row_s * m + table_row_s * r + copy_s * c` for `m`
     matching rows, `r` rows in the PRT, and `c` copies made, for brokers and local clients. Every
-    other input has a fixed cost, plus `copy_s` for each message that it causes.
+    other input has a fixed cost, plus `copy_s` for each message that it causes; a delivery to `n`
+    clients is `n` messages.
     """
 
     publication_s: float = 5e-6
@@ -103,3 +107,11 @@ def preset(name: str) -> CostModel:
             f"there is no cost preset {name!r}; choose one of {', '.join(sorted(PRESETS))}"
         )
     return PRESETS[name]
+
+
+def copies_of(effects: Sequence[Effect]) -> int:
+    """Messages that these effects are, each client's delivery counted."""
+    copies = 0
+    for effect in effects:
+        copies += len(effect.to) if type(effect) is Deliver else 1
+    return copies

@@ -29,6 +29,7 @@ from heapq import heappop, heappush
 from typing import Any
 
 from reefcast.model.messages import Deliver, Effect, Input, LinkName, Publish, Send, Timer
+from reefcast.simulation.costs import copies_of
 from reefcast.simulation.links import DROPPED, Link
 from reefcast.simulation.recording import BrokerTrace
 from reefcast.simulation.world import (
@@ -254,7 +255,7 @@ class Kernel(World):
             return
         matched = core.last_routed[0][1]
         matching = costs.table_row_s * node.prt_rows + costs.matched_row_s * matched
-        cost = costs.publication_s + matching + costs.copy_s * len(effects)
+        cost = costs.publication_s + matching + costs.copy_s * copies_of(effects)
         at = node.busy_until = start + cost
         trace = node.trace
         if trace is not None and (trace.everything or trace.wants(publication.id)):
@@ -279,8 +280,7 @@ class Kernel(World):
     ) -> None:
         """`apply` where no link has jitter or faults and all effects are of this publication."""
         links, heap = node.links, self._heap
-        sent = subscriptions = 0
-        deliveries: list[Deliver] = []
+        sent = 0
         for effect in effects:
             if type(effect) is Send:
                 out = links.get(effect.link)
@@ -300,11 +300,7 @@ class Kernel(World):
                 arrival, message = end + out.latency_s, effect.message
                 heappush(heap, (arrival, out.rank, number, out, message, size, out.session))
             elif type(effect) is Deliver:
-                deliveries.append(effect)
-                subscriptions += len(effect.numbers)
+                self.record.handed_out(trace, effect, at)
             else:
                 self.apply(node, Service(at, publish, size, [effect]))
-        record = self.record
-        record.forwarded += sent
-        if deliveries:
-            record.handed_out(trace, deliveries, subscriptions, at)
+        self.record.forwarded += sent

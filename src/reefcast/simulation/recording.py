@@ -209,18 +209,16 @@ class Recording:
             values = (link, tag_of(message), *(id or (None, None)), size, queue_len)
             trace.recorder.row("message", microseconds(at), *values)
 
-    def handed_out(
-        self, trace: BrokerTrace | None, deliveries: list[Deliver], subscriptions: int, at: float
-    ) -> None:
-        """Deliveries of one publication at one broker."""
-        self.delivered_clients += len(deliveries)
+    def handed_out(self, trace: BrokerTrace | None, deliver: Deliver, at: float) -> None:
+        """One publication was delivered to clients of one broker."""
+        subscriptions = deliver.subscriptions
+        self.delivered_clients += len(deliver.to)
         self.delivered_subscriptions += subscriptions
         if self.keep:
-            self.delivered += deliveries
-            self.delivered_at += [at] * len(deliveries)
-        publish = deliveries[0].publish
-        if trace and trace.wants(publish.publication.id):
-            trace.delivery_row(publish, len(deliveries), subscriptions, at)
+            self.delivered.append(deliver)
+            self.delivered_at.append(at)
+        if trace and trace.wants(deliver.publish.publication.id):
+            trace.delivery_row(deliver.publish, len(deliver.to), subscriptions, at)
 
     def discarded(
         self, trace: BrokerTrace | None, publish: Publish, reason: str, at: float
@@ -276,7 +274,7 @@ class Recording:
         if not self.keep:
             raise ConfigurationError("this run kept no deliveries; give keep_deliveries=True")
         effects = self.delivered
-        widths = np.array([len(effect.numbers) for effect in effects], dtype=np.int64)
+        widths = np.array([effect.subscriptions for effect in effects], dtype=np.int64)
         rows = np.repeat(np.arange(len(effects)), widths)
         which = rows.tolist()
         publications = [effect.publish.publication for effect in effects]
@@ -289,7 +287,9 @@ class Recording:
             published_us=column([publication.time_us for publication in publications]),
             publisher=[publications[row].publisher for row in which],
             seq=column([publication.seq for publication in publications]),
-            client=[effects[row].link for row in which],
-            number=np.array([n for e in effects for n in e.numbers], dtype=np.int64),
+            client=[c for e in effects for c, numbers in e.to.items() for _ in numbers],
+            number=np.array(
+                [n for e in effects for numbers in e.to.values() for n in numbers], dtype=np.int64
+            ),
             hops=column([effect.publish.header.hops for effect in effects]),
         )

@@ -19,6 +19,7 @@ their first rows came to the broker.
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Sequence
 
 import numpy as np
@@ -173,7 +174,10 @@ class SharedIndex(WayIndex):
             for number in numbers[(masks & LOCAL).astype(bool)].tolist():
                 for row in self._rows[number]:
                     if row.local:
-                        local.setdefault(row.last_hop, []).append(row.id[1])
+                        if row.last_hop in local:
+                            insort(local[row.last_hop], row.id[1])
+                        else:
+                            local[row.last_hop] = [row.id[1]]
         if self._several:
             matched = sum(len(self._rows[number]) for number in numbers.tolist())
         else:

@@ -36,7 +36,7 @@ from reefcast.overlay.topology import Edge, Graph, edges_of
 from reefcast.routing.broker import Broker
 from reefcast.routing.tables import IndexFactory
 from reefcast.simulation.clients import Scripted, SimClient
-from reefcast.simulation.costs import CostModel
+from reefcast.simulation.costs import CostModel, copies_of
 from reefcast.simulation.faults import Crash, Fault, check_faults
 from reefcast.simulation.links import Link, LinkSpec
 from reefcast.simulation.recording import BrokerTrace, Recording, TraceOptions
@@ -357,7 +357,7 @@ class World(ABC):
                 node.trace.matching_row(
                     publish.publication, matched, costs.publication_s + matching, start
                 )
-        return cost + costs.copy_s * len(effects)
+        return cost + costs.copy_s * copies_of(effects)
 
     def _check_relearning(self, node: Node, id: PublicationId) -> None:
         node.relearning = node.core.relearning
@@ -368,10 +368,9 @@ class World(ABC):
         """The effects of one input."""
         item, at, sessions = service.item, service.at, service.sessions
         own = item.publication if isinstance(item, Publish) else None
-        deliveries: dict[PublicationId, list[Deliver]] = {}
         for effect in service.effects:
             if isinstance(effect, Deliver):
-                deliveries.setdefault(effect.publish.publication.id, []).append(effect)
+                self.record.handed_out(node.trace, effect, at)
             elif isinstance(effect, Send):
                 out = node.links.get(effect.link)
                 if out is None:
@@ -386,8 +385,6 @@ class World(ABC):
                 self.set_timer(node, effect.key, max(effect.at_s, at))
             else:
                 self._discard(node, effect, at)
-        for of_one in deliveries.values():
-            self.record.handed_out(node.trace, of_one, sum(len(e.numbers) for e in of_one), at)
 
     def _answer_client(self, node: Node, effect: Send, at: float) -> None:
         message = effect.message

@@ -8,6 +8,7 @@ in columns, never one object per row.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ class TraceRecorder:
     """Rows of one broker. `sample`: share of the publications at level "sampled" (0 to 1).
 
     The choice depends on the publication's id alone, so that all brokers choose the same ones.
+    Raises `ConfigurationError` if nothing can be written to `directory`.
     """
 
     def __init__(
@@ -35,6 +37,8 @@ class TraceRecorder:
         self.directory = Path(directory)
         self.broker = broker
         self.level = level
+        if self.snapshots:
+            _make_directory(self.directory)
         self._threshold = int(sample * 2**32)
         self._columns: dict[str, list[list[Any]]] = {
             kind: [[] for column in columns if column.name != "broker"]
@@ -114,6 +118,18 @@ class TraceRecorder:
         hidden.rename(target)
 
 
+def _make_directory(directory: Path) -> None:
+    """A trace that cannot be written is refused at the start, not at the first flush."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        reason = error.strerror
+    else:
+        reason = "" if os.access(directory, os.W_OK | os.X_OK) else "permission denied"
+    if reason:
+        raise ConfigurationError(f"no trace can be written to {directory}: {reason}")
+
+
 def remove_former_run(directory: Path | str) -> None:
     """A directory holds one run: what a former one left there goes, and nothing else."""
     if (Path(directory) / RUN_FILE).exists():
@@ -122,9 +138,10 @@ def remove_former_run(directory: Path | str) -> None:
 
 
 def write_run(directory: Path | str, run: dict[str, Any]) -> None:
-    """What the run was: `{"simulated", "routing", "brokers", "links", "seed", ...}`."""
+    """What the run was: `{"simulated", "routing", "brokers", "links", "seed", ...}`; raises
+    `ConfigurationError` if nothing can be written there."""
     path = Path(directory) / RUN_FILE
-    path.parent.mkdir(parents=True, exist_ok=True)
+    _make_directory(path.parent)
     path.write_text(json.dumps(run, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
