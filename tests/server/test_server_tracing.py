@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from live_brokers import Live, make_network
 from raw_client import expect
 
 from reefcast.overlay.network_file import TraceSection
+from reefcast.storage.trace_files import TraceRecorder
 
 
 def rows(directory: Path, kind: str) -> list[dict[str, Any]]:
@@ -74,3 +76,15 @@ async def test_levels_without_details(live: Live, tmp_path: Path, level: str):
     await carry(live, tmp_path, level)
     assert not rows(tmp_path, "publish")
     assert bool(rows(tmp_path, "counter")) == (level == "counters")
+
+
+async def test_a_trace_that_cannot_be_written_any_more_costs_only_itself(
+    live: Live, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+):
+    def full(recorder: TraceRecorder, rows: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(TraceRecorder, "write", full)
+    await carry(live, tmp_path, "full")
+    assert not rows(tmp_path, "publish")
+    assert "rows of the trace are lost: [Errno 28] No space left on device" in caplog.text

@@ -79,3 +79,11 @@ def test_the_run_is_described_beside_its_rows(tmp_path: Path) -> None:
         read_run(tmp_path)
     write_run(tmp_path, {"simulated": True, "seed": 7})
     assert read_run(tmp_path) == {"simulated": True, "seed": 7}
+
+
+def test_a_directory_that_cannot_be_written_is_refused_at_the_start(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no directory")
+    with pytest.raises(ConfigurationError, match="no trace can be written to"):
+        TraceRecorder(tmp_path / "file" / "trace", "b1")
+    with pytest.raises(ConfigurationError, match="no trace can be written to"):
+        write_run(tmp_path / "file", {})

@@ -11,11 +11,14 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from reefcast.errors import InvalidValueError, LocalError
+
+if TYPE_CHECKING:
+    from pyarrow.parquet import ParquetFile
 
 Rows = list[dict[str, Any]]
 FORMATS = ("jsonl", "csv", "parquet")
@@ -50,9 +53,7 @@ def row_count(path: Path | None, format: str) -> int | None:
     """How many rows there are, where that costs nothing to know."""
     if path is None or format != "parquet":
         return None
-    from pyarrow import parquet
-
-    return int(parquet.ParquetFile(path).metadata.num_rows)
+    return int(_parquet_file(path).metadata.num_rows)
 
 
 def read_rows(path: Path | None, format: str) -> Iterator[Rows]:
@@ -101,10 +102,18 @@ def _csv(stream: io.FileIO) -> Iterator[Rows]:
         yield [{name: typed(cell) if cell else None for name, cell in row.items()} for row in rows]
 
 
-def _parquet(path: Path) -> Iterator[Rows]:
-    from pyarrow import parquet
+def _parquet_file(path: Path) -> ParquetFile:
+    """Raises `InvalidValueError`."""
+    from pyarrow import ArrowInvalid, parquet
 
-    for batch in parquet.ParquetFile(path).iter_batches(_BATCH_ROWS):
+    try:
+        return parquet.ParquetFile(path)
+    except ArrowInvalid as error:
+        raise InvalidValueError(f"{path} is no Parquet file: {error}") from error
+
+
+def _parquet(path: Path) -> Iterator[Rows]:
+    for batch in _parquet_file(path).iter_batches(_BATCH_ROWS):
         rows = batch.to_pylist()
         yield [{name: _attribute(value) for name, value in row.items()} for row in rows]
 

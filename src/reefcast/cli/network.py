@@ -24,6 +24,15 @@ def command() -> None:
     """Check, run and ask a whole overlay, from one network FILE."""
 
 
+def _load(file: str) -> NetworkFile:
+    """The network file, checked against the routings that there are."""
+    from reefcast.routing.registry import routing_named
+
+    network = load_network(file)
+    routing_named(network.network.routing)
+    return network
+
+
 # --- up -------------------------------------------------------------------------------------------
 
 
@@ -38,7 +47,7 @@ def up(file: str, no_restart: bool, as_json: bool) -> None:
     them until SIGTERM or SIGINT. A trace directory holds one run: what a former
     one left there is removed.
     """
-    network = load_network(file)
+    network = _load(file)
     sys.exit(asyncio.run(_up(network, restart=not no_restart, as_json=as_json)))
 
 
@@ -77,8 +86,8 @@ def _say_up(network: NetworkFile, pids: dict[str, int], as_json: bool) -> None:
         ]
         click.echo(json.dumps({"network": network.network.name, "brokers": brokers}))
     else:
-        name, links = network.network.name, len(network.link)
-        click.echo(f"network {name} is up: {len(pids)} brokers, {links} links (Ctrl-C ends it)")
+        what = f"{_several(len(pids), 'broker')}, {_several(len(network.link), 'link')}"
+        click.echo(f"network {network.network.name} is up: {what} (Ctrl-C ends it)")
 
 
 # --- plan -----------------------------------------------------------------------------------------
@@ -89,7 +98,7 @@ def _say_up(network: NetworkFile, pids: dict[str, int], as_json: bool) -> None:
 @JSON
 def plan(file: str, as_json: bool) -> None:
     """Check FILE and print what would run, and with which commands."""
-    result = plan_of(load_network(file), file)
+    result = plan_of(_load(file), file)
     if as_json:
         click.echo(json.dumps(result))
         return
@@ -99,9 +108,10 @@ def plan(file: str, as_json: bool) -> None:
         table.add_row(row["broker"], *cells)
     _print(table)
     click.echo(
-        f"network {result['network']}, routing {result['routing']}: {len(result['brokers'])} "
-        f"brokers, {result['links']} links, diameter {result['diameter']}, "
-        f"largest degree {result['degree']}, trace {result['trace']}"
+        f"network {result['network']}, routing {result['routing']}: "
+        f"{_several(len(result['brokers']), 'broker')}, {_several(result['links'], 'link')}, "
+        f"diameter {result['diameter']}, largest degree {result['degree']}, "
+        f"trace {result['trace']}"
     )
 
 
@@ -174,7 +184,12 @@ def _print_status(answers: dict[str, dict[str, Any] | None]) -> None:
             waiting, reconnects = str(link["queue_len"]), str(link["reconnects"])
             links.add_row(name, link["link"], link["state"], waiting, *rates, reconnects)
     _print(brokers)
-    _print(links)
+    if links.row_count:
+        _print(links)
+
+
+def _several(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def _table(*columns: str) -> Table:

@@ -59,7 +59,13 @@ class Job(msgspec.Struct):
     type=click.Choice(FORMATS),
     help="Of the file or standard input; by default what the file's name says.",
 )
-@click.option("--rate", default=0.0, help="Events per second; 0 (default): as fast as it goes.")
+@click.option(
+    "--rate",
+    type=click.FloatRange(0),
+    metavar="FLOAT",
+    default=0.0,
+    help="Events per second; 0 (default): as fast as it goes.",
+)
 @click.option(
     "--advertise",
     multiple=True,
@@ -92,8 +98,6 @@ def command(
     """
     for filter in advertise:
         check_filter(filter)  # before anything else happens
-    if rate < 0:
-        raise click.BadParameter(f"{rate} is negative", param_hint="--rate")
     if attributes and path is not None:
         raise click.UsageError("give either NAME=VALUE pairs or --file, not both")
     form = format or (format_of(path) if path else "jsonl")
@@ -129,7 +133,7 @@ def _carry_out(job: Job, as_json: bool) -> int:
         code = 130
     seconds = time.monotonic() - started_s
     if as_json:
-        click.echo(msgspec.json.encode({"published": job.published, "seconds": seconds}))
+        click.echo(msgspec.json.encode({"published": job.published, "seconds": round(seconds, 3)}))
     else:
         events = "event" if job.published == 1 else "events"
         click.echo(f"published {job.published:,} {events} in {seconds:.2f} s", err=True)

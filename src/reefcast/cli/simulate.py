@@ -36,9 +36,30 @@ WRONG, NO_PROGRESS, CRASHED = 1, 3, 4
     show_default=True,
     help="What a message costs a broker's CPU: reefcast, padres or free.",
 )
-@click.option("--subscriptions", type=click.IntRange(0), default=1000, show_default=True, help="Generated; one a client.")
-@click.option("--publications", type=click.IntRange(0), default=10_000, show_default=True, help="Generated.")
-@click.option("--publishers", default=10, show_default=True)
+@click.option(
+    "--subscriptions",
+    type=click.IntRange(0),
+    metavar="INTEGER",
+    default=1000,
+    show_default=True,
+    help="Generated; one a client.",
+)
+@click.option(
+    "--publications",
+    type=click.IntRange(0),
+    metavar="INTEGER",
+    default=10_000,
+    show_default=True,
+    help="Generated.",
+)
+@click.option(
+    "--publishers",
+    type=click.IntRange(1),
+    metavar="INTEGER",
+    default=10,
+    show_default=True,
+    help="One a client.",
+)
 @click.option(
     "--selectivity",
     default=0.02,
@@ -92,6 +113,9 @@ def command(network: Path, check: bool, as_json: bool, **options: Any) -> None:
     Subscribers and publishers are put to brokers at random. The first second is for their
     subscriptions and advertisements; then the publications start. One seed gives one run, to the
     last byte of its trace.
+
+    "expected" counts the deliveries that the check demands: not those that a fault touched, nor any
+    around the crash of a broker that its neighbours gave up.
     """
     from reefcast.overlay.network_file import load_network
     from reefcast.simulation.simulation import Simulation
@@ -196,7 +220,7 @@ def summarize(simulation: Simulation, report: Report | None) -> dict[str, Any]:
         "delivered": result.delivered_subscriptions,
         "messages": result.messages,
         "discards": result.discards,
-        "simulated_s": result.duration_s,
+        "simulated_s": round(result.duration_s, 6),
         "quiet": result.quiet,
         "seed": result.seed,
         "unseed": result.unseed,

@@ -32,8 +32,20 @@ class Job(msgspec.Struct):
 @click.argument("url")
 @click.argument("filters", nargs=-1, required=True, metavar="FILTER...")
 @click.option("--json", "as_json", is_flag=True, help="Print each event as a line of JSON.")
-@click.option("--count", default=0, help="End after this many events; 0 (default): never.")
-@click.option("--timeout", default=0.0, help="End after this many seconds; 0 (default): never.")
+@click.option(
+    "--count",
+    type=click.IntRange(0),
+    metavar="INTEGER",
+    default=0,
+    help="End after this many events; 0 (default): never.",
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0),
+    metavar="FLOAT",
+    default=0.0,
+    help="End after this many seconds; 0 (default): never.",
+)
 @click.option(
     "--queue-policy",
     type=click.Choice(QUEUE_POLICIES),

@@ -36,6 +36,8 @@ LONGEST_PAUSE_S = 5.0
 LIVED_S = 10.0
 """A broker that lived that long starts the row of pauses anew when it dies."""
 POLL_S = 0.05
+LOADING_S = 3.0
+"""Loading compiled code takes less than that; compiling it does not."""
 
 
 def free_ports(count: int) -> list[int]:
@@ -96,10 +98,17 @@ class Overlay:
         self._file.write_text(dump_network(self.network), encoding="utf-8")
         if self.network.trace.level != "off":
             begin_run(self.network)
-        # Compiled once, here; the brokers load the result from the cache.
-        await asyncio.to_thread(warm_up)
+        await self._compile()
         await asyncio.gather(*(self.start(name) for name in self.network.names))
         await self.linked()
+
+    async def _compile(self) -> None:
+        """Once, here; the brokers load the result from the cache."""
+        compiling = asyncio.ensure_future(asyncio.to_thread(warm_up))
+        await asyncio.wait((compiling,), timeout=LOADING_S)
+        if not compiling.done():
+            self._report("preparing the matching index: it is compiled at the first start")
+        await compiling
 
     async def stop(self) -> dict[str, int]:
         """Tells every broker to drain and stop; returns their exit codes."""

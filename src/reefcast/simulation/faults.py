@@ -111,7 +111,7 @@ def check_faults(faults: Sequence[Fault], brokers: Sequence[str], edges: Sequenc
             else _link_objection(fault, known)
         )
         if objection:
-            raise ConfigurationError(f"fault {fault}: {objection}")
+            raise ConfigurationError(f"fault {fault_text(fault)!r}: {objection}")
 
 
 def _crash_objection(crash: Crash, brokers: Sequence[str], faults: Sequence[Fault]) -> str:
@@ -143,6 +143,19 @@ def _link_objection(fault: LinkFault, known: set[Edge]) -> str:
     if isinstance(fault, Partition) and math.isinf(fault.to_s):
         return "a partition must end; use a crash for what never comes back"
     return ""
+
+
+def fault_text(fault: Fault) -> str:
+    """The text that `parse_fault` reads as this fault."""
+    kind = next(name for name, type_ in KINDS.items() if isinstance(fault, type_))
+    given = [f for f in fields(fault) if getattr(fault, f.name) != f.default]
+    return f"{kind}:" + ",".join(f"{f.name}={_value_text(getattr(fault, f.name))}" for f in given)
+
+
+def _value_text(value: str | float | tuple[Edge, ...]) -> str:
+    if isinstance(value, tuple):
+        return "+".join("/".join(link) for link in value)
+    return value if isinstance(value, str) else f"{value:g}"
 
 
 def parse_fault(text: str) -> Fault:

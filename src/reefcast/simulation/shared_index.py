@@ -23,6 +23,7 @@ from bisect import insort
 from collections.abc import Sequence
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from reefcast.errors import LocalError
@@ -37,6 +38,22 @@ REMEMBERED = 20_000
 LOCAL = 1
 HOPS_OF_A_MASK = 62
 Numbers = NDArray[np.int64]
+
+
+@njit(cache=True)
+def combine(masks: Numbers, numbers: Numbers, local: Numbers) -> tuple[int, int, int]:
+    """(OR of the masks of `numbers`, how many of them are local, how many have a row here); `local`
+    gets those that are local."""
+    mask, locals_found, filters = 0, 0, 0
+    for number in numbers:
+        of_one = masks[number]
+        if of_one:
+            mask |= of_one
+            filters += 1
+            if of_one & LOCAL:
+                local[locals_found] = number
+                locals_found += 1
+    return mask, locals_found, filters
 
 
 class SharedMatching:
@@ -98,7 +115,9 @@ class SharedIndex(WayIndex):
     def __init__(self, shared: SharedMatching) -> None:
         self._shared = shared
         self._rows: list[tuple[Row, ...]] = []  # by the filter's number
+        self._locals: list[tuple[tuple[LinkName, int], ...]] = []  # clients and their subscriptions
         self._masks = np.zeros(64, np.int64)  # by the filter's number
+        self._local = np.empty(64, np.int64)
         self._numbers: dict[Row, int] = {}
         self._several = 0  # filters that more than one row has
         self._hops: list[LinkName] = []
@@ -127,6 +146,7 @@ class SharedIndex(WayIndex):
     def _set_rows(self, number: int, rows: tuple[Row, ...]) -> None:
         self._several += (len(rows) > 1) - (len(self._rows[number]) > 1)
         self._rows[number] = rows
+        self._locals[number] = tuple((row.last_hop, row.id[1]) for row in rows if row.local)
         mask = 0
         for row in rows:
             mask |= LOCAL if row.local else self._bit_of(row.last_hop)
@@ -142,9 +162,11 @@ class SharedIndex(WayIndex):
         size = self._shared.size
         if size == len(self._rows):
             return
+        self._locals += [()] * (size - len(self._rows))
         self._rows += [()] * (size - len(self._rows))
         if size > len(self._masks):
             self._masks = np.concatenate((self._masks, np.zeros(size, np.int64)))
+            self._local = np.empty(len(self._masks), np.int64)
 
     # --- matching ---------------------------------------------------------------------------------
 
@@ -163,23 +185,21 @@ class SharedIndex(WayIndex):
         return [self._ways(self._shared.match(publication)) for publication in publications]
 
     def _ways(self, numbers: Numbers) -> Ways:
-        masks = self._masks.take(numbers)
-        mask = int(np.bitwise_or.reduce(masks))
+        mask, locals_found, filters = combine(self._masks, numbers, self._local)
         hops = self._hops_of.get(mask)
         if hops is None:
             hops = [hop for i, hop in enumerate(self._hops) if mask >> i + 1 & 1]
             self._hops_of[mask] = hops
         local: dict[LinkName, list[int]] = {}
         if mask & LOCAL:
-            for number in numbers[(masks & LOCAL).astype(bool)].tolist():
-                for row in self._rows[number]:
-                    if row.local:
-                        if row.last_hop in local:
-                            insort(local[row.last_hop], row.id[1])
-                        else:
-                            local[row.last_hop] = [row.id[1]]
+            for number in self._local[:locals_found].tolist():
+                for client, subscription in self._locals[number]:
+                    if client in local:
+                        insort(local[client], subscription)
+                    else:
+                        local[client] = [subscription]
         if self._several:
             matched = sum(len(self._rows[number]) for number in numbers.tolist())
         else:
-            matched = int(np.count_nonzero(masks))
+            matched = filters
         return Ways(local, hops, matched)

@@ -10,10 +10,14 @@ import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from reefcast.errors import ConfigurationError
 from reefcast.model.publication import Value
 from reefcast.simulation.simulation import Simulation
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 ATTRIBUTES = ("open", "high", "low", "close", "volume", "change", "turnover")
 SETTLE_S = 1.0
@@ -119,11 +123,9 @@ def read_workload(
     columns are attributes, but for `event` and `time_us`, by which they are ordered.
 
     Publishers sit at brokers drawn evenly and take turns; events are published evenly in time.
-    Raises `ConfigurationError` for a file without these columns.
+    Raises `ConfigurationError` for a file without these columns, and for one that is no Parquet.
     """
-    import pyarrow.parquet as pq
-
-    rows = pq.read_table(subscriptions)
+    rows = _read_parquet(subscriptions)
     missing = {"filter", "broker", "client"} - set(rows.column_names)
     if missing:
         raise ConfigurationError(
@@ -131,7 +133,7 @@ def read_workload(
         )
     rng = random.Random(f"{seed}/workload")
     homes = [(f"p{i}", rng.choice(brokers)) for i in range(publishers)]
-    table = pq.read_table(events)
+    table = _read_parquet(events)
     order = [name for name in ("time_us", "event") if name in table.column_names]
     if order:
         table = table.sort_by([(name, "ascending") for name in order])
@@ -144,3 +146,13 @@ def read_workload(
         subscribers,
         [Event(*homes[i % publishers], i / rate_per_s, row) for i, row in enumerate(attributes)],
     )
+
+
+def _read_parquet(path: Path) -> pa.Table:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return pq.read_table(path)
+    except pa.ArrowInvalid as error:
+        raise ConfigurationError(f"{path} is no Parquet file: {error}") from error

@@ -1,0 +1,122 @@
+"""The command as a whole: what a person sees who does something wrong, and exit codes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from reefcast.cli import main
+
+REEFCAST = [sys.executable, "-m", "reefcast"]
+ONE = '[[broker]]\nname = "b1"\nlisten = "127.0.0.1:7301"\n'
+
+
+def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*REEFCAST, *map(str, arguments)], capture_output=True, text=True, check=False, timeout=60
+    )
+
+
+def network(directory: Path, text: str) -> Path:
+    file = directory / "net.toml"
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def refused(*arguments: object) -> str:
+    """The one sentence on standard error; the exit code is 2, and there is no traceback."""
+    done = run(*arguments)
+    assert done.returncode == 2, done
+    assert done.stderr.startswith("reefcast: ") and done.stderr.count("\n") == 1, done.stderr
+    return done.stderr
+
+
+def test_an_option_that_there_is_not() -> None:
+    done = run("simulate", "--nonsense")
+    assert done.returncode == 2
+    assert "No such option" in done.stderr
+
+
+def test_help_and_version() -> None:
+    assert run("--help").returncode == run("--version").returncode == 0
+    assert "Commands:" in run().stderr + run().stdout
+
+
+@pytest.mark.parametrize("command", [("network", "plan"), ("network", "up"), ("simulate",)])
+def test_a_routing_that_there_is_not(tmp_path: Path, command: tuple[str, ...]) -> None:
+    file = network(tmp_path, '[network]\nrouting = "guess"\n' + ONE)
+    assert "there is no routing named 'guess'" in refused(*command, file)
+
+
+def test_a_routing_for_trees_on_a_ring(tmp_path: Path) -> None:
+    brokers = "".join(f'[[broker]]\nname = "b{i}"\n' for i in range(3))
+    links = "".join(f'[[link]]\nbetween = ["b{i}", "b{(i + 1) % 3}"]\n' for i in range(3))
+    file = network(tmp_path, '[network]\nrouting = "flooding"\n' + brokers + links)
+    assert "needs a tree" in refused("simulate", file, "--routing", "acyclic")
+
+
+def test_a_trace_that_cannot_be_written(tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("no directory")
+    trace = f'[trace]\nlevel = "full"\ndirectory = "{blocked}/trace"\n'
+    file = network(tmp_path, trace + ONE)
+    for command in (
+        ("network", "up", file),
+        ("broker", file, "b1"),
+        ("simulate", file, "--trace", blocked / "trace"),
+    ):
+        assert "no trace can be written to" in refused(*command)
+
+
+def test_files_that_are_not_what_they_should_be(tmp_path: Path) -> None:
+    file = network(tmp_path, ONE)
+    workload = ("--workload", file, "--events", file)
+    assert "is no Parquet file" in refused("simulate", file, *workload)
+    rows = ("--file", file, "--format", "parquet")
+    assert "is no Parquet file" in refused("publish", "reefcast://127.0.0.1:1", *rows)
+    (tmp_path / "run.json").mkdir()
+    assert "run.json: Is a directory" in refused("analyze", tmp_path)
+
+
+def test_a_fault_is_named_as_it_was_written(tmp_path: Path) -> None:
+    fault = "crash:broker=b9,at_s=1.5"
+    assert f"fault '{fault}': there is no broker named" in refused(
+        "simulate", network(tmp_path, ONE), "--fault", fault
+    )
+
+
+def test_plan_as_json(tmp_path: Path) -> None:
+    done = run("network", "plan", network(tmp_path, ONE), "--json")
+    plan = json.loads(done.stdout)
+    assert [row["listen"] for row in plan["brokers"]] == ["127.0.0.1:7301"]
+
+
+def test_a_network_that_is_down(tmp_path: Path, unused_tcp_port: int) -> None:
+    file = network(tmp_path, ONE.replace("7301", str(unused_tcp_port)))
+    done = run("network", "status", file)
+    assert done.returncode == 1
+    assert "does not answer" in done.stdout
+    assert json.loads(run("network", "status", file, "--json").stdout) == {"b1": None}
+
+
+def test_an_interrupted_command_exits_with_130(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not with 1, which says that a check failed."""
+
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sys, "argv", ["reefcast", "wait"])
+    monkeypatch.setattr(
+        main.group, "get_command", lambda *_: click.Command("wait", None, interrupted)
+    )
+    with pytest.raises(SystemExit) as exit:
+        main.main()
+    assert exit.value.code == 130
+    assert capsys.readouterr().err.strip() == "reefcast: interrupted"
