@@ -3,8 +3,9 @@
     import reefcast
 
     async with reefcast.connect("reefcast://127.0.0.1:7301") as client:
+        subscription = await client.subscribe("symbol = 'IBM' AND price < 100")
         await client.publish(symbol="IBM", price=99.5)
-        async for event in client.subscribe("symbol = 'IBM' AND price < 100"):
+        async for event in subscription:
             print(event["price"])
 
 Everything is loaded when it is first used.

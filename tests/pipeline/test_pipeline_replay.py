@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import signal
+import sys
 from pathlib import Path
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -14,7 +17,7 @@ from reefcast.overlay.network_file import BrokerEntry, LinkEntry, NetworkFile
 from reefcast.pipeline.flooding import sample_events, simulate_flooding
 from reefcast.pipeline.replay import Program, Replay, publisher_tasks, subscriber_tasks
 from reefcast.pipeline.replay_log import DELIVERIES, Log
-from reefcast.pipeline.replay_protocol import PublisherTask, SubscriberTask
+from reefcast.pipeline.replay_protocol import PublisherTask, SubscriberTask, run_program
 from reefcast.pipeline.replay_publisher import read_events
 from reefcast.pipeline.replay_subscriber import read_workload
 from reefcast.pipeline.workload import Wanted
@@ -106,6 +109,22 @@ async def test_a_program_that_fails_is_an_error_not_a_hang(capfd):
     finally:
         await program.kill()
     assert "no such file" in capfd.readouterr().err
+
+
+def test_ctrl_c_is_left_to_the_demo(monkeypatch):
+    """In a terminal it reaches every process: the demo ends its programs, they print nothing."""
+
+    async def run(task):
+        heard.append((task.origin, signal.getsignal(signal.SIGINT)))
+
+    heard, before = [], signal.getsignal(signal.SIGINT)
+    task = PublisherTask("reefcast://127.0.0.1:1", "JFK", "events", 1, 1.0, "log")
+    monkeypatch.setattr(sys, "argv", ["program", msgspec.json.encode(task).decode()])
+    try:
+        run_program(run, PublisherTask)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert heard == [("JFK", signal.SIG_IGN)]
 
 
 def test_flooding_crosses_every_link_of_the_tree(tmp_path):

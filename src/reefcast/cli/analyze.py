@@ -57,6 +57,7 @@ def print_tables(analysis: Analysis) -> None:
         f"{count(delays['count'])} deliveries: 50 % within {duration(delays['p50'])}, "
         f"99 % within {duration(delays['p99'])}, longest {duration(delays['max'])}",
         highlight=False,
+        soft_wrap=True,
     )
     links = Table("link", "publications", "control", "bytes")
     for link in analysis.links:

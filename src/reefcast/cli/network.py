@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shlex
 import signal
 import sys
 from typing import TYPE_CHECKING, Any
@@ -102,10 +103,11 @@ def plan(file: str, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(result))
         return
-    table = _table("broker", "listens on", "links", "dials", "command")
+    table = _table("broker", "listens on", "links", "dials")
     for row in result["brokers"]:
-        cells = (row["listen"], ", ".join(row["links"]), ", ".join(row["dials"]), row["command"])
-        table.add_row(row["broker"], *cells)
+        table.add_row(
+            row["broker"], row["listen"], ", ".join(row["links"]), ", ".join(row["dials"])
+        )
     _print(table)
     click.echo(
         f"network {result['network']}, routing {result['routing']}: "
@@ -113,6 +115,9 @@ def plan(file: str, as_json: bool) -> None:
         f"diameter {result['diameter']}, largest degree {result['degree']}, "
         f"trace {result['trace']}"
     )
+    click.echo("on several machines, each with its broker's command:")
+    for row in result["brokers"]:
+        click.echo(f"  {row['command']}")  # whole, not cut to a column: to be copied
 
 
 def plan_of(network: NetworkFile, file: str) -> dict[str, Any]:
@@ -129,7 +134,7 @@ def plan_of(network: NetworkFile, file: str) -> dict[str, Any]:
                 "listen": f"{host}:{port}",
                 "links": graph[name],
                 "dials": [other for other in graph[name] if name < other],
-                "command": f"reefcast broker {file} {name}",
+                "command": shlex.join(("reefcast", "broker", file, name)),
             }
         )
     return {

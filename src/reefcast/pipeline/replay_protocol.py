@@ -8,9 +8,14 @@ its standard input ends: no program outlives the demo.
 from __future__ import annotations
 
 import asyncio
+import signal
 import sys
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
 
 import msgspec
+
+from reefcast.client.loop import new_event_loop
 
 READY, GO, FINISH = "ready", "go", "finish"
 END_MARK = "end_of_replay"
@@ -45,6 +50,17 @@ class SubscriberTask(msgspec.Struct):
     workload: str
     publishers: int
     log: str
+
+
+Task = TypeVar("Task", PublisherTask, SubscriberTask)
+
+
+def run_program(run: Callable[[Task], Coroutine[Any, Any, None]], task: type[Task]) -> None:
+    """The whole life of a client program."""
+    # Ctrl-C in a terminal reaches all processes; the demo hears it, and ends its programs.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        runner.run(run(msgspec.json.decode(sys.argv[1], type=task)))
 
 
 def say(state: str, done: int = 0) -> None:

@@ -6,17 +6,21 @@ python -m reefcast.pipeline.replay_publisher '{"url": ..., "origin": "JFK", ...}
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from reefcast.client import Client, connect
-from reefcast.client.loop import new_event_loop
 from reefcast.pipeline.replay_log import PUBLICATIONS, Log, now_us
-from reefcast.pipeline.replay_protocol import END_MARK, FINISH, GO, Orders, PublisherTask, say
+from reefcast.pipeline.replay_protocol import (
+    END_MARK,
+    FINISH,
+    GO,
+    Orders,
+    PublisherTask,
+    run_program,
+    say,
+)
 
 AHEAD_S = 0.004
 """Events that are due within this time go together."""
@@ -67,5 +71,4 @@ async def run(task: PublisherTask) -> None:
 
 
 if __name__ == "__main__":
-    with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        runner.run(run(msgspec.json.decode(sys.argv[1], type=PublisherTask)))
+    run_program(run, PublisherTask)

@@ -6,16 +6,19 @@ python -m reefcast.pipeline.replay_subscriber '{"urls": {"b01": ...}, "workload"
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections import defaultdict
 from pathlib import Path
 
-import msgspec
-
 from reefcast.client import Client, Subscription, connect
-from reefcast.client.loop import new_event_loop
 from reefcast.pipeline.replay_log import DELIVERIES, Log, now_us
-from reefcast.pipeline.replay_protocol import END_MARK, FINISH, Orders, SubscriberTask, say
+from reefcast.pipeline.replay_protocol import (
+    END_MARK,
+    FINISH,
+    Orders,
+    SubscriberTask,
+    run_program,
+    say,
+)
 
 TELL_S = 0.25
 
@@ -114,5 +117,4 @@ async def _tell(log: Log) -> None:
 
 
 if __name__ == "__main__":
-    with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        runner.run(run(msgspec.json.decode(sys.argv[1], type=SubscriberTask)))
+    run_program(run, SubscriberTask)
