@@ -23,7 +23,7 @@ NOTE = "<!-- made by `make docs`; change the code, not this page -->\n"
 
 def commands() -> str:
     """The help of every command."""
-    with click.Context(group, info_name="reefcast") as root:
+    with click.Context(group, info_name="reefcast", **group.context_settings) as root:
         sections = [f"## {name}\n\n```\n{text}\n```\n" for name, text in _helps(group, root)]
     return "\n".join([NOTE, "# Commands\n", *sections])
 

@@ -208,13 +208,25 @@ def _is_null(e: IsNull, attributes: Attributes) -> Result:
 
 
 def _and(e: And, attributes: Attributes) -> Result:
-    truths = [truth(evaluate(term, attributes)) for term in e.terms]
-    return False if False in truths else None if None in truths else True
+    result: Result = True
+    for term in e.terms:
+        value = truth(evaluate(term, attributes))
+        if value is False:
+            return False  # whatever the others say; none of them can fail
+        if value is None:
+            result = None
+    return result
 
 
 def _or(e: Or, attributes: Attributes) -> Result:
-    truths = [truth(evaluate(term, attributes)) for term in e.terms]
-    return True if True in truths else None if None in truths else False
+    result: Result = False
+    for term in e.terms:
+        value = truth(evaluate(term, attributes))
+        if value is True:
+            return True
+        if value is None:
+            result = None
+    return result
 
 
 def _not(e: Not, attributes: Attributes) -> Result:

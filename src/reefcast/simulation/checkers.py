@@ -40,7 +40,7 @@ from reefcast.simulation.simulation import Published, Result, Simulation
 Pair = tuple[str, int, str, int]
 """Publisher, seq, client, number of the subscription."""
 
-PAIR_BUDGET = 5_000_000
+PAIR_BUDGET = 2_000_000
 """Publications times different filters that the truth is computed for; with more, every n-th
 publication stands for the others."""
 
