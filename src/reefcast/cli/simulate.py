@@ -114,9 +114,10 @@ def command(network: Path, check: bool, as_json: bool, **options: Any) -> None:
     subscriptions and advertisements; then the publications start. One seed gives one run, to the
     last byte of its trace.
 
-    "expected" counts the deliveries that the check demands: not those that a fault touched, nor any
-    around the crash of a broker that its neighbours gave up. With many publications and
-    subscriptions, every n-th publication stands for the others ("checked_one_in").
+    "deliveries" counts all of them, "expected" those that the check demands (none that a fault
+    touched, nor any around the crash of a broker that its neighbours gave up), "delivered" how many
+    of the expected ones arrived. With many publications and subscriptions, every n-th publication
+    stands for the others ("checked_one_in").
     """
     from reefcast.overlay.network_file import load_network
     from reefcast.simulation.simulation import Simulation
@@ -142,6 +143,8 @@ def command(network: Path, check: bool, as_json: bool, **options: Any) -> None:
         sys.exit(CRASHED)
     summary = summarize(simulation, report)
     click.echo(json.dumps(summary) if as_json else _text(summary))
+    if report is not None and not report.expected and summary["published"]:
+        click.echo("reefcast simulate: the check had nothing to demand of this run", err=True)
     if report and not report.correct:
         for problems in report.problems.values():
             for line in problems[:10]:
@@ -221,7 +224,7 @@ def summarize(simulation: Simulation, report: Report | None) -> dict[str, Any]:
         "routing": simulation.setup.routing,
         "brokers": len(simulation.setup.graph),
         "published": result.counters.get("published", 0),
-        "delivered": result.delivered_subscriptions,
+        "deliveries": result.delivered_subscriptions,
         "messages": result.messages,
         "discards": result.discards,
         "simulated_s": round(result.duration_s, 6),
@@ -231,7 +234,8 @@ def summarize(simulation: Simulation, report: Report | None) -> dict[str, Any]:
     }
     if report is None:
         return summary
-    summary |= {"expected": report.expected, "checked_one_in": report.stride}
+    summary |= {"checked_one_in": report.stride}
+    summary |= {"expected": report.expected, "delivered": report.delivered}
     summary |= {name: len(problems) for name, problems in report.problems.items()}
     return summary | _delays(simulation)
 
