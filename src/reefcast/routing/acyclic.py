@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator, Sequence
 
 from reefcast.model.filters import Filter
-from reefcast.model.messages import EntityId, Header, LinkName, Publish, Send
+from reefcast.model.messages import FIRST_HOP, EntityId, Header, LinkName, Publish, Send
 from reefcast.routing.links import Links
 from reefcast.routing.router import Decision, Router
 from reefcast.routing.tables import IndexFactory
@@ -41,7 +41,7 @@ class Acyclic(Router):
     def route(self, publications: Sequence[Publish], link: LinkName) -> Iterator[Decision]:
         found = self.prt.ways([publish.publication for publish in publications])
         for publish, (local, hops, matched) in zip(publications, found, strict=True):
-            onward = Header(publish.header.hops + 1)
+            onward = Header(publish.header.hops + 1) if hops else FIRST_HOP
             yield Decision(local, [(hop, onward) for hop in hops if hop != link], matched)
 
     def link_up(self, link: LinkName) -> list[Send]:

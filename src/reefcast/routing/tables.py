@@ -21,13 +21,15 @@ from reefcast.model.publication import Publication
 class Row:
     """An advertisement or a subscription and the link that it came by (its *last hop*).
 
-    `local`: the last hop is a client of this broker. Rows are compared by identity.
+    `number`: the owner's own number of it. `local`: the last hop is a client of this broker. Rows
+    are compared by identity.
     """
 
-    __slots__ = ("filter", "id", "last_hop", "local")
+    __slots__ = ("filter", "id", "last_hop", "local", "number")
 
     def __init__(self, id: EntityId, filter: Filter, last_hop: LinkName, local: bool) -> None:
         self.id = id
+        self.number = id[1]
         self.filter = filter
         self.last_hop = last_hop
         self.local = local
@@ -60,14 +62,16 @@ def ways_of(rows: Sequence[Row]) -> Ways:
     """
     local: dict[LinkName, list[int]] = {}
     hops: dict[LinkName, None] = {}
+    known = local.get
     for row in rows:
         hop = row.last_hop
-        if not row.local:
-            hops[hop] = None
-        elif hop in local:
-            local[hop].append(row.id[1])
+        numbers = known(hop)
+        if numbers is not None:
+            numbers.append(row.number)
+        elif row.local:
+            local[hop] = [row.number]
         else:
-            local[hop] = [row.id[1]]
+            hops[hop] = None
     return Ways(local, list(hops), len(rows))
 
 

@@ -146,7 +146,7 @@ class SharedIndex(WayIndex):
     def _set_rows(self, number: int, rows: tuple[Row, ...]) -> None:
         self._several += (len(rows) > 1) - (len(self._rows[number]) > 1)
         self._rows[number] = rows
-        self._locals[number] = tuple((row.last_hop, row.id[1]) for row in rows if row.local)
+        self._locals[number] = tuple((row.last_hop, row.number) for row in rows if row.local)
         mask = 0
         for row in rows:
             mask |= LOCAL if row.local else self._bit_of(row.last_hop)
