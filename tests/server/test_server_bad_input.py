@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from live_brokers import Live, OneBroker
+from live_brokers import Live, OneBroker, make_network
 from raw_client import RawClient, expect
 
 from reefcast.model import wire
@@ -250,6 +250,22 @@ async def test_a_core_that_fails_on_one_input(
     assert "failed on" in await offender.reason()
     assert node.counters["failures"] == 1
     assert "Traceback" in caplog.text
+
+
+async def test_a_failure_at_the_next_broker_is_answered(
+    live: Live, monkeypatch: pytest.MonkeyPatch
+):
+    nodes = await live.up(make_network("ab", [("a", "b")]))
+    publisher = await live.client(nodes["b"], "p")
+    await publisher.advertise()
+    core = nodes["b"].core
+    monkeypatch.setattr(core, "handle", fails_on("poison", core.handle))
+    subscriber = await live.client(nodes["a"], "s")
+    with pytest.raises(ValueError, match="broker b failed on this Subscribe"):
+        await subscriber.subscribe("word = 'poison'")
+    await subscriber.subscribe("n > 0")
+    publisher.publish(3)
+    expect(await subscriber.seqs_of(3), 1, 3)
 
 
 def fails_on(word: str, method: Callable[..., Any]) -> Callable[..., Any]:

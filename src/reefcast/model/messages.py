@@ -79,6 +79,9 @@ class Synced(Control, frozen=True, tag="synced"):
     """After a restart: the sender has told all that it knows; what it did not confirm is stale."""
 
 
+TableChange = Advertise | Unadvertise | Subscribe | Unsubscribe
+"""What clients may send; each is answered by `Settled` or `Refused`."""
+
 ControlMessage = Advertise | Unadvertise | Subscribe | Unsubscribe | Settled | Refused | Synced
 
 

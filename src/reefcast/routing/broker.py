@@ -47,6 +47,7 @@ from reefcast.model.messages import (
     Settled,
     Subscribe,
     Synced,
+    TableChange,
     Timer,
     Unadvertise,
     Unsubscribe,
@@ -210,7 +211,7 @@ class Broker:
 
     def _table_change(
         self,
-        message: Advertise | Unadvertise | Subscribe | Unsubscribe,
+        message: TableChange,
         link: LinkName,
         now: float,
     ) -> list[Effect]:
@@ -254,7 +255,7 @@ class Broker:
 
     def _change_tables(
         self,
-        message: Advertise | Unadvertise | Subscribe | Unsubscribe,
+        message: TableChange,
         filter: Filter | None,
         link: LinkName,
         *,
@@ -282,7 +283,7 @@ class Broker:
     def _cause(
         self,
         link: LinkName,
-        message: Advertise | Unadvertise | Subscribe | Unsubscribe | None = None,
+        message: TableChange | None = None,
     ) -> Cause:
         """The cause of what is handled now; `message`, if any, is to be answered."""
         cause = Cause()

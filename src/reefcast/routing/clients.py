@@ -8,9 +8,8 @@ from reefcast.model.messages import (
     EntityId,
     LinkName,
     Publish,
-    Subscribe,
+    TableChange,
     Unadvertise,
-    Unsubscribe,
 )
 from reefcast.model.publication import Publication
 
@@ -43,9 +42,7 @@ class ClientState:
         self.ever_advertised = True
         return (f"{self.name}@{broker}", -seq)
 
-    def change(
-        self, message: Advertise | Unadvertise | Subscribe | Unsubscribe, filter: Filter | None
-    ) -> str | None:
+    def change(self, message: TableChange, filter: Filter | None) -> str | None:
         """Takes note of a control message of this client; returns why it is wrong, if it is."""
         owner, number = message.id
         if owner != self.name:

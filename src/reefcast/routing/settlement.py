@@ -30,19 +30,14 @@ from collections.abc import Callable
 import msgspec
 
 from reefcast.model.messages import (
-    Advertise,
     ControlMessage,
     EntityId,
     LinkName,
     Refused,
     Send,
     Settled,
-    Subscribe,
-    Unadvertise,
-    Unsubscribe,
+    TableChange,
 )
-
-TableChange = Advertise | Unadvertise | Subscribe | Unsubscribe
 
 
 class Cause:

@@ -26,6 +26,8 @@ from reefcast.model.messages import (
     LinkKind,
     LinkUp,
     Publish,
+    Refused,
+    TableChange,
 )
 from reefcast.model.wire import Congestion, FrameKind, Hello, Role
 from reefcast.server.connection import Connection, End
@@ -167,7 +169,12 @@ class BrokerLink(End):
         self._host.publications(batch, self.name)
 
     def control(self, message: ControlMessage) -> None:
-        self._host.input(message, self.name)
+        if not self._host.input(message, self.name) and isinstance(message, TableChange):
+            # Somebody waits for the answer; only the log can say more.
+            reason = (
+                f"broker {self._host.name} failed on this {type(message).__name__}; see its log"
+            )
+            self.send_control(wire.encode(FrameKind.CONTROL, Refused(message.token, reason)))
 
     def acknowledged(self, number: int) -> None:
         self.window.acknowledged(number)

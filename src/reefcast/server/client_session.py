@@ -18,16 +18,13 @@ from reefcast.errors import ProtocolError
 from reefcast.model import wire
 from reefcast.model.messages import (
     FIRST_HOP,
-    Advertise,
     ControlMessage,
     Discard,
     LinkDown,
     LinkKind,
     LinkUp,
     Publish,
-    Subscribe,
-    Unadvertise,
-    Unsubscribe,
+    TableChange,
 )
 from reefcast.model.wire import Hello, Role
 from reefcast.overlay.network_file import QUEUE_POLICIES
@@ -36,7 +33,6 @@ from reefcast.server.credit import Account
 from reefcast.server.host import Host
 
 MAX_NAME_CHARS = 200
-_FROM_CLIENTS = (Advertise, Unadvertise, Subscribe, Unsubscribe)
 
 
 class ClientSession(End):
@@ -73,7 +69,7 @@ class ClientSession(End):
             self._host.congestion.settle(self.name, self._account)
 
     def control(self, message: ControlMessage) -> None:
-        if not isinstance(message, _FROM_CLIENTS):
+        if not isinstance(message, TableChange):
             raise ProtocolError(f"a client must not send {type(message).__name__}")
         if message.token < 1:
             raise ProtocolError(f"{type(message).__name__} carries the token {message.token}")
