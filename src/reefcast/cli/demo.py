@@ -41,7 +41,7 @@ FOLDER = click.Path(file_okay=False, path_type=Path)
 )
 @click.option("--subscriptions", default=1000, show_default=True, help="Subscriptions in all.")
 @click.option("--brokers", default=12, show_default=True, help="Brokers, each a process.")
-@click.option("--rate", default=1500.0, show_default=True, help="Events per second in all.")
+@click.option("--rate", default=1200.0, show_default=True, help="Events per second in all.")
 @click.option("--seed", default=1, show_default=True, help="Of overlay and subscriptions.")
 @click.option(
     "--out",

@@ -57,7 +57,7 @@ class DemoOptions:
     events: int = 50_000
     subscriptions: int = 1000
     brokers: int = 12
-    rate_per_s: float = 1500.0
+    rate_per_s: float = 1200.0
     seed: int = 1
     out: Path = Path("out/demo")
     data: Path = Path("out/data")
