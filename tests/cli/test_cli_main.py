@@ -11,6 +11,7 @@ import click
 import pytest
 
 from reefcast.cli import main
+from reefcast.storage.trace_files import write_run
 
 REEFCAST = [sys.executable, "-m", "reefcast"]
 ONE = '[[broker]]\nname = "b1"\nlisten = "127.0.0.1:7301"\n'
@@ -34,6 +35,20 @@ def refused(*arguments: object) -> str:
     assert done.returncode == 2, done
     assert done.stderr.startswith("reefcast: ") and done.stderr.count("\n") == 1, done.stderr
     return done.stderr
+
+
+def test_a_command_whose_extra_is_not_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_run(tmp_path, {})
+    monkeypatch.setattr(sys, "argv", ["reefcast", "analyze", str(tmp_path)])
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    for module in [name for name in sys.modules if name.startswith("reefcast.pipeline")]:
+        monkeypatch.delitem(sys.modules, module)
+    with pytest.raises(SystemExit) as ended:
+        main.main()
+    assert ended.value.code == 2
+    assert "pip install 'reefcast[spark]'" in capsys.readouterr().err
 
 
 def test_an_option_that_there_is_not() -> None:

@@ -25,6 +25,10 @@ COMMANDS = {
 }
 
 
+EXTRAS = dict.fromkeys(("pyspark", "pandas", "matplotlib", "jinja2"), "spark")
+"""Packages that the bare installation does not bring, and the extra that does."""
+
+
 class LazyGroup(click.Group):
     """Sub-commands live in `reefcast.cli.<name>` as `command`; help needs none of them."""
 
@@ -69,6 +73,11 @@ def main() -> None:
         _fail("interrupted", INTERRUPTED)
     except ReefcastError as error:
         _fail(str(error))
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] not in EXTRAS:
+            raise
+        extra = EXTRAS[error.name.partition(".")[0]]
+        _fail(f"this needs {error.name}, which is not installed: pip install 'reefcast[{extra}]'")
     except OSError as error:
         # A file that cannot be read or written; what the network does wrong is a PeerError.
         _fail(": ".join(filter(None, (error.filename, error.strerror or str(error)))))
