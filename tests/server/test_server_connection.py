@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 
 from reefcast.model.wire import Hello
 from reefcast.server.connection import Connection, End, Shared
-from reefcast.server.outbox import Flusher
+from reefcast.server.outbox import Flusher, Outbox
 
 
 class Transport(asyncio.Transport):
@@ -46,3 +47,24 @@ async def test_a_connection_that_is_lost_takes_no_other_with_it():
     await asyncio.sleep(0)
     connections[1].connection_lost(None)
     assert (gone.written, other.written) == (b"", b"12")
+
+
+class Reset(Transport):
+    """The other end is gone, but nobody has said so yet; asyncio's own transport then raises."""
+
+    def is_closing(self) -> bool:
+        return False
+
+    def can_write_eof(self) -> bool:
+        return True
+
+    def write_eof(self) -> None:
+        raise OSError(errno.ENOTCONN, "Transport endpoint is not connected")
+
+
+async def test_a_last_word_to_somebody_who_has_just_gone_does_no_harm():
+    transport = Reset()
+    outbox = Outbox(transport, Flusher(asyncio.get_running_loop()))
+    outbox.push_data(b"1")
+    outbox.end(b"goodbye")
+    assert transport.written == b"1goodbye"

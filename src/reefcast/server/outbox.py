@@ -17,6 +17,7 @@ import asyncio
 import sys
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 
 from reefcast.model.wire import LENGTH_BYTES, FrameKind
 
@@ -169,7 +170,8 @@ class Outbox:
         if not self._transport.is_closing():
             self._transport.write(last)
             if self._transport.can_write_eof():
-                self._transport.write_eof()
+                with suppress(OSError):  # the other end may be gone before we hear of it
+                    self._transport.write_eof()
 
     def _over_limit(self) -> None:
         if not self.paused:
