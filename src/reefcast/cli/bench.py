@@ -5,19 +5,25 @@ from __future__ import annotations
 import json
 import tempfile
 import time
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 if TYPE_CHECKING:
+    from reefcast.bench.matching.measure import Row as MatchRow
+    from reefcast.bench.matching.worst import WorstRow
     from reefcast.bench.sim import Row
+
+_R = TypeVar("_R", "MatchRow", "WorstRow")
 
 
 @click.group()
 def command() -> None:
-    """Measure the live broker and the simulator."""
+    """Measure the live broker, the simulator, and the indexes."""
 
 
 @command.command()
@@ -98,3 +104,133 @@ def _print_sim(rows: list[Row]) -> None:
         )
     if all(row.case == "reefcast" for row in rows):
         click.echo("SimPy is not installed, so there is no baseline: pip install simpy")
+
+
+@command.command()
+@click.option(
+    "--workload",
+    "workloads",
+    multiple=True,
+    help="stock, stock mixed, stock symbol, flights or zipf; all by default. May be repeated.",
+)
+@click.option(
+    "--n",
+    "sizes",
+    type=click.IntRange(min=1),
+    multiple=True,
+    help="Filters; by default 1 000, 10 000 and 100 000, with --worst 100 000. May be repeated.",
+)
+@click.option("--worst", is_flag=True, help="Instead, inputs made to hurt, and the longest pauses.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: a list of rows.")
+@click.option(
+    "--plot",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write the time over the number of filters here, as SVG.",
+)
+@click.option(
+    "--page",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    help="Write the tables here, between the marks of docs/matching.md.",
+)
+def match(
+    workloads: tuple[str, ...],
+    sizes: tuple[int, ...],
+    worst: bool,
+    as_json: bool,
+    plot: Path | None,
+    page: Path | None,
+) -> None:
+    """Microseconds that matching an event takes, and what an index costs.
+
+    The baselines are numpy columns partitioned by the most selective equality,
+    and the counting algorithm and REIN, compiled; all in the same run, on one
+    thread, from the decoded event on, and all must find the same.
+    """
+    if worst and plot is not None:
+        raise click.UsageError("--plot goes with the workloads, not with --worst")
+    tell = partial(click.echo, err=True)
+    if worst:
+        _worst_cases(workloads, sizes or (100_000,), as_json, page, tell)
+        return
+    from reefcast.bench.matching import page as figures
+    from reefcast.bench.matching.measure import bench
+
+    rows = _printed(bench(workloads, sizes or (1000, 10_000, 100_000), tell), _MATCH, as_json)
+    if plot is not None:
+        plot.write_text(figures.plot(rows), encoding="utf-8")
+    if page is not None:
+        figures.fill(page, figures.FIGURES, figures.figures(rows))
+
+
+def _worst_cases(
+    names: tuple[str, ...],
+    sizes: tuple[int, ...],
+    as_json: bool,
+    page: Path | None,
+    tell: Callable[[str], None],
+) -> None:
+    from reefcast.bench.matching import page as figures
+    from reefcast.bench.matching.worst import worst_cases
+
+    rows = _printed(worst_cases(names, sizes, tell), _WORST, as_json)
+    if page is not None:
+        figures.fill(page, figures.WORST, figures.worst_cases(rows))
+
+
+_MATCH = {
+    "workload": "workload",
+    "selectivity": "selectivity",
+    "n": "filters",
+    "engine": "engine",
+    "mode": "mode",
+    "us_per_event": "us/event",
+    "p50_us": "p50 us",
+    "p99_us": "p99 us",
+    "rounds": "rounds",
+    "matches_per_event": "keys",
+    "ns_per_match": "ns/key",
+    "ratio": "ratio",
+    "memory_bytes_per_filter": "bytes/filter",
+    "add_us": "add us",
+    "remove_us": "remove us",
+    "floor_us": "floor us",
+    "call_share": "call share",
+}
+_WORST = {
+    "workload": "workload",
+    "n": "filters",
+    "matches_per_event": "keys",
+    "match_p50_us": "match p50",
+    "match_p99_us": "p99",
+    "match_max_us": "max us",
+    "busy_match_max_us": "while adding",
+    "add_p50_us": "add p50",
+    "add_p99_us": "p99",
+    "add_max_us": "max us",
+    "remove_p50_us": "remove p50",
+    "remove_p99_us": "p99",
+    "remove_max_us": "max us",
+    "memory_bytes_per_filter": "bytes/filter",
+}
+
+
+def _printed(rows: Iterable[_R], columns: dict[str, str], as_json: bool) -> list[_R]:
+    """Prints rows as they come, or all at the end as JSON; returns them."""
+    from reefcast.bench.matching.page import short
+
+    def line(cells: Iterable[str]) -> str:
+        widths = [max(9, len(title)) for title in columns.values()]
+        widths[0] = 17
+        return " ".join(f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
+
+    every: list[_R] = []
+    for row in rows:
+        if not (every or as_json):
+            click.echo(line(columns.values()))
+        every.append(row)
+        if not as_json:
+            cells = [getattr(row, name) for name in columns]
+            click.echo(line(cell if isinstance(cell, str) else short(cell) for cell in cells))
+    if as_json:
+        click.echo(json.dumps([asdict(row) for row in every]))
+    return every

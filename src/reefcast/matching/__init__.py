@@ -10,13 +10,13 @@ if TYPE_CHECKING:
 
 def new_index() -> MatchIndex[Any]:
     """An empty index of the fastest kind. Its library is loaded here, not with this module."""
-    from reefcast.matching.bitmap import BitmapIndex
+    from reefcast.matching.index import CompiledIndex
 
-    return BitmapIndex()
+    return CompiledIndex()
 
 
 def warm_up() -> None:
     """Compiles every kernel, or loads it from numba's cache on disk; call it before time counts."""
-    from reefcast.matching.bitmap import warm_up as warm_up_bitmap
+    from reefcast.matching.index import warm_up as warm_up_index
 
-    warm_up_bitmap()
+    warm_up_index()

@@ -17,8 +17,8 @@ import numpy as np
 
 from reefcast.errors import LocalError
 from reefcast.matching.kernels import match_events
-from reefcast.matching.machine import Array
-from reefcast.matching.predicates import Predicate, predicate_of
+from reefcast.matching.old_machine import Array
+from reefcast.matching.old_predicates import Predicate, predicate_of
 from reefcast.matching.tables import Store
 from reefcast.model.expression import attributes_of
 from reefcast.model.filters import TOPIC, Conjunction, Filter, parse_filter

@@ -3,19 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from reefcast.model.filters import Filter
 from reefcast.model.publication import Publication
 
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
 K = TypeVar("K", bound=Hashable)
+
+
+class Matches(NamedTuple):
+    """What a batch of events found, as sparse rows: the keys of event i are
+    `keys[offsets[i]:offsets[i + 1]]`.
+
+    `offsets` int64, one more than there are events; `keys` int64 if all keys of the index are ints
+    (of 64 bits), else objects.
+    """
+
+    offsets: npt.NDArray[np.int64]
+    keys: npt.NDArray[Any]
 
 
 class MatchIndex(Protocol[K]):
     """A multiset of filters under keys of the caller's choice.
 
     Keys are hashable and unique: adding a key that is there raises `LocalError`, so does removing
-    one that is not. The order of the keys found is the order in which they were added.
+    one that is not. The keys found come in an order that depends only on what was added and
+    removed, and when.
     """
 
     def add(self, key: K, filter: Filter) -> None: ...
@@ -32,4 +49,9 @@ class MatchIndex(Protocol[K]):
 
     def match_many(self, publications: Sequence[Publication]) -> list[list[K]]:
         """`match` of each, in one call of the compiled kernel: a live broker's bursts."""
+        ...
+
+    def match_batch(self, columns: Any) -> Matches:
+        """The events that are the rows of `columns`: a mapping from names to arrays (numpy, Arrow,
+        pandas, lists), an Arrow table or record batch, a data frame. See `columns.columns_of`."""
         ...

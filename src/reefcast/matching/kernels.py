@@ -37,7 +37,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba.np.numpy_support import carray
 
-from reefcast.matching.machine import (
+from reefcast.matching.old_machine import (
     Array,
     Int,
     Records,

@@ -1,32 +1,88 @@
-"""How kernels are compiled, and what they need of the machine that numba has no name for."""
+"""How kernels are compiled, and what they need of the machine that numba has no name for.
+
+The kernels of this layer keep their tables in memory of their own (`allocate`), reached by address,
+as a program in C would: numba's arrays would cost more to hand over than a match takes, and could
+not be linked into each other. Every number in a kernel is an int64; addresses too.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numpy.typing as npt
+from llvmlite import binding, ir
 from numba import njit, types
+from numba.core.ccallback import CFunc
 from numba.extending import intrinsic
 
 F = TypeVar("F", bound=Callable[..., Any])
 Array = npt.NDArray[Any]
-Records = Any
-"""An array of one of the record types below."""
 Int = Any
-"""An integer, signed or not, of Python or numpy; the kernels' types are those numba infers."""
+"""An integer or an address, of Python or of a kernel."""
+
+WORD = ir.IntType(64)
+GROUP = ir.VectorType(WORD, 8)
+GROUP_WORDS, GROUP_BYTES = 8, 64
+"""What `union_of` treats at once: 512 rows, a line of the cache."""
+
+
+def _stamp() -> tuple[float, int]:
+    """Changes when any module of this folder does."""
+    stats = [path.stat() for path in Path(__file__).parent.glob("*.py")]
+    return max(stat.st_mtime for stat in stats), sum(stat.st_size for stat in stats)
+
+
+STAMP = _stamp()
 
 
 def compiled(function: F) -> F:
-    """A kernel: compiled at its first use, then loaded from numba's cache on disk."""
-    kernel: Any = njit(cache=True)(function)
+    """A kernel that Python calls: compiled at its first use, then loaded from numba's cache.
+
+    Numba compares the time and size of the file where a kernel stands, and of no other; but the
+    parts of a kernel stand in other files of this folder. So its stamp is that of all of them.
+    """
+    kernel: Any = njit(cache=True, error_model="numpy")(function)
+    kernel._cache._cache_file._source_stamp = STAMP
     return cast(F, kernel)
 
 
-def inlined(function: F) -> F:
-    """A part of kernels. Inlined, because a call would count references to each table it gets."""
-    part: Any = njit(forceinline=True)(function)
-    return cast(F, part)
+def part(function: F) -> F:
+    """A part of kernels and units, compiled into each of them."""
+    inner: Any = njit(error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
+    return cast(F, inner)
+
+
+def unit(function: F) -> F:
+    """A part that is compiled and cached once, by itself (`compile_units`), and called by others as
+    a function of C's library is. Takes int64; returns int64 or nothing.
+
+    Compiling each kernel with all its parts would take the square of the time. Units that a unit
+    calls must be defined before it.
+    """
+    arguments = [types.int64] * function.__code__.co_argcount
+    result = types.void if function.__annotations__["return"] == "None" else types.int64
+    name = f"reefcast_{function.__module__}_{function.__name__}".replace(".", "_")
+    callback: Any = CFunc(function, (arguments, result), {}, {"error_model": "numpy"})
+    _waiting.append((name, callback))
+    return cast(F, types.ExternalFunction(name, result(*arguments)))
+
+
+_waiting: list[tuple[str, Any]] = []
+_units: list[Any] = []  # keeps their code alive
+
+
+def compile_units() -> None:
+    """Compiles the units defined since the last time, or loads them from numba's cache. For the
+    modules of kernels, before any kernel is called."""
+    for name, callback in _waiting:
+        callback.enable_caching()
+        callback._cache._cache_file._source_stamp = STAMP
+        callback.compile()
+        binding.add_symbol(name, callback.address)
+        _units.append(callback)
+    _waiting.clear()
 
 
 def built_in(generator: Callable[..., Any]) -> Callable[..., Any]:
@@ -35,21 +91,162 @@ def built_in(generator: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
+def _library(name: str, signature: Any) -> Callable[..., Any]:
+    """A function of C's library."""
+    return cast(Callable[..., Any], types.ExternalFunction(name, signature))
+
+
+allocate = _library("malloc", types.int64(types.int64))
+allocate_zeroed = _library("calloc", types.int64(types.int64, types.int64))
+resize = _library("realloc", types.int64(types.int64, types.int64))
+release = _library("free", types.void(types.int64))
+compare_bytes = _library("memcmp", types.int32(types.int64, types.int64, types.int64))
+copy_bytes = _library("memcpy", types.int64(types.int64, types.int64, types.int64))
+
+# --- memory by address ----------------------------------------------------------------------------
+
+
+def _place(builder: Any, address: Any, index: Any, bits: int) -> Any:
+    shift = {8: 0, 32: 2, 64: 3}[bits]
+    offset = builder.shl(index, ir.Constant(WORD, shift))
+    return builder.inttoptr(builder.add(address, offset), ir.IntType(bits).as_pointer())
+
+
+def _reader(bits: int, align: int) -> Callable[..., Any]:
+    def read(_context: Any, _address: Any, _index: Any) -> Any:
+        def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+            value = builder.load(_place(builder, *arguments, bits), align=align)
+            return value if bits == 64 else builder.zext(value, WORD)
+
+        return types.int64(types.int64, types.int64), generate
+
+    return read
+
+
+def _writer(bits: int) -> Callable[..., Any]:
+    def write(_context: Any, _address: Any, _index: Any, _value: Any) -> Any:
+        def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+            address, index, value = arguments
+            value = value if bits == 64 else builder.trunc(value, ir.IntType(bits))
+            builder.store(value, _place(builder, address, index, bits))
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.int64, types.int64), generate
+
+    return write
+
+
+get8 = built_in(_reader(64, 8))
+"""get8(address, i): word i of the words there. `get4`, `get1` read 4 bytes or 1, without sign."""
+get4 = built_in(_reader(32, 4))
+get1 = built_in(_reader(8, 1))
+get8_anywhere = built_in(_reader(64, 1))
+"""The same at an address that no 8 divides."""
+put8 = built_in(_writer(64))
+"""put8(address, i, value)."""
+put4 = built_in(_writer(32))
+put1 = built_in(_writer(8))
+
+
+# --- bits -----------------------------------------------------------------------------------------
+
+
 @built_in
 def trailing_zeros(_context: Any, _word: Any) -> Any:
     """Number of zeros below the lowest 1 of a word that is not 0."""
 
-    def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        return builder.cttz(arguments[0], context.get_constant(types.boolean, True))
+    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
 
-    return types.int64(types.uint64), generate
+    return types.int64(types.int64), generate
 
 
 @built_in
-def pointer(_context: Any, _address: Any) -> Any:
-    """The address as a pointer, for `carray`."""
+def ones(_context: Any, _word: Any) -> Any:
+    """Number of ones in a word."""
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
+    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.ctpop(arguments[0])
 
-    return types.voidptr(types.int64), generate
+    return types.int64(types.int64), generate
+
+
+@built_in
+def swapped(_context: Any, _word: Any) -> Any:
+    """The word with its bytes in the opposite order."""
+
+    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.bswap(arguments[0])
+
+    return types.int64(types.int64), generate
+
+
+@built_in
+def shifted_right(_context: Any, _word: Any, _count: Any) -> Any:
+    """As `>>`, but zeros come in, whatever the sign."""
+
+    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.lshr(*arguments)
+
+    return types.int64(types.int64, types.int64), generate
+
+
+@built_in
+def bits_of(_context: Any, _number: Any) -> Any:
+    """A float64 as the word that stands for it."""
+
+    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], WORD)
+
+    return types.int64(types.float64), generate
+
+
+@built_in
+def float_of(_context: Any, _word: Any) -> Any:
+    """The float64 that a word stands for."""
+
+    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], ir.DoubleType())
+
+    return types.float64(types.int64), generate
+
+
+@built_in
+def union_of(
+    _context: Any, _start: Any, _base: Any, _slots: Any, _count: Any, _shift: Any, _out: Any
+) -> Any:
+    """union_of(start, base, slots, count, shift, out): out[0:8] = start[0:8] | the OR, for each of
+    the `count` numbers at `slots`, of the 8 words at base + (number << shift).
+
+    1 if a bit of the result is 0, else 0. In vectors, whatever the machine has: this loop is where
+    matching spends its time.
+    """
+
+    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        start, base, slots, count, shift, out = arguments
+        vector, zero = GROUP.as_pointer(), ir.Constant(WORD, 0)
+        first = builder.load(builder.inttoptr(start, vector), align=8)
+        entry = builder.block
+        loop, done = builder.append_basic_block("or"), builder.append_basic_block("done")
+        builder.cbranch(builder.icmp_signed(">", count, zero), loop, done)
+        builder.position_at_end(loop)
+        i, union = builder.phi(WORD), builder.phi(GROUP)
+        slot = builder.load(_place(builder, slots, i, 64), align=8)
+        place = builder.inttoptr(builder.add(base, builder.shl(slot, shift)), vector)
+        larger = builder.or_(union, builder.load(place, align=8))
+        following = builder.add(i, ir.Constant(WORD, 1))
+        for phi, at_first, later in ((i, zero, following), (union, first, larger)):
+            phi.add_incoming(at_first, entry)
+            phi.add_incoming(later, loop)
+        builder.cbranch(builder.icmp_signed("<", following, count), loop, done)
+        builder.position_at_end(done)
+        result = builder.phi(GROUP)
+        result.add_incoming(first, entry)
+        result.add_incoming(larger, loop)
+        builder.store(result, builder.inttoptr(out, vector), align=8)
+        whole = ir.IntType(512)
+        full = ir.Constant(whole, (1 << 512) - 1)
+        some = builder.icmp_unsigned("!=", builder.bitcast(result, whole), full)
+        return builder.zext(some, WORD)
+
+    return types.int64(*[types.int64] * 6), generate

@@ -1,118 +1,290 @@
-"""Constraints as the kernels read them."""
+"""Predicates: constraints of the normal form as the kernels check them.
+
+The two kinds whose bounds lie apart:
+
+- `AMONG_NUMBERS`: numbers with several members or exclusions, or with bounds from 2^53 on. Words:
+  bytes; lowest key and rest; highest key and rest; mode (1: the value must be one of the members,
+  -1: it must not, 0: there are none); how many; key and rest of each, ascending.
+- `AMONG_TEXTS`: strings. Words: bytes; lowest text or 0, and 1 if it is not inside; the same for
+  the highest; mode; how many members; how many patterns; the members in the order of their
+  addresses; the patterns.
+"""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from reefcast.matching.machine import Int, get8, part, put8, unit
+from reefcast.matching.numbers import EXACT, INFINITY, key_of_float
+from reefcast.matching.packed import (
+    is_nil,
+    read_array,
+    read_bool,
+    read_int,
+    read_string,
+    read_value,
+)
+from reefcast.matching.sorting import is_among, sort_words
+from reefcast.matching.state import (
+    FALSE,
+    HIGHEST,
+    LOWEST,
+    MISSING,
+    NUMBER,
+    STRING,
+    TRUE,
+    V_KEY,
+    V_REST,
+    V_SIZE,
+    V_START,
+    give_back,
+    new,
+)
+from reefcast.matching.texts import compare_text, leave_text, use_text
+from reefcast.matching.wildcards import leave_pattern, pattern_holds, read_pattern
 
-from reefcast.matching.kernels import FALSE, MISSING, NUMBER, STRING, TRUE
-from reefcast.matching.strings import Strings
-from reefcast.model.constraint import Constraint, Kind
-from reefcast.model.publication import Value
+IN_RANGE, IS_TEXT, OF_KIND, AMONG_NUMBERS, AMONG_TEXTS = range(5)
 
-Pair = tuple[float, int]
-"""A value with its rest; see `kernels`."""
+N_BYTES, N_LOW, N_LOW_REST, N_HIGH, N_HIGH_REST, N_MODE, N_COUNT, N_MEMBERS = range(8)
+X_BYTES, X_LOW, X_LOW_OPEN, X_HIGH, X_HIGH_OPEN, X_MODE, X_COUNT, X_PATTERNS, X_MEMBERS = range(9)
 
-MAX_REST = 1 << 40
-"""Above the rest of every int64; bounds beyond int64 are cut to it, for only floats are there."""
-
-LOWEST: Pair = (-math.inf, -MAX_REST)
-HIGHEST: Pair = (math.inf, MAX_REST)
-
-_THERE = 1 << FALSE | 1 << TRUE | 1 << NUMBER | 1 << STRING
-
-
-@dataclass(frozen=True, slots=True)
-class Predicate:
-    """One `kernels.PREDICATE`. `exact`: the kernels decide it alone, Python need not look."""
-
-    kinds: int
-    low: Pair = LOWEST
-    high: Pair = HIGHEST
-    members: tuple[Pair, ...] = ()
-    negated: bool = False
-    from_text: int = -1
-    to_text: int = -1
-    exact: bool = True
-
-
-def number_pair(number: int | float) -> Pair:
-    """The number as a pair whose lexicographic order is the order of numbers, NaN at the end."""
-    if isinstance(number, float):
-        return (math.inf, 2) if math.isnan(number) else (number, 0)
-    try:
-        nearest = float(number)
-    except OverflowError:  # between the largest float and infinity
-        return (math.inf, -2) if number > 0 else (-math.inf, 2)
-    rest = 2 * (number - int(nearest))
-    return nearest, max(-MAX_REST, min(MAX_REST, rest))
+PRESENT = 1 << FALSE | 1 << TRUE | 1 << NUMBER | 1 << STRING
+OF_NUMBERS, OF_STRINGS = 0, 1
+"""`model.values.Kind`."""
 
 
-def predicate_of(constraint: Constraint, strings: Strings) -> Predicate:
-    if constraint.missing:
-        return Predicate(1 << MISSING)
-    if constraint.kind is None:
-        return Predicate(_THERE)
-    if constraint.kind is Kind.BOOLEAN:
-        return _of_booleans(constraint)
-    if constraint.kind is Kind.STRING:
-        return _of_strings(constraint, strings)
-    return _of_numbers(constraint)
+@part
+def read_constraint(state: Int, at: Int) -> tuple[Int, Int, Int, Int, Int]:
+    """(kinds, how to check, first bound, second bound, where it ends) of a packed `Constraint`."""
+    _, at = read_array(at)
+    if read_bool(at):
+        return 1 << MISSING, OF_KIND, 0, 0, skip(at + 1, 8)
+    at += 1
+    if is_nil(at):
+        return PRESENT, OF_KIND, 0, 0, skip(at, 8)
+    kind, at = read_int(at)
+    if kind == OF_NUMBERS:
+        return _read_numbers(state, at)
+    if kind == OF_STRINGS:
+        return _read_strings(state, at)
+    return _read_booleans(at)
 
 
-def _of_booleans(constraint: Constraint) -> Predicate:
-    members = (False, True) if constraint.members is None else constraint.members
-    return Predicate(
-        sum(1 << (TRUE if m else FALSE) for m in members if m not in constraint.excluded)
+@part
+def skip(at: Int, count: Int) -> Int:
+    """Where so many values end, lists of values among them."""
+    left = count
+    while left > 0:
+        left -= 1
+        kind, _, _, end = read_value(at)
+        if kind < 0:
+            inner, end = read_array(at)
+            left += inner
+        at = end
+    return at
+
+
+@part
+def _read_booleans(at: Int) -> tuple[Int, Int, Int, Int, Int]:
+    at = skip(at, 4)
+    kinds = 1 << FALSE | 1 << TRUE
+    if is_nil(at):
+        at += 1
+    else:
+        count, at = read_array(at)
+        kinds = 0
+        for _ in range(count):
+            kinds |= 1 << (FALSE + read_bool(at))
+            at += 1
+    return kinds, OF_KIND, 0, 0, skip(at, 2)
+
+
+# --- numbers --------------------------------------------------------------------------------------
+
+
+@part
+def _read_bound(at: Int, none: Int) -> tuple[Int, Int, Int, Int]:
+    """(key, rest, 1 if it is not inside, where both end)."""
+    kind, key, rest, at = read_value(at)
+    if kind == MISSING:
+        return none, 0, 0, at + 1
+    return key, rest, read_bool(at), at + 1
+
+
+@part
+def _in_reach(key: Int) -> bool:
+    """Whether no number with a rest has a key as close as this."""
+    size = key if key >= 0 else -1 - key
+    return bool(size < key_of_float(float(EXACT)) or size >= INFINITY)
+
+
+@part
+def _read_numbers(state: Int, at: Int) -> tuple[Int, Int, Int, Int, Int]:
+    low, low_rest, low_open, at = _read_bound(at, LOWEST)
+    high, high_rest, high_open, at = _read_bound(at, HIGHEST)
+    mode = -1 if is_nil(at) else 1
+    if mode < 0:
+        at += 1
+    count, at = read_array(at)
+    if mode > 0 and count == 1:
+        _, key, rest, at = read_value(at)
+        if _in_reach(key):
+            return 1 << NUMBER, IN_RANGE, key, key, skip(at, 2)
+        return _one_number(state, key, rest, skip(at, 2))
+    if mode < 0 and count == 0 and _in_reach(low) and _in_reach(high):
+        return 1 << NUMBER, IN_RANGE, low + low_open, high - high_open, skip(at, 1)
+    size = 8 * (N_MEMBERS + 2 * count)
+    bounds = new(state, size)
+    for i in range(count):
+        _, key, rest, at = read_value(at)
+        put8(bounds, N_MEMBERS + 2 * i, key)
+        put8(bounds, N_MEMBERS + 2 * i + 1, rest)
+    put8(bounds, N_BYTES, size)
+    put8(bounds, N_LOW, low)
+    put8(bounds, N_LOW_REST, low_rest + low_open)
+    put8(bounds, N_HIGH, high)
+    put8(bounds, N_HIGH_REST, high_rest - high_open)
+    put8(bounds, N_MODE, mode if count else 0)
+    put8(bounds, N_COUNT, count)
+    if mode > 0:
+        for side in range(2):
+            put8(bounds, N_LOW + side, get8(bounds, N_MEMBERS + side))
+            put8(bounds, N_HIGH + side, get8(bounds, N_MEMBERS + 2 * count - 2 + side))
+    return 1 << NUMBER, AMONG_NUMBERS, bounds, 0, skip(at, 2 if mode > 0 else 1)
+
+
+@part
+def _one_number(state: Int, key: Int, rest: Int, end: Int) -> tuple[Int, Int, Int, Int, Int]:
+    bounds = new(state, 8 * N_MEMBERS)
+    put8(bounds, N_BYTES, 8 * N_MEMBERS)
+    for word in (N_LOW, N_HIGH):
+        put8(bounds, word, key)
+        put8(bounds, word + 1, rest)
+    put8(bounds, N_MODE, 0)
+    put8(bounds, N_COUNT, 0)
+    return 1 << NUMBER, AMONG_NUMBERS, bounds, 0, end
+
+
+@part
+def _number_holds(bounds: Int, key: Int, rest: Int) -> bool:
+    low, high = get8(bounds, N_LOW), get8(bounds, N_HIGH)
+    if key < low or (key == low and rest < get8(bounds, N_LOW_REST)):
+        return False
+    if key > high or (key == high and rest > get8(bounds, N_HIGH_REST)):
+        return False
+    mode = get8(bounds, N_MODE)
+    if mode == 0:
+        return True
+    first, last = 0, get8(bounds, N_COUNT)
+    found = False
+    while first < last:
+        middle = (first + last) >> 1
+        member = get8(bounds, N_MEMBERS + 2 * middle)
+        member_rest = get8(bounds, N_MEMBERS + 2 * middle + 1)
+        if member == key and member_rest == rest:
+            found = True
+            break
+        if member < key or (member == key and member_rest < rest):
+            first = middle + 1
+        else:
+            last = middle
+    return bool(found == (mode > 0))
+
+
+# --- strings --------------------------------------------------------------------------------------
+
+
+@part
+def _read_text(state: Int, at: Int) -> tuple[Int, Int]:
+    """(a text with one user more, or 0 for none, where it ends)."""
+    if is_nil(at):
+        return 0, at + 1
+    start, size = read_string(at)
+    return use_text(state, start, size), start + size
+
+
+@part
+def _read_strings(state: Int, at: Int) -> tuple[Int, Int, Int, Int, Int]:
+    low, at = _read_text(state, at)
+    low_open = read_bool(at)
+    high, at = _read_text(state, at + 1)
+    high_open = read_bool(at)
+    at += 1
+    mode = -1 if is_nil(at) else 1
+    if mode < 0:
+        at += 1
+    count, at = read_array(at)
+    if mode > 0 and count == 1:
+        text, at = _read_text(state, at)
+        return 1 << STRING, IS_TEXT, text, 0, skip(at, 2)
+    members = at
+    at = skip(at, count)
+    if mode > 0:
+        at = skip(at, 1)
+    patterns, at = read_array(at)
+    if low == 0 and high == 0 and count == 0 and patterns == 0:
+        return 1 << STRING, OF_KIND, 0, 0, at
+    size = 8 * (X_MEMBERS + count + patterns)
+    bounds = new(state, size)
+    put8(bounds, X_BYTES, size)
+    put8(bounds, X_LOW, low)
+    put8(bounds, X_LOW_OPEN, low_open)
+    put8(bounds, X_HIGH, high)
+    put8(bounds, X_HIGH_OPEN, high_open)
+    put8(bounds, X_MODE, mode if count else 0)
+    put8(bounds, X_COUNT, count)
+    put8(bounds, X_PATTERNS, patterns)
+    for i in range(count):
+        text, members = _read_text(state, members)
+        put8(bounds, X_MEMBERS + i, text)
+    sort_words(bounds + 8 * X_MEMBERS, count, 0)
+    for i in range(patterns):
+        pattern, at = read_pattern(state, at)
+        put8(bounds, X_MEMBERS + count + i, pattern)
+    return 1 << STRING, AMONG_TEXTS, bounds, 0, at
+
+
+@part
+def _string_holds(bounds: Int, text: Int, start: Int, size: Int) -> bool:
+    mode, count = get8(bounds, X_MODE), get8(bounds, X_COUNT)
+    if mode != 0 and is_among(bounds + 8 * X_MEMBERS, count, text) != (mode > 0):
+        return False
+    low, high = get8(bounds, X_LOW), get8(bounds, X_HIGH)
+    if low != 0 and compare_text(start, size, low) < get8(bounds, X_LOW_OPEN):
+        return False
+    if high != 0 and compare_text(start, size, high) > -get8(bounds, X_HIGH_OPEN):
+        return False
+    for i in range(get8(bounds, X_PATTERNS)):
+        if not pattern_holds(get8(bounds, X_MEMBERS + count + i), start, size):
+            return False
+    return True
+
+
+# --- both -----------------------------------------------------------------------------------------
+
+
+@part
+def value_holds(how: Int, bounds: Int, value: Int) -> bool:
+    """Whether a value of the right kind satisfies the bounds that lie apart."""
+    if how == AMONG_NUMBERS:
+        return _number_holds(bounds, get8(value, V_KEY), get8(value, V_REST))
+    return _string_holds(
+        bounds, get8(value, V_KEY), get8(value, V_START), get8(value, V_SIZE)
     )
 
 
-def _of_strings(constraint: Constraint, strings: Strings) -> Predicate:
-    def pairs(values: Sequence[Value]) -> tuple[Pair, ...]:
-        return tuple(sorted((float(strings.code(str(value))), 0) for value in values))
-
-    if constraint.members is not None:
-        return _of_members(1 << STRING, pairs(constraint.members))
-    return Predicate(
-        1 << STRING,
-        low=(-math.inf, 1 if constraint.low_open else 0),
-        high=(math.inf, -1 if constraint.high_open else 0),
-        members=pairs(constraint.excluded),
-        negated=True,
-        from_text=_code(constraint.low, strings),
-        to_text=_code(constraint.high, strings),
-        exact=not constraint.patterns,
-    )
-
-
-def _code(bound: Value | None, strings: Strings) -> int:
-    return -1 if bound is None else strings.code(str(bound))
-
-
-def _of_numbers(constraint: Constraint) -> Predicate:
-    if constraint.members is not None:
-        return _of_members(1 << NUMBER, _sorted_numbers(constraint.members))
-    low, high = LOWEST, HIGHEST
-    if constraint.low is not None:
-        value, rest = _number(constraint.low)
-        low = (value, rest + 1 if constraint.low_open else rest)
-    if constraint.high is not None:
-        value, rest = _number(constraint.high)
-        high = (value, rest - 1 if constraint.high_open else rest)
-    return Predicate(1 << NUMBER, low, high, _sorted_numbers(constraint.excluded), negated=True)
-
-
-def _of_members(kinds: int, members: tuple[Pair, ...]) -> Predicate:
-    if not members:
-        return Predicate(0)
-    return Predicate(kinds, members[0], members[-1], members if len(members) > 1 else ())
-
-
-def _sorted_numbers(values: Sequence[Value]) -> tuple[Pair, ...]:
-    return tuple(sorted(_number(value) for value in values))
-
-
-def _number(value: Value) -> Pair:
-    assert not isinstance(value, str), "a constraint of kind NUMBER holds numbers only"
-    return number_pair(value)
+@unit
+def leave_bounds(state: Int, how: Int, kinds: Int, bound: Int) -> None:
+    """Gives back what a predicate holds."""
+    if how == IS_TEXT:
+        leave_text(state, bound)
+    elif how == AMONG_NUMBERS:
+        give_back(state, bound, get8(bound, N_BYTES))
+    elif how == AMONG_TEXTS:
+        for word in (X_LOW, X_HIGH):
+            if get8(bound, word) != 0:
+                leave_text(state, get8(bound, word))
+        count = get8(bound, X_COUNT)
+        for i in range(count):
+            leave_text(state, get8(bound, X_MEMBERS + i))
+        for i in range(get8(bound, X_PATTERNS)):
+            leave_pattern(state, get8(bound, X_MEMBERS + count + i))
+        give_back(state, bound, get8(bound, X_BYTES))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from reefcast.matching.kernels import STRING_ENTRY, fill_buckets, hash_bytes
-from reefcast.matching.machine import Array
+from reefcast.matching.old_machine import Array
 
 
 def grown(array: Array, needed: int) -> Array:

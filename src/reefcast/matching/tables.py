@@ -28,8 +28,8 @@ from reefcast.matching.kernels import (
     addresses_of,
     enter_rows,
 )
-from reefcast.matching.machine import Array
-from reefcast.matching.predicates import Predicate
+from reefcast.matching.old_machine import Array
+from reefcast.matching.old_predicates import Predicate
 from reefcast.matching.strings import Strings, grown
 
 NUMBER_BUCKETS = 64

@@ -25,8 +25,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from typing import Any
+
+import msgspec
+from msgspec.structs import replace
 
 from reefcast.model import patterns as wildcards
 from reefcast.model.publication import Value
@@ -50,8 +52,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Pattern:
+class Pattern(msgspec.Struct, frozen=True, order=True, array_like=True):
     """One pattern that a string must (or, negated, must not) match.
 
     `operator` is "LIKE" or "MATCHES" (MQTT wildcards); `escape` is LIKE's escape character or "".
@@ -71,9 +72,11 @@ class Pattern:
         return replace(self, negated=not self.negated)
 
 
-@dataclass(frozen=True, slots=True)
-class Constraint:
-    """See the module's docstring for the fields and how they go together."""
+class Constraint(msgspec.Struct, frozen=True, array_like=True):
+    """See the module's docstring for the fields and how they go together.
+
+    Indexes read constraints packed as lists of the fields, in this order.
+    """
 
     missing: bool = False
     kind: Kind | None = None

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import lru_cache
 
-from reefcast.model.expression import Attributes, Expression, Literal, evaluate
+import msgspec
+
+from reefcast.model.expression import Attributes, Expression, Literal, attributes_of, evaluate
 from reefcast.model.language import parse
 from reefcast.model.normal import Conjunction, normal_form
 from reefcast.model.publication import Publication
+from reefcast.model.values import plain
 
 __all__ = ["TOPIC", "TRUE", "Conjunction", "Filter", "parse_filter"]
 
@@ -17,25 +20,35 @@ TOPIC = "topic"
 
 CACHED_FILTERS = 1 << 17
 
+_encode = msgspec.msgpack.Encoder(enc_hook=plain).encode
+
+
+def pack(conjunctions: Iterable[Conjunction]) -> bytes:
+    """A normal form as indexes read it: msgpack, for each conjunction whether it has residuals, and
+    its constraints."""
+    return _encode([(bool(c.residuals), c.constraints) for c in conjunctions])
+
 
 class Filter:
     """A filter; two with the same text are equal.
 
     `text` is as its author wrote it, `expression` what it says, `conjunctions` its normal form
-    (see `normal`); a filter that can never match has none.
+    (see `normal`); a filter that can never match has none. `packed`: see `pack`.
     """
 
-    __slots__ = ("conjunctions", "expression", "text")
+    __slots__ = ("conjunctions", "expression", "packed", "text")
 
     text: str
     expression: Expression
     conjunctions: tuple[Conjunction, ...]
+    packed: bytes
 
     def __init__(self, text: str, expression: Expression) -> None:
         """`parse_filter` is the way to a filter; `expression` is what `text` says."""
         self.text = text
         self.expression = expression
         self.conjunctions = normal_form(expression)
+        self.packed = pack(self.conjunctions)
 
     def holds(self, attributes: Attributes, topics: Iterable[str] = ()) -> bool:
         """Whether the filter is TRUE for these attributes.
@@ -48,6 +61,13 @@ class Filter:
 
     def matches(self, publication: Publication) -> bool:
         return self.holds(publication.attributes, publication.topics)
+
+    def looks_at(self, name: str) -> bool:
+        """Whether the attribute's value can make a difference."""
+        return any(
+            name in c.constraints or any(name in attributes_of(r) for r in c.residuals)
+            for c in self.conjunctions
+        )
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Filter) and self.text == other.text

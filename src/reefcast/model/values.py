@@ -50,6 +50,16 @@ def _kind_of_subclass(value: Value) -> Kind:
     raise TypeError(f"{value!r} is no value: a value is an int, a float, a bool or a str")
 
 
+def plain(value: object) -> Value:
+    """A value of a subclass (numpy.float64, say) as what it is; encoders take only the four types
+    themselves. `TypeError` for what is no value."""
+    for base in _KINDS:
+        if isinstance(value, base):
+            converted: Value = base(value)
+            return converted
+    raise TypeError(f"{value!r} is no value: a value is an int, a float, a bool or a str")
+
+
 def is_nan(value: Value) -> bool:
     return value != value  # noqa: PLR0124 (quicker than math.isnan, and true of nothing else)
 

@@ -1,0 +1,225 @@
+"""`reefcast explain`: why a filter matches an event, or does not; how an index would match it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from reefcast.cli.event_rows import FORMATS, assignment, format_of, read_rows
+from reefcast.cli.explain_text import plan_lines, summary, tree_lines, verdict_lines
+from reefcast.errors import InvalidValueError, LocalError
+from reefcast.model.explanation import Explanation, Node, explain
+from reefcast.model.filters import Filter, parse_filter
+from reefcast.model.publication import Value, check_attributes
+from reefcast.model.wording import readable
+
+Event = dict[str, Value]
+
+
+@click.command()
+@click.argument("arguments", nargs=-1, metavar="[FILTER] [EVENT]...")
+@click.option(
+    "--filters",
+    "filters_path",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Instead of FILTER: every filter of this file, one a line.",
+)
+@click.option(
+    "--file",
+    "path",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Explain for every row of this file.",
+)
+@click.option(
+    "--format",
+    "format",
+    type=click.Choice(FORMATS),
+    help="Of the file or standard input; by default what the file's name says.",
+)
+@click.option("--topic", "topics", multiple=True, help="Topic of every event; may be repeated.")
+@click.option(
+    "--plan",
+    is_flag=True,
+    help="Instead of events: how an index of the filters is built, and where FILTER lies in it.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print each explanation as a line of JSON.")
+def command(
+    *,
+    arguments: tuple[str, ...],
+    filters_path: Path | None,
+    path: Path | None,
+    format: str | None,
+    topics: tuple[str, ...],
+    plan: bool,
+    as_json: bool,
+) -> None:
+    """Say why FILTER matches an event, or why not.
+
+        reefcast explain "dest = 'SFO' AND seats > 5" '{"dest": "SFO", "seats": "7"}'
+
+        reefcast explain "dest = 'SFO' AND seats > 5" dest=SFO seats=7
+
+    An EVENT is a JSON object; NAME=VALUE pairs, as `reefcast publish` takes them, are one event
+    together. Without any, events come from --file or standard input: JSON lines, CSV with a header,
+    or Parquet (files only).
+
+    Each condition of the filter is shown with its verdict and the values that it saw. Those that
+    decided are marked by >: for a match they suffice, whatever the others say; otherwise the filter
+    would match if just these were different. With --filters there is a line for each filter.
+
+    The exit code is 0 whether the filters match or not.
+    """
+    filters = [] if filters_path is None else list(_filters(filters_path))
+    if plan:
+        _check_plan(arguments, path, topics, filters_path)
+        _explain_plan(list(map(parse_filter, arguments)), filters, as_json)
+        return
+    if filters_path is None:
+        if not arguments:
+            raise click.UsageError("nothing to explain: give a FILTER, or --filters FILE")
+        filters, arguments = [parse_filter(arguments[0])], arguments[1:]
+    if arguments and path is not None:
+        raise click.UsageError("give either EVENTs or --file, not both")
+    rows = _events(arguments) if arguments else _rows(path, format)
+    try:
+        for number, row in enumerate(rows, start=1):
+            event = _checked(row, number)
+            found = [explain(filter, event, topics) for filter in filters]
+            several = filters_path is not None
+            lines = _json_lines(found, number) if as_json else _text_lines(found, number, several)
+            for line in lines:
+                click.echo(line)
+    except BrokenPipeError:
+        # Whoever read our output has enough; nothing may be flushed into the pipe at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+# --- what is given -------------------------------------------------------------------------------
+
+
+def _filters(path: Path) -> Iterator[Filter]:
+    """Empty lines are none. Raises `LocalError` with the line that cannot be read."""
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        if not line.strip():
+            continue
+        try:
+            yield parse_filter(line.strip())
+        except LocalError as error:
+            raise LocalError(f"{path}, filter of line {number}: {error}") from error
+
+
+def _events(arguments: tuple[str, ...]) -> list[dict[str, Any]]:
+    """JSON objects, or NAME=VALUE pairs, which are one event."""
+    objects = [each for each in arguments if each.lstrip().startswith("{")]
+    if not objects:
+        return [dict(map(assignment, arguments))]
+    if len(objects) < len(arguments):
+        raise click.UsageError("give events either as JSON objects or as NAME=VALUE, not both")
+    return [_object(text, number) for number, text in enumerate(objects, start=1)]
+
+
+def _object(text: str, number: int) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(text, type=dict[str, Any])
+    except msgspec.DecodeError as error:
+        raise InvalidValueError(
+            f"event {number} is no JSON object of attributes: {error}"
+        ) from error
+
+
+def _rows(path: Path | None, format: str | None) -> Iterator[dict[str, Any]]:
+    if path is None and sys.stdin.isatty():
+        raise click.UsageError("no event: give EVENTs, --file, or pipe rows in")
+    form = format or (format_of(path) if path else "jsonl")
+    for rows in read_rows(path, form):
+        yield from rows
+
+
+def _checked(row: dict[str, Any], number: int) -> Event:
+    try:
+        return check_attributes(row)
+    except InvalidValueError as error:
+        raise InvalidValueError(f"event {number}: {error}") from error
+
+
+# --- what is printed -----------------------------------------------------------------------------
+
+
+def _text_lines(found: list[Explanation], number: int, several: bool) -> Iterator[str]:
+    if number > 1:
+        yield ""
+    if not several:
+        yield f"event {number}: {summary(found[0])}"
+        yield ""
+        yield from tree_lines(found[0])
+        return
+    matching = sum(each.matches for each in found)
+    yield f"event {number}: {matching} of {len(found)} filters match"
+    for explanation in found:
+        yield from verdict_lines(explanation)
+
+
+def _json_lines(found: list[Explanation], number: int) -> Iterator[str]:
+    for explanation in found:
+        record = {
+            "event": number,
+            "filter": explanation.filter.text,
+            "matches": explanation.matches,
+            "topic": explanation.topic,
+            "topics": explanation.topics,
+            "never": explanation.never(),
+            "decisive": [_record(node) for node in explanation.decisive()],
+            "tree": _record(explanation.tree),
+        }
+        yield msgspec.json.encode(record).decode()
+
+
+def _record(node: Node) -> dict[str, Any]:
+    """A value is null where the attribute is missing, what is computed UNKNOWN, or NaN."""
+    record: dict[str, Any] = {
+        "text": node.text,
+        "verdict": node.verdict_text,
+        "wanted": node.wanted,
+    }
+    if node.terms:
+        return {**record, "terms": [_record(term) for term in node.terms]}
+    return {
+        **record,
+        "decisive": node.decisive,
+        "values": {readable(part): value for part, value in node.seen},
+        "hints": node.hints,
+    }
+
+
+# --- the plan of an index ------------------------------------------------------------------------
+
+
+def _check_plan(
+    arguments: tuple[str, ...], path: Path | None, topics: tuple[str, ...], filters: Path | None
+) -> None:
+    if path is not None or topics or len(arguments) > 1:
+        raise click.UsageError("--plan is about filters: give no event, file or topic with it")
+    if not arguments and filters is None:
+        raise click.UsageError("no filter to plan for: give a FILTER, or --filters FILE")
+
+
+def _explain_plan(alone: list[Filter], filters: list[Filter], as_json: bool) -> None:
+    """Of an index of all filters; `alone` holds the one whose place is asked for, if any."""
+    from reefcast.matching import new_index
+
+    index = new_index()
+    for key, filter in enumerate([*filters, *alone]):
+        index.add(key, filter)
+    plan = index.plan()
+    places = [{"filter": each.text, **index.plan_of(len(filters))} for each in alone]
+    if as_json:
+        click.echo(msgspec.json.encode({**plan, "places": places}))
+        return
+    for line in plan_lines(plan, places):
+        click.echo(line)

@@ -1,0 +1,123 @@
+"""What `reefcast explain` prints for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from reefcast.model.explanation import Explanation, Node
+from reefcast.model.wording import printable, readable_value
+
+REASONS = 4
+"""Decisive predicates that a summary names; the tree shows all."""
+
+WIDEST = 60
+"""Columns that the conditions take at most, before what they saw."""
+
+_COLOURS = {True: "green", False: "red", None: "yellow"}
+
+
+def summary(explanation: Explanation) -> str:
+    """A sentence: whether the filter matches, and why."""
+    text = "matches" if explanation.matches else "does not match"
+    if explanation.topic is not None:
+        text += _under(explanation)
+    never = ". No event can match this filter" if explanation.never() else ""
+    return f"{text}: {reasons(explanation)}{never}"
+
+
+def _under(explanation: Explanation) -> str:
+    topic = readable_value(explanation.topic or "")
+    if explanation.matches or len(explanation.topics) == 1:
+        return f" under topic {topic}"
+    return f" under any of {len(explanation.topics)} topics; under the nearest, {topic}"
+
+
+def reasons(explanation: Explanation) -> str:
+    """The first decisive predicates, and how many more there are."""
+    decisive = explanation.decisive()
+    named = [_reason(node, explanation.matches) for node in decisive[:REASONS]]
+    if len(decisive) > REASONS:
+        named.append(f"and {len(decisive) - REASONS} more")
+    return "; ".join(named)
+
+
+def _reason(node: Node, matches: bool) -> str:
+    text = printable(node.text)
+    said = text if matches and node.wanted else f"{text} is {node.verdict_text}"
+    saw = f" ({node.seen_text})" if node.seen_text not in ("", text) else ""
+    negated = "" if node.wanted else ", below NOT"
+    return said + saw + negated
+
+
+def tree_lines(explanation: Explanation) -> Iterator[str]:
+    """A line for each connective and predicate, and one for each hint."""
+    lines = list(_lines(explanation.tree, 0))
+    width = min(WIDEST, max(len(text) for _, text, _ in lines))
+    for node, text, note in lines:
+        verdict = click.style(f"{node.verdict_text:<7}", fg=_COLOURS[node.verdict])
+        mark = ">" if node.decisive else " "
+        yield f"{mark} {verdict}  {text:<{width}}  {note}".rstrip()
+        for hint in node.hints:
+            indent = len(text) - len(text.lstrip())
+            yield f"{'':<11}{'':<{indent}}  hint: {hint}"
+
+
+def _lines(node: Node, depth: int) -> Iterator[tuple[Node, str, str]]:
+    yield node, "  " * depth + printable(node.text), node.seen_text
+    for term in node.terms:
+        yield from _lines(term, depth + 1)
+
+
+def verdict_lines(explanation: Explanation) -> Iterator[str]:
+    """One of several filters: whether it matches, and if not, below it, why."""
+    text = printable(explanation.filter.text)
+    if explanation.matches:
+        yield f"{click.style('yes', fg='green')}  {text}"
+        return
+    yield f"{click.style('no', fg='red')}   {text}"
+    yield f"       {reasons(explanation)}"
+
+
+# --- the plan of an index ------------------------------------------------------------------------
+
+
+def plan_lines(plan: dict[str, Any], places: list[dict[str, Any]]) -> Iterator[str]:
+    """`CompiledIndex.plan()` in tables, and where single filters lie."""
+    yield f"{plan['filters']:,} filters, {plan['rows']:,} rows, {plan['bytes']:,} bytes"
+    if plan["decided_in_python"]:
+        yield f"{plan['decided_in_python']:,} rows have conditions that are decided in Python"
+    if plan["partitions"]:
+        yield ""
+        yield from _table(
+            plan["partitions"], "attribute", "values", "rows", "checked_one_by_one", "bitmaps"
+        )
+    default = plan["default"]
+    yield ""
+    yield f"other rows: {default['rows']:,}, by {default['plan']}, {default['blocks']:,} blocks"
+    if default["attributes"]:
+        yield from _table(default["attributes"], "name", "rows", "number_buckets", "string_buckets")
+    for place in places:
+        yield ""
+        yield from _place_lines(place)
+
+
+def _table(rows: list[dict[str, Any]], *columns: str) -> Iterator[str]:
+    """The first column is text, the others are numbers."""
+    cells = [[column.replace("_", " ") for column in columns]]
+    cells += [[str(row[columns[0]]), *(f"{row[c]:,}" for c in columns[1:])] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for first, *others in cells:
+        numbers = (f"{cell:>{width}}" for cell, width in zip(others, widths[1:], strict=True))
+        yield "  ".join((f"{first:<{widths[0]}}", *numbers))
+
+
+def _place_lines(place: dict[str, Any]) -> Iterator[str]:
+    yield printable(place["filter"])
+    where = place["partition"]
+    yield f"  lies {'with the other rows' if where is None else f'in the partition {where}'}"
+    yield f"  matched by {place['plan']}"
+    if place["decided_in_python"]:
+        yield "  has conditions that are decided in Python"

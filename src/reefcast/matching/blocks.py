@@ -1,0 +1,423 @@
+"""Blocks: up to 4096 rows with bitmaps over them.
+
+For each slot of its cuts a block has two bitmaps, with a bit for each row: *excluded*, the row
+cannot hold if the attribute's value is in this slot; *unsure*, an end of the row's interval lies
+within the slot, so only a look at the row itself can tell. A row that does not constrain an
+attribute has no bit there. To match an event, take the slots of its values: rows without a bit in
+any excluded bitmap are the survivors; survivors without a bit in any unsure bitmap hold for
+certain, and the few others are checked one by one.
+
+A block grows by doubling. Its rows are never moved within it: a row that goes leaves a hole, until
+the block is made anew.
+"""
+
+from __future__ import annotations
+
+from reefcast.matching.cuts import (
+    FIRST_NUMBERS,
+    entry_of,
+    leave_cuts,
+    number_rank,
+    rank_of_text,
+)
+from reefcast.matching.machine import (
+    GROUP_BYTES,
+    Int,
+    copy_bytes,
+    get8,
+    ones,
+    part,
+    put4,
+    put8,
+    unit,
+)
+from reefcast.matching.predicates import (
+    AMONG_NUMBERS,
+    AMONG_TEXTS,
+    IN_RANGE,
+    IS_TEXT,
+    N_COUNT,
+    N_HIGH,
+    N_LOW,
+    N_MEMBERS,
+    N_MODE,
+    X_COUNT,
+    X_HIGH,
+    X_HIGH_OPEN,
+    X_LOW,
+    X_LOW_OPEN,
+    X_MEMBERS,
+    X_MODE,
+    X_PATTERNS,
+)
+from reefcast.matching.rows import (
+    CHECKED,
+    attribute_of,
+    bounds_of,
+    count_of,
+    flags_of,
+    handle_of,
+    how_of,
+    kinds_of,
+    set_place,
+    tag_of,
+)
+from reefcast.matching.state import (
+    B_ALIVE,
+    B_BYTES,
+    B_CAPACITY,
+    B_CUTS,
+    B_DEAD,
+    B_DOUBTED,
+    B_EXCLUDED,
+    B_HANDLES,
+    B_NUMBER,
+    B_PARTITION,
+    B_ROWS,
+    B_SHIFT,
+    B_UNSURE,
+    B_USED,
+    B_WORDS,
+    C_SLOTS,
+    C_USERS,
+    CA_NUMBER_AT,
+    CA_NUMBERS,
+    CA_SLOT,
+    CA_TEXTS,
+    HIGHEST,
+    LOWEST,
+    NUMBER,
+    S_BLOCK_COUNT,
+    S_BLOCK_ROOM,
+    S_BLOCKS,
+    S_FREE_BLOCK,
+    STRING,
+    give_back,
+    longer,
+    new_zeroed,
+)
+
+MOST_ROWS = 4096
+
+
+# --- a block's memory -----------------------------------------------------------------------------
+
+
+@part
+def _number_block(state: Int, block: Int) -> Int:
+    """A number for the block; 0 stands for none."""
+    free = get8(state, S_FREE_BLOCK)
+    if free != 0:
+        number = free - 1
+        put8(state, S_FREE_BLOCK, get8(get8(state, S_BLOCKS), number))
+    else:
+        number, room = get8(state, S_BLOCK_COUNT), get8(state, S_BLOCK_ROOM)
+        if number == room:
+            put8(state, S_BLOCKS, longer(state, get8(state, S_BLOCKS), 8 * room, 16 * room))
+            put8(state, S_BLOCK_ROOM, 2 * room)
+        put8(state, S_BLOCK_COUNT, number + 1)
+    put8(get8(state, S_BLOCKS), number, block)
+    return number
+
+
+@unit
+def new_block(state: Int, partition: Int, capacity: Int, cuts: Int) -> Int:
+    """An empty block of the partition; one user more for the cuts.
+
+    Bitmaps are read a group of 512 rows at a time, so behind the last there must be something to
+    read; what is read there is masked by `B_DEAD`, which has whole groups.
+    """
+    shift = 3
+    while (8 << shift) < capacity:
+        shift += 1
+    table = get8(cuts, C_SLOTS) << shift
+    mask = max(1 << shift, GROUP_BYTES)
+    size = 8 * B_WORDS + 2 * table + 2 * mask + GROUP_BYTES + 12 * capacity
+    block = new_zeroed(state, size)
+    excluded = block + 8 * B_WORDS
+    dead = excluded + 2 * table
+    put8(block, B_PARTITION, partition)
+    put8(block, B_NUMBER, _number_block(state, block))
+    put8(block, B_SHIFT, shift)
+    put8(block, B_CAPACITY, capacity)
+    put8(block, B_CUTS, cuts)
+    put8(cuts, C_USERS, get8(cuts, C_USERS) + 1)
+    put8(block, B_EXCLUDED, excluded)
+    put8(block, B_UNSURE, excluded + table)
+    put8(block, B_DEAD, dead)
+    put8(block, B_DOUBTED, dead + mask)
+    put8(block, B_ROWS, dead + 2 * mask + GROUP_BYTES)
+    put8(block, B_HANDLES, dead + 2 * mask + GROUP_BYTES + 8 * capacity)
+    put8(block, B_BYTES, size)
+    for i in range(mask >> 3):
+        put8(dead, i, -1)
+    return block
+
+
+@unit
+def leave_block(state: Int, block: Int) -> None:
+    """Gives back the block, not its rows."""
+    number = get8(block, B_NUMBER)
+    put8(get8(state, S_BLOCKS), number, get8(state, S_FREE_BLOCK))
+    put8(state, S_FREE_BLOCK, number + 1)
+    leave_cuts(state, get8(block, B_CUTS))
+    give_back(state, block, get8(block, B_BYTES))
+
+
+# --- marking a row in the bitmaps -----------------------------------------------------------------
+
+
+@part
+def _set(table: Int, shift: Int, first: Int, end: Int, bit: Int) -> None:
+    for slot in range(first, end):
+        at = table + (slot << shift)
+        put8(at, 0, get8(at, 0) | bit)
+
+
+@part
+def _allow(excluded: Int, unsure: Int, shift: Int, slot: Int, is_sure: Int, bit: Int) -> None:
+    """The row may hold in this slot, or it does."""
+    at = excluded + (slot << shift)
+    put8(at, 0, get8(at, 0) & ~bit)
+    if not is_sure:
+        _set(unsure, shift, slot, slot + 1, bit)
+
+
+@part
+def _mark_range(
+    cuts: Int, entry: Int, low: Int, high: Int, excluded: Int, unsure: Int, shift: Int, bit: Int
+) -> None:
+    """Numbers with keys from `low` to `high`; the tables begin at the slots of numbers."""
+    boundaries, count = cuts + 8 * get8(entry, CA_NUMBER_AT), get8(entry, CA_NUMBERS)
+    first, last = number_rank(boundaries, count, low), number_rank(boundaries, count, high)
+    _set(excluded, shift, 0, first, bit)
+    _set(excluded, shift, last + 1, count + 1, bit)
+    if low != (get8(boundaries, first - 1) if first > 0 else LOWEST):
+        _set(unsure, shift, first, first + 1, bit)
+    if high != (get8(boundaries, last) - 1 if last < count else HIGHEST):
+        _set(unsure, shift, last, last + 1, bit)
+
+
+@part
+def _mark_numbers(
+    cuts: Int, entry: Int, apart: Int, excluded: Int, unsure: Int, shift: Int, bit: Int
+) -> None:
+    """A predicate `AMONG_NUMBERS`."""
+    boundaries, count = cuts + 8 * get8(entry, CA_NUMBER_AT), get8(entry, CA_NUMBERS)
+    mode, members = get8(apart, N_MODE), get8(apart, N_COUNT)
+    if mode > 0:
+        _set(excluded, shift, 0, count + 1, bit)
+    else:
+        first = number_rank(boundaries, count, get8(apart, N_LOW))
+        last = number_rank(boundaries, count, get8(apart, N_HIGH))
+        _set(excluded, shift, 0, first, bit)
+        _set(excluded, shift, last + 1, count + 1, bit)
+        _set(unsure, shift, first, first + 1, bit)
+        _set(unsure, shift, last, last + 1, bit)
+    for m in range(members):
+        slot = number_rank(boundaries, count, get8(apart, N_MEMBERS + 2 * m))
+        if mode > 0:
+            _allow(excluded, unsure, shift, slot, 0, bit)
+        else:
+            _set(unsure, shift, slot, slot + 1, bit)
+
+
+@part
+def _mark_strings(
+    cuts: Int, entry: Int, apart: Int, excluded: Int, unsure: Int, shift: Int, bit: Int
+) -> None:
+    """A predicate `AMONG_TEXTS`; the tables begin at the slots of strings."""
+    slots = 2 * get8(entry, CA_TEXTS) + 1
+    mode, members = get8(apart, X_MODE), get8(apart, X_COUNT)
+    if mode > 0:
+        _set(excluded, shift, 0, slots, bit)
+    else:
+        _mark_text_range(cuts, entry, apart, excluded, unsure, shift, bit)
+    for m in range(members):
+        slot = rank_of_text(cuts, entry, get8(apart, X_MEMBERS + m))
+        if mode > 0:
+            _allow(excluded, unsure, shift, slot, slot & 1, bit)
+        elif slot & 1:
+            _set(excluded, shift, slot, slot + 1, bit)
+        else:
+            _set(unsure, shift, slot, slot + 1, bit)
+
+
+@part
+def _mark_text_range(
+    cuts: Int, entry: Int, apart: Int, excluded: Int, unsure: Int, shift: Int, bit: Int
+) -> None:
+    slots = 2 * get8(entry, CA_TEXTS) + 1
+    low, high = get8(apart, X_LOW), get8(apart, X_HIGH)
+    first, last = 0, slots - 1
+    if low != 0:
+        first = rank_of_text(cuts, entry, low)
+        if first & 1:
+            first += get8(apart, X_LOW_OPEN)
+        else:
+            _set(unsure, shift, first, first + 1, bit)
+    if high != 0:
+        last = rank_of_text(cuts, entry, high)
+        if last & 1:
+            last -= get8(apart, X_HIGH_OPEN)
+        else:
+            _set(unsure, shift, last, last + 1, bit)
+    _set(excluded, shift, 0, first, bit)
+    _set(excluded, shift, last + 1, slots, bit)
+    if get8(apart, X_PATTERNS):
+        _set(unsure, shift, first, last + 1, bit)
+
+
+@part
+def _mark_predicate(
+    cuts: Int, entry: Int, tag: Int, bounds: Int, excluded: Int, unsure: Int, shift: Int, bit: Int
+) -> None:
+    kinds, how = kinds_of(tag), how_of(tag)
+    slot = get8(entry, CA_SLOT)
+    for kind in range(FIRST_NUMBERS):
+        if not (kinds >> kind) & 1:
+            _set(excluded, shift, slot + kind, slot + kind + 1, bit)
+    slot += FIRST_NUMBERS
+    numbers, strings = get8(entry, CA_NUMBERS) + 1, 2 * get8(entry, CA_TEXTS) + 1
+    at, unsure_at = excluded + (slot << shift), unsure + (slot << shift)
+    if not (kinds >> NUMBER) & 1:
+        _set(at, shift, 0, numbers, bit)
+    elif how == IN_RANGE:
+        low, high = get8(bounds, 0), get8(bounds, 1)
+        _mark_range(cuts, entry, low, high, at, unsure_at, shift, bit)
+    elif how == AMONG_NUMBERS:
+        _mark_numbers(cuts, entry, get8(bounds, 0), at, unsure_at, shift, bit)
+    at, unsure_at = at + (numbers << shift), unsure_at + (numbers << shift)
+    if not (kinds >> STRING) & 1:
+        _set(at, shift, 0, strings, bit)
+    elif how == IS_TEXT:
+        rank = rank_of_text(cuts, entry, get8(bounds, 0))
+        _set(at, shift, 0, strings, bit)
+        _allow(at, unsure_at, shift, rank, rank & 1, bit)
+    elif how == AMONG_TEXTS:
+        _mark_strings(cuts, entry, get8(bounds, 0), at, unsure_at, shift, bit)
+
+
+@unit
+def mark(cuts: Int, row: Int, excluded: Int, unsure: Int, shift: Int, bit: Int) -> Int:
+    """Sets the row's bit where it belongs, in words `1 << shift` bytes apart. 1 if the row must
+    be checked wherever it survives: the cuts do not know an attribute, or Python decides."""
+    count = count_of(row)
+    bounds = bounds_of(count)
+    doubted = 1 if flags_of(row) & CHECKED else 0
+    for i in range(count):
+        tag = tag_of(row, i)
+        entry = entry_of(cuts, attribute_of(tag))
+        if entry == 0:
+            doubted = 1
+        else:
+            at = row + 8 * (bounds + 2 * i)
+            _mark_predicate(cuts, entry, tag, at, excluded, unsure, shift, bit)
+    return doubted
+
+
+# --- rows in and out ------------------------------------------------------------------------------
+
+
+@part
+def _settle(block: Int, place: Int, row: Int, doubted: Int) -> None:
+    """What is the same for each way into a block, but for the bitmaps of slots."""
+    word, bit = place >> 6, 1 << (place & 63)
+    dead, doubts = get8(block, B_DEAD), get8(block, B_DOUBTED)
+    put8(dead, word, get8(dead, word) & ~bit)
+    if doubted:
+        put8(doubts, word, get8(doubts, word) | bit)
+    put8(get8(block, B_ROWS), place, row)
+    put4(get8(block, B_HANDLES), place, handle_of(row))
+    set_place(row, get8(block, B_NUMBER), place)
+    put8(block, B_USED, place + 1)
+    put8(block, B_ALIVE, get8(block, B_ALIVE) + 1)
+
+
+@unit
+def enter(block: Int, row: Int) -> None:
+    """There must be room."""
+    place, shift = get8(block, B_USED), get8(block, B_SHIFT)
+    column = 8 * (place >> 6)
+    excluded, unsure = get8(block, B_EXCLUDED) + column, get8(block, B_UNSURE) + column
+    doubted = mark(get8(block, B_CUTS), row, excluded, unsure, shift, 1 << (place & 63))
+    _settle(block, place, row, doubted)
+
+
+@unit
+def fill(state: Int, block: Int, rows: Int, count: Int) -> None:
+    """Enters `count` rows into an empty block.
+
+    64 at a time, into a column of words that lie side by side: those of the bitmaps lie far apart.
+    """
+    cuts, shift = get8(block, B_CUTS), get8(block, B_SHIFT)
+    slots = get8(cuts, C_SLOTS)
+    size = 16 * slots
+    columns = new_zeroed(state, size)
+    for start in range(0, count, 64):
+        for place in range(start, min(start + 64, count)):
+            row = get8(rows, place)
+            bit = 1 << (place & 63)
+            _settle(block, place, row, mark(cuts, row, columns, columns + 8 * slots, 3, bit))
+        excluded = get8(block, B_EXCLUDED) + (start >> 3)
+        for slot in range(2 * slots):
+            put8(excluded + (slot << shift), 0, get8(columns, slot))
+            put8(columns, slot, 0)
+    give_back(state, columns, size)
+
+
+@part
+def take_out(block: Int, place: Int) -> None:
+    word, bit = place >> 6, 1 << (place & 63)
+    dead = get8(block, B_DEAD)
+    put8(dead, word, get8(dead, word) | bit)
+    put8(get8(block, B_ROWS), place, 0)
+    put8(block, B_ALIVE, get8(block, B_ALIVE) - 1)
+
+
+@unit
+def list_rows(block: Int, out: Int) -> Int:
+    """Writes the addresses of the rows, in the order of their coming; how many."""
+    rows, count = get8(block, B_ROWS), 0
+    for place in range(get8(block, B_USED)):
+        row = get8(rows, place)
+        if row != 0:
+            put8(out, count, row)
+            count += 1
+    return count
+
+
+@unit
+def grow(state: Int, block: Int) -> Int:
+    """The same rows under the same cuts, with twice the room; the old block is gone."""
+    cuts = get8(block, B_CUTS)
+    larger = new_block(state, get8(block, B_PARTITION), 2 * get8(block, B_CAPACITY), cuts)
+    size = 1 << get8(block, B_SHIFT)
+    for slot in range(2 * get8(cuts, C_SLOTS)):
+        copy_bytes(
+            get8(larger, B_EXCLUDED) + (slot << get8(larger, B_SHIFT)),
+            get8(block, B_EXCLUDED) + slot * size,
+            size,
+        )
+    for word in (B_DEAD, B_DOUBTED):
+        copy_bytes(get8(larger, word), get8(block, word), size)
+    capacity, number = get8(block, B_CAPACITY), get8(larger, B_NUMBER)
+    copy_bytes(get8(larger, B_ROWS), get8(block, B_ROWS), 8 * capacity)
+    copy_bytes(get8(larger, B_HANDLES), get8(block, B_HANDLES), 4 * capacity)
+    for place in range(capacity):
+        row = get8(get8(larger, B_ROWS), place)
+        if row != 0:
+            set_place(row, number, place)
+    put8(larger, B_USED, get8(block, B_USED))
+    put8(larger, B_ALIVE, get8(block, B_ALIVE))
+    leave_block(state, block)
+    return larger
+
+
+@unit
+def unsure_bits(block: Int) -> Int:
+    """How many bits say unsure: a measure of how badly the cuts fit the rows."""
+    table, count = get8(block, B_UNSURE), 0
+    for i in range(get8(get8(block, B_CUTS), C_SLOTS) << get8(block, B_SHIFT) >> 3):
+        count += ones(get8(table, i))
+    return count

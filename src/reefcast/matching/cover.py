@@ -1,0 +1,110 @@
+"""What covering indexes offer: which stored filters cover a filter, and which does it cover?
+
+`cover_scan` holds the slow, obvious twins of all that stands here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
+
+from reefcast.model.filters import Filter
+
+if TYPE_CHECKING:
+    from reefcast.matching.cover_index import CompiledCoverIndex
+    from reefcast.matching.cover_roots import CompiledRoots
+
+K = TypeVar("K", bound=Hashable)
+
+
+class CoverIndex(Protocol[K]):
+    """A multiset of filters under keys of the caller's choice.
+
+    Keys are hashable and unique: adding a key that is there raises `LocalError`, so does removing
+    one that is not. What covers, intersects and equals what is decided by `model.covering`. The
+    order of the keys found is not specified, but a function of the sequence of calls.
+    """
+
+    def add(self, key: K, filter: Filter) -> None: ...
+
+    def remove(self, key: K) -> None: ...
+
+    def __len__(self) -> int: ...
+
+    def __contains__(self, key: object) -> bool: ...
+
+    def covering(self, filter: Filter) -> list[K]:
+        """The keys of the stored filters that cover `filter`."""
+        ...
+
+    def covered(self, filter: Filter) -> list[K]:
+        """The keys of the stored filters that `filter` covers."""
+        ...
+
+    def intersecting(self, filter: Filter) -> list[K]:
+        """The keys of the stored filters that intersect `filter`."""
+        ...
+
+    def equal(self, filter: Filter) -> list[K]:
+        """The keys of the stored filters that cover `filter` and that it covers."""
+        ...
+
+    def memory_bytes(self) -> int:
+        """Bytes of the index, without the filters."""
+        ...
+
+
+class RootChange(NamedTuple, Generic[K]):
+    """Which keys became roots, in the order in which they were added, and which ceased to be (a
+    key that was removed itself among them), in the same order."""
+
+    entered: list[K]
+    left: list[K]
+
+
+class Roots(Protocol[K]):
+    """Stored filters, and which of them are *roots*: those that no other one dominates.
+
+    `g` dominates `f` if `g` covers `f`, and `f` does not cover `g` or is younger. So of filters
+    that cover each other the first added is a root, and when it goes the next oldest takes over.
+    """
+
+    def add(self, key: K, filter: Filter) -> RootChange[K]: ...
+
+    def remove(self, key: K) -> RootChange[K]: ...
+
+    def __len__(self) -> int: ...
+
+    def __contains__(self, key: object) -> bool: ...
+
+    def keys(self) -> list[K]:
+        """The roots, in the order in which they were added."""
+        ...
+
+    def is_root(self, key: K) -> bool:
+        """False for a key that is not there."""
+        ...
+
+
+def new_cover_index() -> CompiledCoverIndex[Any]:
+    """An empty index of the fastest kind. Its library is loaded here, not with this module."""
+    from reefcast.matching.cover_index import CompiledCoverIndex
+
+    return CompiledCoverIndex()
+
+
+def new_roots() -> CompiledRoots[Any]:
+    """No roots yet."""
+    from reefcast.matching.cover_roots import CompiledRoots
+
+    return CompiledRoots()
+
+
+def warm_up() -> None:
+    """Compiles every kernel of covering, or loads it from numba's cache on disk."""
+    from reefcast.model.filters import parse_filter
+
+    roots = new_roots()
+    for key, text in enumerate(("a > 1 AND b = 'x'", "a > 2 AND b = 'x'", "a > 3 AND b = 'x'")):
+        roots.add(key, parse_filter(text))
+    roots.remove(0)

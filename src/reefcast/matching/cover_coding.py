@@ -1,0 +1,270 @@
+"""Conjunctions as the kernels of covering read them: a *box*, one interval for each attribute.
+
+All values of an attribute lie on one line: missing, then booleans, numbers, strings. A constraint
+becomes an interval of that line: `IS NOT NULL` is all but missing. So covering and intersection
+are comparisons of ends, whatever the kinds. An end is (kind, key, rest), in this order:
+
+- numbers: the key is that of the float64 nearest to it (see `numbers`), the rest is twice what is
+  missing to the number itself, so that an open end is the odd number beside a closed one;
+- strings: the key is the first 8 bytes of UTF-8. What has more (or ends with a zero byte) is
+  a *long text*, kept once, with a code; it comes after a short one with the same key, and two long
+  ones are compared byte by byte. The rest is four times the code (0: short), plus whether the end
+  is open;
+- booleans: the keys are 0 and 1.
+
+A box is *exact* if it says all that the conjunction says. If not (several members, exclusions,
+patterns, residuals), it holds wherever the conjunction does, and `model.covering` has the last word
+about it. *Exact for meeting*: the box is enough to decide intersection, for which residuals are
+satisfiable, and demands of strings on the topic never exclude each other.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from struct import Struct
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from reefcast.matching.machine import Array
+from reefcast.model.constraint import Constraint
+from reefcast.model.filters import TOPIC, Conjunction
+from reefcast.model.publication import Value
+from reefcast.model.values import Kind, is_nan
+
+MISSING, BOOLEAN, NUMBER, STRING = range(4)
+LEAST, MOST = -(2**63), 2**63 - 1
+ZERO = 1 << 15
+"""The rest of a number that is a float64; no rest is negative."""
+BELOW_ALL, ABOVE_ALL = 0, 2 * ZERO
+MOST_REST = ZERO - 8
+NAN_REST = ZERO + 2
+EXACT_INT = 1 << 53
+
+_NUMBERS = NUMBER | NUMBER << 4
+_STRINGS = STRING | STRING << 4
+_BOOLEANS = BOOLEAN | BOOLEAN << 4
+_THERE = BOOLEAN | STRING << 4
+
+Ends = tuple[Any, Any, int, int, int]
+"""Low key, high key, low rest, high rest, kinds; keys of numbers are floats here."""
+
+NULL_ENDS: Ends = (0, 0, 0, 0, MISSING)
+PRESENT_ENDS: Ends = (LEAST, MOST, 0, 1, _THERE)
+ANY_STRING: Ends = (LEAST, MOST, 1, 1, _STRINGS)
+
+
+class Box(NamedTuple):
+    """`data`: one record for each of `count` attributes, see `cover_layout`. `unknown`: it names
+    an attribute that no stored box has, which is left out."""
+
+    data: bytes
+    count: int
+    exact: bool
+    meets_exactly: bool
+    unknown: bool
+
+
+def number_end(number: Any) -> tuple[float, int, bool]:
+    """(float64, rest, whether this is exact)."""
+    if isinstance(number, float):
+        if is_nan(number):
+            return math.inf, NAN_REST, True
+        return number + 0.0, ZERO, True  # -0.0 is 0.0
+    if -EXACT_INT <= number <= EXACT_INT:
+        return float(number), ZERO, True
+    try:
+        nearest = float(number)
+    except OverflowError:  # between the largest float and infinity
+        return (math.inf, ZERO - 4, False) if number > 0 else (-math.inf, ZERO + 4, False)
+    rest = 2 * (number - int(nearest))
+    if -MOST_REST < rest < MOST_REST:
+        return nearest, ZERO + rest, True
+    return nearest, ZERO + (MOST_REST if rest > 0 else -MOST_REST), False
+
+
+@lru_cache(maxsize=1 << 12)
+def _layout(keys: str) -> Struct:
+    """`keys`: "d" for each attribute whose keys are numbers, "q" for the others."""
+    return Struct("<" + "".join(f"{key}{key}iiii" for key in keys))
+
+
+class Coder:
+    """Numbers for the attributes, codes for the long texts.
+
+    Both live as long as they have users; the kernels count these in `attribute_users` and
+    `text_users`, and tell what lost the last one.
+    """
+
+    def __init__(self) -> None:
+        self.attribute_users = np.zeros(64, np.int64)
+        self.text_users = np.zeros(64, np.int64)
+        self.text_addresses = np.zeros(64, np.int64)
+        self.text_sizes = np.zeros(64, np.int64)
+        self.version = 0  # changes with every address above and every number that is given back
+        self._attributes: dict[str, int] = {}
+        self._names: list[str] = []
+        self._free_attributes: list[int] = []
+        self._codes: dict[bytes, int] = {}
+        self._texts: list[bytes] = [b""]
+        self._free_codes: list[int] = []
+        self._fresh: list[int] = []  # codes given out that nobody uses yet
+
+    def memory_bytes(self) -> int:
+        tables = (self.attribute_users, self.text_users, self.text_addresses, self.text_sizes)
+        return sum(table.nbytes for table in tables) + sum(map(len, self._codes))
+
+    def text(self, code: int) -> bytes:
+        return self._texts[code]
+
+    # --- boxes -----------------------------------------------------------------------------------
+
+    def box(self, conjunction: Conjunction, *, new: bool, meeting: bool = False) -> Box:
+        """`new`: give numbers to new attributes. `meeting`: for intersection, where any string
+        meets any other as a topic."""
+        attributes = self._attributes
+        fields: list[Any] = []
+        keys = ""
+        exact = meets = True
+        unknown = False
+        for name, constraint in conjunction.constraints.items():
+            attribute = attributes.get(name)
+            if attribute is None:
+                if not new:
+                    unknown = True
+                    continue
+                attribute = self._new_attribute(name)
+            ends, whole = self._ends(constraint)
+            if not whole:
+                exact = False
+            if name == TOPIC and constraint.kind is Kind.STRING:
+                ends = ANY_STRING if meeting else ends
+            elif not whole:
+                meets = False
+            low, high, low_rest, high_rest, kinds = ends
+            fields += (low, high, low_rest, high_rest, attribute, kinds)
+            keys += "d" if kinds == _NUMBERS else "q"
+        data = _layout(keys).pack(*fields)
+        return Box(data, len(keys), exact and not conjunction.residuals, meets, unknown)
+
+    def _ends(self, c: Constraint) -> tuple[Ends, bool]:
+        """And whether they say all that the constraint says."""
+        kind = c.kind
+        if kind is Kind.NUMBER:
+            return self._number_ends(c)
+        if kind is Kind.STRING:
+            return self._string_ends(c)
+        if c.missing:
+            return NULL_ENDS, True
+        if kind is None:
+            return PRESENT_ENDS, True
+        members = c.members or (False, True)
+        return (int(members[0]), int(members[-1]), 0, 0, _BOOLEANS), True
+
+    def _number_ends(self, c: Constraint) -> tuple[Ends, bool]:
+        members, low, high = c.members, c.low, c.high
+        if members is not None:
+            low, high = members[0], members[-1]
+        whole = not c.excluded and (members is None or len(members) == 1)
+        if low is None:
+            low_key, low_rest = -math.inf, BELOW_ALL
+        else:
+            low_key, low_rest, sure = number_end(low)
+            low_rest += c.low_open and sure  # what is cut off ties with what is cut off
+            whole = whole and sure
+        if high is None:
+            high_key, high_rest = math.inf, ABOVE_ALL
+        else:
+            high_key, high_rest, sure = number_end(high)
+            high_rest -= c.high_open and sure
+            whole = whole and sure
+        return (low_key, high_key, low_rest, high_rest, _NUMBERS), whole
+
+    def _string_ends(self, c: Constraint) -> tuple[Ends, bool]:
+        members = c.members
+        if members is not None:
+            low, low_rest = self._string_end(members[0])
+            if len(members) == 1:
+                return (low, low, low_rest + 1, low_rest + 1, _STRINGS), True
+            high, high_rest = self._string_end(members[-1])
+            return (low, high, low_rest + 1, high_rest + 1, _STRINGS), False
+        low, low_rest, high, high_rest = LEAST, 0, MOST, 0
+        if c.low is not None:
+            low, low_rest = self._string_end(c.low)
+        if c.high is not None:
+            high, high_rest = self._string_end(c.high)
+        ends = (low, high, low_rest + 1 + c.low_open, high_rest + 1 - c.high_open, _STRINGS)
+        return ends, not (c.excluded or c.patterns)
+
+    def _string_end(self, value: Value) -> tuple[int, int]:
+        """Key, and the rest if the end were below the string."""
+        data = str(value).encode("utf-8", "surrogatepass")
+        key = int.from_bytes(data[:8].ljust(8, b"\0"), "big") + LEAST
+        if len(data) <= 8 and not data.endswith(b"\0"):
+            return key, 0
+        return key, self._code(data) << 2
+
+    # --- numbers of attributes, codes of texts ---------------------------------------------------
+
+    def _new_attribute(self, name: str) -> int:
+        self.version += 1
+        if self._free_attributes:
+            number = self._free_attributes.pop()
+            self._names[number] = name
+        else:
+            number = len(self._names)
+            self._names.append(name)
+            self.attribute_users = _grown(self.attribute_users, number)
+        self._attributes[name] = number
+        return number
+
+    def _code(self, data: bytes) -> int:
+        code = self._codes.get(data)
+        if code is None:
+            if self._free_codes:
+                code = self._free_codes.pop()
+                self._texts[code] = data
+            else:
+                code = len(self._texts)
+                self._texts.append(data)
+                self._grow_texts(code)
+            self._codes[data] = code
+            self.text_addresses[code] = np.frombuffer(data, np.uint8).ctypes.data
+            self.text_sizes[code] = len(data)
+            self._fresh.append(code)
+        return code
+
+    def _grow_texts(self, code: int) -> None:
+        if code >= len(self.text_users):
+            self.version += 1
+            self.text_users = _grown(self.text_users, code)
+            self.text_addresses = _grown(self.text_addresses, code)
+            self.text_sizes = _grown(self.text_sizes, code)
+
+    def settle(self) -> None:
+        """After a call: codes that it made and did not use are given back."""
+        if self._fresh:
+            for code in self._fresh:
+                if self.text_users[code] == 0 and self._texts[code]:
+                    self.drop_text(code)
+            self._fresh.clear()
+
+    def drop_text(self, code: int) -> None:
+        self.version += 1
+        del self._codes[self._texts[code]]
+        self._texts[code] = b""
+        self._free_codes.append(code)
+
+    def drop_attribute(self, number: int) -> None:
+        self.version += 1
+        del self._attributes[self._names[number]]
+        self._names[number] = ""
+        self._free_attributes.append(number)
+
+
+def _grown(table: Array, place: int) -> Array:
+    """`table` if it has this place, else twice as long with zeros behind."""
+    if place < len(table):
+        return table
+    return np.concatenate([table, np.zeros(len(table), table.dtype)])

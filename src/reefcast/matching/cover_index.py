@@ -1,0 +1,261 @@
+"""The compiled covering index. How it works: see `cover_layout`; its tables: `cover_table`.
+
+Filters with the same text are kept once, as one *entry* with several keys. An entry of one
+conjunction that is an exact box is decided by the kernels alone; about the others `model.covering`
+has the last word, a few microseconds for each that the kernels leave. An index belongs to one
+thread.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from reefcast.errors import LocalError
+from reefcast.matching.cover_coding import Box
+from reefcast.matching.cover_layout import COVERED, COVERING, EQUAL, MEETING
+from reefcast.matching.cover_table import Table
+from reefcast.matching.machine import Array
+from reefcast.model.covering import covers, equals, intersects
+from reefcast.model.filters import Conjunction, Filter
+
+K = TypeVar("K", bound=Hashable)
+
+NONE = np.empty(0, np.int64)
+
+_DECIDE: dict[int, Callable[[Filter, Filter], bool]] = {
+    COVERING: covers,
+    COVERED: lambda stored, filter: covers(filter, stored),
+    MEETING: intersects,
+    EQUAL: equals,
+}
+
+
+class Entries:
+    """Filters by number, each stored once; a number is that of the filter's first conjunction.
+
+    `filters` has None where a number is not in use, or stands for a further conjunction.
+    """
+
+    def __init__(self) -> None:
+        self.filters: list[Filter | None] = []
+        self.table = Table()
+        self._further: dict[int, list[int]] = {}  # numbers of the further conjunctions
+        self._empty: dict[int, None] = {}  # filters that never match: they have no rows
+        self._free: list[int] = []
+        self._asked: tuple[Filter | None, int, bool, list[Box]] = (None, 0, False, [])
+
+    # --- changes ---------------------------------------------------------------------------------
+
+    def add(self, filter: Filter) -> int:
+        conjunctions = filter.conjunctions
+        coder = self.table.coder
+        number = self._number()
+        self.filters[number] = filter
+        if not conjunctions:
+            self._empty[number] = None
+            return number
+        boxes = [coder.box(conjunction, new=True) for conjunction in conjunctions]
+        numbers = [number, *(self._number() for _ in conjunctions[1:])]
+        for one, box in zip(numbers, boxes, strict=True):
+            doubts = (len(boxes) > 1 or not box.exact) + 2 * (not box.meets_exactly)
+            self.table.add(box, number, one, doubts)
+        if len(boxes) > 1:
+            self._further[number] = numbers[1:]
+        coder.settle()
+        return number
+
+    def remove(self, number: int) -> None:
+        if number in self._empty:
+            del self._empty[number]
+        else:
+            self.table.remove(number)
+        for one in self._further.pop(number, ()):
+            self.table.remove(one)
+            self._free.append(one)
+        self.filters[number] = None
+        self._free.append(number)
+
+    def mark(self, number: int, mark: bool) -> None:
+        """Puts the filter among those marked, or takes it out; not for one that never matches."""
+        self.table.mark(number, mark)
+        for one in self._further.get(number, ()):
+            self.table.mark(one, mark)
+
+    def _number(self) -> int:
+        if self._free:
+            return self._free.pop()
+        self.filters.append(None)
+        return len(self.filters) - 1
+
+    def memory_bytes(self) -> int:
+        lists = (self.filters, self._further, self._empty, self._free)
+        return self.table.memory_bytes() + sum(map(sys.getsizeof, lists))
+
+    # --- searching -------------------------------------------------------------------------------
+
+    def find(self, filter: Filter, mode: int, *, marked: bool = False) -> Array:
+        """Numbers of the entries (`marked`: of those marked, of which none is empty) that answer,
+        each once. A view that is valid until the next call, or an array of its own."""
+        conjunctions = filter.conjunctions
+        if len(conjunctions) == 1:
+            found = self._find_one(filter, conjunctions[0], mode, marked)
+        elif mode == MEETING or mode == COVERED:
+            found = self._find_any(filter, mode, marked)
+        else:
+            found = self._find_all(filter, mode, marked)
+        self.table.coder.settle()
+        if self._empty and not marked and (mode == COVERED or (mode == EQUAL and not conjunctions)):
+            found = np.concatenate([found, np.fromiter(self._empty, np.int64)])
+        return found
+
+    def _boxes(self, filter: Filter, mode: int) -> list[Box]:
+        """Remembers those of the last filter: who asks about one asks again, or adds it."""
+        coder = self.table.coder
+        known, version, meeting, boxes = self._asked
+        if known is not filter or version != coder.version or meeting != (mode == MEETING):
+            meeting = mode == MEETING
+            boxes = [coder.box(c, new=False, meeting=meeting) for c in filter.conjunctions]
+            self._asked = (filter, coder.version, meeting, boxes)
+        return boxes
+
+    def _find_one(self, filter: Filter, asked: Conjunction, mode: int, marked: bool) -> Array:
+        box = self._boxes(filter, mode)[0]
+        answers, doubts = self._search(box, mode, marked)
+        if not (box.meets_exactly if mode == MEETING else box.exact or mode == COVERING):
+            # No box covers less than itself, or equals it: residuals rule the exact ones out.
+            if mode != COVERED or not asked.residuals:
+                doubts = np.concatenate([answers, doubts])
+            answers = NONE
+        if self._further and mode == MEETING:
+            answers = np.unique(answers)
+        if not len(doubts):
+            return answers
+        return self._decide(filter, mode, answers, doubts.tolist())
+
+    def _search(self, box: Box, mode: int, marked: bool) -> tuple[Array, Array]:
+        if box.unknown and mode in (COVERED, EQUAL):
+            return NONE, NONE
+        return self.table.search(box, mode, marked=marked)
+
+    def _decide(self, filter: Filter, mode: int, answers: Array, doubts: Iterable[int]) -> Array:
+        """The answers, and those in doubt that `model.covering` agrees to."""
+        decide, filters = _DECIDE[mode], self.filters
+        open_ones = sorted(set(doubts).difference(answers.tolist()))
+        agreed = []
+        for number in open_ones:
+            stored = filters[number]
+            if stored is not None and decide(stored, filter):
+                agreed.append(number)
+        return np.concatenate([answers, np.array(agreed, np.int64)])
+
+    def _find_any(self, filter: Filter, mode: int, marked: bool) -> Array:
+        """Of several conjunctions: what meets one of them, or what all of them together may
+        cover."""
+        candidates: set[int] = set()
+        for box in self._boxes(filter, mode):
+            for part in self._search(box, mode, marked):
+                candidates.update(part.tolist())
+        return self._decide(filter, mode, NONE, candidates)
+
+    def _find_all(self, filter: Filter, mode: int, marked: bool) -> Array:
+        """Of several conjunctions: what covers each of them. A filter without any is covered by
+        everything."""
+        if not filter.conjunctions:
+            if mode == EQUAL or marked:
+                return NONE
+            stored = [n for n, f in enumerate(self.filters) if f is not None]
+            return np.array(stored, np.int64)
+        candidates: set[int] | None = None
+        for box in self._boxes(filter, mode):
+            answers, doubts = self._search(box, COVERING, marked)
+            found = {*answers.tolist(), *doubts.tolist()}
+            candidates = found if candidates is None else candidates & found
+        return self._decide(filter, mode, NONE, candidates or ())
+
+
+class CompiledCoverIndex(Generic[K]):
+    """See `cover.CoverIndex`; `cover_scan.ScanCoverIndex` is the twin that says what is right."""
+
+    def __init__(self) -> None:
+        self._entries = Entries()
+        self._numbers: dict[K, int] = {}  # of each key's entry
+        self._of_text: dict[str, int] = {}
+        self._keys = np.empty(64, object)  # of each entry; None if it has several
+        self._several: dict[int, dict[K, None]] = {}
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._numbers
+
+    def memory_bytes(self) -> int:
+        """Bytes of the index, without the filters, their texts and the keys themselves."""
+        lists = (self._numbers, self._of_text, self._several, *self._several.values())
+        own = self._keys.nbytes + sum(map(sys.getsizeof, lists))
+        return self._entries.memory_bytes() + own
+
+    def add(self, key: K, filter: Filter) -> None:
+        if key in self._numbers:
+            raise LocalError(f"key {key!r} is in the index already; remove it first")
+        number = self._of_text.get(filter.text)
+        if number is None:
+            number = self._of_text[filter.text] = self._entries.add(filter)
+            if number >= len(self._keys):
+                self._keys = np.concatenate([self._keys, np.empty(number, object)])
+            self._keys[number] = key
+        elif number in self._several:
+            self._several[number][key] = None
+        else:
+            self._several[number] = {self._keys[number]: None, key: None}
+        self._numbers[key] = number
+
+    def remove(self, key: K) -> None:
+        number = self._numbers.pop(key, None)
+        if number is None:
+            raise LocalError(f"key {key!r} is not in the index")
+        keys = self._several.get(number)
+        if keys is not None:
+            del keys[key]
+            if len(keys) == 1:
+                (self._keys[number],) = keys
+                del self._several[number]
+            return
+        filter = self._entries.filters[number]
+        assert filter is not None, "an entry lives as long as it has keys"
+        del self._of_text[filter.text]
+        self._keys[number] = None
+        self._entries.remove(number)
+
+    def covering(self, filter: Filter) -> list[K]:
+        return self._find(filter, COVERING)
+
+    def covered(self, filter: Filter) -> list[K]:
+        return self._find(filter, COVERED)
+
+    def intersecting(self, filter: Filter) -> list[K]:
+        return self._find(filter, MEETING)
+
+    def equal(self, filter: Filter) -> list[K]:
+        return self._find(filter, EQUAL)
+
+    def _find(self, filter: Filter, mode: int) -> list[K]:
+        found = self._entries.find(filter, mode)
+        if not self._several:
+            keys: list[K] = self._keys.take(found).tolist()
+            return keys
+        return self._spread(found.tolist())
+
+    def _spread(self, numbers: list[int]) -> list[K]:
+        keys: list[Any] = []
+        for number in numbers:
+            several = self._several.get(number)
+            if several is None:
+                keys.append(self._keys[number])
+            else:
+                keys.extend(several)
+        return keys

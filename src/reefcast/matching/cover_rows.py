@@ -1,0 +1,225 @@
+"""Rows in and out of blocks; the words of a block: see `cover_layout`."""
+
+from __future__ import annotations
+
+from reefcast.matching.cover_ends import high_bucket, low_bucket, prepare
+from reefcast.matching.cover_layout import (
+    BLOCK_WORDS,
+    CLASS_MAPS,
+    CLASS_WORDS,
+    CLASSES,
+    D_BITS,
+    D_BOUNDARIES,
+    D_BOXES,
+    D_CLASSES,
+    D_CONJUNCTIONS,
+    D_LIVE,
+    D_MARKED,
+    D_OWNERS,
+    D_PRESENT,
+    D_STARTS,
+    D_STRIDE,
+    D_USED,
+    DOUBT_MAP,
+    F_ATTRIBUTE_USERS,
+    F_BLOCKS,
+    F_BOX,
+    F_OUT,
+    F_PLACES,
+    F_TEXT_USERS,
+    LIVE_MAP,
+    MARKED_MAP,
+    MEETING_DOUBT_MAP,
+    ROW_BITS,
+    S_ATTRIBUTE,
+    S_BOUNDARIES,
+    S_COUNT,
+    S_HIGH,
+    S_LOW,
+    S_SHARED,
+    STRING,
+)
+from reefcast.matching.machine import Int, compiled, copy_bytes, get4, get8, part, put4, put8
+
+
+@part
+def _block(frame: Int, number: Int) -> Int:
+    return get8(frame, F_BLOCKS) + 8 * BLOCK_WORDS * number
+
+
+@part
+def _bit(row: Int) -> Int:
+    return 1 << (row & 63)
+
+
+@part
+def _word(block: Int, bitmap: Int, row: Int) -> Int:
+    """Address of the word that has the row's bit."""
+    return get8(block, D_BITS) + bitmap * get8(block, D_STRIDE) + 8 * (row >> 6)
+
+
+@part
+def _set(word: Int, bit: Int) -> None:
+    put8(word, 0, get8(word, 0) | bit)
+
+
+@part
+def _count(counters: Int, place: Int, change: Int) -> Int:
+    value = get8(counters, place) + change
+    put8(counters, place, value)
+    return value
+
+
+@part
+def _enter_cut(frame: Int, block: Int, slot: Int, record: Int, row: Int, cumulate: Int) -> None:
+    """The bits of one interval; without `cumulate` only where its two ends lie."""
+    stride, count = get8(block, D_STRIDE), get8(slot, S_COUNT)
+    boundaries = get8(block, D_BOUNDARIES) + 16 * get8(slot, S_BOUNDARIES)
+    column = get8(block, D_BITS) + 8 * (row >> 6)
+    i = low_bucket(frame, boundaries, count, record)
+    j = high_bucket(frame, boundaries, count, record)
+    lows, highs, bit = column + get8(slot, S_LOW), column + get8(slot, S_HIGH), _bit(row)
+    if cumulate:
+        for k in range(i + 1):
+            _set(lows + k * stride, bit)
+        for k in range(j, count):
+            _set(highs + k * stride, bit)
+    else:
+        _set(lows + i * stride, bit)
+        if j < count:
+            _set(highs + j * stride, bit)
+
+
+@part
+def _enter(frame: Int, block: Int, row: Int, cumulate: Int) -> None:
+    """The bits of a row that is there."""
+    starts = get8(block, D_STARTS)
+    for k in range(get4(starts, row), get4(starts, row + 1)):
+        record = get8(block, D_BOXES) + 32 * k
+        attribute = get4(record, 6)
+        c = attribute & (CLASSES - 1)
+        _set(_word(block, CLASS_MAPS + c, row), _bit(row))
+        put8(block, D_PRESENT, get8(block, D_PRESENT) | 1 << c)
+        slot = get8(block, D_CLASSES) + 8 * CLASS_WORDS * c
+        if get8(slot, S_ATTRIBUTE) == attribute:
+            _enter_cut(frame, block, slot, record, row, cumulate)
+        else:
+            put8(slot, S_SHARED, 1)
+
+
+@part
+def _append(frame: Int, block: Int, box: Int, size: Int, owner: Int, conjunction: Int) -> Int:
+    """The row's number; its bits in the bitmaps of classes and buckets are not set yet."""
+    row = get8(block, D_USED)
+    starts = get8(block, D_STARTS)
+    start = get4(starts, row)
+    copy_bytes(get8(block, D_BOXES) + 32 * start, box, 32 * size)
+    put4(starts, row + 1, start + size)
+    put4(get8(block, D_OWNERS), row, owner)
+    put4(get8(block, D_CONJUNCTIONS), row, conjunction)
+    number = (block - get8(frame, F_BLOCKS)) // (8 * BLOCK_WORDS)
+    put8(get8(frame, F_PLACES), conjunction, number << ROW_BITS | row)
+    _set(_word(block, LIVE_MAP, row), _bit(row))
+    put8(block, D_USED, row + 1)
+    _count(block, D_LIVE, 1)
+    return row
+
+
+@part
+def _count_users(frame: Int, box: Int, size: Int, change: Int) -> Int:
+    """Writes what has lost its last user to `F_OUT`: twice an attribute's number, or twice a text's
+    code plus 1. How many words."""
+    out, lost = get8(frame, F_OUT), 0
+    for k in range(size):
+        record = box + 32 * k
+        attribute = get4(record, 6)
+        if _count(get8(frame, F_ATTRIBUTE_USERS), attribute, change) == 0:
+            put8(out, lost, 2 * attribute)
+            lost += 1
+        kinds = get4(record, 7)
+        if kinds == STRING | STRING << 4:
+            for end in range(2):
+                code = get4(record, 4 + end) >> 2
+                if code > 0 and _count(get8(frame, F_TEXT_USERS), code, change) == 0:
+                    put8(out, lost, 2 * code + 1)
+                    lost += 1
+    return lost
+
+
+@compiled
+def add_row(frame: Int, number: Int, count: Int, owner: Int, conjunction: Int, doubts: Int) -> None:
+    """Adds the box of `count` records at `F_BOX` to a block, which must have room. Of `doubts`,
+    bit 0 is for `DOUBT_MAP`, bit 1 for `MEETING_DOUBT_MAP`."""
+    block, box = _block(frame, number), get8(frame, F_BOX)
+    prepare(box, count)
+    _count_users(frame, box, count, 1)
+    row = _append(frame, block, box, count, owner, conjunction)
+    if doubts & 1:
+        _set(_word(block, DOUBT_MAP, row), _bit(row))
+    if doubts & 2:
+        _set(_word(block, MEETING_DOUBT_MAP, row), _bit(row))
+    _enter(frame, block, row, 1)
+
+
+@compiled
+def remove_row(frame: Int, conjunction: Int) -> Int:
+    """Returns what `_count_users` does."""
+    place = get8(get8(frame, F_PLACES), conjunction)
+    block, row = _block(frame, place >> ROW_BITS), place & ((1 << ROW_BITS) - 1)
+    for bitmap, counter in ((LIVE_MAP, D_LIVE), (MARKED_MAP, D_MARKED)):
+        word, bit = _word(block, bitmap, row), _bit(row)
+        if get8(word, 0) & bit:
+            put8(word, 0, get8(word, 0) & ~bit)
+            _count(block, counter, -1)
+    starts = get8(block, D_STARTS)
+    start = get4(starts, row)
+    box = get8(block, D_BOXES) + 32 * start
+    return _count_users(frame, box, get4(starts, row + 1) - start, -1)
+
+
+@compiled
+def mark_row(frame: Int, conjunction: Int, mark: Int) -> None:
+    """Puts the row among those marked, or takes it out."""
+    place = get8(get8(frame, F_PLACES), conjunction)
+    block, row = _block(frame, place >> ROW_BITS), place & ((1 << ROW_BITS) - 1)
+    word, bit = _word(block, MARKED_MAP, row), _bit(row)
+    if ((get8(word, 0) & bit) != 0) != (mark != 0):
+        put8(word, 0, get8(word, 0) ^ bit)
+        _count(block, D_MARKED, 1 if mark else -1)
+
+
+@compiled
+def copy_rows(frame: Int, source: Int, target: Int) -> None:
+    """Copies the live rows to the end of a block that has room, and has no class cut yet."""
+    old, new = _block(frame, source), _block(frame, target)
+    starts = get8(old, D_STARTS)
+    for row in range(get8(old, D_USED)):
+        if get8(_word(old, LIVE_MAP, row), 0) & _bit(row):
+            start = get4(starts, row)
+            box, size = get8(old, D_BOXES) + 32 * start, get4(starts, row + 1) - start
+            owner = get4(get8(old, D_OWNERS), row)
+            conjunction = get4(get8(old, D_CONJUNCTIONS), row)
+            copy = _append(frame, new, box, size, owner, conjunction)
+            for bitmap in (MARKED_MAP, DOUBT_MAP, MEETING_DOUBT_MAP):
+                if get8(_word(old, bitmap, row), 0) & _bit(row):
+                    _set(_word(new, bitmap, copy), _bit(copy))
+    put8(new, D_MARKED, get8(new, D_MARKED) + get8(old, D_MARKED))
+
+
+@compiled
+def enter_rows(frame: Int, number: Int) -> None:
+    """Sets the bits of all rows of a block that has just been cut."""
+    block = _block(frame, number)
+    for row in range(get8(block, D_USED)):
+        _enter(frame, block, row, 0)
+    words, stride = (get8(block, D_USED) + 63) >> 6, get8(block, D_STRIDE)
+    for c in range(CLASSES):
+        slot = get8(block, D_CLASSES) + 8 * CLASS_WORDS * c
+        lows = get8(block, D_BITS) + get8(slot, S_LOW)
+        highs = get8(block, D_BITS) + get8(slot, S_HIGH)
+        for k in range(get8(slot, S_COUNT) - 1, -1, -1):
+            for word in range(words):
+                _set(lows + k * stride + 8 * word, get8(lows + (k + 1) * stride, word))
+        for k in range(1, get8(slot, S_COUNT)):
+            for word in range(words):
+                _set(highs + k * stride + 8 * word, get8(highs + (k - 1) * stride, word))

@@ -1,0 +1,292 @@
+"""Searching the blocks; how: see `cover_layout`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+
+from reefcast.matching.cover_ends import high_bucket, is_answer, low_bucket, prepare
+from reefcast.matching.cover_layout import (
+    BLOCK_WORDS,
+    CLASS_MAPS,
+    CLASS_WORDS,
+    CLASSES,
+    COVERED,
+    COVERING,
+    D_BITS,
+    D_BOUNDARIES,
+    D_BOXES,
+    D_CLASSES,
+    D_LIVE,
+    D_MARKED,
+    D_OWNERS,
+    D_PRESENT,
+    D_STARTS,
+    D_STRIDE,
+    D_USED,
+    DOUBT_MAP,
+    EQUAL,
+    F_BLOCK_COUNT,
+    F_BLOCKS,
+    F_BOX,
+    F_LISTS,
+    F_OUT,
+    F_ROOM,
+    LIST,
+    LIVE_MAP,
+    MEETING,
+    MEETING_DOUBT_MAP,
+    S_ATTRIBUTE,
+    S_BOUNDARIES,
+    S_COUNT,
+    S_HIGH,
+    S_LOW,
+    S_SHARED,
+    ZERO_MAP,
+)
+from reefcast.matching.machine import (
+    GROUP,
+    WORD,
+    Int,
+    built_in,
+    compiled,
+    get4,
+    get8,
+    part,
+    put8,
+    trailing_zeros,
+)
+
+
+@built_in
+def select_rows(
+    _c: Any, _base: Any, _out_of: Any, _outs: Any, _in_all: Any, _ins: Any, _start: Any, _out: Any
+) -> Any:
+    """select_rows(base, out_of, outs, in_all, ins, start, out): out[0:8] = start[0:8] without the
+    bits in any of the bitmaps whose offsets from `base` are the `outs` words at `out_of`, and only
+    with those in each of the `ins` bitmaps at `in_all`. 1 if any bit is left."""
+
+    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        base, out_of, outs, in_all, ins, start, out = arguments
+        vector = GROUP.as_pointer()
+        rows = builder.load(builder.inttoptr(start, vector), align=8)
+        rows = _fold(builder, rows, base, out_of, outs, without=True)
+        rows = _fold(builder, rows, base, in_all, ins, without=False)
+        builder.store(rows, builder.inttoptr(out, vector), align=8)
+        whole = builder.bitcast(rows, ir.IntType(512))
+        some = builder.icmp_unsigned("!=", whole, ir.Constant(ir.IntType(512), 0))
+        return builder.zext(some, WORD)
+
+    return types.int64(*[types.int64] * 7), generate
+
+
+def _fold(builder: Any, rows: Any, base: Any, offsets: Any, count: Any, *, without: bool) -> Any:
+    """A loop over the bitmaps: `rows` without them, or only what is in all of them."""
+    zero = ir.Constant(WORD, 0)
+    entry = builder.block
+    loop, done = builder.append_basic_block("fold"), builder.append_basic_block("done")
+    builder.cbranch(builder.icmp_signed(">", count, zero), loop, done)
+    builder.position_at_end(loop)
+    i, left = builder.phi(WORD), builder.phi(GROUP)
+    place = builder.add(offsets, builder.shl(i, ir.Constant(WORD, 3)))
+    offset = builder.load(builder.inttoptr(place, WORD.as_pointer()), align=8)
+    at = builder.inttoptr(builder.add(base, offset), GROUP.as_pointer())
+    bitmap = builder.load(at, align=8)
+    fewer = builder.and_(left, builder.not_(bitmap) if without else bitmap)
+    following = builder.add(i, ir.Constant(WORD, 1))
+    for phi, at_first, later in ((i, zero, following), (left, rows, fewer)):
+        phi.add_incoming(at_first, entry)
+        phi.add_incoming(later, loop)
+    builder.cbranch(builder.icmp_signed("<", following, count), loop, done)
+    builder.position_at_end(done)
+    result = builder.phi(GROUP)
+    result.add_incoming(rows, entry)
+    result.add_incoming(fewer, loop)
+    return result
+
+
+@part
+def _low_map(slot: Int, k: Int, stride: Int) -> Int:
+    """Offset of LOW[k]."""
+    return get8(slot, S_LOW) + k * stride if k <= get8(slot, S_COUNT) else ZERO_MAP
+
+
+@part
+def _high_map(slot: Int, k: Int, stride: Int) -> Int:
+    """Offset of HIGH[k]. Below the bucket behind the last one end all rows that have the
+    attribute: LOW[0]."""
+    if k == 0:
+        return ZERO_MAP
+    if k > get8(slot, S_COUNT):
+        return get8(slot, S_LOW)
+    return get8(slot, S_HIGH) + (k - 1) * stride
+
+
+@part
+def _list_class(block: Int, mode: Int, c: Int, lists: Int, counts: Int) -> Int:
+    """An attribute of the query that is not cut here: all is unsure."""
+    offset = (CLASS_MAPS + c) * get8(block, D_STRIDE)
+    outs, ins, unsure = counts & 0xFFFF, (counts >> 16) & 0xFFFF, (counts >> 32) & 0xFFFF
+    if mode in (COVERED, EQUAL):
+        put8(lists + 8 * LIST, ins, offset)
+        ins += 1
+    put8(lists + 16 * LIST, unsure, offset)
+    unsure += 1
+    return outs | ins << 16 | unsure << 32 | (counts >> 48) << 48
+
+
+@part
+def _list_cut(
+    frame: Int, block: Int, mode: Int, c: Int, slot: Int, record: Int, lists: Int, counts: Int
+) -> Int:
+    """See the table at the top of this file."""
+    stride, count = get8(block, D_STRIDE), get8(slot, S_COUNT)
+    boundaries = get8(block, D_BOUNDARIES) + 16 * get8(slot, S_BOUNDARIES)
+    i = low_bucket(frame, boundaries, count, record)
+    j = high_bucket(frame, boundaries, count, record)
+    outs, ins = counts & 0xFFFF, (counts >> 16) & 0xFFFF
+    unsure, sure = (counts >> 32) & 0xFFFF, (counts >> 48) & 0xFFFF
+    if mode == MEETING:
+        i, j = j, i
+    if mode in (COVERED, EQUAL):
+        must = lists + 8 * LIST
+        put8(must, ins, _low_map(slot, i, stride))
+        put8(must, ins + 1, _high_map(slot, j + 1, stride))
+        ins += 2
+        certain = lists + 24 * LIST
+        put8(certain, sure, _low_map(slot, i + 1, stride))
+        put8(certain, sure + 1, _high_map(slot, j, stride))
+        sure += 2
+    if mode != COVERED:
+        put8(lists, outs, _low_map(slot, i + 1, stride))
+        put8(lists, outs + 1, _high_map(slot, j, stride))
+        outs += 2
+    if mode in (COVERING, MEETING):
+        doubtful = lists + 16 * LIST
+        put8(doubtful, unsure, _low_map(slot, i, stride))
+        put8(doubtful, unsure + 1, _high_map(slot, j + 1, stride))
+        unsure += 2
+        if mode == COVERING and get8(slot, S_SHARED):
+            put8(doubtful, unsure, (CLASS_MAPS + c) * stride)
+            unsure += 1
+    return outs | ins << 16 | unsure << 32 | sure << 48
+
+
+@part
+def _list_bitmaps(frame: Int, block: Int, mode: Int, count: Int) -> Int:
+    """Fills the four lists: out of, in all, unsure, sure. How long they are, 16 bits each."""
+    lists, box = get8(frame, F_LISTS), get8(frame, F_BOX)
+    counts = asked = uncut = 0
+    for k in range(count):
+        record = box + 32 * k
+        attribute = get4(record, 6)
+        c = attribute & (CLASSES - 1)
+        asked |= 1 << c
+        slot = get8(block, D_CLASSES) + 8 * CLASS_WORDS * c
+        if get8(slot, S_ATTRIBUTE) == attribute:
+            counts = _list_cut(frame, block, mode, c, slot, record, lists, counts)
+        elif not (uncut >> c) & 1:
+            uncut |= 1 << c
+            counts = _list_class(block, mode, c, lists, counts)
+    if mode in (COVERING, EQUAL):
+        others = get8(block, D_PRESENT) & ~asked
+        while others != 0:
+            c = trailing_zeros(others)
+            others &= others - 1
+            put8(lists, counts & 0xFFFF, (CLASS_MAPS + c) * get8(block, D_STRIDE))
+            counts += 1
+    return counts
+
+
+@part
+def _collect(
+    frame: Int, block: Int, mode: Int, count: Int, first: Int, word: Int, sure: Int, doubt: Int
+) -> Int:
+    """Writes the owners of the rows in one word, from `first` on: answers upward from the start of
+    the room, those in doubt downward from its end. How many, as `search` returns it."""
+    out, room = get8(frame, F_OUT), get8(frame, F_ROOM)
+    owners, starts = get8(block, D_OWNERS), get8(block, D_STARTS)
+    boxes, box = get8(block, D_BOXES), get8(frame, F_BOX)
+    found, doubted = 0, 0
+    while word != 0:
+        bit = trailing_zeros(word)
+        one = word & -word
+        word &= word - 1
+        row = first + bit
+        if (sure & one) == 0:
+            start = get4(starts, row)
+            size = get4(starts, row + 1) - start
+            if not is_answer(frame, mode, boxes + 32 * start, size, box, count):
+                continue
+        if (doubt & one) == 0:
+            put8(out, found, get4(owners, row))
+            found += 1
+        else:
+            doubted += 1
+            put8(out, room - doubted, get4(owners, row))
+    put8(frame, F_OUT, out + 8 * found)
+    put8(frame, F_ROOM, room - found - doubted)
+    return found | doubted << 32
+
+
+@part
+def _search_block(frame: Int, block: Int, mode: Int, count: Int, base_map: Int) -> Int:
+    """-1: out of room."""
+    lists = get8(frame, F_LISTS)
+    survivors, certain = lists + 32 * LIST, lists + 32 * LIST + 64
+    counts = _list_bitmaps(frame, block, mode, count)
+    outs, ins = counts & 0xFFFF, (counts >> 16) & 0xFFFF
+    unsure, sure = (counts >> 32) & 0xFFFF, (counts >> 48) & 0xFFFF
+    stride, bits = get8(block, D_STRIDE), get8(block, D_BITS)
+    doubts = bits + (MEETING_DOUBT_MAP if mode == MEETING else DOUBT_MAP) * stride
+    in_all, doubtful, definite = lists + 8 * LIST, lists + 16 * LIST, lists + 24 * LIST
+    found = 0
+    for at in range(0, (get8(block, D_USED) + 7) >> 3, 64):
+        base = bits + at
+        start = base + base_map * stride
+        if not select_rows(base, lists, outs, in_all, ins, start, survivors):
+            continue
+        if get8(frame, F_ROOM) < 512:
+            return -1
+        if mode == EQUAL:
+            for w in range(8):
+                put8(certain, w, 0)
+        else:
+            select_rows(base, doubtful, unsure, definite, sure, survivors, certain)
+            if mode == COVERED and unsure > 0:
+                for w in range(8):
+                    put8(certain, w, 0)
+        for w in range(8):
+            word = get8(survivors, w)
+            if word != 0:
+                first, doubt = 8 * at + 64 * w, get8(doubts + at, w)
+                sure_word = get8(certain, w)
+                found += _collect(frame, block, mode, count, first, word, sure_word, doubt)
+    return found
+
+
+@compiled
+def search(frame: Int, mode: Int, count: Int, base_map: Int) -> Int:
+    """Writes the owners of the rows that answer for the box of `count` records into the room at
+    `F_OUT`: those that do, and from its end backward those in doubt. Returns how many:
+    answers + 2^32 * doubts; -1 if there is too little room.
+
+    `base_map` says among which rows: `LIVE_MAP` or `MARKED_MAP`.
+    """
+    prepare(get8(frame, F_BOX), count)
+    counter = D_LIVE if base_map == LIVE_MAP else D_MARKED
+    out, room = get8(frame, F_OUT), get8(frame, F_ROOM)
+    found = 0
+    for b in range(get8(frame, F_BLOCK_COUNT)):
+        block = get8(frame, F_BLOCKS) + 8 * BLOCK_WORDS * b
+        if get8(block, counter) > 0:
+            more = _search_block(frame, block, mode, count, base_map)
+            if more < 0:
+                found = -1
+                break
+            found += more
+    put8(frame, F_OUT, out)
+    put8(frame, F_ROOM, room)
+    return found

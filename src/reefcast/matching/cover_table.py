@@ -1,0 +1,220 @@
+"""The table of a covering index: conjunctions by number, in blocks, and the search among them.
+
+Here filters have no texts and no keys: a conjunction has a number, and an owner, the number of its
+filter.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from reefcast.matching.cover_blocks import FEWEST_ROWS, MOST_ROWS, Block, new_directory
+from reefcast.matching.cover_coding import Box, Coder
+from reefcast.matching.cover_layout import (
+    BOX_WORDS,
+    F_ATTRIBUTE_USERS,
+    F_BLOCK_COUNT,
+    F_BLOCKS,
+    F_BOX,
+    F_LISTS,
+    F_OUT,
+    F_PLACES,
+    F_ROOM,
+    F_TEXT_ADDRESSES,
+    F_TEXT_SIZES,
+    F_TEXT_USERS,
+    FRAME_WORDS,
+    LIST,
+    LIVE_MAP,
+    MARKED_MAP,
+    ROW_BITS,
+)
+from reefcast.matching.cover_rows import add_row, copy_rows, enter_rows, mark_row, remove_row
+from reefcast.matching.cover_search import search
+from reefcast.matching.machine import Array
+
+FULL = MOST_ROWS * 3 // 4
+"""A block of the largest size with more rows than this when it is made anew takes no more: the
+next time would come too soon."""
+
+GROUP_WORDS = 16
+"""Scratch of a search behind its lists: survivors, and those that are certain."""
+
+
+class Table:
+    """`coder` is the one that made all boxes given here."""
+
+    def __init__(self) -> None:
+        self.coder = Coder()
+        self._frame = np.zeros(FRAME_WORDS, np.int64)
+        self._at = int(self._frame.ctypes.data)
+        self._directory = new_directory(8)
+        self._blocks: list[Block | None] = []
+        self._open: dict[int, None] = {}  # blocks that take rows, or could if they grew
+        self._box = bytearray()
+        self._out = np.zeros(1024, np.int64)
+        self._lists = np.zeros(4 * LIST + GROUP_WORDS, np.int64)
+        self._places = np.zeros(64, np.int64)
+        self._version = -1  # of the coder, when the frame was written
+        self._frame[F_LISTS] = self._lists.ctypes.data
+        self._frame[F_PLACES] = self._places.ctypes.data
+        self._frame[F_BLOCKS] = self._directory.ctypes.data
+        self._frame[F_OUT], self._frame[F_ROOM] = self._out.ctypes.data, len(self._out)
+
+    def memory_bytes(self) -> int:
+        own = (self._frame, self._directory, self._out, self._lists, self._places)
+        blocks = sum(block.memory_bytes() for block in self._blocks if block is not None)
+        return sum(table.nbytes for table in own) + blocks + self.coder.memory_bytes()
+
+    # --- searching -------------------------------------------------------------------------------
+
+    def search(self, box: Box, mode: int, *, marked: bool = False) -> tuple[Array, Array]:
+        """Owners of the rows that answer, and of those that do if Python agrees; an owner of
+        several rows may come several times. Both are views, valid until the next call."""
+        base = MARKED_MAP if marked else LIVE_MAP
+        while True:
+            self._load(box)
+            found: int = search(self._at, mode, box.count, base)
+            if found >= 0:
+                break
+            self._widen(2 * len(self._out))
+        out, answers = self._out, found & 0xFFFFFFFF
+        return out[:answers], out[len(out) - (found >> 32) :]
+
+    def _load(self, box: Box) -> None:
+        """Puts the box where the kernels look for it."""
+        coder, frame = self.coder, self._frame
+        if coder.version != self._version:
+            self._version = coder.version
+            frame[F_ATTRIBUTE_USERS] = coder.attribute_users.ctypes.data
+            frame[F_TEXT_USERS] = coder.text_users.ctypes.data
+            frame[F_TEXT_ADDRESSES] = coder.text_addresses.ctypes.data
+            frame[F_TEXT_SIZES] = coder.text_sizes.ctypes.data
+        size = len(box.data)
+        if size > len(self._box):
+            self._box = bytearray(2 * size)
+            frame[F_BOX] = np.frombuffer(self._box, np.uint8).ctypes.data
+            # What one row can lose: its attributes, and two texts for each.
+            self._widen(size // (8 * BOX_WORDS) * 6 + 1024)
+        self._box[:size] = box.data
+
+    def _widen(self, words: int) -> None:
+        if words > len(self._out):
+            self._out = np.zeros(words, np.int64)
+            self._frame[F_OUT], self._frame[F_ROOM] = self._out.ctypes.data, words
+
+    # --- changes ---------------------------------------------------------------------------------
+
+    def add(self, box: Box, owner: int, conjunction: int, doubts: int) -> None:
+        if conjunction >= len(self._places):
+            self._places = np.concatenate([self._places, np.zeros_like(self._places)])
+            self._frame[F_PLACES] = self._places.ctypes.data
+        self._load(box)
+        number = self._room(box.count)
+        add_row(self._at, number, box.count, owner, conjunction, doubts)
+
+    def remove(self, conjunction: int) -> None:
+        self._load(_NO_BOX)
+        lost: int = remove_row(self._at, conjunction)
+        for what in self._out[:lost].tolist():
+            if what & 1:
+                self.coder.drop_text(what >> 1)
+            else:
+                self.coder.drop_attribute(what >> 1)
+        number = int(self._places[conjunction]) >> ROW_BITS
+        block = self._block(number)
+        if 2 * block.live < block.used:
+            self._shrink(number, block)
+
+    def mark(self, conjunction: int, mark: bool) -> None:
+        mark_row(self._at, conjunction, int(mark))
+
+    # --- blocks ----------------------------------------------------------------------------------
+
+    def _block(self, number: int) -> Block:
+        block = self._blocks[number]
+        assert block is not None, "no row is in a block that is gone"
+        return block
+
+    def _room(self, records: int) -> int:
+        """The number of a block with room for one row of so many records."""
+        for number in list(self._open):
+            block = self._block(number)
+            if block.used == block.capacity:
+                number = self._renew([number], min(MOST_ROWS, 2 * block.live))  # noqa: PLW2901
+                block = self._block(number)
+                if block.used > FULL:
+                    del self._open[number]
+                    continue
+            block.make_room(records)
+            return number
+        number = self._new(FEWEST_ROWS, 8 * FEWEST_ROWS)
+        self._open[number] = None
+        self._block(number).make_room(records)
+        return number
+
+    def _new(self, capacity: int, records: int) -> int:
+        number = next((n for n, b in enumerate(self._blocks) if b is None), len(self._blocks))
+        if number == len(self._blocks):
+            self._blocks.append(None)
+            if number == len(self._directory):
+                self._grow_directory()
+        self._blocks[number] = Block(self._directory[number], capacity, records)
+        self._frame[F_BLOCK_COUNT] = len(self._blocks)
+        return number
+
+    def _grow_directory(self) -> None:
+        directory = new_directory(2 * len(self._directory))
+        directory[: len(self._directory)] = self._directory
+        for words, block in zip(directory, self._blocks, strict=False):
+            if block is not None:
+                block.words = words
+        self._directory = directory
+        self._frame[F_BLOCKS] = directory.ctypes.data
+
+    def _renew(self, sources: list[int], rows: int) -> int:
+        """Makes one block of the live rows of several, with room for `rows`; its number. It stands
+        where the first of them stood among the open ones."""
+        blocks = [self._block(number) for number in sources]
+        capacity = FEWEST_ROWS
+        while capacity < rows:
+            capacity *= 2
+        target = self._new(capacity, sum(block.used_records for block in blocks))
+        for source in sources:
+            copy_rows(self._at, source, target)
+        new = self._block(target)
+        new.cut(self.coder)
+        np.add.at(self.coder.text_users, new.texts, 1)
+        enter_rows(self._at, target)
+        for source in sources:
+            self._drop(source)
+        self._open[target] = None
+        return target
+
+    def _drop(self, number: int) -> None:
+        users = self.coder.text_users
+        for code in self._block(number).texts:
+            users[code] -= 1
+            if users[code] == 0:
+                self.coder.drop_text(code)
+        self._directory[number] = 0
+        self._blocks[number] = None
+        self._open.pop(number, None)
+
+    def _shrink(self, number: int, block: Block) -> None:
+        """Half of its rows are gone: it is made anew, together with one that is as thinly filled
+        if there is one."""
+        if block.live == 0:
+            self._drop(number)
+            return
+        sources, rows = [number], block.live
+        for other in self._open:
+            more = self._block(other).live
+            if other != number and rows + more <= MOST_ROWS // 2:
+                sources.append(other)
+                rows += more
+                break
+        self._renew(sources, 2 * rows)
+
+
+_NO_BOX = Box(b"", 0, True, True, False)

@@ -1,0 +1,244 @@
+"""The kernels: what Python calls. `state` is the address of a state (see `state`).
+
+A filter has a *handle*, a small number that Python gives; kernels write handles. Their order
+depends only on what was added and removed, and when.
+"""
+
+from __future__ import annotations
+
+from reefcast.matching.events import read_columns, read_event
+from reefcast.matching.machine import (
+    GROUP_BYTES,
+    Int,
+    allocate,
+    compile_units,
+    compiled,
+    get8,
+    part,
+    put8,
+    release,
+)
+from reefcast.matching.packed import read_array, read_bool
+from reefcast.matching.partitions import (
+    NO_ATTRIBUTE,
+    add_row,
+    leave_partition,
+    new_partition,
+    remove_row,
+)
+from reefcast.matching.partitions import SHARDS as PARTITION_SHARDS
+from reefcast.matching.rows import (
+    CHECKED,
+    MULTI,
+    flags_of,
+    leave_row,
+    next_row,
+    read_row,
+    set_next_row,
+)
+from reefcast.matching.search import TOO_SHORT, search
+from reefcast.matching.state import (
+    A_WORDS,
+    P_NEXT,
+    S_ATTRIBUTE_ROOM,
+    S_ATTRIBUTES,
+    S_BLOCK_COUNT,
+    S_BLOCK_ROOM,
+    S_BLOCKS,
+    S_CHECKED,
+    S_DEFAULT,
+    S_END,
+    S_FIRST,
+    S_HANDLE_ROOM,
+    S_MULTI,
+    S_PARTITIONS,
+    S_ROWS,
+    S_SEEN,
+    S_SLOT_ROOM,
+    S_SLOTS,
+    S_SPLITS,
+    S_TEXTS,
+    S_VALUES,
+    T_ATTRIBUTE,
+    V_WORDS,
+    longer,
+    new_zeroed,
+)
+from reefcast.matching.texts import H_HEADS, H_ROOM, SHARD_WORDS, find_text, start_shards
+from reefcast.matching.texts import SHARDS as TEXT_SHARDS
+
+NO_VALUE = -2
+"""What matching returns if an event has a value of no kind; `TOO_SHORT` if `out` is too short."""
+
+FIRST_ROOM = 16
+
+
+@compiled
+def start(state: Int) -> None:
+    """Builds an empty index in a state of zeros."""
+    put8(state, S_TEXTS, start_shards(state, TEXT_SHARDS))
+    put8(state, S_PARTITIONS, start_shards(state, PARTITION_SHARDS))
+    put8(state, S_ATTRIBUTES, new_zeroed(state, 8 * A_WORDS * FIRST_ROOM))
+    put8(state, S_VALUES, new_zeroed(state, 8 * V_WORDS * FIRST_ROOM))
+    put8(state, S_ATTRIBUTE_ROOM, FIRST_ROOM)
+    put8(state, S_SPLITS, new_zeroed(state, 8 * FIRST_ROOM))
+    put8(state, S_BLOCKS, new_zeroed(state, 8 * FIRST_ROOM))
+    put8(state, S_BLOCK_ROOM, FIRST_ROOM)
+    put8(state, S_BLOCK_COUNT, 1)
+    put8(state, S_FIRST, new_zeroed(state, 8 * FIRST_ROOM))
+    put8(state, S_SEEN, new_zeroed(state, 8 * FIRST_ROOM))
+    put8(state, S_HANDLE_ROOM, FIRST_ROOM)
+    put8(state, S_SLOTS, new_zeroed(state, 8 * FIRST_ROOM))
+    put8(state, S_SLOT_ROOM, FIRST_ROOM)
+    put8(state, S_DEFAULT, new_partition(state, NO_ATTRIBUTE, 0, 0))
+
+
+# --- filters in and out ---------------------------------------------------------------------------
+
+
+@part
+def _make_room(state: Int, handle: Int) -> None:
+    room = get8(state, S_HANDLE_ROOM)
+    if handle >= room:
+        for word in (S_FIRST, S_SEEN):
+            put8(state, word, longer(state, get8(state, word), 8 * room, 16 * room))
+        put8(state, S_HANDLE_ROOM, 2 * room)
+
+
+@compiled
+def add_filter(state: Int, handle: Int, data: Int) -> None:
+    """`data`: a packed list of a filter's conjunctions, each a list of whether Python must decide
+    about it, and its map from attributes to constraints."""
+    _make_room(state, handle)
+    count, at = read_array(data)
+    first = get8(state, S_FIRST) + 8 * handle
+    put8(first, 0, 0)
+    put8(state, S_MULTI, get8(state, S_MULTI) + (1 if count > 1 else 0))
+    put8(state, S_ROWS, get8(state, S_ROWS) + count)
+    for _ in range(count):
+        _, at = read_array(at)
+        checked = read_bool(at)
+        put8(state, S_CHECKED, get8(state, S_CHECKED) + checked)
+        flags = (CHECKED if checked else 0) | (MULTI if count > 1 else 0)
+        row = read_row(state, at + 1, handle, flags)
+        at = get8(state, S_END)
+        if count > 1:
+            set_next_row(row, get8(first, 0))
+        put8(first, 0, row)
+        add_row(state, row)
+
+
+@compiled
+def remove_filter(state: Int, handle: Int) -> None:
+    row = get8(get8(state, S_FIRST), handle)
+    if row != 0 and flags_of(row) & MULTI:
+        put8(state, S_MULTI, get8(state, S_MULTI) - 1)
+    while row != 0:
+        following = next_row(row)
+        put8(state, S_ROWS, get8(state, S_ROWS) - 1)
+        if flags_of(row) & CHECKED:
+            put8(state, S_CHECKED, get8(state, S_CHECKED) - 1)
+        remove_row(state, row)
+        leave_row(state, row)
+        row = following
+    put8(get8(state, S_FIRST), handle, 0)
+    put8(get8(state, S_SEEN), handle, 0)
+
+
+# --- matching -------------------------------------------------------------------------------------
+
+
+@compiled
+def match_events(state: Int, data: Int, out: Int, room: Int) -> Int:
+    """Matches a packed list of events (maps); how many words of `out` are used.
+
+    `out` starts with events + 1 offsets, counted from behind them: where the handles of each event
+    start and end. A handle is written as -1 - handle if Python must decide about the filter.
+    """
+    events, at = read_array(data)
+    if room < events + 1:
+        return TOO_SHORT
+    unions = allocate(2 * GROUP_BYTES)
+    first = end = events + 1
+    put8(out, 0, 0)
+    for event in range(events):
+        at = read_event(state, at)
+        end = NO_VALUE if at == 0 else search(state, unions, out, end, room)
+        if end < 0:
+            break
+        put8(out, event + 1, end - first)
+    release(unions)
+    return end
+
+
+@compiled
+def match_columns(
+    state: Int, table: Int, attributes: Int, columns: Int, rows: Int, out: Int, room: Int
+) -> Int:
+    """The same for the rows of columns; `attributes` has each column's number, see
+    `attribute_number`."""
+    if room < rows + 1:
+        return TOO_SHORT
+    unions = allocate(2 * GROUP_BYTES)
+    first = end = rows + 1
+    put8(out, 0, 0)
+    for row in range(rows):
+        read_columns(state, table, attributes, columns, row)
+        end = search(state, unions, out, end, room)
+        if end < 0:
+            break
+        put8(out, row + 1, end - first)
+    release(unions)
+    return end
+
+
+@compiled
+def attribute_number(state: Int, name: Int, size: Int) -> Int:
+    """The number of the attribute, -1 if no filter names it."""
+    text = find_text(state, name, size)
+    return get8(text, T_ATTRIBUTE) - 1 if text != 0 else -1
+
+
+@compiled
+def do_nothing(state: Int) -> Int:
+    """The cost of a call."""
+    return state
+
+
+# --- the end --------------------------------------------------------------------------------------
+
+
+@part
+def _leave_chains(state: Int, table: Int, shards: Int, as_partitions: Int) -> None:
+    for s in range(shards):
+        shard = table + 8 * SHARD_WORDS * s
+        for i in range(get8(shard, H_ROOM)):
+            item = get8(get8(shard, H_HEADS), i)
+            while item != 0:
+                following = get8(item, P_NEXT)
+                if as_partitions:
+                    leave_partition(state, item)
+                else:
+                    release(item)
+                item = following
+        release(get8(shard, H_HEADS))
+    release(table)
+
+
+@compiled
+def finish(state: Int) -> None:
+    """Gives all memory back; the state is of no use any more."""
+    for handle in range(get8(state, S_HANDLE_ROOM)):
+        row = get8(get8(state, S_FIRST), handle)
+        while row != 0:
+            following = next_row(row)
+            leave_row(state, row)
+            row = following
+    _leave_chains(state, get8(state, S_PARTITIONS), PARTITION_SHARDS, 1)
+    leave_partition(state, get8(state, S_DEFAULT))
+    _leave_chains(state, get8(state, S_TEXTS), TEXT_SHARDS, 0)
+    for word in (S_ATTRIBUTES, S_VALUES, S_SPLITS, S_BLOCKS, S_FIRST, S_SEEN, S_SLOTS):
+        release(get8(state, word))
+
+
+compile_units()

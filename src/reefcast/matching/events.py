@@ -1,0 +1,126 @@
+"""Reading events: one value for each attribute that some filter names.
+
+Events come as msgpack maps, one for each, or as columns (`columns.Columns`, whose descriptors are
+read here). What no filter names is skipped.
+"""
+
+from __future__ import annotations
+
+from reefcast.matching import columns
+from reefcast.matching.machine import Int, get1, get4, get8, get8_anywhere, part, put8, unit
+from reefcast.matching.numbers import key_of_bits, key_of_int
+from reefcast.matching.packed import STRANGE, read_map, read_string, read_value
+from reefcast.matching.rows import attribute_at, value_at
+from reefcast.matching.state import (
+    A_SPLIT,
+    FALSE,
+    MISSING,
+    NUMBER,
+    S_SPLIT_COUNT,
+    S_SPLITS,
+    S_STAMP,
+    STRING,
+    T_ATTRIBUTE,
+    V_KEY,
+    V_KIND,
+    V_REST,
+    V_SIZE,
+    V_STAMP,
+    V_START,
+)
+from reefcast.matching.texts import find_text
+
+
+@part
+def begin_event(state: Int) -> None:
+    put8(state, S_STAMP, get8(state, S_STAMP) + 1)
+    put8(state, S_SPLIT_COUNT, 0)
+
+
+@part
+def _put_value(state: Int, attribute: Int, kind: Int, first: Int, second: Int) -> None:
+    """Key and rest of a number; start and size of a string."""
+    value = value_at(state, attribute)
+    put8(value, V_STAMP, get8(state, S_STAMP))
+    put8(value, V_KIND, kind)
+    if kind == STRING:
+        put8(value, V_KEY, find_text(state, first, second))
+        put8(value, V_START, first)
+        put8(value, V_SIZE, second)
+    else:
+        put8(value, V_KEY, first)
+        put8(value, V_REST, second)
+    if get8(attribute_at(state, attribute), A_SPLIT) != 0:
+        count = get8(state, S_SPLIT_COUNT)
+        put8(get8(state, S_SPLITS), count, attribute)
+        put8(state, S_SPLIT_COUNT, count + 1)
+
+
+@unit
+def read_event(state: Int, at: Int) -> Int:
+    """Reads a map from names to values; where it ends, or 0 if there is a value of no kind."""
+    begin_event(state)
+    count, at = read_map(at)
+    for _ in range(count):
+        name, size = read_string(at)
+        text = find_text(state, name, size)
+        kind, first, second, at = read_value(name + size)
+        if kind == STRANGE:
+            return 0
+        if text != 0 and get8(text, T_ATTRIBUTE) != 0 and kind != MISSING:
+            _put_value(state, get8(text, T_ATTRIBUTE) - 1, kind, first, second)
+    return at
+
+
+# --- columns --------------------------------------------------------------------------------------
+
+FLOAT64, INT64, LARGE_STRING = columns.FLOAT64, columns.INT64, columns.LARGE_STRING
+BOOL, BOOL8, NULL = columns.BOOL, columns.BOOL8, columns.NULL
+COLUMN_BYTES = 8 * columns.TABLE_WIDTH
+FORM, VALUES, OFFSETS = columns.TYPE, columns.VALUES, columns.OFFSETS
+VALIDITY, FIRST = columns.VALIDITY, columns.FIRST
+
+
+@part
+def _bit(bitmap: Int, i: Int) -> Int:
+    return (get1(bitmap, i >> 3) >> (i & 7)) & 1
+
+
+@part
+def _string_at(column: Int, i: Int, wide: Int) -> tuple[Int, Int]:
+    offsets = get8(column, OFFSETS)
+    if wide:
+        start, end = get8_anywhere(offsets + 8 * i, 0), get8_anywhere(offsets + 8 * i + 8, 0)
+    else:
+        start, end = get4(offsets, i), get4(offsets, i + 1)
+    return get8(column, VALUES) + start, end - start
+
+
+@part
+def _read_cell(state: Int, attribute: Int, column: Int, form: Int, i: Int) -> None:
+    values = get8(column, VALUES)
+    if form == FLOAT64:
+        _put_value(state, attribute, NUMBER, key_of_bits(get8_anywhere(values + 8 * i, 0)), 0)
+    elif form == INT64:
+        key, rest = key_of_int(get8_anywhere(values + 8 * i, 0))
+        _put_value(state, attribute, NUMBER, key, rest)
+    elif form == BOOL:
+        _put_value(state, attribute, FALSE + _bit(values, i), 0, 0)
+    elif form == BOOL8:
+        _put_value(state, attribute, FALSE + (1 if get1(values, i) else 0), 0, 0)
+    else:
+        start, size = _string_at(column, i, 1 if form == LARGE_STRING else 0)
+        _put_value(state, attribute, STRING, start, size)
+
+
+@unit
+def read_columns(state: Int, table: Int, attributes: Int, count: Int, row: Int) -> None:
+    """Reads one row of `count` columns; `attributes` has each one's number, or -1."""
+    begin_event(state)
+    for c in range(count):
+        attribute = get8(attributes, c)
+        column = table + COLUMN_BYTES * c
+        form, i = get8(column, FORM), row + get8(column, FIRST)
+        validity = get8(column, VALIDITY)
+        if attribute >= 0 and form != NULL and (validity == 0 or _bit(validity, i)):
+            _read_cell(state, attribute, column, form, i)

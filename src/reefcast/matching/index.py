@@ -1,0 +1,273 @@
+"""The compiled index. How it works: see `partitions`, `blocks` and `cuts`, in this order.
+
+Costs: `reefcast bench match` prints them, docs/matching.md explains them. Residual conditions are
+decided in Python, for the filters whose other conditions hold: a few microseconds each. An index
+belongs to one thread.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections.abc import Hashable, Mapping, Sequence
+from itertools import accumulate, pairwise
+from typing import Any, Generic, TypeVar
+
+import msgspec
+import numpy as np
+
+from reefcast.errors import LocalError
+from reefcast.matching import engine
+from reefcast.matching.columns import columns_of, row_of
+from reefcast.matching.interface import Matches
+from reefcast.matching.machine import Array
+from reefcast.matching.state import S_BYTES, STATE_WORDS
+from reefcast.model.expression import evaluate
+from reefcast.model.filters import TOPIC, Filter, parse_filter
+from reefcast.model.publication import INT64_MAX, INT64_MIN, Publication, Value
+from reefcast.model.values import kind_of, plain
+
+K = TypeVar("K", bound=Hashable)
+Event = Mapping[str, Value]
+
+BYTES_HEAD = bytes.__basicsize__ - 1
+"""Where CPython keeps the characters of `bytes`, counted from the object's address. To hand over
+an address costs a tenth of what an array does."""
+
+
+SMALL_INTS = 257
+"""Integers that CPython keeps once; others have 32 bytes each."""
+
+FIRST_ROOM = 1024
+"""Words for what is found, at first."""
+
+_encode = msgspec.msgpack.Encoder(enc_hook=plain).encode
+
+
+class CompiledIndex(Generic[K]):
+    """See `interface.MatchIndex`; `scan.ScanIndex` is the twin that says what is right."""
+
+    def __init__(self) -> None:
+        self._numbers = np.zeros(STATE_WORDS, np.int64)
+        self._state = int(self._numbers.ctypes.data)
+        engine.start(self._state)
+        weakref.finalize(self, _finish, self._numbers)
+        self._handles: dict[K, int] = {}
+        self._keys = np.empty(64, object)  # by handle
+        self._free: list[int] = []
+        self._decided: dict[int, Filter] = {}  # by handle: Python decides about some conjunction
+        self._topical: set[int] = set()  # filters that look at the topic
+        self._odd_keys = 0  # keys that are no int64
+        self._ints = np.empty(64, np.int64)  # the others, by handle
+        self._room = 0
+        self._enlarge_out(FIRST_ROOM)
+
+    def __len__(self) -> int:
+        return len(self._handles)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._handles
+
+    def memory_bytes(self) -> int:
+        """Bytes of the compiled tables, and of those that map keys; not of keys and filters."""
+        numbers = 32 * max(0, len(self._handles) - SMALL_INTS)
+        tables = self._keys.nbytes + self._ints.nbytes + sys.getsizeof(self._handles)
+        return int(self._numbers[S_BYTES]) + tables + numbers
+
+    # --- changes ---------------------------------------------------------------------------------
+
+    def add(self, key: K, filter: Filter) -> None:
+        if key in self._handles:
+            raise LocalError(f"key {key!r} is in the index already; remove it first")
+        handle = self._free.pop() if self._free else len(self._handles)
+        if handle == len(self._keys):
+            self._keys = np.concatenate((self._keys, np.empty(handle, object)))
+            self._ints = np.concatenate((self._ints, np.empty(handle, np.int64)))
+        engine.add_filter(self._state, handle, id(filter.packed) + BYTES_HEAD)
+        self._handles[key] = handle
+        self._keys[handle] = key
+        if type(key) is int and INT64_MIN <= key <= INT64_MAX:
+            self._ints[handle] = key
+        else:
+            self._odd_keys += 1
+        if any(c.residuals for c in filter.conjunctions):
+            self._decided[handle] = filter
+        if filter.looks_at(TOPIC):
+            self._topical.add(handle)
+
+    def remove(self, key: K) -> None:
+        handle = self._handles.pop(key, None)
+        if handle is None:
+            raise LocalError(f"key {key!r} is not in the index")
+        engine.remove_filter(self._state, handle)
+        self._keys[handle] = None
+        self._free.append(handle)
+        if not (type(key) is int and INT64_MIN <= key <= INT64_MAX):
+            self._odd_keys -= 1
+        self._decided.pop(handle, None)
+        self._topical.discard(handle)
+
+    # --- matching --------------------------------------------------------------------------------
+
+    def match(self, publication: Publication) -> list[K]:
+        if self._topical and publication.topics:
+            return self._match_topics([publication])[0]
+        event = publication.attributes
+        packed = _encode((event,))
+        end = engine.match_events(self._state, id(packed) + BYTES_HEAD, self._out_at, self._room)
+        if end < 0:
+            end = self._again((event,), packed, end)
+        found = self._out[2:end]
+        if self._decided:
+            found = self._decide(found, event)
+        keys: list[K] = self._keys[found].tolist()
+        return keys
+
+    def match_many(self, publications: Sequence[Publication]) -> list[list[K]]:
+        if self._topical and any(publication.topics for publication in publications):
+            return self._match_topics(publications)
+        found, offsets = self._find([publication.attributes for publication in publications])
+        keys = self._keys[found].tolist()
+        return [keys[start:end] for start, end in pairwise(offsets)]
+
+    def match_batch(self, columns: Any) -> Matches:
+        given = columns_of(columns)
+        names = [name.encode() for name in given.names]
+        places = [id(name) + BYTES_HEAD for name in names]
+        numbers = np.array(
+            [
+                engine.attribute_number(self._state, place, len(name))
+                for place, name in zip(places, names, strict=True)
+            ],
+            np.int64,
+        )
+        table, attributes = given.table.ctypes.data, numbers.ctypes.data
+        end = engine.TOO_SHORT
+        while True:
+            end = engine.match_columns(
+                self._state, table, attributes, len(names), given.rows, self._out_at, self._room
+            )
+            if end >= 0:
+                break
+            self._enlarge_out(given.rows)
+        first = given.rows + 1
+        found, offsets = self._out[first:end], self._out[:first].copy()
+        if self._decided and end > first and found.min() < 0:
+            events = [row_of(given, i) for i in range(given.rows)]
+            found, offsets = self._decide_all(found, offsets.tolist(), events)
+        if given.event_of_row is not None:
+            found, offsets = _of_events(found, offsets, given.event_of_row, given.events)
+        keys = self._keys[found] if self._odd_keys else self._ints[found]
+        return Matches(np.asarray(offsets), keys)
+
+    def _match_topics(self, publications: Sequence[Publication]) -> list[list[K]]:
+        """Each publication is as many events as it has topics."""
+        events: list[Event] = []
+        ends = [0]
+        for publication in publications:
+            attributes = publication.attributes
+            if publication.topics:
+                events.extend({**attributes, TOPIC: topic} for topic in publication.topics)
+            else:
+                events.append(attributes)
+            ends.append(len(events))
+        found, offsets = self._find(events)
+        return [
+            self._keys[_once(found[offsets[start] : offsets[end]])].tolist()
+            for start, end in pairwise(ends)
+        ]
+
+    def _find(self, events: Sequence[Event]) -> tuple[Array, list[int]]:
+        """Handles of the filters found; where those of each event begin and end."""
+        packed = _encode(events)
+        end = engine.match_events(self._state, id(packed) + BYTES_HEAD, self._out_at, self._room)
+        if end < 0:
+            end = self._again(events, packed, end)
+        first = len(events) + 1
+        found, offsets = self._out[first:end], self._out[:first].tolist()
+        if self._decided:
+            return self._decide_all(found, offsets, events)
+        return found, offsets
+
+    def _again(self, events: Sequence[Event], packed: bytes, end: int) -> int:
+        """With more room for what is found."""
+        while end < 0:
+            if end == engine.NO_VALUE:
+                raise LocalError(_what_is_no_value(events))
+            self._enlarge_out(len(events))
+            end = engine.match_events(
+                self._state, id(packed) + BYTES_HEAD, self._out_at, self._room
+            )
+        return end
+
+    def _enlarge_out(self, events: int) -> None:
+        self._room = 2 * (self._room + events)
+        self._out = np.empty(self._room, np.int64)
+        self._out_at = int(self._out.ctypes.data)
+
+    # --- what Python decides ---------------------------------------------------------------------
+
+    def _decide_all(
+        self, found: Array, offsets: Sequence[int], events: Sequence[Event]
+    ) -> tuple[Array, list[int]]:
+        parts = [
+            self._decide(found[start:end], event)
+            for event, (start, end) in zip(events, pairwise(offsets), strict=True)
+        ]
+        ends = list(accumulate(map(len, parts), initial=0))
+        return np.concatenate(parts) if parts else found, ends
+
+    def _decide(self, found: Array, event: Event) -> Array:
+        """Decides what the kernel left to Python, written as -1 - handle."""
+        if not len(found) or found.min() >= 0:
+            return found
+        sure = dict.fromkeys(found[found >= 0].tolist())
+        for handle in (-1 - found[found < 0]).tolist():
+            if handle not in sure and self._holds(self._decided[handle], event):
+                sure[handle] = None
+        return np.array(list(sure), np.int64)
+
+    def _holds(self, filter: Filter, event: Event) -> bool:
+        """Whether a filter holds of which a conjunction's constraints do."""
+        if len(filter.conjunctions) > 1:
+            return filter.holds(event)
+        residuals = filter.conjunctions[0].residuals
+        return all(evaluate(residual, event) is True for residual in residuals)
+
+
+def _once(found: Array) -> Array:
+    return np.array(list(dict.fromkeys(found.tolist())), np.int64)
+
+
+def _of_events(
+    found: Array, offsets: Array | list[int], event_of_row: Array, events: int
+) -> tuple[Array, Array]:
+    """From the rows of a batch to its events, of which some have several rows."""
+    rows = np.searchsorted(event_of_row, np.arange(events + 1))
+    starts = np.asarray(offsets)[rows].tolist()
+    parts = [_once(found[start:end]) for start, end in pairwise(starts)]
+    ends = np.cumsum([0, *map(len, parts)])
+    return np.concatenate(parts) if parts else found, ends
+
+
+def _what_is_no_value(events: Sequence[Event]) -> str:
+    for number, event in enumerate(events):
+        for name, value in event.items():
+            try:
+                kind_of(value)
+            except TypeError as error:
+                return f"event {number}, attribute {name!r}: {error}"
+    return "an event has an integer that does not fit into 64 bits"
+
+
+def _finish(numbers: Array) -> None:
+    engine.finish(int(numbers.ctypes.data))
+
+
+def warm_up() -> None:
+    """Uses every kernel once."""
+    index: CompiledIndex[int] = CompiledIndex()
+    index.add(0, parse_filter("a = 'x' AND b > 1"))
+    index.match(Publication("warm_up", 1, 0, {"a": "x", "b": 2}))
+    index.match_batch({"a": ["x"]})
+    index.remove(0)

@@ -1,0 +1,109 @@
+"""Reading msgpack: the values of events, and the constraints of filters.
+
+Encoding a whole dict or filter is several times faster than handing its parts over one by one.
+"""
+
+from __future__ import annotations
+
+from reefcast.matching.machine import Int, get1, get8_anywhere, part, swapped
+from reefcast.matching.numbers import key_of_bits, key_of_int
+from reefcast.matching.state import FALSE, MISSING, NUMBER, STRING
+
+STRANGE = -1
+"""The kind of what is no value: bytes, a list, an integer beyond int64."""
+
+NIL, NO, YES, FLOAT = 0xC0, 0xC2, 0xC3, 0xCB
+UINT8, INT8, INT64, FIXED_STRING, STRING8 = 0xCC, 0xD0, 0xD3, 0xA0, 0xD9
+FIXED_ARRAY, ARRAY16, FIXED_MAP, MAP16, NEGATIVE = 0x90, 0xDC, 0x80, 0xDE, 0xE0
+
+
+@part
+def big_endian(at: Int, size: Int) -> Int:
+    value = 0
+    for i in range(size):
+        value = (value << 8) | get1(at, i)
+    return value
+
+
+@part
+def read_float_bits(at: Int) -> Int:
+    return swapped(get8_anywhere(at, 0))
+
+
+@part
+def read_count(at: Int, fixed: Int, wide: Int, mask: Int) -> tuple[Int, Int]:
+    """(how many, where the first is) of an array or a map."""
+    tag = get1(at, 0)
+    if tag < FIXED_STRING and tag & ~mask == fixed:
+        return tag & mask, at + 1
+    if tag == wide:
+        return big_endian(at + 1, 2), at + 3
+    return big_endian(at + 1, 4), at + 5
+
+
+@part
+def read_array(at: Int) -> tuple[Int, Int]:
+    return read_count(at, FIXED_ARRAY, ARRAY16, 15)
+
+
+@part
+def read_map(at: Int) -> tuple[Int, Int]:
+    return read_count(at, FIXED_MAP, MAP16, 15)
+
+
+@part
+def read_string(at: Int) -> tuple[Int, Int]:
+    """(where its characters start, how many bytes they are)."""
+    tag = get1(at, 0)
+    if tag < NIL:
+        return at + 1, tag & 31
+    width = 1 << (tag - STRING8)
+    return at + 1 + width, big_endian(at + 1, width)
+
+
+@part
+def read_int(at: Int) -> tuple[Int, Int]:
+    """(number, where it ends); of a small or an int64 one."""
+    tag = get1(at, 0)
+    if tag < FIXED_MAP:
+        return tag, at + 1
+    if tag >= NEGATIVE:
+        return tag - 256, at + 1
+    size = 1 << ((tag - UINT8) & 3)
+    number = big_endian(at + 1, size)
+    if tag >= INT8:
+        unused = 64 - 8 * size
+        number = (number << unused) >> unused
+    return number, at + 1 + size
+
+
+@part
+def read_value(at: Int) -> tuple[Int, Int, Int, Int]:
+    """(kind, key of a number or where a string starts, its rest or its size, where it ends)."""
+    tag = get1(at, 0)
+    if tag == FLOAT:
+        return NUMBER, key_of_bits(read_float_bits(at + 1)), 0, at + 9
+    if FIXED_STRING <= tag < NIL or STRING8 <= tag < ARRAY16:
+        start, size = read_string(at)
+        return STRING, start, size, start + size
+    if tag == NIL:
+        return MISSING, 0, 0, at + 1
+    if NO <= tag <= YES:
+        return FALSE + tag - NO, 0, 0, at + 1
+    if tag < FIXED_MAP or tag >= NEGATIVE or UINT8 <= tag <= INT64:
+        number, end = read_int(at)
+        if tag == UINT8 + 3 and number < 0:
+            return STRANGE, 0, 0, end
+        key, rest = key_of_int(number)
+        return NUMBER, key, rest, end
+    return STRANGE, 0, 0, at + 1
+
+
+@part
+def is_nil(at: Int) -> bool:
+    return bool(get1(at, 0) == NIL)
+
+
+@part
+def read_bool(at: Int) -> Int:
+    return get1(at, 0) - NO

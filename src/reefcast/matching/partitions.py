@@ -1,0 +1,526 @@
+"""Partitions: which rows an event is compared with at all.
+
+A row that demands `attribute = value` of an attribute with many values is in the partition of that
+value, and costs nothing to events with another one. A row that demands anything of an attribute
+that few rows know is in the partition of all rows that need this attribute to be there. All other
+rows are in the default partition.
+
+Which attributes partition is learned: when a block of the default partition is full, its rows are
+looked at (`_learn`), and those that can go to a partition of their own do. From then on, rows with
+such a predicate go there at once.
+
+A partition with few rows is a list of them, checked one by one. One with many is a list of blocks;
+only the last of them takes rows. Its cuts serve the next block too, as long as they fit.
+"""
+
+from __future__ import annotations
+
+from reefcast.matching.blocks import (
+    MOST_ROWS,
+    enter,
+    fill,
+    grow,
+    leave_block,
+    list_rows,
+    new_block,
+    take_out,
+    unsure_bits,
+)
+from reefcast.matching.cuts import entry_at, leave_cuts, make_cuts, predicate_on
+from reefcast.matching.machine import Int, get8, part, put8, unit
+from reefcast.matching.predicates import IN_RANGE, IS_TEXT
+from reefcast.matching.rows import (
+    PRESENT_ONLY,
+    VALUED,
+    attribute_at,
+    attribute_of,
+    block_of,
+    bounds_of,
+    bring_to_front,
+    count_of,
+    flags_of,
+    how_of,
+    kinds_of,
+    place_of,
+    set_flags,
+    set_place,
+    tag_of,
+)
+from reefcast.matching.sorting import distinct, sort_words
+from reefcast.matching.state import (
+    A_COUNT,
+    A_SPLIT,
+    A_VALUES,
+    B_ALIVE,
+    B_CAPACITY,
+    B_CUTS,
+    B_PARTITION,
+    B_USED,
+    BY_PRESENCE,
+    BY_VALUE,
+    C_ATTRIBUTES,
+    C_UNSURE,
+    C_USERS,
+    CA_ATTRIBUTE,
+    MISSING,
+    NUMBER,
+    P_ATTRIBUTE,
+    P_BLOCKS,
+    P_COUNT,
+    P_CUTS,
+    P_KEY,
+    P_KIND,
+    P_LIST,
+    P_NEXT,
+    P_ROOM,
+    P_ROWS,
+    P_WORDS,
+    S_BLOCKS,
+    S_DEFAULT,
+    S_PARTITION_COUNT,
+    S_PARTITIONS,
+    STRING,
+    give_back,
+    longer,
+    new,
+    new_zeroed,
+)
+from reefcast.matching.texts import H_COUNT, H_HEADS, H_ROOM, head_of, mixed, shard_of
+
+SHARDS = 256
+ANY_KIND = -1
+"""P_KIND of a partition of all rows that need the attribute."""
+
+NO_ATTRIBUTE = -1
+LONGEST_LIST = 24
+SHORTEST_BLOCKS = 8
+FIRST_CAPACITY = 64
+LEARNING = 1024
+"""Rows of a block from which on the default partition learns, at each growth."""
+
+FEWEST_VALUES = 16
+FEW_ROWS = 32
+"""An attribute that less than 1 in so many rows knows partitions by its presence."""
+
+
+# --- the table of partitions ----------------------------------------------------------------------
+
+
+@part
+def _hash(attribute: Int, kind: Int, key: Int) -> Int:
+    return mixed(mixed(attribute * 8 + kind) ^ key)
+
+
+@unit
+def find_partition(state: Int, attribute: Int, kind: Int, key: Int) -> Int:
+    """The partition, or 0."""
+    hashed = _hash(attribute, kind, key)
+    partition = get8(head_of(shard_of(get8(state, S_PARTITIONS), hashed, SHARDS), hashed), 0)
+    while partition != 0 and (
+        get8(partition, P_KEY) != key
+        or get8(partition, P_ATTRIBUTE) != attribute
+        or get8(partition, P_KIND) != kind
+    ):
+        partition = get8(partition, P_NEXT)
+    return partition
+
+
+@part
+def new_partition(state: Int, attribute: Int, kind: Int, key: Int) -> Int:
+    partition = new_zeroed(state, 8 * P_WORDS)
+    put8(partition, P_ATTRIBUTE, attribute)
+    put8(partition, P_KIND, kind)
+    put8(partition, P_KEY, key)
+    put8(partition, P_ROOM, 1)
+    put8(partition, P_LIST, new(state, 8))
+    return partition
+
+
+@part
+def _enter_partition(state: Int, partition: Int) -> None:
+    """Into the table."""
+    attribute, kind = get8(partition, P_ATTRIBUTE), get8(partition, P_KIND)
+    hashed = _hash(attribute, kind, get8(partition, P_KEY))
+    shard = shard_of(get8(state, S_PARTITIONS), hashed, SHARDS)
+    put8(shard, H_COUNT, get8(shard, H_COUNT) + 1)
+    if get8(shard, H_COUNT) > get8(shard, H_ROOM):
+        _grow_shard(state, shard)
+    head = head_of(shard, hashed)
+    put8(partition, P_NEXT, get8(head, 0))
+    put8(head, 0, partition)
+    put8(state, S_PARTITION_COUNT, get8(state, S_PARTITION_COUNT) + 1)
+    at = attribute_at(state, attribute)
+    put8(at, A_VALUES, get8(at, A_VALUES) + 1)
+
+
+@part
+def _grow_shard(state: Int, shard: Int) -> None:
+    heads, room = get8(shard, H_HEADS), get8(shard, H_ROOM)
+    put8(shard, H_HEADS, new_zeroed(state, 16 * room))
+    put8(shard, H_ROOM, 2 * room)
+    for i in range(room):
+        partition = get8(heads, i)
+        while partition != 0:
+            following = get8(partition, P_NEXT)
+            attribute, kind = get8(partition, P_ATTRIBUTE), get8(partition, P_KIND)
+            head = head_of(shard, _hash(attribute, kind, get8(partition, P_KEY)))
+            put8(partition, P_NEXT, get8(head, 0))
+            put8(head, 0, partition)
+            partition = following
+    give_back(state, heads, 8 * room)
+
+
+@part
+def _drop_partition(state: Int, partition: Int) -> None:
+    """One without rows."""
+    attribute, kind = get8(partition, P_ATTRIBUTE), get8(partition, P_KIND)
+    hashed = _hash(attribute, kind, get8(partition, P_KEY))
+    shard = shard_of(get8(state, S_PARTITIONS), hashed, SHARDS)
+    put8(shard, H_COUNT, get8(shard, H_COUNT) - 1)
+    place = head_of(shard, hashed)
+    while get8(place, 0) != partition:
+        place = get8(place, 0)  # P_NEXT is a partition's first word
+    put8(place, 0, get8(partition, P_NEXT))
+    put8(state, S_PARTITION_COUNT, get8(state, S_PARTITION_COUNT) - 1)
+    at = attribute_at(state, attribute)
+    put8(at, A_VALUES, get8(at, A_VALUES) - 1)
+    leave_partition(state, partition)
+
+
+@unit
+def leave_partition(state: Int, partition: Int) -> None:
+    """Gives back its memory, not its rows."""
+    if get8(partition, P_BLOCKS):
+        for i in range(get8(partition, P_COUNT)):
+            leave_block(state, get8(get8(partition, P_LIST), i))
+    leave_cuts(state, get8(partition, P_CUTS))
+    give_back(state, get8(partition, P_LIST), 8 * get8(partition, P_ROOM))
+    give_back(state, partition, 8 * P_WORDS)
+
+
+# --- a partition's list ---------------------------------------------------------------------------
+
+
+@part
+def _append(state: Int, partition: Int, item: Int) -> None:
+    count, room = get8(partition, P_COUNT), get8(partition, P_ROOM)
+    if count == room:
+        put8(partition, P_LIST, longer(state, get8(partition, P_LIST), 8 * room, 16 * room))
+        put8(partition, P_ROOM, 2 * room)
+    put8(get8(partition, P_LIST), count, item)
+    put8(partition, P_COUNT, count + 1)
+
+
+@part
+def _index_of(partition: Int, item: Int) -> Int:
+    i = 0
+    while get8(get8(partition, P_LIST), i) != item:
+        i += 1
+    return i
+
+
+@part
+def _drop_item(partition: Int, i: Int) -> None:
+    """Keeps the order of the others."""
+    items, count = get8(partition, P_LIST), get8(partition, P_COUNT) - 1
+    for k in range(i, count):
+        put8(items, k, get8(items, k + 1))
+    put8(partition, P_COUNT, count)
+
+
+@part
+def _last_block(partition: Int) -> Int:
+    return get8(get8(partition, P_LIST), get8(partition, P_COUNT) - 1)
+
+
+# --- blocks of a partition ------------------------------------------------------------------------
+
+
+@part
+def _use_cuts(state: Int, partition: Int, cuts: Int) -> None:
+    """From now on the partition's new blocks have these."""
+    leave_cuts(state, get8(partition, P_CUTS))
+    put8(partition, P_CUTS, cuts)
+
+
+@part
+def _block_of(state: Int, partition: Int, rows: Int, count: Int, capacity: Int) -> Int:
+    """A block with these rows, under cuts made for them."""
+    cuts = make_cuts(state, rows, count)
+    block = new_block(state, partition, capacity, cuts)
+    fill(state, block, rows, count)
+    put8(cuts, C_UNSURE, unsure_bits(block) * MOST_ROWS // max(1, count))
+    _use_cuts(state, partition, cuts)
+    return block
+
+
+@part
+def _to_blocks(state: Int, partition: Int) -> None:
+    """From a list of rows."""
+    rows, count = get8(partition, P_LIST), get8(partition, P_COUNT)
+    block = _block_of(state, partition, rows, count, FIRST_CAPACITY)
+    put8(rows, 0, block)
+    put8(partition, P_COUNT, 1)
+    put8(partition, P_BLOCKS, 1)
+
+
+@part
+def _to_list(state: Int, partition: Int) -> None:
+    """From one block with few rows."""
+    block = _last_block(partition)
+    room = get8(partition, P_ROOM)
+    rows = new(state, 8 * LONGEST_LIST)
+    count = list_rows(block, rows)
+    give_back(state, get8(partition, P_LIST), 8 * room)
+    leave_block(state, block)
+    _use_cuts(state, partition, 0)
+    put8(partition, P_LIST, rows)
+    put8(partition, P_COUNT, count)
+    put8(partition, P_ROOM, LONGEST_LIST)
+    put8(partition, P_BLOCKS, 0)
+    for place in range(count):
+        set_place(get8(rows, place), 0, place)
+
+
+@part
+def _remake(state: Int, partition: Int, i: Int, capacity: Int) -> None:
+    """Makes block i anew: without holes, under new cuts."""
+    block = get8(get8(partition, P_LIST), i)
+    size = 8 * get8(block, B_USED)
+    rows = new(state, size)
+    count = list_rows(block, rows)
+    made = _block_of(state, partition, rows, count, capacity)
+    put8(get8(partition, P_LIST), i, made)
+    leave_block(state, block)
+    give_back(state, rows, size)
+
+
+@part
+def _make_room(state: Int, partition: Int) -> None:
+    """The last block is full."""
+    last = get8(partition, P_COUNT) - 1
+    block = _last_block(partition)
+    capacity, alive = get8(block, B_CAPACITY), get8(block, B_ALIVE)
+    if 4 * alive <= 3 * get8(block, B_USED):
+        _remake(state, partition, last, capacity)
+    elif capacity < MOST_ROWS:
+        if last == 0:
+            _remake(state, partition, last, 2 * capacity)
+        else:
+            put8(get8(partition, P_LIST), last, grow(state, block))
+    else:
+        if 2 * unsure_bits(block) > 3 * get8(get8(block, B_CUTS), C_UNSURE):
+            _remake(state, partition, last, capacity)
+        cuts = get8(partition, P_CUTS)
+        _append(state, partition, new_block(state, partition, MOST_ROWS // 8, cuts))
+
+
+# --- rows in --------------------------------------------------------------------------------------
+
+
+@unit
+def put_row(state: Int, partition: Int, row: Int) -> None:
+    put8(partition, P_ROWS, get8(partition, P_ROWS) + 1)
+    if not get8(partition, P_BLOCKS):
+        if get8(partition, P_COUNT) < LONGEST_LIST:
+            set_place(row, 0, get8(partition, P_COUNT))
+            _append(state, partition, row)
+            return
+        _to_blocks(state, partition)
+    block = _last_block(partition)
+    if get8(block, B_USED) == get8(block, B_CAPACITY):
+        _make_room(state, partition)
+        block = _last_block(partition)
+    enter(block, row)
+
+
+@part
+def _is_equality(row: Int, i: Int) -> bool:
+    how, bounds = how_of(tag_of(row, i)), bounds_of(count_of(row)) + 2 * i
+    if how == IS_TEXT:
+        return True
+    return bool(how == IN_RANGE and get8(row, bounds) == get8(row, bounds + 1))
+
+
+@part
+def _choose(state: Int, row: Int) -> tuple[Int, Int]:
+    """(the predicate whose attribute the row is partitioned by, or -1; BY_VALUE or BY_PRESENCE)."""
+    best = by = most = -1
+    for i in range(count_of(row)):
+        tag = tag_of(row, i)
+        at = attribute_at(state, attribute_of(tag))
+        split = get8(at, A_SPLIT)
+        if split & BY_VALUE and get8(at, A_VALUES) > most and _is_equality(row, i):
+            best, by, most = i, BY_VALUE, get8(at, A_VALUES)
+    if best >= 0:
+        return best, by
+    for i in range(count_of(row)):
+        tag = tag_of(row, i)
+        split = get8(attribute_at(state, attribute_of(tag)), A_SPLIT)
+        if split & BY_PRESENCE and not (kinds_of(tag) >> MISSING) & 1:
+            return i, BY_PRESENCE
+    return -1, 0
+
+
+@part
+def _key_of(row: Int) -> tuple[Int, Int, Int]:
+    """(attribute, kind, key) of the partition that the row is in, by its first predicate."""
+    tag, how = tag_of(row, 0), how_of(tag_of(row, 0))
+    if flags_of(row) & PRESENT_ONLY:
+        return attribute_of(tag), ANY_KIND, 0
+    kind = STRING if how == IS_TEXT else NUMBER
+    return attribute_of(tag), kind, get8(row, bounds_of(count_of(row)))
+
+
+@unit
+def place_row(state: Int, row: Int) -> Int:
+    """Puts the row into the partition that is its own; 0, and nothing, if it has none."""
+    i, by = _choose(state, row)
+    if i < 0:
+        return 0
+    if i > 0:
+        bring_to_front(row, i)
+    set_flags(row, flags_of(row) | (VALUED if by == BY_VALUE else PRESENT_ONLY))
+    attribute, kind, key = _key_of(row)
+    partition = find_partition(state, attribute, kind, key)
+    if partition == 0:
+        partition = new_partition(state, attribute, kind, key)
+        _enter_partition(state, partition)
+    put_row(state, partition, row)
+    return 1
+
+
+@unit
+def add_row(state: Int, row: Int) -> None:
+    if place_row(state, row):
+        return
+    default = get8(state, S_DEFAULT)
+    if get8(default, P_BLOCKS):
+        block = _last_block(default)
+        used = get8(block, B_USED)
+        if used == get8(block, B_CAPACITY) and used >= LEARNING:
+            _learn(state, default, block)
+            if place_row(state, row):
+                return
+    put_row(state, default, row)
+
+
+# --- learning what to partition by ----------------------------------------------------------------
+
+
+@part
+def _learn(state: Int, default: Int, block: Int) -> None:
+    """Looks at a full block of the default partition; moves what can have a partition."""
+    size = 8 * get8(block, B_USED)
+    rows, values = new(state, size), new(state, size)
+    count = list_rows(block, rows)
+    cuts = get8(block, B_CUTS)
+    learned = False
+    for i in range(get8(cuts, C_ATTRIBUTES)):
+        attribute = get8(entry_at(cuts, i), CA_ATTRIBUTE)
+        learned |= _learn_attribute(state, attribute, rows, count, values)
+    learned |= _learn_rare(state, rows, count)
+    if learned:
+        for r in range(count):
+            _move(state, default, block, get8(rows, r))
+    give_back(state, rows, size)
+    give_back(state, values, size)
+
+
+@part
+def _learn_attribute(state: Int, attribute: Int, rows: Int, count: Int, values: Int) -> bool:
+    """Whether the attribute partitions from now on: enough rows compare it with enough values."""
+    at = attribute_at(state, attribute)
+    if get8(at, A_SPLIT) & BY_VALUE:
+        return False
+    found = 0
+    for r in range(count):
+        row = get8(rows, r)
+        i = predicate_on(row, attribute)
+        if i >= 0 and _is_equality(row, i):
+            put8(values, found, get8(row, bounds_of(count_of(row)) + 2 * i))
+            found += 1
+    if 8 * found < count:
+        return False
+    sort_words(values, found, 0)
+    if distinct(values, found) < FEWEST_VALUES:
+        return False
+    put8(at, A_SPLIT, get8(at, A_SPLIT) | BY_VALUE)
+    return True
+
+
+@part
+def _learn_rare(state: Int, rows: Int, count: Int) -> bool:
+    """Attributes that few of the rows know partition by their presence."""
+    for r in range(count):
+        row = get8(rows, r)
+        for i in range(count_of(row)):
+            at = attribute_at(state, attribute_of(tag_of(row, i)))
+            put8(at, A_COUNT, get8(at, A_COUNT) + 1)
+    learned = False
+    for r in range(count):
+        row = get8(rows, r)
+        for i in range(count_of(row)):
+            at = attribute_at(state, attribute_of(tag_of(row, i)))
+            if 0 < get8(at, A_COUNT) * FEW_ROWS < count and not get8(at, A_SPLIT) & BY_PRESENCE:
+                put8(at, A_SPLIT, get8(at, A_SPLIT) | BY_PRESENCE)
+                learned = True
+            put8(at, A_COUNT, 0)
+    return learned
+
+
+@part
+def _move(state: Int, default: Int, block: Int, row: Int) -> None:
+    place = place_of(row)
+    if place_row(state, row):
+        take_out(block, place)
+        put8(default, P_ROWS, get8(default, P_ROWS) - 1)
+
+
+# --- rows out -------------------------------------------------------------------------------------
+
+
+@unit
+def remove_row(state: Int, row: Int) -> None:
+    """Takes the row out of its partition; the row itself stays as it is."""
+    number, place = block_of(row), place_of(row)
+    if number != 0:
+        block = get8(get8(state, S_BLOCKS), number)
+        partition = get8(block, B_PARTITION)
+        take_out(block, place)
+        put8(partition, P_ROWS, get8(partition, P_ROWS) - 1)
+        _tidy(state, partition, block)
+    else:
+        partition = get8(state, S_DEFAULT)
+        if flags_of(row) & (VALUED | PRESENT_ONLY):
+            attribute, kind, key = _key_of(row)
+            partition = find_partition(state, attribute, kind, key)
+        items, last = get8(partition, P_LIST), get8(partition, P_COUNT) - 1
+        put8(items, place, get8(items, last))
+        set_place(get8(items, place), 0, place)
+        put8(partition, P_COUNT, last)
+        put8(partition, P_ROWS, get8(partition, P_ROWS) - 1)
+    if get8(partition, P_ROWS) == 0 and get8(partition, P_ATTRIBUTE) != NO_ATTRIBUTE:
+        _drop_partition(state, partition)
+
+
+@part
+def _tidy(state: Int, partition: Int, block: Int) -> None:
+    """A row has left the block: makes it smaller, or its partition, if that is due."""
+    alive, count = get8(block, B_ALIVE), get8(partition, P_COUNT)
+    if count == 1:
+        if get8(partition, P_ROWS) <= SHORTEST_BLOCKS:
+            _to_list(state, partition)
+        elif 4 * alive < get8(block, B_CAPACITY) and get8(block, B_CAPACITY) > FIRST_CAPACITY:
+            _remake(state, partition, 0, get8(block, B_CAPACITY) // 2)
+        return
+    if block != _last_block(partition) and 4 * alive < get8(block, B_USED):
+        _drop_item(partition, _index_of(partition, block))
+        size = 8 * MOST_ROWS
+        rows = new(state, size)
+        moved = list_rows(block, rows)
+        put8(partition, P_ROWS, get8(partition, P_ROWS) - moved)
+        for r in range(moved):
+            put_row(state, partition, get8(rows, r))
+        give_back(state, rows, size)
+        leave_block(state, block)

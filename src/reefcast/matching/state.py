@@ -1,0 +1,131 @@
+"""The state of a compiled index: what lies where.
+
+The state is one array of words that Python owns; everything else hangs on it by address. Each
+object's words are numbered by constants here, so that a table reads the same in every module:
+
+- `S_*` of the state itself; `A_*` of an attribute; `V_*` of what the event at hand has for one;
+- `T_*` of a text (a string constant or an attribute's name), see `texts`;
+- `C_*` of cuts and `CA_*` of each attribute in them, see `cuts`;
+- `B_*` of a block, see `blocks`; `P_*` of a partition, see `partitions`.
+
+Rows and predicates have their layout in `rows`.
+"""
+
+from __future__ import annotations
+
+from reefcast.matching.machine import (
+    Int,
+    allocate,
+    allocate_zeroed,
+    copy_bytes,
+    get8,
+    part,
+    put8,
+    release,
+)
+
+# Kinds of a value, in this order the first slots of an attribute; bit k of a predicate's kinds says
+# that values of kind k may satisfy it.
+MISSING, FALSE, TRUE, NUMBER, STRING = range(5)
+
+LOWEST, HIGHEST = -(2**63), 2**63 - 1
+"""Below and above the key of every number (see `numbers`)."""
+
+(
+    S_BYTES,  # allocated
+    S_TEXTS,  # shards of the table of texts
+    S_ATTRIBUTES,  # A_* of each attribute number
+    S_ATTRIBUTE_COUNT,  # numbers given out so far
+    S_ATTRIBUTE_ROOM,
+    S_FREE_ATTRIBUTE,  # 1 + the first of the numbers to give out again; they are linked by A_NAME
+    S_VALUES,  # V_* for each attribute number
+    S_STAMP,  # number of the event at hand
+    S_PARTITIONS,  # shards of the table of partitions
+    S_SPLITS,  # scratch: attributes of the event at hand that partition
+    S_SPLIT_COUNT,
+    S_DEFAULT,  # the partition of all rows that no attribute partitions
+    S_BLOCKS,  # block by its number
+    S_BLOCK_COUNT,
+    S_BLOCK_ROOM,
+    S_FREE_BLOCK,  # 1 + number, linked
+    S_FIRST,  # first row by the filter's handle
+    S_SEEN,  # stamp of the last event that found the filter, by handle
+    S_HANDLE_ROOM,
+    S_MULTI,  # filters of several rows
+    S_ROWS,
+    S_CHECKED,  # rows that Python decides about
+    S_SLOTS,  # scratch: slots of the event at hand
+    S_SLOT_ROOM,
+    S_SERIAL,  # of the last cuts
+    S_PARTITION_COUNT,
+    S_END,  # where what was read ends
+) = range(27)
+STATE_WORDS = 32
+
+A_NAME, A_USERS, A_SPLIT, A_VALUES, A_COUNT, A_WORDS = range(6)
+"""Text of the name; rows and cuts that use it; whether it partitions, by how many values, see
+`partitions`; a count for whoever needs it within one call."""
+
+BY_VALUE, BY_PRESENCE = 1, 2
+"""What A_SPLIT says."""
+
+V_STAMP, V_KIND, V_KEY, V_REST, V_START, V_SIZE = range(6)
+V_WORDS = 8
+"""The event that the value belongs to; key and rest of a number, the text or 0 of a string; where
+its characters are."""
+
+T_NEXT, T_HASH, T_SIZE, T_USERS, T_ATTRIBUTE, T_MEMO, T_RANK, T_BYTES = range(8)
+
+C_USERS, C_ATTRIBUTES, C_SLOTS, C_SERIAL, C_UNSURE, C_BYTES, C_FIRST = range(7)
+CA_ATTRIBUTE, CA_SLOT, CA_NUMBERS, CA_NUMBER_AT, CA_TEXTS, CA_TEXT_AT, CA_WORDS = range(7)
+
+(
+    B_PARTITION,
+    B_NUMBER,
+    B_SHIFT,  # a slot's bitmap is 1 << shift bytes long
+    B_CAPACITY,
+    B_USED,
+    B_ALIVE,
+    B_CUTS,
+    B_EXCLUDED,  # bitmaps by slot
+    B_UNSURE,  # the same
+    B_DEAD,  # bitmap: no row there, or one that was removed
+    B_DOUBTED,  # bitmap: rows that must be checked wherever they survive
+    B_ROWS,  # addresses of the rows
+    B_HANDLES,  # 4 bytes each
+    B_BYTES,
+    B_WORDS,
+) = range(15)
+
+P_NEXT, P_ATTRIBUTE, P_KIND, P_KEY, P_ROWS, P_LIST, P_COUNT, P_ROOM, P_BLOCKS, P_CUTS = range(10)
+P_WORDS = 10
+
+
+@part
+def new(state: Int, size: Int) -> Int:
+    """Room of `size` bytes, counted with what the allocator adds."""
+    put8(state, S_BYTES, get8(state, S_BYTES) + size + 8)
+    return allocate(size)
+
+
+@part
+def new_zeroed(state: Int, size: Int) -> Int:
+    put8(state, S_BYTES, get8(state, S_BYTES) + size + 8)
+    return allocate_zeroed(size, 1)
+
+
+@part
+def give_back(state: Int, address: Int, size: Int) -> None:
+    if address != 0:
+        put8(state, S_BYTES, get8(state, S_BYTES) - size - 8)
+        release(address)
+
+
+@part
+def longer(state: Int, address: Int, old: Int, size: Int) -> Int:
+    """The `old` bytes at `address` moved to room of `size` bytes, zeros behind them."""
+    larger = new_zeroed(state, size)
+    if address != 0:
+        copy_bytes(larger, address, old)
+        give_back(state, address, old)
+    return larger

@@ -1,0 +1,253 @@
+"""`reefcast explain`: what is printed, in text and in JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from reefcast.cli.main import group
+from reefcast.errors import LocalError
+
+REEFCAST = [sys.executable, "-m", "reefcast"]
+PAGE = (Path(__file__).parents[2] / "docs" / "explain.md").read_text(encoding="utf-8")
+FILTERS = "\n".join(re.findall(r"^    (\S.*)$", PAGE.split("```python")[0], re.MULTILINE))
+SESSIONS = re.findall(r"```\n\$ reefcast explain (.*?)\n(.*?)```", PAGE, re.DOTALL)
+
+
+def explained(*arguments: object) -> str:
+    """What it prints, with exit code 0."""
+    done = CliRunner().invoke(group, ["explain", *map(str, arguments)], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def records(*arguments: object) -> list[dict]:
+    return list(map(json.loads, explained(*arguments, "--json").splitlines()))
+
+
+def refused(*arguments: object) -> str:
+    done = CliRunner().invoke(group, ["explain", *map(str, arguments)])
+    assert done.exit_code != 0
+    if isinstance(done.exception, LocalError):
+        return str(done.exception)
+    assert done.exit_code == 2
+    return done.output
+
+
+@pytest.fixture
+def filters(tmp_path: Path) -> Path:
+    file = tmp_path / "filters.txt"
+    file.write_text("dest = 'SFO'\n\n  price < 100 AND seats > 5\n", encoding="utf-8")
+    return file
+
+
+def test_a_filter_that_does_not_match() -> None:
+    filter = "dest='SFO' AND (seats > 5 OR NOT cancelled) AND price BETWEEN 1 AND 100"
+    assert explained(filter, '{"dest": "SFO", "seats": "7", "price": 120}').splitlines() == [
+        "event 1: does not match: seats > 5 is UNKNOWN (seats = '7'); "
+        "price <= 100 is FALSE (price = 120)",
+        "",
+        "  FALSE    AND",
+        "  TRUE       dest = 'SFO'    dest = 'SFO'",
+        "  UNKNOWN    OR",
+        "> UNKNOWN      seats > 5     seats = '7'",
+        "                 hint: seats = '7' is a string and 5 a number: "
+        "unlike kinds do not compare; publish it as a number",
+        "  UNKNOWN      NOT",
+        "  UNKNOWN        cancelled   the event has no attribute cancelled",
+        "  FALSE      AND",
+        "  TRUE         price >= 1    price = 120",
+        "> FALSE        price <= 100  price = 120",
+    ]
+
+
+def test_a_filter_that_matches() -> None:
+    assert explained(
+        "price < 100 AND NOT (seats > 5) OR x", "price=99.5", "seats=3"
+    ).splitlines() == [
+        "event 1: matches: price < 100 (price = 99.5); seats > 5 is FALSE (seats = 3), below NOT",
+        "",
+        "  TRUE     OR",
+        "  TRUE       AND",
+        "> TRUE         price < 100  price = 99.5",
+        "  TRUE         NOT",
+        "> FALSE          seats > 5  seats = 3",
+        "  UNKNOWN    x              the event has no attribute x",
+    ]
+
+
+def test_values_are_those_of_publish() -> None:
+    (record,) = records("a IS NULL AND b = 1 AND c = '1' AND d", "b=1", 'c="1"', "d=true", "a=null")
+    assert record["matches"]
+    assert [node["values"] for node in record["decisive"]] == [
+        {"a": None}, {"b": 1}, {"c": "1"}, {"d": True},
+    ]  # fmt: skip
+
+
+def test_as_json() -> None:
+    assert records("NOT (x + 1 > 5)", '{"x": 5}', '{"X": 1}') == [
+        {
+            "event": 1,
+            "filter": "NOT (x + 1 > 5)",
+            "matches": False,
+            "topic": None,
+            "topics": {},
+            "never": False,
+            "decisive": [leaf := {
+                "text": "x + 1 > 5",
+                "verdict": "TRUE",
+                "wanted": False,
+                "decisive": True,
+                "values": {"x": 5, "x + 1": 6},
+                "hints": [],
+            }],
+            "tree": {"text": "NOT", "verdict": "FALSE", "wanted": True, "terms": [leaf]},
+        },
+        {
+            "event": 2,
+            "filter": "NOT (x + 1 > 5)",
+            "matches": False,
+            "topic": None,
+            "topics": {},
+            "never": False,
+            "decisive": [leaf := {
+                "text": "x + 1 > 5",
+                "verdict": "UNKNOWN",
+                "wanted": False,
+                "decisive": True,
+                "values": {"x": None, "x + 1": None},
+                "hints": ["it has X: names are case-sensitive"],
+            }],
+            "tree": {"text": "NOT", "verdict": "UNKNOWN", "wanted": True, "terms": [leaf]},
+        },
+    ]  # fmt: skip
+
+
+def test_topics() -> None:
+    filter = "topic MATCHES 'a/+' AND x > 1"
+    both = ("--topic", "b", "--topic", "a/b")
+    assert explained(filter, "x=2", *both).startswith(
+        "event 1: matches under topic 'a/b': topic MATCHES 'a/+' (topic = 'a/b'); x > 1 (x = 2)\n"
+    )
+    assert explained(filter, "x=1", *both).startswith(
+        "event 1: does not match under any of 2 topics; under the nearest, 'a/b': x > 1 is FALSE"
+    )
+    assert explained(filter, "x=1", "--topic", "a/b").startswith(
+        "event 1: does not match under topic 'a/b': x > 1 is FALSE"
+    )
+    (record,) = records(filter, "x=2", *both)
+    assert (record["topic"], record["topics"]) == ("a/b", {"b": False, "a/b": True})
+
+
+def test_several_filters(filters: Path) -> None:
+    assert explained("--filters", filters, '{"dest": "SFO"}', '{"price": 1}').splitlines() == [
+        "event 1: 1 of 2 filters match",
+        "yes  dest = 'SFO'",
+        "no   price < 100 AND seats > 5",
+        "       price < 100 is UNKNOWN (the event has no attribute price); "
+        "seats > 5 is UNKNOWN (the event has no attribute seats)",
+        "",
+        "event 2: 0 of 2 filters match",
+        "no   dest = 'SFO'",
+        "       dest = 'SFO' is UNKNOWN (the event has no attribute dest)",
+        "no   price < 100 AND seats > 5",
+        "       seats > 5 is UNKNOWN (the event has no attribute seats)",
+    ]
+    found = records("--filters", filters, '{"dest": "SFO"}', '{"price": 1}')
+    assert [(each["event"], each["matches"]) for each in found] == [
+        (1, True), (1, False), (2, False), (2, False),
+    ]  # fmt: skip
+
+
+def test_long_explanations_are_cut_in_the_summary_only() -> None:
+    output = explained(" AND ".join(f"a{i} = {i}" for i in range(9)), "b=1")
+    assert output.splitlines()[0].endswith("; and 5 more")
+    assert output.count("\n> UNKNOWN") == 9
+
+
+def test_what_no_event_can_match() -> None:
+    assert "No event can match this filter" in explained("x < 1 AND x > 1", "x=1").splitlines()[0]
+
+
+def test_nothing_reaches_the_terminal_unescaped() -> None:
+    output = explained("a = '\x1b[2J'", '{"a": "\\u001b]0;x\\u0007"}')
+    assert not re.search(r"[^\n\x20-\x7e]", output)
+
+
+def test_rows_of_a_file(tmp_path: Path) -> None:
+    (tmp_path / "e.jsonl").write_text('{"x": 1}\n\n{"x": 2}\n')
+    (tmp_path / "e.csv").write_text("x,s\n1,a\n2,\n")
+    for name in ("e.jsonl", "e.csv"):
+        found = records("x > 1 AND s IS NULL", "--file", tmp_path / name)
+        assert [each["matches"] for each in found] == [False, True]
+
+
+def test_rows_of_standard_input() -> None:
+    done = subprocess.run(
+        [*REEFCAST, "explain", "x > 1", "--json", "--format", "csv"],
+        input=b"x\n1\n2\n", capture_output=True, check=True, timeout=60,
+    )  # fmt: skip
+    assert [json.loads(each)["matches"] for each in done.stdout.splitlines()] == [False, True]
+
+
+def test_a_reader_that_has_enough(tmp_path: Path) -> None:
+    file = tmp_path / "e.jsonl"
+    file.write_text('{"x": 1}\n' * 5000)
+    command = [*REEFCAST, "explain", "x > 1", "--file", str(file)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(timeout=60) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ((), "give a FILTER, or --filters FILE"),
+        (("x >", "x=1"), "line 1, column 4: expected"),
+        (("x > 1", '{"x": 1'), "event 1 is no JSON object of attributes"),
+        (("x > 1", '{"x": 1}', "x=1"), "either as JSON objects or as NAME=VALUE, not both"),
+        (("x > 1", "x"), "'x' is no attribute; write name=value"),
+        (("x > 1", '{"x": 1}', '{"x": [1]}'), "event 2: attribute 'x' has the value [1]"),
+        (("x > 1", "x=1", "--file", __file__), "give either EVENTs or --file, not both"),
+        (("--plan",), "no filter to plan for"),
+        (("--plan", "x > 1", "x=1"), "--plan is about filters"),
+        (("--plan", "x > 1", "--topic", "a"), "--plan is about filters"),
+        (("--plan", "x > 1", "--file", __file__), "--plan is about filters"),
+    ],
+)
+def test_what_cannot_be_explained(arguments: tuple[str, ...], sentence: str) -> None:
+    assert sentence in refused(*arguments)
+
+
+def test_a_file_of_filters_with_an_error(filters: Path) -> None:
+    filters.write_text("x > 1\n\nx >\n")
+    sentence = refused("--filters", filters, "x=1")
+    assert sentence.startswith(f"{filters}, filter of line 3: line 1, column 4: expected")
+
+
+def test_the_page(tmp_path: Path) -> None:
+    """Every session of docs/explain.md is what the command prints."""
+    assert len(SESSIONS) >= 4
+    (tmp_path / "filters.txt").write_text(FILTERS)
+    for arguments, output in SESSIONS:
+        done = subprocess.run(
+            ["sh", "-c", f'"$0" -m reefcast explain {arguments}', sys.executable],
+            capture_output=True, text=True, check=True, timeout=60, cwd=tmp_path,
+        )  # fmt: skip
+        assert done.stdout == output
+
+
+def test_the_python_of_the_page() -> None:
+    (program,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.startswith("False\nseats > 5 UNKNOWN seats = '7' ")
