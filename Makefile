@@ -42,9 +42,10 @@ format: $(STAMP) ## format and mend what can be mended by itself
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(STAMP) ## the figures: live broker against mosquitto, simulator against SimPy
+bench: $(STAMP) ## the figures: live broker, simulator and matching, each beside its baselines
 	$(BIN)/reefcast bench live
 	$(BIN)/reefcast bench sim
+	$(BIN)/reefcast bench match
 
 docs: $(STAMP) ## regenerate the reference pages under docs/
 	$(BIN)/python tools/make_docs.py

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
@@ -12,14 +13,16 @@ import pytest
 from click.testing import CliRunner
 
 from reefcast.bench.matching import adversarial, measure, page, worst
+from reefcast.bench.matching.adversarial import CASES
 from reefcast.bench.matching.engines import BASELINES, REEFCAST
 from reefcast.bench.matching.measure import BATCHED, SINGLE, Row
 from reefcast.bench.matching.table import matches
-from reefcast.bench.matching.workloads import make
+from reefcast.bench.matching.workloads import SOURCES, make
 from reefcast.bench.matching.worst import WorstRow
 from reefcast.cli.bench import command
 from reefcast.errors import ConfigurationError, LocalError
 
+GUIDE = Path(__file__).parents[2] / "docs" / "matching.md"
 MARKS = "<!-- {0}: made by `reefcast bench match` -->\nold\n<!-- end of {0} -->\n"
 
 
@@ -154,3 +157,21 @@ def test_a_plot_has_a_panel_for_each_workload_selectivity_and_mode() -> None:
     svg = ElementTree.fromstring(page.plot(rows))
     groups = [g.get("id", "") for g in svg.iter("{http://www.w3.org/2000/svg}g")]
     assert len([name for name in groups if name.startswith("axes_")]) == 2 * 4
+
+
+def test_the_guide_has_a_place_for_both_tables(tmp_path: Path) -> None:
+    copy = tmp_path / "page.md"
+    copy.write_text(GUIDE.read_text(encoding="utf-8"), encoding="utf-8")
+    for block in (page.FIGURES, page.WORST):
+        page.fill(copy, block, f"the {block}")
+        assert copy.read_text(encoding="utf-8").count(f"\n\nthe {block}\n<!-- end of") == 1
+
+
+def test_the_example_of_the_guide() -> None:
+    (example,) = re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
+    exec(compile(example, str(GUIDE), "exec"), {})
+
+
+def test_the_guide_names_every_workload_and_worst_case() -> None:
+    text = GUIDE.read_text(encoding="utf-8")
+    assert [name for name in (*SOURCES, *CASES) if f"*{name}*" not in text] == []

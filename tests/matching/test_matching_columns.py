@@ -31,6 +31,7 @@ from reefcast.matching.columns import (
     TABLE_WIDTH,
     Columns,
     columns_of,
+    row_of,
 )
 from reefcast.model.publication import INT64_MAX, INT64_MIN
 
@@ -67,10 +68,14 @@ def cell(described: list[int], row: int) -> object:
 def read(columns: Columns) -> dict[str, list[object]]:
     assert columns.table.shape == (len(columns.names), TABLE_WIDTH)
     assert columns.table.dtype == np.int64
-    return {
+    cells = {
         name: [cell(described, row) for row in range(columns.rows)]
         for name, described in zip(columns.names, columns.table.tolist(), strict=True)
     }
+    for row in range(columns.rows):  # what Python decides about must be the same
+        event = {name: found[row] for name, found in cells.items() if found[row] is not None}
+        assert repr(row_of(columns, row)) == repr(event)
+    return cells
 
 
 def values(column: Any) -> list[object]:

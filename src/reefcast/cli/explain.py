@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from reefcast.cli.event_rows import FORMATS, assignment, format_of, read_rows
-from reefcast.cli.explain_text import plan_lines, summary, tree_lines, verdict_lines
+from reefcast.cli.explain_text import place_lines, plan_lines, summary, tree_lines, verdict_lines
 from reefcast.errors import InvalidValueError, LocalError
 from reefcast.model.explanation import Explanation, Node, explain
 from reefcast.model.filters import Filter, parse_filter
@@ -211,15 +211,20 @@ def _check_plan(
 
 def _explain_plan(alone: list[Filter], filters: list[Filter], as_json: bool) -> None:
     """Of an index of all filters; `alone` holds the one whose place is asked for, if any."""
-    from reefcast.matching import new_index
+    from reefcast.matching.index import CompiledIndex
 
-    index = new_index()
+    index: CompiledIndex[int] = CompiledIndex()
     for key, filter in enumerate([*filters, *alone]):
         index.add(key, filter)
     plan = index.plan()
-    places = [{"filter": each.text, **index.plan_of(len(filters))} for each in alone]
+    places = index.plan_of(len(filters)) if alone else []
     if as_json:
-        click.echo(msgspec.json.encode({**plan, "places": places}))
+        record = {**plan, "filter": {"text": alone[0].text, "rows": places}} if alone else plan
+        click.echo(msgspec.json.encode(record))
         return
-    for line in plan_lines(plan, places):
+    for line in plan_lines(plan):
         click.echo(line)
+    if alone:
+        click.echo()
+        for line in place_lines(alone[0], places):
+            click.echo(line)

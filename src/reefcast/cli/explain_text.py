@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from reefcast.model.explanation import Explanation, Node
+from reefcast.model.filters import Filter
 from reefcast.model.wording import printable, readable_value
 
 REASONS = 4
@@ -84,40 +85,50 @@ def verdict_lines(explanation: Explanation) -> Iterator[str]:
 # --- the plan of an index ------------------------------------------------------------------------
 
 
-def plan_lines(plan: dict[str, Any], places: list[dict[str, Any]]) -> Iterator[str]:
-    """`CompiledIndex.plan()` in tables, and where single filters lie."""
-    yield f"{plan['filters']:,} filters, {plan['rows']:,} rows, {plan['bytes']:,} bytes"
-    if plan["decided_in_python"]:
-        yield f"{plan['decided_in_python']:,} rows have conditions that are decided in Python"
+def plan_lines(plan: dict[str, Any]) -> Iterator[str]:
+    """`CompiledIndex.plan()` in tables. A row is a conjunction: a filter without OR is one."""
+    yield (
+        f"filters: {plan['filters']:,}, rows: {plan['rows']:,} "
+        f"(decided in Python: {plan['decided_in_python']:,}), memory: {plan['bytes']:,} bytes"
+    )
     if plan["partitions"]:
         yield ""
-        yield from _table(
-            plan["partitions"], "attribute", "values", "rows", "checked_one_by_one", "bitmaps"
-        )
+        columns = ("attribute", "by", "values", "rows", "checked_one_by_one", "bitmaps")
+        yield from _table(plan["partitions"], *columns, "largest", "largest_rows")
     default = plan["default"]
     yield ""
-    yield f"other rows: {default['rows']:,}, by {default['plan']}, {default['blocks']:,} blocks"
+    blocks = f", blocks: {default['blocks']:,}" if default["blocks"] else ""
+    yield f"rows in no partition: {default['rows']:,}, {_how(default['plan'])}{blocks}"
     if default["attributes"]:
-        yield from _table(default["attributes"], "name", "rows", "number_buckets", "string_buckets")
-    for place in places:
         yield ""
-        yield from _place_lines(place)
+        yield from _table(default["attributes"], "name", "number_buckets", "string_buckets")
+
+
+def place_lines(filter: Filter, places: list[dict[str, Any]]) -> Iterator[str]:
+    """`CompiledIndex.plan_of()` in words."""
+    yield printable(filter.text)
+    if not places:
+        yield "  no event can match it: it is in the index, and costs nothing"
+    for place in places:
+        where = "no partition" if place["partition"] is None else f"partition {place['partition']}"
+        residual = "; the rest is decided in Python" if place["decided_in_python"] else ""
+        yield f"  in {printable(where)} ({place['rows']:,} rows), {_how(place['plan'])}{residual}"
+
+
+def _how(plan: str) -> str:
+    return "matched by bitmaps" if plan == "bitmaps" else "checked one by one"
 
 
 def _table(rows: list[dict[str, Any]], *columns: str) -> Iterator[str]:
-    """The first column is text, the others are numbers."""
+    """Numbers to the right, text to the left."""
     cells = [[column.replace("_", " ") for column in columns]]
-    cells += [[str(row[columns[0]]), *(f"{row[c]:,}" for c in columns[1:])] for row in rows]
+    cells += [[_cell(row[column]) for column in columns] for row in rows]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    for first, *others in cells:
-        numbers = (f"{cell:>{width}}" for cell, width in zip(others, widths[1:], strict=True))
-        yield "  ".join((f"{first:<{widths[0]}}", *numbers))
+    sides = [">" if isinstance(rows[0][column], int) else "<" for column in columns]
+    for line in cells:
+        padded = zip(line, sides, widths, strict=True)
+        yield "  ".join(f"{cell:{side}{width}}" for cell, side, width in padded).rstrip()
 
 
-def _place_lines(place: dict[str, Any]) -> Iterator[str]:
-    yield printable(place["filter"])
-    where = place["partition"]
-    yield f"  lies {'with the other rows' if where is None else f'in the partition {where}'}"
-    yield f"  matched by {place['plan']}"
-    if place["decided_in_python"]:
-        yield "  has conditions that are decided in Python"
+def _cell(value: str | int) -> str:
+    return f"{value:,}" if isinstance(value, int) else printable(value)

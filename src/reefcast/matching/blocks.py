@@ -132,9 +132,9 @@ def new_block(state: Int, partition: Int, capacity: Int, cuts: Int) -> Int:
         shift += 1
     table = get8(cuts, C_SLOTS) << shift
     mask = max(1 << shift, GROUP_BYTES)
-    size = 8 * B_WORDS + 2 * table + 2 * mask + GROUP_BYTES + 12 * capacity
+    size = 8 * B_WORDS + 2 * table + 2 * mask + 2 * GROUP_BYTES + 12 * capacity
     block = new_zeroed(state, size)
-    excluded = block + 8 * B_WORDS
+    excluded = (block + 8 * B_WORDS + GROUP_BYTES - 1) & -GROUP_BYTES
     dead = excluded + 2 * table
     put8(block, B_PARTITION, partition)
     put8(block, B_NUMBER, _number_block(state, block))

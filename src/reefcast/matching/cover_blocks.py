@@ -10,37 +10,38 @@ from __future__ import annotations
 
 import numpy as np
 
-from reefcast.matching.cover_coding import STRING, Coder
+from reefcast.matching.cover_coding import MOST, STRING, Coder
 from reefcast.matching.cover_layout import (
     BLOCK_WORDS,
     BOX_WORDS,
     CLASS_WORDS,
     CLASSES,
     D_BITS,
-    D_BOUNDARIES,
     D_BOXES,
     D_CLASSES,
     D_CONJUNCTIONS,
+    D_KEYS,
     D_LIVE,
     D_OWNERS,
+    D_RESTS,
     D_STARTS,
     D_STRIDE,
     D_USED,
     FIXED_MAPS,
+    HALF,
     S_ATTRIBUTE,
     S_BOUNDARIES,
     S_COUNT,
     S_HIGH,
     S_LOW,
+    S_PLAIN_KIND,
 )
-from reefcast.matching.machine import Array
+from reefcast.matching.machine import GROUP_WORDS, Array
 
 FEWEST_ROWS, MOST_ROWS = 64, 4096
 MOST_BOUNDARIES = 63
 SAMPLE = 512
 """Rows looked at to find the boundaries of one attribute."""
-
-HALF = 0xFFFFFFFF
 
 
 class Block:
@@ -57,7 +58,7 @@ class Block:
         self.conjunctions = np.zeros(capacity, np.int32)
         self.classes = np.zeros((CLASSES, CLASS_WORDS), np.int64)
         self.classes[:, S_ATTRIBUTE] = -1
-        self.boundaries = np.zeros((0, 2), np.int64)
+        self.keys = self.rests = np.zeros(0, np.int64)
         self.texts: list[int] = []  # codes that boundaries use
         self.bits = np.zeros(FIXED_MAPS * self.stride // 8, np.int64)
         words[:] = 0
@@ -73,7 +74,8 @@ class Block:
         words[D_OWNERS] = self.owners.ctypes.data
         words[D_CONJUNCTIONS] = self.conjunctions.ctypes.data
         words[D_CLASSES] = self.classes.ctypes.data
-        words[D_BOUNDARIES] = self.boundaries.ctypes.data
+        words[D_KEYS] = self.keys.ctypes.data
+        words[D_RESTS] = self.rests.ctypes.data
 
     @property
     def live(self) -> int:
@@ -89,7 +91,7 @@ class Block:
 
     def memory_bytes(self) -> int:
         tables = (self.boxes, self.starts, self.owners, self.conjunctions, self.classes)
-        return sum(table.nbytes for table in (*tables, self.boundaries, self.bits))
+        return sum(table.nbytes for table in (*tables, self.keys, self.rests, self.bits))
 
     def make_room(self, records: int) -> None:
         """For so many records more."""
@@ -116,13 +118,16 @@ class Block:
             number = len(chosen)
             line = self.classes[attribute % CLASSES]
             line[S_ATTRIBUTE], line[S_COUNT], line[S_BOUNDARIES] = attribute, number, first
+            kinds = set(chosen[:, 1].tolist())
+            line[S_PLAIN_KIND] = kinds.pop() >> 32 if len(kinds) == 1 and not texts else -1
             line[S_LOW], line[S_HIGH] = size, size + (number + 1) * self.stride
             size += (2 * number + 1) * self.stride
-            first += number
-            boundaries.append(chosen)
+            padding = np.full((-number % GROUP_WORDS, 2), MOST, np.int64)
+            first += number + len(padding)
+            boundaries += [chosen, padding]
             self.texts += texts
         if boundaries:
-            self.boundaries = np.concatenate(boundaries)
+            self.keys, self.rests = np.concatenate(boundaries).T.copy()
         bits = np.zeros(size // 8, np.int64)
         bits[: len(self.bits)] = self.bits
         self.bits = bits

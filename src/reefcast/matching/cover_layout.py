@@ -33,6 +33,7 @@ kinds (4 bytes each; kind of the low end, and 16 times that of the high end).
 from __future__ import annotations
 
 BOX_WORDS = 4
+HALF = 0xFFFFFFFF
 NUMBER, STRING = 2, 3
 CLASSES = 64
 COVERING, COVERED, MEETING, EQUAL = range(4)
@@ -61,22 +62,24 @@ FRAME_WORDS = 11
     D_OWNERS,  # the filter of each row (4 bytes)
     D_CONJUNCTIONS,  # number of the conjunction (4 bytes)
     D_CLASSES,  # S_* of each class
-    D_BOUNDARIES,  # key; rest and kind (4 bytes each)
+    D_KEYS,  # of the boundaries; those of each class filled up to whole groups of 8
+    D_RESTS,  # of the boundaries: rest and kind (4 bytes each)
     D_PRESENT,  # bit c: some row has an attribute of class c
     D_LIVE,
     D_MARKED,
-) = range(12)
-BLOCK_WORDS = 12
+) = range(13)
+BLOCK_WORDS = 13
 ROW_BITS = 12
 
 # The first bitmaps of each block. Doubt: Python has the last word about covering, or about meeting.
 ZERO_MAP, LIVE_MAP, MARKED_MAP, DOUBT_MAP, MEETING_DOUBT_MAP, CLASS_MAPS = range(6)
 FIXED_MAPS = CLASS_MAPS + CLASSES
 
-S_ATTRIBUTE, S_LOW, S_HIGH, S_COUNT, S_BOUNDARIES, S_SHARED = range(6)
-CLASS_WORDS = 6
+S_ATTRIBUTE, S_LOW, S_HIGH, S_COUNT, S_BOUNDARIES, S_SHARED, S_PLAIN_KIND = range(7)
+CLASS_WORDS = 7
 """Of a class: the attribute that is cut or -1; offset of LOW[0] and of HIGH[1]; how many
-boundaries; the first of them; whether rows have other attributes of this class."""
+boundaries; the first of them; whether rows have other attributes of this class; the kind of all its
+boundaries if their rests are 0, else -1: then keys tell which of them are at or below an end."""
 
 LIST = 512
 """Room for the offsets of one list: two for each class, and some for attributes that share one."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from reefcast.matching.cover_ends import high_bucket, low_bucket, prepare
+from reefcast.matching.cover_ends import buckets, prepare
 from reefcast.matching.cover_layout import (
     BLOCK_WORDS,
     CLASS_MAPS,
     CLASS_WORDS,
     CLASSES,
     D_BITS,
-    D_BOUNDARIES,
     D_BOXES,
     D_CLASSES,
     D_CONJUNCTIONS,
@@ -32,7 +31,6 @@ from reefcast.matching.cover_layout import (
     MEETING_DOUBT_MAP,
     ROW_BITS,
     S_ATTRIBUTE,
-    S_BOUNDARIES,
     S_COUNT,
     S_HIGH,
     S_LOW,
@@ -74,10 +72,8 @@ def _count(counters: Int, place: Int, change: Int) -> Int:
 def _enter_cut(frame: Int, block: Int, slot: Int, record: Int, row: Int, cumulate: Int) -> None:
     """The bits of one interval; without `cumulate` only where its two ends lie."""
     stride, count = get8(block, D_STRIDE), get8(slot, S_COUNT)
-    boundaries = get8(block, D_BOUNDARIES) + 16 * get8(slot, S_BOUNDARIES)
     column = get8(block, D_BITS) + 8 * (row >> 6)
-    i = low_bucket(frame, boundaries, count, record)
-    j = high_bucket(frame, boundaries, count, record)
+    i, j = buckets(frame, block, slot, record)
     lows, highs, bit = column + get8(slot, S_LOW), column + get8(slot, S_HIGH), _bit(row)
     if cumulate:
         for k in range(i + 1):

@@ -7,7 +7,7 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 
-from reefcast.matching.cover_ends import high_bucket, is_answer, low_bucket, prepare
+from reefcast.matching.cover_ends import buckets, is_answer, prepare
 from reefcast.matching.cover_layout import (
     BLOCK_WORDS,
     CLASS_MAPS,
@@ -16,7 +16,6 @@ from reefcast.matching.cover_layout import (
     COVERED,
     COVERING,
     D_BITS,
-    D_BOUNDARIES,
     D_BOXES,
     D_CLASSES,
     D_LIVE,
@@ -39,7 +38,6 @@ from reefcast.matching.cover_layout import (
     MEETING,
     MEETING_DOUBT_MAP,
     S_ATTRIBUTE,
-    S_BOUNDARIES,
     S_COUNT,
     S_HIGH,
     S_LOW,
@@ -48,6 +46,7 @@ from reefcast.matching.cover_layout import (
 )
 from reefcast.matching.machine import (
     GROUP,
+    GROUP_WORDS,
     WORD,
     Int,
     built_in,
@@ -75,15 +74,19 @@ def select_rows(
         rows = _fold(builder, rows, base, out_of, outs, without=True)
         rows = _fold(builder, rows, base, in_all, ins, without=False)
         builder.store(rows, builder.inttoptr(out, vector), align=8)
-        whole = builder.bitcast(rows, ir.IntType(512))
-        some = builder.icmp_unsigned("!=", whole, ir.Constant(ir.IntType(512), 0))
-        return builder.zext(some, WORD)
+        return builder.zext(_any_bit(builder, rows), WORD)
 
     return types.int64(*[types.int64] * 7), generate
 
 
+def _any_bit(builder: Any, rows: Any) -> Any:
+    whole = ir.IntType(64 * GROUP_WORDS)
+    return builder.icmp_unsigned("!=", builder.bitcast(rows, whole), ir.Constant(whole, 0))
+
+
 def _fold(builder: Any, rows: Any, base: Any, offsets: Any, count: Any, *, without: bool) -> Any:
-    """A loop over the bitmaps: `rows` without them, or only what is in all of them."""
+    """A loop over the bitmaps, as long as any bit is left: `rows` without them, or only what is in
+    all of them."""
     zero = ir.Constant(WORD, 0)
     entry = builder.block
     loop, done = builder.append_basic_block("fold"), builder.append_basic_block("done")
@@ -99,7 +102,8 @@ def _fold(builder: Any, rows: Any, base: Any, offsets: Any, count: Any, *, witho
     for phi, at_first, later in ((i, zero, following), (left, rows, fewer)):
         phi.add_incoming(at_first, entry)
         phi.add_incoming(later, loop)
-    builder.cbranch(builder.icmp_signed("<", following, count), loop, done)
+    more = builder.and_(builder.icmp_signed("<", following, count), _any_bit(builder, fewer))
+    builder.cbranch(more, loop, done)
     builder.position_at_end(done)
     result = builder.phi(GROUP)
     result.add_incoming(rows, entry)
@@ -142,10 +146,8 @@ def _list_cut(
     frame: Int, block: Int, mode: Int, c: Int, slot: Int, record: Int, lists: Int, counts: Int
 ) -> Int:
     """See the table at the top of this file."""
-    stride, count = get8(block, D_STRIDE), get8(slot, S_COUNT)
-    boundaries = get8(block, D_BOUNDARIES) + 16 * get8(slot, S_BOUNDARIES)
-    i = low_bucket(frame, boundaries, count, record)
-    j = high_bucket(frame, boundaries, count, record)
+    stride = get8(block, D_STRIDE)
+    i, j = buckets(frame, block, slot, record)
     outs, ins = counts & 0xFFFF, (counts >> 16) & 0xFFFF
     unsure, sure = (counts >> 32) & 0xFFFF, (counts >> 48) & 0xFFFF
     if mode == MEETING:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from reefcast.matching.events import read_columns, read_event
 from reefcast.matching.machine import (
-    GROUP_BYTES,
     Int,
-    allocate,
+    allocate_zeroed,
     compile_units,
     compiled,
     get8,
@@ -36,7 +35,7 @@ from reefcast.matching.rows import (
     read_row,
     set_next_row,
 )
-from reefcast.matching.search import TOO_SHORT, search
+from reefcast.matching.search import SCRATCH_BYTES, TOO_SHORT, search
 from reefcast.matching.state import (
     A_WORDS,
     P_NEXT,
@@ -158,16 +157,16 @@ def match_events(state: Int, data: Int, out: Int, room: Int) -> Int:
     events, at = read_array(data)
     if room < events + 1:
         return TOO_SHORT
-    unions = allocate(2 * GROUP_BYTES)
+    scratch = allocate_zeroed(SCRATCH_BYTES, 1)
     first = end = events + 1
     put8(out, 0, 0)
     for event in range(events):
         at = read_event(state, at)
-        end = NO_VALUE if at == 0 else search(state, unions, out, end, room)
+        end = NO_VALUE if at == 0 else search(state, scratch, out, end, room)
         if end < 0:
             break
         put8(out, event + 1, end - first)
-    release(unions)
+    release(scratch)
     return end
 
 
@@ -179,16 +178,16 @@ def match_columns(
     `attribute_number`."""
     if room < rows + 1:
         return TOO_SHORT
-    unions = allocate(2 * GROUP_BYTES)
+    scratch = allocate_zeroed(SCRATCH_BYTES, 1)
     first = end = rows + 1
     put8(out, 0, 0)
     for row in range(rows):
         read_columns(state, table, attributes, columns, row)
-        end = search(state, unions, out, end, room)
+        end = search(state, scratch, out, end, room)
         if end < 0:
             break
         put8(out, row + 1, end - first)
-    release(unions)
+    release(scratch)
     return end
 
 

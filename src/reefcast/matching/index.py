@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 
 from reefcast.errors import LocalError
-from reefcast.matching import engine
+from reefcast.matching import engine, plan
 from reefcast.matching.columns import columns_of, row_of
 from reefcast.matching.interface import Matches
 from reefcast.matching.machine import Array
@@ -73,6 +73,18 @@ class CompiledIndex(Generic[K]):
         numbers = 32 * max(0, len(self._handles) - SMALL_INTS)
         tables = self._keys.nbytes + self._ints.nbytes + sys.getsizeof(self._handles)
         return int(self._numbers[S_BYTES]) + tables + numbers
+
+    def plan(self) -> dict[str, Any]:
+        """What has become of the filters: partitions, bitmaps, buckets; see `plan.plan_of`."""
+        found = {"filters": len(self), "bytes": self.memory_bytes()}
+        return {**found, **plan.plan_of(self._state)}
+
+    def plan_of(self, key: K) -> list[dict[str, Any]]:
+        """Where a filter's conjunctions lie, and how they are matched; see `plan.places_of`."""
+        handle = self._handles.get(key)
+        if handle is None:
+            raise LocalError(f"key {key!r} is not in the index")
+        return plan.places_of(self._state, handle)
 
     # --- changes ---------------------------------------------------------------------------------
 

@@ -212,6 +212,22 @@ def float_of(_context: Any, _word: Any) -> Any:
 
 
 @built_in
+def prefetch(_context: Any, _address: Any) -> Any:
+    """Asks for the line of the cache that the address is in; it will be read soon."""
+
+    def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+        name = "llvm.prefetch.p0i8"
+        function = builder.module.globals.get(name) or ir.Function(builder.module, kind, name)
+        hints = [ir.Constant(number, hint) for hint in (0, 3, 1)]  # to read, to keep, data
+        builder.call(function, [builder.inttoptr(arguments[0], byte), *hints])
+        return context.get_dummy_value()
+
+    return types.void(types.int64), generate
+
+
+@built_in
 def union_of(
     _context: Any, _start: Any, _base: Any, _slots: Any, _count: Any, _shift: Any, _out: Any
 ) -> Any:

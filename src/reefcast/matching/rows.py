@@ -256,7 +256,7 @@ def bring_to_front(row: Int, i: Int) -> None:
 # --- checking -------------------------------------------------------------------------------------
 
 
-@unit
+@part
 def row_holds(state: Int, row: Int) -> Int:
     """1 if the row holds for the event at hand, exactly (but for what Python decides)."""
     count, stamp = count_of(row), get8(state, S_STAMP)

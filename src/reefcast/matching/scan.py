@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from reefcast.errors import LocalError
+from reefcast.matching.interface import Matches
 from reefcast.model.filters import Filter
 from reefcast.model.publication import Publication
 
@@ -39,3 +40,22 @@ class ScanIndex(Generic[K]):
 
     def match_many(self, publications: Sequence[Publication]) -> list[list[K]]:
         return [self.match(publication) for publication in publications]
+
+    def match_batch(self, columns: Any) -> Matches:
+        import numpy as np
+
+        from reefcast.matching.columns import columns_of, row_of
+
+        given = columns_of(columns)
+        events = range(given.events) if given.event_of_row is None else given.event_of_row.tolist()
+        found: list[dict[K, None]] = [{} for _ in range(given.events)]
+        for row, event in enumerate(events):
+            attributes = row_of(given, row)
+            for key, filter in self._filters.items():
+                if filter.holds(attributes):
+                    found[event][key] = None
+        keys = [key for each in found for key in each]
+        whole = all(type(key) is int for key in self._filters)
+        array = np.empty(len(keys), np.int64 if whole else object)
+        array[:] = keys
+        return Matches(np.cumsum([0, *map(len, found)]), array)

@@ -10,6 +10,7 @@ from reefcast.matching.machine import (
     get4,
     get8,
     part,
+    prefetch,
     put8,
     trailing_zeros,
     union_of,
@@ -48,6 +49,14 @@ from reefcast.matching.state import (
 TOO_SHORT = -1
 """In place of the end of what was found: `out` has no room for all of it."""
 
+X_COUNT = 2 * GROUP_WORDS
+X_ROWS = X_COUNT + 1
+PUT_OFF = 1024
+SCRATCH_BYTES = 8 * (X_ROWS + PUT_OFF)
+"""Two unions, and rows whose check is put off until their memory has come: how many, and which."""
+
+LINES_OF_A_ROW = 3
+
 
 @part
 def _check(state: Int, row: Int, out: Int, end: Int) -> Int:
@@ -60,51 +69,66 @@ def _check(state: Int, row: Int, out: Int, end: Int) -> Int:
 
 
 @part
+def _check_all(state: Int, scratch: Int, out: Int, end: Int) -> Int:
+    """Checks the rows that were put off."""
+    for i in range(get8(scratch, X_COUNT)):
+        end = _check(state, get8(scratch, X_ROWS + i), out, end)
+    put8(scratch, X_COUNT, 0)
+    return end
+
+
+@part
 def _search_word(
-    state: Int, block: Int, word: Int, certain: Int, unsure: Int, out: Int, end: Int
+    block: Int, word: Int, certain: Int, unsure: Int, scratch: Int, out: Int, end: Int
 ) -> Int:
-    """The rows of 64: those with a bit in `certain`, and those in `unsure` that hold."""
+    """The rows of 64: those with a bit in `certain` hold, those in `unsure` are put off."""
     handles, rows = get8(block, B_HANDLES) + 256 * word, get8(block, B_ROWS) + 512 * word
     while certain != 0:
         put8(out, end, get4(handles, trailing_zeros(certain)))
         end += 1
         certain &= certain - 1
+    count = get8(scratch, X_COUNT)
     while unsure != 0:
-        end = _check(state, get8(rows, trailing_zeros(unsure)), out, end)
+        row = get8(rows, trailing_zeros(unsure))
+        for line in range(0, LINES_OF_A_ROW):
+            prefetch(row + GROUP_BYTES * line)
+        put8(scratch, X_ROWS + count, row)
+        count += 1
         unsure &= unsure - 1
+    put8(scratch, X_COUNT, count)
     return end
 
 
 @part
 def _search_block(
-    state: Int, block: Int, slots: Int, count: Int, unions: Int, out: Int, end: Int, room: Int
+    state: Int, block: Int, slots: Int, count: Int, scratch: Int, out: Int, end: Int, room: Int
 ) -> Int:
-    """`slots`: of the event, under the block's cuts; `unions`: room for 16 words."""
+    """`slots`: of the event, under the block's cuts."""
     shift = get8(block, B_SHIFT)
-    size = 1 << shift
     excluded, unsure = get8(block, B_EXCLUDED), get8(block, B_UNSURE)
     dead, doubted = get8(block, B_DEAD), get8(block, B_DOUBTED)
-    others = unions + GROUP_BYTES
-    for at in range(0, size, GROUP_BYTES):
-        if not union_of(dead + at, excluded + at, slots, count, shift, unions):
+    others = scratch + GROUP_BYTES
+    for at in range(0, 1 << shift, GROUP_BYTES):
+        if not union_of(dead + at, excluded + at, slots, count, shift, scratch):
             continue
         union_of(doubted + at, unsure + at, slots, count, shift, others)
-        if end + 64 * GROUP_WORDS > room:
+        waiting = get8(scratch, X_COUNT)
+        if end + waiting + 64 * GROUP_WORDS > room:
             return TOO_SHORT
+        if waiting > PUT_OFF - 64 * GROUP_WORDS:
+            end = _check_all(state, scratch, out, end)
         for i in range(GROUP_WORDS):
-            survivors = ~get8(unions, i)
+            survivors = ~get8(scratch, i)
             if survivors != 0:
                 unsure_rows = survivors & get8(others, i)
-                word = (at >> 3) + i
-                end = _search_word(
-                    state, block, word, survivors ^ unsure_rows, unsure_rows, out, end
-                )
+                certain = survivors ^ unsure_rows
+                end = _search_word(block, (at >> 3) + i, certain, unsure_rows, scratch, out, end)
     return end
 
 
 @part
 def _search_partition(
-    state: Int, partition: Int, unions: Int, out: Int, end: Int, room: Int
+    state: Int, partition: Int, scratch: Int, out: Int, end: Int, room: Int
 ) -> Int:
     items, count = get8(partition, P_LIST), get8(partition, P_COUNT)
     if not get8(partition, P_BLOCKS):
@@ -119,16 +143,15 @@ def _search_partition(
         if get8(block, B_CUTS) != cuts:
             cuts = get8(block, B_CUTS)
             slot_count = event_slots(state, cuts)
-        end = _search_block(state, block, slots, slot_count, unions, out, end, room)
+        end = _search_block(state, block, slots, slot_count, scratch, out, end, room)
         if end < 0:
+            put8(scratch, X_COUNT, 0)
             return TOO_SHORT
-    return end
+    return _check_all(state, scratch, out, end)
 
 
 @part
-def _search_split(
-    state: Int, attribute: Int, unions: Int, out: Int, end: Int, room: Int
-) -> Int:
+def _search_split(state: Int, attribute: Int, scratch: Int, out: Int, end: Int, room: Int) -> Int:
     """The partitions that the event's value of the attribute leads to."""
     split = get8(attribute_at(state, attribute), A_SPLIT)
     value = value_at(state, attribute)
@@ -136,11 +159,11 @@ def _search_split(
     if split & BY_VALUE and (kind == NUMBER or (kind == STRING and key != 0)):
         partition = find_partition(state, attribute, kind, key)
         if partition != 0:
-            end = _search_partition(state, partition, unions, out, end, room)
+            end = _search_partition(state, partition, scratch, out, end, room)
     if split & BY_PRESENCE and end >= 0:
         partition = find_partition(state, attribute, ANY_KIND, 0)
         if partition != 0:
-            end = _search_partition(state, partition, unions, out, end, room)
+            end = _search_partition(state, partition, scratch, out, end, room)
     return end
 
 
@@ -162,14 +185,14 @@ def _drop_repeated(state: Int, out: Int, start: Int, end: Int) -> Int:
 
 
 @unit
-def search(state: Int, unions: Int, out: Int, start: Int, room: Int) -> Int:
+def search(state: Int, scratch: Int, out: Int, start: Int, room: Int) -> Int:
     """Writes what holds for the event at hand to `out` from word `start` on; where it ends, or
-    `TOO_SHORT`. Short by less than 512 words of room is short, too."""
-    end = _search_partition(state, get8(state, S_DEFAULT), unions, out, start, room)
+    `TOO_SHORT`. `scratch`: SCRATCH_BYTES, of which word X_COUNT is 0."""
+    end = _search_partition(state, get8(state, S_DEFAULT), scratch, out, start, room)
     for i in range(get8(state, S_SPLIT_COUNT)):
         if end >= 0:
             attribute = get8(get8(state, S_SPLITS), i)
-            end = _search_split(state, attribute, unions, out, end, room)
+            end = _search_split(state, attribute, scratch, out, end, room)
     if get8(state, S_MULTI) > 0 and end >= 0:
         end = _drop_repeated(state, out, start, end)
     return end

@@ -38,8 +38,8 @@ class Row:
 class Ways(NamedTuple):
     """Where the rows that match one publication lead.
 
-    `local`: client -> ascending numbers of its subscriptions; `hops`: neighbours, each once;
-    `matched`: rows.
+    `local`: client -> ascending numbers of its subscriptions; `hops`: neighbours, each once, by
+    name; `matched`: rows.
     """
 
     local: dict[LinkName, list[int]]
@@ -56,10 +56,7 @@ class WayIndex(ABC):
 
 
 def ways_of(rows: Sequence[Row]) -> Ways:
-    """Matching rows, in the order of their arrival, as deliveries and as next hops.
-
-    A client's numbers only ever grow, so that those of one client ascend.
-    """
+    """Matching rows, in any order, as deliveries and as next hops."""
     local: dict[LinkName, list[int]] = {}
     hops: dict[LinkName, None] = {}
     known = local.get
@@ -72,7 +69,10 @@ def ways_of(rows: Sequence[Row]) -> Ways:
             local[hop] = [row.number]
         else:
             hops[hop] = None
-    return Ways(local, list(hops), len(rows))
+    for numbers in local.values():
+        if len(numbers) > 1:
+            numbers.sort()
+    return Ways(local, sorted(hops), len(rows))
 
 
 R = TypeVar("R", bound=Row)

@@ -13,8 +13,7 @@ of bit masks by that number: bit 0 stands for its own clients, each other bit fo
 which a row with this filter came. The OR of the masks of all matching filters says which ways the
 publication goes; rows are looked at one by one only for local clients.
 
-The twin is `matching.scan.ScanIndex` with `routing.tables.ways_of`; hops come in the order in which
-their first rows came to the broker.
+The twin is `matching.scan.ScanIndex` with `routing.tables.ways_of`.
 """
 
 from __future__ import annotations
@@ -188,7 +187,7 @@ class SharedIndex(WayIndex):
         mask, locals_found, filters = combine(self._masks, numbers, self._local)
         hops = self._hops_of.get(mask)
         if hops is None:
-            hops = [hop for i, hop in enumerate(self._hops) if mask >> i + 1 & 1]
+            hops = sorted(hop for i, hop in enumerate(self._hops) if mask >> i + 1 & 1)
             self._hops_of[mask] = hops
         local: dict[LinkName, list[int]] = {}
         if mask & LOCAL:

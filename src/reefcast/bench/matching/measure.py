@@ -1,8 +1,10 @@
 """The times of all engines on a workload, in rounds that go through all of them in turn.
 
-What else the machine does then hits all alike. A round is a batch of events, the next round takes
-the next batch; what counts is the median of the rounds. Times start at the decoded event: a
-`Publication` for single calls, columns for batches. All engines must find the same.
+A round is a batch of events, the next round takes the next batch; what counts is the median of the
+rounds. A round's time is that of the thread's processor, so that what else the machine does is not
+in it: long rounds, those of slow engines, would be interrupted more often than short ones. Times
+start at the decoded event: a `Publication` for single calls, columns for batches. All engines must
+find the same.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from time import perf_counter
+from time import perf_counter, thread_time
 from typing import Any
 
 import numpy as np
@@ -32,10 +34,9 @@ from reefcast.errors import LocalError
 from reefcast.matching import warm_up
 
 SINGLE, BATCHED = "single", "batch"
-FEWEST_ROUNDS, MOST_ROUNDS = 4, 200
+MOST_ROUNDS = 200
 ENGINE_S = 0.5
-"""After this time an engine takes part in no more rounds of a mode, but in `FEWEST_ROUNDS`: one for
-each batch."""
+"""After this time an engine takes part in no more rounds of a mode."""
 
 Tell = Callable[[str], None]
 
@@ -43,11 +44,11 @@ Tell = Callable[[str], None]
 @dataclass(frozen=True, slots=True)
 class Row:
     """One engine on one workload. `selectivity`: the wanted one; `matches_per_event` is what came
-    of it. `us_per_event`: the median of the rounds; `p50_us`, `p99_us`: of single events, or of
-    batches divided by their events. `ns_per_match`: None where less than one filter matches.
-    `ratio`: the best baseline's `us_per_event` in this mode to this one's.
-    `add_us`, `remove_us`: means, of Reefcast. `floor_us`: see `engines.floor`, and `call_share` its
-    share of `us_per_event`, for Reefcast's single calls."""
+    of it. `us_per_event`: the median of the rounds. `p50_us`, `p99_us`: of single events, each with
+    the median of its times on the wall clock; for batches, of the rounds. `ns_per_match`: None
+    where less than one filter matches. `ratio`: the best baseline's `us_per_event` in this mode to
+    this one's. `add_us`, `remove_us`: means, of Reefcast. `floor_us`: see `engines.floor`, and
+    `call_share` its share of `us_per_event`, for Reefcast's single calls."""
 
     workload: str
     selectivity: float
@@ -89,8 +90,9 @@ def measure(workload: Workload, tell: Tell) -> list[Row]:
     tell(f"{title}: matching")
     found = _checked(engines, workload)
     with no_collection():
-        single = _single_times([*engines, floor(workload.table)], workload)
-        batched = _batch_times(engines, workload)
+        batches = len(workload.events.batches)
+        single = _rounds([*engines, floor(workload.table)], _single(workload), batches)
+        batched = _rounds(engines, _batched(workload), batches)
     remove_us = removal_us(index, len(workload.table))
     return [
         *_rows(workload, SINGLE, engines, single, found, remove_us),
@@ -122,20 +124,24 @@ def _sorted_rows(offsets: Array, rows: Array) -> list[list[int]]:
 
 @dataclass(slots=True)
 class _Times:
-    """`rounds`: microseconds per event of each; `events`: of each event or batch."""
+    """`rounds`: microseconds per event of each; `events`: of each event, none for batches."""
 
     rounds: list[float]
-    events: list[float]
+    events: Array
 
 
-def _single_times(engines: Sequence[Engine], workload: Workload) -> dict[str, _Times]:
+Run = Callable[[Engine, int], tuple[float, list[float]]]
+"""Gets the number of a batch; returns its microseconds per event, and those of single events."""
+
+
+def _single(workload: Workload) -> Run:
     def run(engine: Engine, number: int) -> tuple[float, list[float]]:
         match = engine.match
         batch = workload.events.publications[number * BATCH : (number + 1) * BATCH]
-        begun = perf_counter()
+        begun = thread_time()
         for publication in batch:
             match(publication)
-        whole = (perf_counter() - begun) * 1e6 / len(batch)
+        whole = (thread_time() - begun) * 1e6 / len(batch)
         each = []
         for publication in batch:
             begun = perf_counter()
@@ -143,36 +149,38 @@ def _single_times(engines: Sequence[Engine], workload: Workload) -> dict[str, _T
             each.append((perf_counter() - begun) * 1e6)
         return whole, each
 
-    return _rounds(engines, run)
+    return run
 
 
-def _batch_times(engines: Sequence[Engine], workload: Workload) -> dict[str, _Times]:
+def _batched(workload: Workload) -> Run:
     def run(engine: Engine, number: int) -> tuple[float, list[float]]:
         batch = workload.events.batches[number]
-        begun = perf_counter()
+        begun = thread_time()
         engine.match_batch(batch)
-        whole = (perf_counter() - begun) * 1e6 / BATCH
-        return whole, [whole]
+        whole = (thread_time() - begun) * 1e6 / BATCH
+        return whole, []
 
-    return _rounds(engines, run)
+    return run
 
 
-def _rounds(
-    engines: Sequence[Engine], run: Callable[[Engine, int], tuple[float, list[float]]]
-) -> dict[str, _Times]:
-    """`run` gets the number of the batch, and returns the two kinds of times of `_Times`."""
-    times = {engine.name: _Times([], []) for engine in engines}
+def _rounds(engines: Sequence[Engine], run: Run, batches: int) -> dict[str, _Times]:
+    """Every engine takes each batch at least once."""
+    times: dict[str, list[tuple[float, list[float]]]] = {engine.name: [] for engine in engines}
     spent: dict[str, float] = defaultdict(float)
     for number in range(MOST_ROUNDS):
         for engine in engines:
-            if number >= FEWEST_ROUNDS and spent[engine.name] > ENGINE_S:
-                continue
-            begun = perf_counter()
-            whole, each = run(engine, number % FEWEST_ROUNDS)
-            spent[engine.name] += perf_counter() - begun
-            times[engine.name].rounds.append(whole)
-            times[engine.name].events += each
-    return times
+            if number < batches or spent[engine.name] < ENGINE_S:
+                begun = perf_counter()
+                times[engine.name].append(run(engine, number % batches))
+                spent[engine.name] += perf_counter() - begun
+    return {name: _summed(rounds, batches) for name, rounds in times.items()}
+
+
+def _summed(rounds: list[tuple[float, list[float]]], batches: int) -> _Times:
+    of_batches = [
+        np.median([each for _, each in rounds[first::batches]], axis=0) for first in range(batches)
+    ]
+    return _Times([whole for whole, _ in rounds], np.concatenate(of_batches))
 
 
 def _rows(
@@ -188,6 +196,7 @@ def _rows(
     rows = []
     for engine in engines:
         us = median[engine.name]
+        each = times[engine.name].events if mode == SINGLE else times[engine.name].rounds
         more: dict[str, Any] = {}
         if engine.name == REEFCAST:
             more = {"add_us": engine.add_us, "remove_us": remove_us}
@@ -201,8 +210,8 @@ def _rows(
                 engine=engine.name,
                 mode=mode,
                 us_per_event=us,
-                p50_us=float(np.percentile(times[engine.name].events, 50)),
-                p99_us=float(np.percentile(times[engine.name].events, 99)),
+                p50_us=float(np.percentile(each, 50)),
+                p99_us=float(np.percentile(each, 99)),
                 rounds=len(times[engine.name].rounds),
                 matches_per_event=found,
                 ns_per_match=us * 1e3 / found if found >= 1 else None,
