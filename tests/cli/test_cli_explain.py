@@ -16,7 +16,9 @@ from reefcast.errors import LocalError
 
 REEFCAST = [sys.executable, "-m", "reefcast"]
 PAGE = (Path(__file__).parents[2] / "docs" / "explain.md").read_text(encoding="utf-8")
-FILTERS = "\n".join(re.findall(r"^    (\S.*)$", PAGE.split("```python")[0], re.MULTILINE))
+FILTERS = "\n".join(
+    re.findall(r"^    (\S.*)$", PAGE.split("`filters.txt` be")[1].split("```")[0], re.M)
+)
 SESSIONS = re.findall(r"```\n\$ reefcast explain (.*?)\n(.*?)```", PAGE, re.DOTALL)
 
 
@@ -251,3 +253,39 @@ def test_the_python_of_the_page() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
     )
     assert done.stdout.startswith("False\nseats > 5 UNKNOWN seats = '7' ")
+
+
+def test_the_plan_of_an_index(tmp_path: Path) -> None:
+    file = tmp_path / "filters.txt"
+    lines = [f"symbol = 'S{i % 40}' AND price > {i}" for i in range(2000)]
+    file.write_text("\n".join([*lines, "price < size OR x > 1"]))
+    plan = json.loads(explained("--plan", "--filters", file, "--json"))
+    assert (plan["filters"], plan["rows"], plan["decided_in_python"]) == (2001, 2002, 1)
+    assert [(each["attribute"], each["values"]) for each in plan["partitions"]] == [("symbol", 40)]
+    text = explained("--plan", "--filters", file)
+    assert text.startswith("filters: 2,001, rows: 2,002 (decided in Python: 1), memory: ")
+    assert re.search(r"^symbol +value +40 +2,000 +0 +40 +symbol = '", text, re.MULTILINE)
+    text = explained("--plan", "--filters", file, "symbol = 'S7' AND price < size")
+    assert text.endswith(
+        "\n\nsymbol = 'S7' AND price < size\n"
+        "  in partition symbol = 'S7' (51 rows), matched by bitmaps; "
+        "the rest is decided in Python\n"
+    )
+
+
+def test_the_plan_for_one_filter() -> None:
+    assert explained("--plan", "x > 1 OR y > 1").splitlines()[2:] == [
+        "rows in no partition: 2, checked one by one",
+        "",
+        "x > 1 OR y > 1",
+        "  in no partition (2 rows), checked one by one",
+        "  in no partition (2 rows), checked one by one",
+    ]
+    found = json.loads(explained("--plan", "x > 1", "--json"))
+    assert found["filter"] == {
+        "text": "x > 1",
+        "rows": [{"partition": None, "rows": 1, "plan": "one by one", "decided_in_python": False}],
+    }
+    assert explained("--plan", "x > 1 AND x < 1").endswith(
+        "  no event can match it: it is in the index, and costs nothing\n"
+    )

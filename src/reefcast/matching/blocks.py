@@ -183,7 +183,7 @@ def _allow(excluded: Int, unsure: Int, shift: Int, slot: Int, is_sure: Int, bit:
         _set(unsure, shift, slot, slot + 1, bit)
 
 
-@part
+@unit
 def _mark_range(
     cuts: Int, entry: Int, low: Int, high: Int, excluded: Int, unsure: Int, shift: Int, bit: Int
 ) -> None:
@@ -198,7 +198,7 @@ def _mark_range(
         _set(unsure, shift, last, last + 1, bit)
 
 
-@part
+@unit
 def _mark_numbers(
     cuts: Int, entry: Int, apart: Int, excluded: Int, unsure: Int, shift: Int, bit: Int
 ) -> None:
@@ -222,7 +222,7 @@ def _mark_numbers(
             _set(unsure, shift, slot, slot + 1, bit)
 
 
-@part
+@unit
 def _mark_strings(
     cuts: Int, entry: Int, apart: Int, excluded: Int, unsure: Int, shift: Int, bit: Int
 ) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 from reefcast.errors import LocalError
 from reefcast.matching.cover_coding import Box
 from reefcast.matching.cover_layout import COVERED, COVERING, EQUAL, MEETING
-from reefcast.matching.cover_table import Table
+from reefcast.matching.cover_table import ALL, Table
 from reefcast.matching.machine import Array
 from reefcast.model.covering import covers, equals, intersects
 from reefcast.model.filters import Conjunction, Filter
@@ -97,12 +97,12 @@ class Entries:
 
     # --- searching -------------------------------------------------------------------------------
 
-    def find(self, filter: Filter, mode: int, *, marked: bool = False) -> Array:
+    def find(self, filter: Filter, mode: int, *, marked: bool = False, enough: int = ALL) -> Array:
         """Numbers of the entries (`marked`: of those marked, of which none is empty) that answer,
-        each once. A view that is valid until the next call, or an array of its own."""
+        each once; of a filter of one conjunction about `enough` of them if there are more. A view that is valid until the next call, or an array of its own."""
         conjunctions = filter.conjunctions
         if len(conjunctions) == 1:
-            found = self._find_one(filter, conjunctions[0], mode, marked)
+            found = self._find_one(filter, conjunctions[0], mode, marked, enough)
         elif mode == MEETING or mode == COVERED:
             found = self._find_any(filter, mode, marked)
         else:
@@ -122,9 +122,11 @@ class Entries:
             self._asked = (filter, coder.version, meeting, boxes)
         return boxes
 
-    def _find_one(self, filter: Filter, asked: Conjunction, mode: int, marked: bool) -> Array:
+    def _find_one(
+        self, filter: Filter, asked: Conjunction, mode: int, marked: bool, enough: int
+    ) -> Array:
         box = self._boxes(filter, mode)[0]
-        answers, doubts = self._search(box, mode, marked)
+        answers, doubts = self._search(box, mode, marked, enough)
         if not (box.meets_exactly if mode == MEETING else box.exact or mode == COVERING):
             # No box covers less than itself, or equals it: residuals rule the exact ones out.
             if mode != COVERED or not asked.residuals:
@@ -136,10 +138,10 @@ class Entries:
             return answers
         return self._decide(filter, mode, answers, doubts.tolist())
 
-    def _search(self, box: Box, mode: int, marked: bool) -> tuple[Array, Array]:
+    def _search(self, box: Box, mode: int, marked: bool, enough: int = ALL) -> tuple[Array, Array]:
         if box.unknown and mode in (COVERED, EQUAL):
             return NONE, NONE
-        return self.table.search(box, mode, marked=marked)
+        return self.table.search(box, mode, marked=marked, enough=enough)
 
     def _decide(self, filter: Filter, mode: int, answers: Array, doubts: Iterable[int]) -> Array:
         """The answers, and those in doubt that `model.covering` agrees to."""

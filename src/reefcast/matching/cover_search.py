@@ -32,11 +32,14 @@ from reefcast.matching.cover_layout import (
     F_BOX,
     F_LISTS,
     F_OUT,
+    F_PLACES,
     F_ROOM,
+    HALF,
     LIST,
     LIVE_MAP,
     MEETING,
     MEETING_DOUBT_MAP,
+    ROW_BITS,
     S_ATTRIBUTE,
     S_COUNT,
     S_HIGH,
@@ -269,15 +272,9 @@ def _search_block(frame: Int, block: Int, mode: Int, count: Int, base_map: Int) 
     return found
 
 
-@compiled
-def search(frame: Int, mode: Int, count: Int, base_map: Int) -> Int:
-    """Writes the owners of the rows that answer for the box of `count` records into the room at
-    `F_OUT`: those that do, and from its end backward those in doubt. Returns how many:
-    answers + 2^32 * doubts; -1 if there is too little room.
-
-    `base_map` says among which rows: `LIVE_MAP` or `MARKED_MAP`.
-    """
-    prepare(get8(frame, F_BOX), count)
+@part
+def _search_blocks(frame: Int, mode: Int, count: Int, base_map: Int, enough: Int) -> Int:
+    """As `search`, for a box that is prepared."""
     counter = D_LIVE if base_map == LIVE_MAP else D_MARKED
     out, room = get8(frame, F_OUT), get8(frame, F_ROOM)
     found = 0
@@ -289,6 +286,79 @@ def search(frame: Int, mode: Int, count: Int, base_map: Int) -> Int:
                 found = -1
                 break
             found += more
+            if (found & HALF) >= enough:
+                break
     put8(frame, F_OUT, out)
     put8(frame, F_ROOM, room)
     return found
+
+
+@compiled
+def search(frame: Int, mode: Int, count: Int, base_map: Int, enough: Int) -> Int:
+    """Writes the owners of the rows that answer for the box of `count` records into the room at
+    `F_OUT`: those that do, and from its end backward those in doubt. Returns how many:
+    answers + 2^32 * doubts; -1 if there is too little room.
+
+    `base_map` says among which rows: `LIVE_MAP` or `MARKED_MAP`. No further block is searched when
+    there are `enough` answers.
+    """
+    prepare(get8(frame, F_BOX), count)
+    return _search_blocks(frame, mode, count, base_map, enough)
+
+
+# --- dominators -----------------------------------------------------------------------------------
+
+NO_DOMINATOR, UNDECIDED, NO_ROOM = -1, -2, -3
+
+
+@part
+def _box_of(frame: Int, conjunction: Int) -> tuple[Int, Int]:
+    """Address and number of records of a stored box."""
+    place = get8(get8(frame, F_PLACES), conjunction)
+    block = get8(frame, F_BLOCKS) + 8 * BLOCK_WORDS * (place >> ROW_BITS)
+    starts, row = get8(block, D_STARTS), place & ((1 << ROW_BITS) - 1)
+    start = get4(starts, row)
+    return get8(block, D_BOXES) + 32 * start, get4(starts, row + 1) - start
+
+
+@part
+def _dominator(frame: Int, filter: Int, ages: Int, depths: Int, enough: Int) -> Int:
+    box, count = _box_of(frame, filter)
+    put8(frame, F_BOX, box)
+    found = _search_blocks(frame, COVERING, count, LIVE_MAP, enough)
+    if found < 0:
+        return NO_ROOM
+    out, undecided = get8(frame, F_OUT), found >> 32
+    best = NO_DOMINATOR
+    for k in range(found & HALF):
+        other = get8(out, k)
+        if other == filter:
+            continue
+        if get8(ages, other) > get8(ages, filter):
+            at, size = _box_of(frame, other)
+            if is_answer(frame, EQUAL, at, size, box, count):
+                undecided = 1  # equal as boxes; if as filters, then the elder dominates
+                continue
+        if best < 0 or get8(depths, other) > get8(depths, best):
+            best = other
+    if best < 0 and (undecided or (found & HALF) >= enough):
+        return UNDECIDED
+    return best
+
+
+@compiled
+def find_dominators(
+    frame: Int, filters: Int, count: Int, ages: Int, depths: Int, enough: Int
+) -> Int:
+    """Puts in the place of each of the `count` filters (each of one conjunction) the deepest of
+    its dominators that were looked at, `NO_DOMINATOR`, or `UNDECIDED`. How many it has done: less
+    than `count` if there is too little room at `F_OUT`."""
+    box, done = get8(frame, F_BOX), 0
+    while done < count:
+        found = _dominator(frame, get8(filters, done), ages, depths, enough)
+        if found == NO_ROOM:
+            break
+        put8(filters, done, found)
+        done += 1
+    put8(frame, F_BOX, box)
+    return done

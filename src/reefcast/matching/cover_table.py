@@ -30,12 +30,15 @@ from reefcast.matching.cover_layout import (
     ROW_BITS,
 )
 from reefcast.matching.cover_rows import add_row, copy_rows, enter_rows, mark_row, remove_row
-from reefcast.matching.cover_search import search
+from reefcast.matching.cover_search import find_dominators, search
 from reefcast.matching.machine import Array
 
 FULL = MOST_ROWS * 3 // 4
 """A block of the largest size with more rows than this when it is made anew takes no more: the
 next time would come too soon."""
+
+ALL = 1 << 31
+"""More answers than there can be."""
 
 GROUP_WORDS = 16
 """Scratch of a search behind its lists: survivors, and those that are certain."""
@@ -68,18 +71,32 @@ class Table:
 
     # --- searching -------------------------------------------------------------------------------
 
-    def search(self, box: Box, mode: int, *, marked: bool = False) -> tuple[Array, Array]:
+    def search(
+        self, box: Box, mode: int, *, marked: bool = False, enough: int = ALL
+    ) -> tuple[Array, Array]:
         """Owners of the rows that answer, and of those that do if Python agrees; an owner of
         several rows may come several times. Both are views, valid until the next call."""
         base = MARKED_MAP if marked else LIVE_MAP
         while True:
             self._load(box)
-            found: int = search(self._at, mode, box.count, base)
+            found: int = search(self._at, mode, box.count, base, enough)
             if found >= 0:
                 break
             self._widen(2 * len(self._out))
         out, answers = self._out, found & 0xFFFFFFFF
         return out[:answers], out[len(out) - (found >> 32) :]
+
+    def dominators(self, filters: Array, ages: Array, depths: Array, enough: int) -> None:
+        """See `find_dominators`; `filters` are numbers of filters of one conjunction each."""
+        self._load(_NO_BOX)
+        done = 0
+        while done < len(filters):
+            at, left = int(filters[done:].ctypes.data), len(filters) - done
+            done += find_dominators(
+                self._at, at, left, int(ages.ctypes.data), int(depths.ctypes.data), enough
+            )
+            if done < len(filters):
+                self._widen(2 * len(self._out))
 
     def _load(self, box: Box) -> None:
         """Puts the box where the kernels look for it."""

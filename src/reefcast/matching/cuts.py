@@ -88,7 +88,7 @@ FIRST_NUMBERS = 3
 SAMPLE = 1024
 """Rows, and values of one attribute, that are looked at."""
 
-NUMBERS, TEXTS = 64, 48
+NUMBERS, TEXTS = 60, 48
 """Most boundaries of an attribute."""
 
 SLOTS = 960
@@ -170,9 +170,7 @@ def _slot(cuts: Int, entry: Int, value: Int) -> Int:
     kind = get8(value, V_KIND)
     if kind == NUMBER:
         boundaries = cuts + 8 * get8(entry, CA_NUMBER_AT)
-        return FIRST_NUMBERS + number_rank(
-            boundaries, get8(entry, CA_NUMBERS), get8(value, V_KEY)
-        )
+        return FIRST_NUMBERS + number_rank(boundaries, get8(entry, CA_NUMBERS), get8(value, V_KEY))
     if kind != STRING:
         return kind
     texts = get8(entry, CA_TEXTS)
@@ -289,7 +287,7 @@ def _quantiles(words: Int, count: Int, limit: Int, as_texts: Int) -> Int:
     return distinct(words, count)
 
 
-@part
+@unit
 def _boundaries(
     rows: Int, count: Int, step: Int, attribute: Int, limit: Int, as_texts: Int, out: Int
 ) -> Int:

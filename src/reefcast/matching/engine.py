@@ -57,6 +57,7 @@ from reefcast.matching.state import (
     S_SLOTS,
     S_SPLITS,
     S_TEXTS,
+    S_VALUE,
     S_VALUES,
     T_ATTRIBUTE,
     V_WORDS,
@@ -85,10 +86,10 @@ def start(state: Int) -> None:
     put8(state, S_BLOCK_ROOM, FIRST_ROOM)
     put8(state, S_BLOCK_COUNT, 1)
     put8(state, S_FIRST, new_zeroed(state, 8 * FIRST_ROOM))
-    put8(state, S_SEEN, new_zeroed(state, 8 * FIRST_ROOM))
     put8(state, S_HANDLE_ROOM, FIRST_ROOM)
     put8(state, S_SLOTS, new_zeroed(state, 8 * FIRST_ROOM))
     put8(state, S_SLOT_ROOM, FIRST_ROOM)
+    put8(state, S_VALUE, new_zeroed(state, 8 * V_WORDS))
     put8(state, S_DEFAULT, new_partition(state, NO_ATTRIBUTE, 0, 0))
 
 
@@ -99,8 +100,9 @@ def start(state: Int) -> None:
 def _make_room(state: Int, handle: Int) -> None:
     room = get8(state, S_HANDLE_ROOM)
     if handle >= room:
-        for word in (S_FIRST, S_SEEN):
-            put8(state, word, longer(state, get8(state, word), 8 * room, 16 * room))
+        put8(state, S_FIRST, longer(state, get8(state, S_FIRST), 8 * room, 16 * room))
+        if get8(state, S_SEEN) != 0:
+            put8(state, S_SEEN, longer(state, get8(state, S_SEEN), 8 * room, 16 * room))
         put8(state, S_HANDLE_ROOM, 2 * room)
 
 
@@ -112,7 +114,10 @@ def add_filter(state: Int, handle: Int, data: Int) -> None:
     count, at = read_array(data)
     first = get8(state, S_FIRST) + 8 * handle
     put8(first, 0, 0)
-    put8(state, S_MULTI, get8(state, S_MULTI) + (1 if count > 1 else 0))
+    if count > 1:
+        put8(state, S_MULTI, get8(state, S_MULTI) + 1)
+        if get8(state, S_SEEN) == 0:
+            put8(state, S_SEEN, new_zeroed(state, 8 * get8(state, S_HANDLE_ROOM)))
     put8(state, S_ROWS, get8(state, S_ROWS) + count)
     for _ in range(count):
         _, at = read_array(at)
@@ -141,7 +146,6 @@ def remove_filter(state: Int, handle: Int) -> None:
         leave_row(state, row)
         row = following
     put8(get8(state, S_FIRST), handle, 0)
-    put8(get8(state, S_SEEN), handle, 0)
 
 
 # --- matching -------------------------------------------------------------------------------------
@@ -236,7 +240,7 @@ def finish(state: Int) -> None:
     _leave_chains(state, get8(state, S_PARTITIONS), PARTITION_SHARDS, 1)
     leave_partition(state, get8(state, S_DEFAULT))
     _leave_chains(state, get8(state, S_TEXTS), TEXT_SHARDS, 0)
-    for word in (S_ATTRIBUTES, S_VALUES, S_SPLITS, S_BLOCKS, S_FIRST, S_SEEN, S_SLOTS):
+    for word in (S_ATTRIBUTES, S_VALUES, S_SPLITS, S_BLOCKS, S_FIRST, S_SEEN, S_SLOTS, S_VALUE):
         release(get8(state, word))
 
 

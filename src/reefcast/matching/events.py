@@ -19,6 +19,7 @@ from reefcast.matching.state import (
     S_SPLIT_COUNT,
     S_SPLITS,
     S_STAMP,
+    S_VALUE,
     STRING,
     T_ATTRIBUTE,
     V_KEY,
@@ -38,18 +39,11 @@ def begin_event(state: Int) -> None:
 
 
 @part
-def _put_value(state: Int, attribute: Int, kind: Int, first: Int, second: Int) -> None:
-    """Key and rest of a number; start and size of a string."""
-    value = value_at(state, attribute)
+def _note(state: Int, attribute: Int, value: Int) -> None:
+    """The event at hand has this value of the attribute, of which V_KIND and more is there."""
     put8(value, V_STAMP, get8(state, S_STAMP))
-    put8(value, V_KIND, kind)
-    if kind == STRING:
-        put8(value, V_KEY, find_text(state, first, second))
-        put8(value, V_START, first)
-        put8(value, V_SIZE, second)
-    else:
-        put8(value, V_KEY, first)
-        put8(value, V_REST, second)
+    if get8(value, V_KIND) == STRING:
+        put8(value, V_KEY, find_text(state, get8(value, V_START), get8(value, V_SIZE)))
     if get8(attribute_at(state, attribute), A_SPLIT) != 0:
         count = get8(state, S_SPLIT_COUNT)
         put8(get8(state, S_SPLITS), count, attribute)
@@ -64,11 +58,14 @@ def read_event(state: Int, at: Int) -> Int:
     for _ in range(count):
         name, size = read_string(at)
         text = find_text(state, name, size)
-        kind, first, second, at = read_value(name + size)
+        attribute = get8(text, T_ATTRIBUTE) - 1 if text != 0 else -1
+        value = value_at(state, attribute) if attribute >= 0 else get8(state, S_VALUE)
+        at = read_value(name + size, value)
+        kind = get8(value, V_KIND)
         if kind == STRANGE:
             return 0
-        if text != 0 and get8(text, T_ATTRIBUTE) != 0 and kind != MISSING:
-            _put_value(state, get8(text, T_ATTRIBUTE) - 1, kind, first, second)
+        if attribute >= 0 and kind != MISSING:
+            _note(state, attribute, value)
     return at
 
 
@@ -97,20 +94,25 @@ def _string_at(column: Int, i: Int, wide: Int) -> tuple[Int, Int]:
 
 
 @part
-def _read_cell(state: Int, attribute: Int, column: Int, form: Int, i: Int) -> None:
+def _read_cell(value: Int, column: Int, form: Int, i: Int) -> None:
     values = get8(column, VALUES)
+    kind, key, rest = NUMBER, 0, 0
     if form == FLOAT64:
-        _put_value(state, attribute, NUMBER, key_of_bits(get8_anywhere(values + 8 * i, 0)), 0)
+        key = key_of_bits(get8_anywhere(values + 8 * i, 0))
     elif form == INT64:
         key, rest = key_of_int(get8_anywhere(values + 8 * i, 0))
-        _put_value(state, attribute, NUMBER, key, rest)
     elif form == BOOL:
-        _put_value(state, attribute, FALSE + _bit(values, i), 0, 0)
+        kind = FALSE + _bit(values, i)
     elif form == BOOL8:
-        _put_value(state, attribute, FALSE + (1 if get1(values, i) else 0), 0, 0)
+        kind = FALSE + (1 if get1(values, i) else 0)
     else:
         start, size = _string_at(column, i, 1 if form == LARGE_STRING else 0)
-        _put_value(state, attribute, STRING, start, size)
+        kind = STRING
+        put8(value, V_START, start)
+        put8(value, V_SIZE, size)
+    put8(value, V_KIND, kind)
+    put8(value, V_KEY, key)
+    put8(value, V_REST, rest)
 
 
 @unit
@@ -123,4 +125,6 @@ def read_columns(state: Int, table: Int, attributes: Int, count: Int, row: Int) 
         form, i = get8(column, FORM), row + get8(column, FIRST)
         validity = get8(column, VALIDITY)
         if attribute >= 0 and form != NULL and (validity == 0 or _bit(validity, i)):
-            _read_cell(state, attribute, column, form, i)
+            value = value_at(state, attribute)
+            _read_cell(value, column, form, i)
+            _note(state, attribute, value)

@@ -53,12 +53,10 @@ class CompiledIndex(Generic[K]):
         engine.start(self._state)
         weakref.finalize(self, _finish, self._numbers)
         self._handles: dict[K, int] = {}
-        self._keys = np.empty(64, object)  # by handle
+        self._keys: Array = np.empty(64, np.int64)  # by handle; objects from the first odd key on
         self._free: list[int] = []
         self._decided: dict[int, Filter] = {}  # by handle: Python decides about some conjunction
         self._topical: set[int] = set()  # filters that look at the topic
-        self._odd_keys = 0  # keys that are no int64
-        self._ints = np.empty(64, np.int64)  # the others, by handle
         self._room = 0
         self._enlarge_out(FIRST_ROOM)
 
@@ -71,7 +69,7 @@ class CompiledIndex(Generic[K]):
     def memory_bytes(self) -> int:
         """Bytes of the compiled tables, and of those that map keys; not of keys and filters."""
         numbers = 32 * max(0, len(self._handles) - SMALL_INTS)
-        tables = self._keys.nbytes + self._ints.nbytes + sys.getsizeof(self._handles)
+        tables = self._keys.nbytes + sys.getsizeof(self._handles)
         return int(self._numbers[S_BYTES]) + tables + numbers
 
     def plan(self) -> dict[str, Any]:
@@ -93,15 +91,10 @@ class CompiledIndex(Generic[K]):
             raise LocalError(f"key {key!r} is in the index already; remove it first")
         handle = self._free.pop() if self._free else len(self._handles)
         if handle == len(self._keys):
-            self._keys = np.concatenate((self._keys, np.empty(handle, object)))
-            self._ints = np.concatenate((self._ints, np.empty(handle, np.int64)))
+            self._keys = np.concatenate((self._keys, np.empty_like(self._keys)))
         engine.add_filter(self._state, handle, id(filter.packed) + BYTES_HEAD)
         self._handles[key] = handle
-        self._keys[handle] = key
-        if type(key) is int and INT64_MIN <= key <= INT64_MAX:
-            self._ints[handle] = key
-        else:
-            self._odd_keys += 1
+        self._put_key(handle, key)
         if any(c.residuals for c in filter.conjunctions):
             self._decided[handle] = filter
         if filter.looks_at(TOPIC):
@@ -112,12 +105,19 @@ class CompiledIndex(Generic[K]):
         if handle is None:
             raise LocalError(f"key {key!r} is not in the index")
         engine.remove_filter(self._state, handle)
-        self._keys[handle] = None
         self._free.append(handle)
-        if not (type(key) is int and INT64_MIN <= key <= INT64_MAX):
-            self._odd_keys -= 1
+        if self._keys.dtype == object:
+            self._keys[handle] = None
         self._decided.pop(handle, None)
         self._topical.discard(handle)
+
+    def _put_key(self, handle: int, key: Any) -> None:
+        """Keys that are ints are kept as such: to hand out a thousand objects that lie scattered
+        in memory takes longer than to find them."""
+        is_int = type(key) is int and INT64_MIN <= key <= INT64_MAX
+        if not is_int and self._keys.dtype != object:
+            self._keys = self._keys.astype(object)
+        self._keys[handle] = key
 
     # --- matching --------------------------------------------------------------------------------
 
@@ -169,8 +169,7 @@ class CompiledIndex(Generic[K]):
             found, offsets = self._decide_all(found, offsets.tolist(), events)
         if given.event_of_row is not None:
             found, offsets = _of_events(found, offsets, given.event_of_row, given.events)
-        keys = self._keys[found] if self._odd_keys else self._ints[found]
-        return Matches(np.asarray(offsets), keys)
+        return Matches(np.asarray(offsets), self._keys[found])
 
     def _match_topics(self, publications: Sequence[Publication]) -> list[list[K]]:
         """Each publication is as many events as it has topics."""

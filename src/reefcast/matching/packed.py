@@ -5,9 +5,27 @@ Encoding a whole dict or filter is several times faster than handing its parts o
 
 from __future__ import annotations
 
-from reefcast.matching.machine import Int, get1, get8_anywhere, part, swapped
+from reefcast.matching.machine import (
+    Int,
+    get1,
+    get8_anywhere,
+    part,
+    put8,
+    swapped,
+    unit,
+)
 from reefcast.matching.numbers import key_of_bits, key_of_int
-from reefcast.matching.state import FALSE, MISSING, NUMBER, STRING
+from reefcast.matching.state import (
+    FALSE,
+    MISSING,
+    NUMBER,
+    STRING,
+    V_KEY,
+    V_KIND,
+    V_REST,
+    V_SIZE,
+    V_START,
+)
 
 STRANGE = -1
 """The kind of what is no value: bytes, a list, an integer beyond int64."""
@@ -77,26 +95,32 @@ def read_int(at: Int) -> tuple[Int, Int]:
     return number, at + 1 + size
 
 
-@part
-def read_value(at: Int) -> tuple[Int, Int, Int, Int]:
-    """(kind, key of a number or where a string starts, its rest or its size, where it ends)."""
+@unit
+def read_value(at: Int, value: Int) -> Int:
+    """Reads a value into the V_* words at `value`, but for what only the table of texts knows;
+    where it ends. Its kind is STRANGE if it is none."""
     tag = get1(at, 0)
+    kind, key, rest, end = STRANGE, 0, 0, at + 1
     if tag == FLOAT:
-        return NUMBER, key_of_bits(read_float_bits(at + 1)), 0, at + 9
-    if FIXED_STRING <= tag < NIL or STRING8 <= tag < ARRAY16:
+        kind, key, end = NUMBER, key_of_bits(read_float_bits(at + 1)), at + 9
+    elif FIXED_STRING <= tag < NIL or STRING8 <= tag < ARRAY16:
         start, size = read_string(at)
-        return STRING, start, size, start + size
-    if tag == NIL:
-        return MISSING, 0, 0, at + 1
-    if NO <= tag <= YES:
-        return FALSE + tag - NO, 0, 0, at + 1
-    if tag < FIXED_MAP or tag >= NEGATIVE or UINT8 <= tag <= INT64:
+        put8(value, V_START, start)
+        put8(value, V_SIZE, size)
+        kind, end = STRING, start + size
+    elif tag == NIL:
+        kind = MISSING
+    elif NO <= tag <= YES:
+        kind = FALSE + tag - NO
+    elif tag < FIXED_MAP or tag >= NEGATIVE or UINT8 <= tag <= INT64:
         number, end = read_int(at)
-        if tag == UINT8 + 3 and number < 0:
-            return STRANGE, 0, 0, end
-        key, rest = key_of_int(number)
-        return NUMBER, key, rest, end
-    return STRANGE, 0, 0, at + 1
+        if tag != UINT8 + 3 or number >= 0:
+            key, rest = key_of_int(number)
+            kind = NUMBER
+    put8(value, V_KIND, kind)
+    put8(value, V_KEY, key)
+    put8(value, V_REST, rest)
+    return end
 
 
 @part

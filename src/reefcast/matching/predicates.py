@@ -15,6 +15,7 @@ from __future__ import annotations
 from reefcast.matching.machine import Int, get8, part, put8, unit
 from reefcast.matching.numbers import EXACT, INFINITY, key_of_float
 from reefcast.matching.packed import (
+    STRANGE,
     is_nil,
     read_array,
     read_bool,
@@ -29,9 +30,12 @@ from reefcast.matching.state import (
     LOWEST,
     MISSING,
     NUMBER,
+    S_READ,
+    S_VALUE,
     STRING,
     TRUE,
     V_KEY,
+    V_KIND,
     V_REST,
     V_SIZE,
     V_START,
@@ -50,32 +54,45 @@ PRESENT = 1 << FALSE | 1 << TRUE | 1 << NUMBER | 1 << STRING
 OF_NUMBERS, OF_STRINGS = 0, 1
 """`model.values.Kind`."""
 
+R_KINDS, R_HOW, R_LOW, R_HIGH = range(4)
+"""What a predicate is read into, see S_READ."""
+
 
 @part
-def read_constraint(state: Int, at: Int) -> tuple[Int, Int, Int, Int, Int]:
-    """(kinds, how to check, first bound, second bound, where it ends) of a packed `Constraint`."""
+def read_constraint(state: Int, at: Int) -> Int:
+    """Reads a packed `Constraint` into the words at S_READ; where it ends."""
+    out = state + 8 * S_READ
     _, at = read_array(at)
     if read_bool(at):
-        return 1 << MISSING, OF_KIND, 0, 0, skip(at + 1, 8)
+        return _found(out, 1 << MISSING, OF_KIND, 0, 0, skip(state, at + 1, 8))
     at += 1
     if is_nil(at):
-        return PRESENT, OF_KIND, 0, 0, skip(at, 8)
+        return _found(out, PRESENT, OF_KIND, 0, 0, skip(state, at, 8))
     kind, at = read_int(at)
     if kind == OF_NUMBERS:
-        return _read_numbers(state, at)
+        return _read_numbers(state, at, out)
     if kind == OF_STRINGS:
-        return _read_strings(state, at)
-    return _read_booleans(at)
+        return _read_strings(state, at, out)
+    return _read_booleans(state, at, out)
 
 
 @part
-def skip(at: Int, count: Int) -> Int:
+def _found(out: Int, kinds: Int, how: Int, low: Int, high: Int, end: Int) -> Int:
+    put8(out, R_KINDS, kinds)
+    put8(out, R_HOW, how)
+    put8(out, R_LOW, low)
+    put8(out, R_HIGH, high)
+    return end
+
+
+@unit
+def skip(state: Int, at: Int, count: Int) -> Int:
     """Where so many values end, lists of values among them."""
-    left = count
+    value, left = get8(state, S_VALUE), count
     while left > 0:
         left -= 1
-        kind, _, _, end = read_value(at)
-        if kind < 0:
+        end = read_value(at, value)
+        if get8(value, V_KIND) == STRANGE:
             inner, end = read_array(at)
             left += inner
         at = end
@@ -83,8 +100,8 @@ def skip(at: Int, count: Int) -> Int:
 
 
 @part
-def _read_booleans(at: Int) -> tuple[Int, Int, Int, Int, Int]:
-    at = skip(at, 4)
+def _read_booleans(state: Int, at: Int, out: Int) -> Int:
+    at = skip(state, at, 4)
     kinds = 1 << FALSE | 1 << TRUE
     if is_nil(at):
         at += 1
@@ -94,19 +111,10 @@ def _read_booleans(at: Int) -> tuple[Int, Int, Int, Int, Int]:
         for _ in range(count):
             kinds |= 1 << (FALSE + read_bool(at))
             at += 1
-    return kinds, OF_KIND, 0, 0, skip(at, 2)
+    return _found(out, kinds, OF_KIND, 0, 0, skip(state, at, 2))
 
 
 # --- numbers --------------------------------------------------------------------------------------
-
-
-@part
-def _read_bound(at: Int, none: Int) -> tuple[Int, Int, Int, Int]:
-    """(key, rest, 1 if it is not inside, where both end)."""
-    kind, key, rest, at = read_value(at)
-    if kind == MISSING:
-        return none, 0, 0, at + 1
-    return key, rest, read_bool(at), at + 1
 
 
 @part
@@ -117,50 +125,66 @@ def _in_reach(key: Int) -> bool:
 
 
 @part
-def _read_numbers(state: Int, at: Int) -> tuple[Int, Int, Int, Int, Int]:
-    low, low_rest, low_open, at = _read_bound(at, LOWEST)
-    high, high_rest, high_open, at = _read_bound(at, HIGHEST)
+def _key_at(state: Int, at: Int, none: Int) -> tuple[Int, Int, Int]:
+    """(key, rest, where it ends) of a number, or `none` for nil."""
+    value = get8(state, S_VALUE)
+    end = read_value(at, value)
+    if get8(value, V_KIND) == MISSING:
+        return none, 0, end
+    return get8(value, V_KEY), get8(value, V_REST), end
+
+
+@unit
+def _read_numbers(state: Int, at: Int, out: Int) -> Int:
+    low, low_rest, at = _key_at(state, at, LOWEST)
+    low_open = read_bool(at)
+    high, high_rest, at = _key_at(state, at + 1, HIGHEST)
+    high_open = read_bool(at)
+    at += 1
     mode = -1 if is_nil(at) else 1
     if mode < 0:
         at += 1
     count, at = read_array(at)
     if mode > 0 and count == 1:
-        _, key, rest, at = read_value(at)
+        key, rest, at = _key_at(state, at, 0)
+        at = skip(state, at, 2)
         if _in_reach(key):
-            return 1 << NUMBER, IN_RANGE, key, key, skip(at, 2)
-        return _one_number(state, key, rest, skip(at, 2))
+            return _found(out, 1 << NUMBER, IN_RANGE, key, key, at)
+        bounds = _bounds_apart(state, key, rest, key, rest, 0, 0)
+        return _found(out, 1 << NUMBER, AMONG_NUMBERS, bounds, 0, at)
     if mode < 0 and count == 0 and _in_reach(low) and _in_reach(high):
-        return 1 << NUMBER, IN_RANGE, low + low_open, high - high_open, skip(at, 1)
-    size = 8 * (N_MEMBERS + 2 * count)
-    bounds = new(state, size)
-    for i in range(count):
-        _, key, rest, at = read_value(at)
-        put8(bounds, N_MEMBERS + 2 * i, key)
-        put8(bounds, N_MEMBERS + 2 * i + 1, rest)
-    put8(bounds, N_BYTES, size)
-    put8(bounds, N_LOW, low)
-    put8(bounds, N_LOW_REST, low_rest + low_open)
-    put8(bounds, N_HIGH, high)
-    put8(bounds, N_HIGH_REST, high_rest - high_open)
-    put8(bounds, N_MODE, mode if count else 0)
-    put8(bounds, N_COUNT, count)
+        at = skip(state, at, 1)
+        return _found(out, 1 << NUMBER, IN_RANGE, low + low_open, high - high_open, at)
+    mode = mode if count else 0
+    bounds = _bounds_apart(
+        state, low, low_rest + low_open, high, high_rest - high_open, mode, count
+    )
+    for i in range(N_MEMBERS, N_MEMBERS + 2 * count, 2):
+        key, rest, at = _key_at(state, at, 0)
+        put8(bounds, i, key)
+        put8(bounds, i + 1, rest)
     if mode > 0:
         for side in range(2):
             put8(bounds, N_LOW + side, get8(bounds, N_MEMBERS + side))
             put8(bounds, N_HIGH + side, get8(bounds, N_MEMBERS + 2 * count - 2 + side))
-    return 1 << NUMBER, AMONG_NUMBERS, bounds, 0, skip(at, 2 if mode > 0 else 1)
+    at = skip(state, at, 2 if mode > 0 else 1)
+    return _found(out, 1 << NUMBER, AMONG_NUMBERS, bounds, 0, at)
 
 
 @part
-def _one_number(state: Int, key: Int, rest: Int, end: Int) -> tuple[Int, Int, Int, Int, Int]:
-    bounds = new(state, 8 * N_MEMBERS)
-    put8(bounds, N_BYTES, 8 * N_MEMBERS)
-    for word in (N_LOW, N_HIGH):
-        put8(bounds, word, key)
-        put8(bounds, word + 1, rest)
-    put8(bounds, N_MODE, 0)
-    put8(bounds, N_COUNT, 0)
-    return 1 << NUMBER, AMONG_NUMBERS, bounds, 0, end
+def _bounds_apart(
+    state: Int, low: Int, low_rest: Int, high: Int, high_rest: Int, mode: Int, count: Int
+) -> Int:
+    size = 8 * (N_MEMBERS + 2 * count)
+    bounds = new(state, size)
+    put8(bounds, N_BYTES, size)
+    put8(bounds, N_LOW, low)
+    put8(bounds, N_LOW_REST, low_rest)
+    put8(bounds, N_HIGH, high)
+    put8(bounds, N_HIGH_REST, high_rest)
+    put8(bounds, N_MODE, mode)
+    put8(bounds, N_COUNT, count)
+    return bounds
 
 
 @part
@@ -201,8 +225,8 @@ def _read_text(state: Int, at: Int) -> tuple[Int, Int]:
     return use_text(state, start, size), start + size
 
 
-@part
-def _read_strings(state: Int, at: Int) -> tuple[Int, Int, Int, Int, Int]:
+@unit
+def _read_strings(state: Int, at: Int, out: Int) -> Int:
     low, at = _read_text(state, at)
     low_open = read_bool(at)
     high, at = _read_text(state, at + 1)
@@ -214,14 +238,14 @@ def _read_strings(state: Int, at: Int) -> tuple[Int, Int, Int, Int, Int]:
     count, at = read_array(at)
     if mode > 0 and count == 1:
         text, at = _read_text(state, at)
-        return 1 << STRING, IS_TEXT, text, 0, skip(at, 2)
+        return _found(out, 1 << STRING, IS_TEXT, text, 0, skip(state, at, 2))
     members = at
-    at = skip(at, count)
+    at = skip(state, at, count)
     if mode > 0:
-        at = skip(at, 1)
+        at = skip(state, at, 1)
     patterns, at = read_array(at)
     if low == 0 and high == 0 and count == 0 and patterns == 0:
-        return 1 << STRING, OF_KIND, 0, 0, at
+        return _found(out, 1 << STRING, OF_KIND, 0, 0, at)
     size = 8 * (X_MEMBERS + count + patterns)
     bounds = new(state, size)
     put8(bounds, X_BYTES, size)
@@ -239,7 +263,7 @@ def _read_strings(state: Int, at: Int) -> tuple[Int, Int, Int, Int, Int]:
     for i in range(patterns):
         pattern, at = read_pattern(state, at)
         put8(bounds, X_MEMBERS + count + i, pattern)
-    return 1 << STRING, AMONG_TEXTS, bounds, 0, at
+    return _found(out, 1 << STRING, AMONG_TEXTS, bounds, 0, at)
 
 
 @part
@@ -261,14 +285,15 @@ def _string_holds(bounds: Int, text: Int, start: Int, size: Int) -> bool:
 # --- both -----------------------------------------------------------------------------------------
 
 
-@part
-def value_holds(how: Int, bounds: Int, value: Int) -> bool:
-    """Whether a value of the right kind satisfies the bounds that lie apart."""
+@unit
+def value_holds(how: Int, bounds: Int, value: Int) -> Int:
+    """1 if a value of the right kind satisfies the bounds that lie apart."""
     if how == AMONG_NUMBERS:
-        return _number_holds(bounds, get8(value, V_KEY), get8(value, V_REST))
-    return _string_holds(
-        bounds, get8(value, V_KEY), get8(value, V_START), get8(value, V_SIZE)
-    )
+        holds = _number_holds(bounds, get8(value, V_KEY), get8(value, V_REST))
+    else:
+        start, size = get8(value, V_START), get8(value, V_SIZE)
+        holds = _string_holds(bounds, get8(value, V_KEY), start, size)
+    return 1 if holds else 0
 
 
 @unit

@@ -23,6 +23,10 @@ from reefcast.matching.predicates import (
     IN_RANGE,
     IS_TEXT,
     OF_KIND,
+    R_HIGH,
+    R_HOW,
+    R_KINDS,
+    R_LOW,
     leave_bounds,
     read_constraint,
     value_holds,
@@ -40,6 +44,7 @@ from reefcast.matching.state import (
     S_ATTRIBUTES,
     S_END,
     S_FREE_ATTRIBUTE,
+    S_READ,
     S_SPLITS,
     S_STAMP,
     S_VALUES,
@@ -166,9 +171,7 @@ def _new_attribute(state: Int) -> Int:
     number, room = get8(state, S_ATTRIBUTE_COUNT), get8(state, S_ATTRIBUTE_ROOM)
     if number == room:
         for word, words in ((S_ATTRIBUTES, A_WORDS), (S_VALUES, V_WORDS), (S_SPLITS, 1)):
-            put8(
-                state, word, longer(state, get8(state, word), 8 * words * room, 16 * words * room)
-            )
+            put8(state, word, longer(state, get8(state, word), 8 * words * room, 16 * words * room))
         put8(state, S_ATTRIBUTE_ROOM, 2 * room)
     put8(state, S_ATTRIBUTE_COUNT, number + 1)
     return number
@@ -221,10 +224,12 @@ def read_row(state: Int, at: Int, handle: Int, flags: Int) -> Int:
     for i in range(count):
         name, size = read_string(at)
         attribute = use_attribute(state, name, size)
-        kinds, how, low, high, at = read_constraint(state, name + size)
+        at = read_constraint(state, name + size)
+        read = state + 8 * S_READ
+        kinds, how = get8(read, R_KINDS), get8(read, R_HOW)
         put4(row, 3 + i, attribute | kinds << ATTRIBUTE_BITS | how << (ATTRIBUTE_BITS + KIND_BITS))
-        put8(row, bounds + 2 * i, low)
-        put8(row, bounds + 2 * i + 1, high)
+        put8(row, bounds + 2 * i, get8(read, R_LOW))
+        put8(row, bounds + 2 * i + 1, get8(read, R_HIGH))
     put8(state, S_END, at)
     return row
 

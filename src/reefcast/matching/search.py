@@ -58,7 +58,7 @@ SCRATCH_BYTES = 8 * (X_ROWS + PUT_OFF)
 LINES_OF_A_ROW = 3
 
 
-@part
+@unit
 def _check(state: Int, row: Int, out: Int, end: Int) -> Int:
     """Appends the row's handle if it holds, as -1 - handle if Python decides; the new end."""
     if not row_holds(state, row):

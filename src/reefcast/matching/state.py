@@ -49,7 +49,7 @@ LOWEST, HIGHEST = -(2**63), 2**63 - 1
     S_BLOCK_ROOM,
     S_FREE_BLOCK,  # 1 + number, linked
     S_FIRST,  # first row by the filter's handle
-    S_SEEN,  # stamp of the last event that found the filter, by handle
+    S_SEEN,  # stamp of the last event that found the filter, by handle; 0 before S_MULTI > 0
     S_HANDLE_ROOM,
     S_MULTI,  # filters of several rows
     S_ROWS,
@@ -59,8 +59,10 @@ LOWEST, HIGHEST = -(2**63), 2**63 - 1
     S_SERIAL,  # of the last cuts
     S_PARTITION_COUNT,
     S_END,  # where what was read ends
-) = range(27)
-STATE_WORDS = 32
+    S_VALUE,  # scratch: V_* of a value
+    S_READ,  # scratch: kinds, how to check, and bounds of a predicate; 4 words
+) = range(29)
+STATE_WORDS = 36
 
 A_NAME, A_USERS, A_SPLIT, A_VALUES, A_COUNT, A_WORDS = range(6)
 """Text of the name; rows and cuts that use it; whether it partitions, by how many values, see

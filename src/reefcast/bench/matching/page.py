@@ -117,6 +117,7 @@ _LOOKS: Mapping[str, dict[str, Any]] = {
 
 _STYLE: dict[Any, Any] = {
     "svg.hashsalt": "reefcast",
+    "svg.fonttype": "none",
     "font.size": 10,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -159,8 +160,15 @@ def plot(rows: Sequence[Row]) -> str:
 
 
 def _draw(axes: Axes, rows: Sequence[Row]) -> None:
+    from matplotlib.ticker import EngFormatter, FuncFormatter, NullLocator
+
     axes.set_xscale("log")
     axes.set_yscale("log")
+    axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda us, _: f"{us:g}"))
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_minor_locator(NullLocator())
+    axes.margins(0.08)
     axes.grid(True)
     for engine in ENGINES:
         points = sorted((row.n, row.us_per_event) for row in rows if row.engine == engine)

@@ -1,0 +1,295 @@
+"""The roots, kept up to date under add and remove without scanning; what they are: `cover.Roots`.
+
+Each filter that is no root has a *witness*: one of those that dominate it. The witnesses make a
+forest, so when a filter goes, only its children in that forest must be asked whether somebody else
+dominates them, and those for whom nobody does are the new roots. The deepest of a filter's
+dominators becomes its witness (the deepest of some hundreds, if there are many), or all filters
+below a root would be its children.
+
+Filters that never match take no part in this: everything else dominates them. The first of them is
+a root only where there is nothing else.
+"""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from collections.abc import Hashable
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from reefcast.errors import LocalError
+from reefcast.matching.cover import RootChange
+from reefcast.matching.cover_index import Entries
+from reefcast.matching.cover_layout import COVERED, COVERING, EQUAL
+from reefcast.matching.cover_search import UNDECIDED
+from reefcast.matching.cover_table import ALL
+from reefcast.model.covering import covers
+from reefcast.model.filters import Filter
+
+K = TypeVar("K", bound=Hashable)
+
+ENOUGH = 256
+"""Dominators to choose a witness from."""
+
+
+class Forest:
+    """Trees of numbers, as linked lists of children; -1 is none."""
+
+    def __init__(self) -> None:
+        self._parent, self._child = array("i"), array("i")
+        self._next, self._previous = array("i"), array("i")
+
+    def memory_bytes(self) -> int:
+        return sum(map(sys.getsizeof, (self._parent, self._child, self._next, self._previous)))
+
+    def make_room(self, number: int) -> None:
+        for links in (self._parent, self._child, self._next, self._previous):
+            if number >= len(links):
+                links.extend([-1] * (number + 1 - len(links)))
+
+    def attach(self, number: int, parent: int) -> None:
+        """`number` must have no parent."""
+        first = self._child[parent]
+        self._parent[number], self._next[number] = parent, first
+        if first >= 0:
+            self._previous[first] = number
+        self._child[parent] = number
+
+    def detach(self, number: int) -> None:
+        """From its parent, if it has one."""
+        parent, before, after = self._parent[number], self._previous[number], self._next[number]
+        if before >= 0:
+            self._next[before] = after
+        elif parent >= 0:
+            self._child[parent] = after
+        if after >= 0:
+            self._previous[after] = before
+        self._parent[number] = self._next[number] = self._previous[number] = -1
+
+    def detach_children(self, number: int) -> list[int]:
+        children = []
+        while (child := self._child[number]) >= 0:
+            children.append(child)
+            self.detach(child)
+        return children
+
+
+def _is_plain(filter: Filter) -> bool:
+    """Without patterns. What covers such a filter's covers, it does: it is transitive for them."""
+    return not any(
+        constraint.patterns for c in filter.conjunctions for constraint in c.constraints.values()
+    )
+
+
+class CompiledRoots(Generic[K]):
+    """See `cover.Roots`; `cover_scan.ScanRoots` is the twin that says what is right.
+
+    Filters with the same text are one entry, as old as the oldest of its keys: `_keys` has them by
+    age. `_roots` holds the numbers of the entries that are roots; those that can match are marked.
+    """
+
+    def __init__(self) -> None:
+        self._entries = Entries()
+        self._numbers: dict[K, int] = {}
+        self._of_text: dict[str, int] = {}
+        self._keys: dict[int, dict[K, int]] = {}  # by entry: key and age
+        self._forest = Forest()
+        self._ages = np.zeros(64, np.int64)
+        self._depths = np.zeros(64, np.int64)
+        self._roots: dict[int, None] = {}
+        self._never: dict[int, None] = {}  # entries that never match
+        self._last_age = 0
+        self._touched: dict[int, tuple[int, K] | None] = {}  # root key and age before a change
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._numbers
+
+    def keys(self) -> list[K]:
+        return [key for _, key in sorted(map(self._eldest, self._roots), key=_age)]
+
+    def is_root(self, key: K) -> bool:
+        number = self._numbers.get(key)
+        return number is not None and number in self._roots and self._eldest(number)[1] == key
+
+    def memory_bytes(self) -> int:
+        """Bytes of the index, without the filters, their texts and the keys themselves."""
+        tables = (self._numbers, self._of_text, self._keys, *self._keys.values(), self._roots)
+        own = self._ages.nbytes + self._depths.nbytes + sum(map(sys.getsizeof, tables))
+        return own + self._entries.memory_bytes() + self._forest.memory_bytes()
+
+    # --- changes ---------------------------------------------------------------------------------
+
+    def add(self, key: K, filter: Filter) -> RootChange[K]:
+        if key in self._numbers:
+            raise LocalError(f"key {key!r} is in the index already; remove it first")
+        self._last_age += 1
+        number = self._of_text.get(filter.text)
+        if number is not None:
+            self._keys[number][key] = self._last_age
+            self._numbers[key] = number
+            return RootChange([], [])
+        number = self._entries.add(filter)
+        self._of_text[filter.text] = self._numbers[key] = number
+        self._keys[number] = {key: self._last_age}
+        self._make_room(number)
+        self._ages[number] = self._last_age
+        if filter.conjunctions:
+            self._place(number, filter)
+        else:
+            self._never[number] = None
+        return self._change()
+
+    def remove(self, key: K) -> RootChange[K]:
+        number = self._numbers.pop(key, None)
+        if number is None:
+            raise LocalError(f"key {key!r} is not in the index")
+        keys = self._keys[number]
+        eldest = self._eldest(number)[1] == key
+        if eldest:
+            self._touch(number)
+        del keys[key]
+        if not keys:
+            self._drop(number)
+        elif eldest:
+            self._grow_younger(number)
+        return self._change()
+
+    def _drop(self, number: int) -> None:
+        filter = self._filter(number)
+        del self._keys[number], self._of_text[filter.text]
+        self._never.pop(number, None)
+        self._roots.pop(number, None)
+        orphans = self._forest.detach_children(number)
+        self._forest.detach(number)
+        self._entries.remove(number)
+        self._settle(orphans)
+
+    def _grow_younger(self, number: int) -> None:
+        """An entry has lost its eldest key. Equal ones that it was older than may dominate it."""
+        before, (after, _) = int(self._ages[number]), self._eldest(number)
+        self._ages[number] = after
+        equals = self._entries.find(self._filter(number), EQUAL)
+        ages = self._ages[equals]
+        if number in self._never or not ((before < ages) & (ages < after)).any():
+            return
+        if number in self._roots:
+            self._leave(number)
+        self._forest.detach(number)
+        self._settle([number, *self._forest.detach_children(number)])
+
+    def _change(self) -> RootChange[K]:
+        """What became of the entries touched."""
+        self._choose_never()
+        entered: list[tuple[int, K]] = []
+        left: list[tuple[int, K]] = []
+        for number, before in self._touched.items():
+            after = self._eldest(number) if number in self._roots else None
+            if before != after:
+                left += [before] if before is not None else []
+                entered += [after] if after is not None else []
+        self._touched.clear()
+        return RootChange(
+            [key for _, key in sorted(entered, key=_age)],
+            [key for _, key in sorted(left, key=_age)],
+        )
+
+    # --- entries ---------------------------------------------------------------------------------
+
+    def _filter(self, number: int) -> Filter:
+        filter = self._entries.filters[number]
+        assert filter is not None, "an entry lives as long as it has keys"
+        return filter
+
+    def _eldest(self, number: int) -> tuple[int, K]:
+        """Age and key."""
+        key, age = next(iter(self._keys[number].items()))
+        return age, key
+
+    def _make_room(self, number: int) -> None:
+        self._forest.make_room(number)
+        if number >= len(self._ages):
+            room = np.zeros(number + 1, np.int64)
+            self._ages = np.concatenate([self._ages, room])
+            self._depths = np.concatenate([self._depths, room])
+
+    def _touch(self, number: int) -> None:
+        if number not in self._touched:
+            self._touched[number] = self._eldest(number) if number in self._roots else None
+
+    def _become_root(self, number: int) -> None:
+        self._touch(number)
+        self._roots[number] = None
+        self._depths[number] = 0
+        if number not in self._never:
+            self._entries.mark(number, True)
+
+    def _leave(self, number: int) -> None:
+        self._touch(number)
+        del self._roots[number]
+        if number not in self._never:
+            self._entries.mark(number, False)
+
+    def _choose_never(self) -> None:
+        """The first filter that never matches is a root if there are no others."""
+        roots = self._roots.keys() & self._never.keys() if self._never else set()
+        alone = len(self._never) == len(self._keys)
+        first = min(self._never, key=self._ages.__getitem__) if self._never and alone else -1
+        for number in roots - {first}:
+            self._leave(number)
+        if first >= 0 and first not in roots:
+            self._become_root(first)
+
+    # --- domination ------------------------------------------------------------------------------
+
+    def _place(self, number: int, filter: Filter) -> None:
+        """A new entry: whether it is a root, and which roots it dominates."""
+        witness = self._witness(number, filter)
+        self._put(number, witness)
+        if witness >= 0 and _is_plain(self._filter(witness)):
+            return  # which dominates whatever the new one does
+        for root in self._entries.find(filter, COVERED, marked=True).tolist():
+            # Nobody dominates a new root, so whoever it covers does not cover it.
+            if root != number and (witness < 0 or not covers(self._filter(root), filter)):
+                self._leave(root)
+                self._put(root, number)
+
+    def _put(self, number: int, witness: int) -> None:
+        if witness < 0:
+            self._become_root(number)
+        else:
+            self._forest.attach(number, witness)
+            self._depths[number] = self._depths[witness] + 1
+
+    def _witness(self, number: int, filter: Filter, enough: int = ENOUGH) -> int:
+        """The deepest of its dominators, or -1."""
+        found = self._entries.find(filter, COVERING, enough=enough)
+        others = found[found != number]
+        younger = self._ages[others] > self._ages[number]
+        if younger.any():
+            for k in np.flatnonzero(younger).tolist():
+                younger[k] = covers(filter, self._filter(int(others[k])))
+            others = others[~younger]
+        if len(others):
+            return int(others[self._depths[others].argmax()])
+        return -1 if len(found) < enough else self._witness(number, filter, ALL)
+
+    def _settle(self, orphans: list[int]) -> None:
+        """Entries that have lost their witness, or are no longer sure to be roots."""
+        single = [n for n in orphans if len(self._filter(n).conjunctions) == 1]
+        witnesses = np.array(single, np.int64)
+        self._entries.table.dominators(witnesses, self._ages, self._depths, ENOUGH)
+        known = dict(zip(single, witnesses.tolist(), strict=True))
+        for number in orphans:
+            witness = known.get(number, UNDECIDED)
+            if witness == UNDECIDED:
+                witness = self._witness(number, self._filter(number))
+            self._put(number, witness)
+
+
+def _age(eldest: tuple[int, Hashable]) -> int:
+    return eldest[0]

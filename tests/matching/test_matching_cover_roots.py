@@ -1,0 +1,148 @@
+"""The roots against their slow, obvious twin."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reefcast.errors import LocalError
+from reefcast.matching.cover import RootChange, new_roots
+from reefcast.matching.cover_scan import ScanRoots
+from reefcast.model.covering import covers
+from reefcast.model.filters import parse_filter
+
+CONDITIONS = (
+    *[f"a BETWEEN {low} AND {low + width}" for low in (0, 2, 5) for width in (1, 4, 20)],
+    "a >= 2 AND a <= 6",  # the same as one of those above
+    "a > 2",
+    "a IN (2, 5)",
+    "a NOT IN (2, 5)",
+    "a IS NOT NULL",
+    "a IS NULL",
+    "b = 'x'",
+    "b LIKE 'x%'",
+    "b LIKE 'x%y'",
+    "b NOT LIKE 'x%y'",
+    "b NOT LIKE 'z%'",
+    "b LIKE '%y'",
+    "topic MATCHES 'a/#'",
+    "topic MATCHES 'a/+'",
+    "a > b",
+    "TRUE",
+    "FALSE",
+    "a < 1 AND a > 2",
+)
+conditions = st.sampled_from(CONDITIONS)
+texts = st.one_of(
+    conditions,
+    st.builds("({}) AND ({})".format, conditions, conditions),
+    st.builds("({}) OR ({})".format, conditions, conditions),
+)
+steps = st.lists(st.tuples(st.booleans(), st.integers(0, 30), texts), max_size=40)
+
+
+@settings(max_examples=200, deadline=None)
+@given(steps)
+def test_changes_as_the_twin_does(steps):
+    roots, twin = new_roots(), ScanRoots()
+    live: list[int] = []
+    for key, (adds, place, text) in enumerate(steps):
+        if adds or not live:
+            live.append(key)
+            filter = parse_filter(text)
+            assert roots.add(key, filter) == twin.add(key, filter)
+        else:
+            gone = live.pop(place % len(live))
+            assert roots.remove(gone) == twin.remove(gone)
+        assert roots.keys() == twin.keys()
+        assert len(roots) == len(twin) == len(live)
+    assert [key for key in live if roots.is_root(key)] == twin.keys()
+
+
+def nested_filter(rng: random.Random) -> str:
+    if rng.random() < 0.1:
+        return rng.choice(CONDITIONS)
+    low, width = rng.randrange(0, 50, 10), rng.choice([1, 3, 9, 30])
+    terms = [f"a BETWEEN {low} AND {low + width}"]
+    if rng.random() < 0.6:
+        terms.append(f"c BETWEEN {low} AND {low + rng.choice([2, 4])}")
+    return " AND ".join(terms)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_stays_with_the_twin(seed):
+    rng = random.Random(seed)
+    roots, twin = new_roots(), ScanRoots()
+    live: list[int] = []
+    for key in range(150):
+        filter = parse_filter(nested_filter(rng))
+        assert roots.add(key, filter) == twin.add(key, filter)
+        live.append(key)
+        while live and rng.random() < (0.2 if key < 90 else 0.6):
+            gone = live.pop(rng.randrange(len(live)))
+            assert roots.remove(gone) == twin.remove(gone)
+    assert roots.keys() == twin.keys()
+
+
+def test_every_filter_is_covered_by_a_root():
+    rng = random.Random(5)
+    roots = new_roots()
+    filters = {key: parse_filter(nested_filter(rng)) for key in range(1200)}
+    current: set[int] = set()
+    for key, filter in filters.items():
+        change = roots.add(key, filter)
+        current = (current - set(change.left)) | set(change.entered)
+    for key in range(0, 1200, 3):
+        del filters[key]
+        change = roots.remove(key)
+        current = (current - set(change.left)) | set(change.entered)
+    assert sorted(current) == roots.keys()
+    for filter in filters.values():
+        assert any(covers(filters[root], filter) for root in current)
+
+
+def test_what_a_root_covered_becomes_roots():
+    """The NRS of the covering paper: more of them than a block has rows."""
+    roots = new_roots()
+    for key in range(1, 5001):
+        roots.add(key, parse_filter(f"a BETWEEN {key} AND {key}.5"))
+    everything = list(range(1, 5001))
+    assert roots.add(0, parse_filter("a > 0 AND a < 6000")) == RootChange([0], everything)
+    assert roots.keys() == [0]
+    assert roots.remove(0) == RootChange(everything, [0])
+
+
+def test_a_long_chain():
+    """Each covers the next; more of them than a witness is chosen from."""
+    roots = new_roots()
+    for key in range(600):
+        roots.add(key, parse_filter(f"a BETWEEN {key} AND {2000 - key}"))
+    assert roots.keys() == [0]
+    for key in range(599):
+        assert roots.remove(key) == RootChange([key + 1], [key])
+
+
+def test_the_first_of_equals_is_the_root():
+    roots = new_roots()
+    texts = ["a BETWEEN 1 AND 5", "a >= 1 AND a <= 5", "a BETWEEN 1 AND 5", "a <= 5 AND a >= 1"]
+    assert roots.add(0, parse_filter(texts[0])) == RootChange([0], [])
+    for key in (1, 2, 3):
+        assert roots.add(key, parse_filter(texts[key])) == RootChange([], [])
+    assert roots.remove(0) == RootChange([1], [0])
+    assert roots.remove(1) == RootChange([2], [1])
+    assert roots.remove(2) == RootChange([3], [2])
+
+
+@pytest.mark.parametrize("make", [ScanRoots, new_roots])
+def test_keys_are_unique(make):
+    roots = make()
+    assert roots.add("z", parse_filter("a = 1")) == RootChange(["z"], [])
+    assert "z" in roots
+    assert not roots.is_root("q")
+    with pytest.raises(LocalError, match="'z' is in the index already"):
+        roots.add("z", parse_filter("a = 2"))
+    with pytest.raises(LocalError, match="'q' is not in the index"):
+        roots.remove("q")
