@@ -103,7 +103,7 @@ class Entries:
         conjunctions = filter.conjunctions
         if len(conjunctions) == 1:
             found = self._find_one(filter, conjunctions[0], mode, marked, enough)
-        elif mode == MEETING or mode == COVERED:
+        elif mode in (MEETING, COVERED):
             found = self._find_any(filter, mode, marked)
         else:
             found = self._find_all(filter, mode, marked)

@@ -16,8 +16,7 @@ from numba import njit
 from reefcast.bench.matching.baselines import EndPoints
 from reefcast.bench.matching.columns import Columns
 from reefcast.bench.matching.table import BATCH, Array, Table
-from reefcast.matching import new_index
-from reefcast.matching.interface import MatchIndex
+from reefcast.matching.index import CompiledIndex
 from reefcast.model.publication import Publication
 
 REEFCAST, FLOOR = "reefcast", "floor"
@@ -51,10 +50,10 @@ def no_collection() -> Iterator[None]:
         gc.enable()
 
 
-def filled(table: Table, tell: Callable[[int], None]) -> tuple[MatchIndex[int], float]:
+def filled(table: Table, tell: Callable[[int], None]) -> tuple[CompiledIndex[int], float]:
     """An index of all rows, and the seconds that adding them took; `tell` hears how many there
     are."""
-    index: MatchIndex[int] = new_index()
+    index: CompiledIndex[int] = CompiledIndex()
     seconds = 0.0
     with no_collection():
         for start in range(0, len(table), BATCH):
@@ -67,7 +66,7 @@ def filled(table: Table, tell: Callable[[int], None]) -> tuple[MatchIndex[int], 
     return index, seconds
 
 
-def removal_us(index: MatchIndex[int], rows: int) -> float:
+def removal_us(index: CompiledIndex[int], rows: int) -> float:
     """The mean of removing filters of an index with that many, at random."""
     keys = random.Random(1).sample(range(rows), min(rows, _REMOVED))
     with no_collection():
@@ -77,7 +76,7 @@ def removal_us(index: MatchIndex[int], rows: int) -> float:
         return (perf_counter() - begun) * 1e6 / len(keys)
 
 
-def reefcast(index: MatchIndex[int], seconds: float) -> Engine:
+def reefcast(index: CompiledIndex[int], seconds: float) -> Engine:
     memory = index.memory_bytes()
     add_us = seconds * 1e6 / len(index)
     return Engine(REEFCAST, index.match, index.match_batch, memory, add_us)

@@ -19,8 +19,8 @@ from reefcast.bench.matching.adversarial import CASES, Made
 from reefcast.bench.matching.engines import no_collection
 from reefcast.bench.matching.table import Array, Table
 from reefcast.errors import ConfigurationError
-from reefcast.matching import new_index, warm_up
-from reefcast.matching.interface import MatchIndex
+from reefcast.matching import warm_up
+from reefcast.matching.index import CompiledIndex
 from reefcast.model.publication import Publication
 
 RUNS = 2
@@ -92,7 +92,7 @@ def _percentiles(times: Array) -> tuple[float, float, float]:
 def _run(made: Made, seed: int) -> tuple[tuple[Array, Array, Array, Array], int, int]:
     """(microseconds of additions, removals, matches and matches in between; keys found; bytes)."""
     table, events = made
-    index: MatchIndex[int] = new_index()
+    index: CompiledIndex[int] = CompiledIndex()
     publications = events.publications
     index.match(publications[0])
     adds, busy = _add(index, table, np.arange(len(table)), publications)
@@ -112,7 +112,7 @@ def _run(made: Made, seed: int) -> tuple[tuple[Array, Array, Array, Array], int,
 
 
 def _add(
-    index: MatchIndex[int], table: Table, rows: Array, publications: Sequence[Publication]
+    index: CompiledIndex[int], table: Table, rows: Array, publications: Sequence[Publication]
 ) -> tuple[Array, Array]:
     adds: list[float] = []
     busy: list[float] = []
