@@ -139,13 +139,14 @@ def change(before: list[Block], after: list[Block]) -> str:
     if len(after) < len(before):
         return "merged"
     last, now = before[-1], after[len(before) - 1]
+    anew = now.cuts != last.cuts
     if len(after) > len(before):
-        return "next block, new cuts" if now.cuts != last.cuts else "next block"
+        return "refitted" if anew else "next block"
     if now.capacity > last.capacity:
-        return "grown anew" if now.cuts != last.cuts else "grown"
+        return "grown" if not anew else "refitted" if len(after) > 1 else "grown anew"
     if now.capacity < last.capacity:
         return "shrunk"
-    return "compacted" if now.cuts != last.cuts else ""
+    return "compacted" if anew else ""
 
 
 # --- filters and events at random -----------------------------------------------------------------
@@ -166,6 +167,7 @@ def any_predicate(rng: Random) -> str:
             f"{name} {sign} {low / 4}",
             f"{name} {sign} {string}",
             f"{name} {sign} {key}",
+            *(f"a = {key}", f"a = {key}", f"a = {key}", f"b = {low}", f"b = {low}", f"b = {low}.0"),
             f"{name} IN ({string}, 'b', {key})",
             f"{name} NOT IN ({string}, {key})",
             f"{name} IN (1, 2.5, 9007199254740993, {whole})",

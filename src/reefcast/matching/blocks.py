@@ -15,10 +15,12 @@ from __future__ import annotations
 
 from reefcast.matching.cuts import (
     FIRST_NUMBERS,
+    NO_SCALE,
     entry_of,
     leave_cuts,
     number_rank,
     rank_of_text,
+    scaled,
 )
 from reefcast.matching.machine import (
     GROUP_BYTES,
@@ -74,14 +76,17 @@ from reefcast.matching.state import (
     B_NUMBER,
     B_PARTITION,
     B_ROWS,
+    B_SCALED,
     B_SHIFT,
     B_UNSURE,
     B_USED,
     B_WORDS,
+    C_SCALES,
     C_SLOTS,
     C_USERS,
     CA_NUMBER_AT,
     CA_NUMBERS,
+    CA_SCALE,
     CA_SLOT,
     CA_TEXTS,
     HIGHEST,
@@ -98,6 +103,8 @@ from reefcast.matching.state import (
 )
 
 MOST_ROWS = 4096
+NOT_SCALED = 0xFFFF
+"""Scaled bounds of which the lower is above the upper."""
 
 
 # --- a block's memory -----------------------------------------------------------------------------
@@ -132,7 +139,8 @@ def new_block(state: Int, partition: Int, capacity: Int, cuts: Int) -> Int:
         shift += 1
     table = get8(cuts, C_SLOTS) << shift
     mask = max(1 << shift, GROUP_BYTES)
-    size = 8 * B_WORDS + 2 * table + 2 * mask + 2 * GROUP_BYTES + 12 * capacity
+    scaled_size = 4 * capacity * get8(cuts, C_SCALES)
+    size = 8 * B_WORDS + 2 * table + 2 * mask + 2 * GROUP_BYTES + 12 * capacity + scaled_size
     block = new_zeroed(state, size)
     excluded = (block + 8 * B_WORDS + GROUP_BYTES - 1) & -GROUP_BYTES
     dead = excluded + 2 * table
@@ -148,6 +156,7 @@ def new_block(state: Int, partition: Int, capacity: Int, cuts: Int) -> Int:
     put8(block, B_DOUBTED, dead + mask)
     put8(block, B_ROWS, dead + 2 * mask + GROUP_BYTES)
     put8(block, B_HANDLES, dead + 2 * mask + GROUP_BYTES + 8 * capacity)
+    put8(block, B_SCALED, dead + 2 * mask + GROUP_BYTES + 12 * capacity)
     put8(block, B_BYTES, size)
     for i in range(mask >> 3):
         put8(dead, i, -1)
@@ -298,6 +307,32 @@ def _mark_predicate(
         _mark_strings(cuts, entry, get8(bounds, 0), at, unsure_at, shift, bit)
 
 
+@part
+def _scale(cuts: Int, entry: Int, low: Int, high: Int) -> Int:
+    """The scaled bounds of an interval, in 32 bits."""
+    boundaries, count = cuts + 8 * get8(entry, CA_NUMBER_AT), get8(entry, CA_NUMBERS)
+    first = scaled(cuts, entry, number_rank(boundaries, count, low), low)
+    last = scaled(cuts, entry, number_rank(boundaries, count, high), high)
+    return first | last << 16
+
+
+@unit
+def scale(cuts: Int, row: Int, columns: Int, capacity: Int) -> None:
+    """Writes the row's scaled bounds, one of `columns` for each attribute that has them; `columns`
+    begin at the row's place. What is no interval of numbers gets bounds that exclude each other."""
+    count = count_of(row)
+    bounds = bounds_of(count)
+    for i in range(count):
+        tag = tag_of(row, i)
+        entry = entry_of(cuts, attribute_of(tag))
+        if entry != 0 and get8(entry, CA_SCALE) != NO_SCALE:
+            code = NOT_SCALED
+            if how_of(tag) == IN_RANGE:
+                low, high = get8(row, bounds + 2 * i), get8(row, bounds + 2 * i + 1)
+                code = _scale(cuts, entry, low, high)
+            put4(columns, get8(entry, CA_SCALE) * capacity, code)
+
+
 @unit
 def mark(cuts: Int, row: Int, excluded: Int, unsure: Int, shift: Int, bit: Int) -> Int:
     """Sets the row's bit where it belongs, in words `1 << shift` bytes apart. 1 if the row must
@@ -327,6 +362,7 @@ def _settle(block: Int, place: Int, row: Int, doubted: Int) -> None:
     put8(dead, word, get8(dead, word) & ~bit)
     if doubted:
         put8(doubts, word, get8(doubts, word) | bit)
+    scale(get8(block, B_CUTS), row, get8(block, B_SCALED) + 4 * place, get8(block, B_CAPACITY))
     put8(get8(block, B_ROWS), place, row)
     put4(get8(block, B_HANDLES), place, handle_of(row))
     set_place(row, get8(block, B_NUMBER), place)
@@ -404,6 +440,9 @@ def grow(state: Int, block: Int) -> Int:
     capacity, number = get8(block, B_CAPACITY), get8(larger, B_NUMBER)
     copy_bytes(get8(larger, B_ROWS), get8(block, B_ROWS), 8 * capacity)
     copy_bytes(get8(larger, B_HANDLES), get8(block, B_HANDLES), 4 * capacity)
+    for column in range(get8(cuts, C_SCALES)):
+        at = 4 * column * capacity
+        copy_bytes(get8(larger, B_SCALED) + 2 * at, get8(block, B_SCALED) + at, 4 * capacity)
     for place in range(capacity):
         row = get8(get8(larger, B_ROWS), place)
         if row != 0:
@@ -415,9 +454,15 @@ def grow(state: Int, block: Int) -> Int:
 
 
 @unit
-def unsure_bits(block: Int) -> Int:
-    """How many bits say unsure: a measure of how badly the cuts fit the rows."""
-    table, count = get8(block, B_UNSURE), 0
-    for i in range(get8(get8(block, B_CUTS), C_SLOTS) << get8(block, B_SHIFT) >> 3):
-        count += ones(get8(table, i))
-    return count
+def unsure_pairs(block: Int) -> Int:
+    """Over all slots, how many pairs of rows are unsure in the same one: a measure of how badly
+    the cuts fit the rows. Not how many rows are: all that came after a drift may share one slot,
+    and be checked for each event there."""
+    table, words = get8(block, B_UNSURE), 1 << get8(block, B_SHIFT) >> 3
+    pairs = 0
+    for slot in range(get8(get8(block, B_CUTS), C_SLOTS)):
+        count = 0
+        for i in range(slot * words, (slot + 1) * words):
+            count += ones(get8(table, i))
+        pairs += count * (count - 1)
+    return pairs

@@ -8,11 +8,14 @@ from llvmlite import ir
 from numba import types
 
 from reefcast.matching.cover_layout import (
-    BOX_WORDS,
     COVERED,
     COVERING,
+    D_BOUNDARIES,
+    D_BOUNDARY_RESTS,
     D_KEYS,
-    D_RESTS,
+    D_ROW_SHAPES,
+    D_SHAPES,
+    D_STARTS,
     EQUAL,
     F_TEXT_ADDRESSES,
     F_TEXT_SIZES,
@@ -22,6 +25,8 @@ from reefcast.matching.cover_layout import (
     S_BOUNDARIES,
     S_COUNT,
     S_PLAIN_KIND,
+    SHAPE_COUNT,
+    SHAPE_TAGS,
     STRING,
 )
 from reefcast.matching.machine import (
@@ -124,13 +129,18 @@ def _up_to(
 
 
 @part
-def _low_kind(record: Int) -> Int:
-    return get4(record, 7) & 15
+def attribute_of(tags: Int) -> Int:
+    return get4(tags, 2)
 
 
 @part
-def _high_kind(record: Int) -> Int:
-    return get4(record, 7) >> 4
+def _low_kind(tags: Int) -> Int:
+    return get4(tags, 3) & 15
+
+
+@part
+def _high_kind(tags: Int) -> Int:
+    return get4(tags, 3) >> 4
 
 
 @part
@@ -148,89 +158,77 @@ def _bucket(frame: Int, keys: Int, others: Int, count: Int, kind: Int, key: Int,
 
 
 @part
-def buckets(frame: Int, block: Int, slot: Int, record: Int) -> tuple[Int, Int]:
-    """The buckets of the low and the high end of a record of the attribute that is cut there."""
+def _without_later(keys: Int, others: Int, bucket: Int, key: Int, rest: Int) -> Int:
+    """The bucket by key, less the boundaries with the same key and a later rest."""
+    while bucket > 0 and get8(keys, bucket - 1) == key and get4(others, 2 * bucket - 2) > rest:
+        bucket -= 1
+    return bucket
+
+
+@part
+def buckets(frame: Int, block: Int, slot: Int, ends: Int, tags: Int) -> tuple[Int, Int]:
+    """The buckets of the low and the high end of an interval of the attribute that is cut there."""
     count, first = get8(slot, S_COUNT), get8(slot, S_BOUNDARIES)
-    keys = get8(block, D_KEYS) + 8 * first
-    low, high = get8(record, 0), get8(record, 1)
-    low_kind, high_kind = _low_kind(record), _high_kind(record)
+    keys = get8(block, D_BOUNDARIES) + 8 * first
+    others = get8(block, D_BOUNDARY_RESTS) + 8 * first
+    low, high = get8(ends, 0), get8(ends, 1)
+    low_rest, high_rest = get4(tags, 0), get4(tags, 1)
+    low_kind, high_kind = _low_kind(tags), _high_kind(tags)
     plain = get8(slot, S_PLAIN_KIND)
     if low_kind == plain and high_kind == plain:
         both = count_up_to(keys, (count + 7) >> 3, low, high)
-        return min(both & HALF, count), min(both >> 32, count)
-    others = get8(block, D_RESTS) + 8 * first
-    i = _bucket(frame, keys, others, count, low_kind, low, get4(record, 4))
-    return i, _bucket(frame, keys, others, count, high_kind, high, get4(record, 5))
+        i, j = min(both & HALF, count), min(both >> 32, count)
+        i = _without_later(keys, others, i, low, low_rest)
+        return i, _without_later(keys, others, j, high, high_rest)
+    i = _bucket(frame, keys, others, count, low_kind, low, low_rest)
+    return i, _bucket(frame, keys, others, count, high_kind, high, high_rest)
 
 
 @part
-def _is_inside(frame: Int, inner: Int, outer: Int) -> bool:
-    """Whether the interval of one record lies within that of the other."""
-    if get8(inner, 3) == get8(outer, 3) and _low_kind(inner) == NUMBER:
-        inner_low, outer_low = get8(inner, 0), get8(outer, 0)
-        inner_high, outer_high = get8(inner, 1), get8(outer, 1)
-        if inner_low != outer_low and inner_high != outer_high:
-            return bool(inner_low > outer_low and inner_high < outer_high)
-    return bool(
-        _up_to(
-            frame,
-            _low_kind(outer),
-            get8(outer, 0),
-            get4(outer, 4),
-            _low_kind(inner),
-            get8(inner, 0),
-            get4(inner, 4),
-        )
-        and _up_to(
-            frame,
-            _high_kind(inner),
-            get8(inner, 1),
-            get4(inner, 5),
-            _high_kind(outer),
-            get8(outer, 1),
-            get4(outer, 5),
-        )
-    )
+def _is_inside(frame: Int, ends: Int, tags: Int, outer_ends: Int, outer_tags: Int) -> bool:
+    """Whether the first interval lies within the other one."""
+    low, outer_low = get8(ends, 0), get8(outer_ends, 0)
+    kind, outer_kind = _low_kind(tags), _low_kind(outer_tags)
+    if not _up_to(frame, outer_kind, outer_low, get4(outer_tags, 0), kind, low, get4(tags, 0)):
+        return False
+    high, outer_high = get8(ends, 1), get8(outer_ends, 1)
+    kind, outer_kind = _high_kind(tags), _high_kind(outer_tags)
+    return _up_to(frame, kind, high, get4(tags, 1), outer_kind, outer_high, get4(outer_tags, 1))
 
 
 @part
-def _starts_in_time(frame: Int, record: Int, other: Int) -> bool:
+def _starts_in_time(frame: Int, ends: Int, tags: Int, other_ends: Int, other_tags: Int) -> bool:
     """Whether the first interval starts before the other one ends."""
-    return bool(
-        _up_to(
-            frame,
-            _low_kind(record),
-            get8(record, 0),
-            get4(record, 4),
-            _high_kind(other),
-            get8(other, 1),
-            get4(other, 5),
-        )
-    )
+    low, high = get8(ends, 0), get8(other_ends, 1)
+    kind, other_kind = _low_kind(tags), _high_kind(other_tags)
+    return _up_to(frame, kind, low, get4(tags, 0), other_kind, high, get4(other_tags, 1))
 
 
 @part
-def _answers(frame: Int, mode: Int, stored: Int, asked: Int) -> bool:
-    """For two records of the same attribute."""
+def _answers(frame: Int, mode: Int, ends: Int, tags: Int, record: Int) -> bool:
+    """For an attribute of a row, and the same of the query."""
+    asked = record + 16
     if mode == COVERING:
-        return _is_inside(frame, asked, stored)
+        return _is_inside(frame, record, asked, ends, tags)
     if mode == COVERED:
-        return _is_inside(frame, stored, asked)
+        return _is_inside(frame, ends, tags, record, asked)
     if mode == MEETING:
-        return _starts_in_time(frame, stored, asked) and _starts_in_time(frame, asked, stored)
-    same = True
-    for word in range(BOX_WORDS):
-        same = same and get8(stored, word) == get8(asked, word)
-    return same
+        return _starts_in_time(frame, ends, tags, record, asked) and _starts_in_time(
+            frame, record, asked, ends, tags
+        )
+    same_ends = get8(ends, 0) == get8(record, 0) and get8(ends, 1) == get8(record, 1)
+    return bool(same_ends and get8(tags, 0) == get8(asked, 0) and get8(tags, 1) == get8(asked, 1))
 
 
 @part
-def is_answer(frame: Int, mode: Int, row: Int, row_count: Int, box: Int, count: Int) -> bool:
-    """Looks at the ends; both boxes are in the order of the attributes' numbers."""
+def is_answer(frame: Int, mode: Int, block: Int, row: Int, box: Int, count: Int) -> bool:
+    """Looks at the ends; rows and boxes are in the order of the attributes' numbers."""
+    ends = get8(block, D_KEYS) + 16 * get4(get8(block, D_STARTS), row)
+    shape = get8(block, D_SHAPES) + 8 * get4(get8(block, D_ROW_SHAPES), row)
+    row_count, tags = get8(shape, SHAPE_COUNT), shape + 8 * SHAPE_TAGS
     i = j = 0
     while i < row_count and j < count:
-        stored, asked = row + 32 * i, box + 32 * j
-        attribute, other = get4(stored, 6), get4(asked, 6)
+        attribute, other = attribute_of(tags + 16 * i), attribute_of(box + 32 * j + 16)
         if attribute < other:
             if mode in (COVERING, EQUAL):
                 return False
@@ -240,7 +238,7 @@ def is_answer(frame: Int, mode: Int, row: Int, row_count: Int, box: Int, count: 
                 return False
             j += 1
         else:
-            if not _answers(frame, mode, stored, asked):
+            if not _answers(frame, mode, ends + 16 * i, tags + 16 * i, box + 32 * j):
                 return False
             i += 1
             j += 1
@@ -254,13 +252,26 @@ def prepare(box: Int, count: Int) -> None:
     """Turns the bits of float64 into keys, and sorts the records by attribute."""
     for i in range(count):
         record = box + 32 * i
-        if _low_kind(record) == NUMBER and _high_kind(record) == NUMBER:
+        if get4(record, 7) == NUMBER | NUMBER << 4:
             put8(record, 0, key_of_bits(get8(record, 0)))
             put8(record, 1, key_of_bits(get8(record, 1)))
         j = i
-        while j > 0 and get4(box + 32 * j, 6) < get4(box + 32 * (j - 1), 6):
+        while j > 0 and attribute_of(box + 32 * j + 16) < attribute_of(box + 32 * j - 16):
             for word in range(4 * j, 4 * j + 4):
                 moved = get8(box, word)
                 put8(box, word, get8(box, word - 4))
                 put8(box, word - 4, moved)
             j -= 1
+
+
+@part
+def read_box(block: Int, row: Int, box: Int) -> Int:
+    """Writes the box of a row there; how many records."""
+    ends = get8(block, D_KEYS) + 16 * get4(get8(block, D_STARTS), row)
+    shape = get8(block, D_SHAPES) + 8 * get4(get8(block, D_ROW_SHAPES), row)
+    count = get8(shape, SHAPE_COUNT)
+    for i in range(count):
+        for word in range(2):
+            put8(box, 4 * i + word, get8(ends, 2 * i + word))
+            put8(box, 4 * i + 2 + word, get8(shape, SHAPE_TAGS + 2 * i + word))
+    return count

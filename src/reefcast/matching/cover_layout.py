@@ -26,8 +26,13 @@ Attributes share 64 *classes* (by number). A bitmap for each class says which ro
 its attributes: that is what rules out rows with attributes that the query lacks, and all that there
 is for attributes too rare to be cut, or beyond 64.
 
-Words of a record of a box: low key; high key; low rest and high rest (4 bytes each); attribute and
-kinds (4 bytes each; kind of the low end, and 16 times that of the high end).
+An end that many rows share (a symbol, a missing bound) gets a bucket of its own, a *point*: there
+rows with an end in the query's bucket have the same end, and nothing is unsure.
+
+Words of a box: for each attribute a *record* of low key; high key; low rest and high rest (4 bytes
+each); attribute and kinds (4 bytes each; kind of the low end, and 16 times that of the high end).
+The last two are its *tags*. Boxes of one block that differ in the keys only share a *shape*, where
+all their tags are; a row keeps the keys.
 """
 
 from __future__ import annotations
@@ -35,7 +40,8 @@ from __future__ import annotations
 BOX_WORDS = 4
 HALF = 0xFFFFFFFF
 NUMBER, STRING = 2, 3
-CLASSES = 64
+CLASSES, BUCKETS = 64, 128
+"""Most buckets of an attribute."""
 COVERING, COVERED, MEETING, EQUAL = range(4)
 
 (
@@ -57,29 +63,38 @@ FRAME_WORDS = 11
     D_BITS,  # the bitmaps
     D_STRIDE,  # bytes of a bitmap
     D_USED,  # rows, gone ones too
-    D_BOXES,
-    D_STARTS,  # where the box of each row starts, and of the next one to come (4 bytes)
+    D_KEYS,  # of all rows, two for each record
+    D_STARTS,  # where those of each row start, in records, and of the next one to come (4 bytes)
+    D_ROW_SHAPES,  # where the shape of each row is, in words (4 bytes)
+    D_SHAPES,  # see SHAPE_*; first the heads of the chains
+    D_SHAPE_WORDS,  # how many are in use
     D_OWNERS,  # the filter of each row (4 bytes)
     D_CONJUNCTIONS,  # number of the conjunction (4 bytes)
-    D_CLASSES,  # S_* of each class
-    D_KEYS,  # of the boundaries; those of each class filled up to whole groups of 8
-    D_RESTS,  # of the boundaries: rest and kind (4 bytes each)
+    D_CLASSES,  # S_* of each class; this and the boundaries are the cuts, which blocks may share
+    D_BOUNDARIES,  # their keys; those of each class filled up to whole groups of 8
+    D_BOUNDARY_RESTS,  # their rests and kinds (4 bytes each)
     D_PRESENT,  # bit c: some row has an attribute of class c
+    D_SHARED,  # bit c: some row has one that is not the one cut
     D_LIVE,
     D_MARKED,
-) = range(13)
-BLOCK_WORDS = 13
+) = range(17)
+BLOCK_WORDS = 17
 ROW_BITS = 12
 
 # The first bitmaps of each block. Doubt: Python has the last word about covering, or about meeting.
 ZERO_MAP, LIVE_MAP, MARKED_MAP, DOUBT_MAP, MEETING_DOUBT_MAP, CLASS_MAPS = range(6)
 FIXED_MAPS = CLASS_MAPS + CLASSES
 
-S_ATTRIBUTE, S_LOW, S_HIGH, S_COUNT, S_BOUNDARIES, S_SHARED, S_PLAIN_KIND = range(7)
-CLASS_WORDS = 7
-"""Of a class: the attribute that is cut or -1; offset of LOW[0] and of HIGH[1]; how many
-boundaries; the first of them; whether rows have other attributes of this class; the kind of all its
-boundaries if their rests are 0, else -1: then keys tell which of them are at or below an end."""
+S_ATTRIBUTE, S_LOW, S_HIGH, S_COUNT, S_BOUNDARIES, S_PLAIN_KIND, S_POINTS = range(7)
+CLASS_WORDS = 9
+"""Of a class: the attribute that is cut or -1; which bitmaps LOW[0] and HIGH[1] are; how many
+boundaries; the first of them; the kind of them all if no long text is among them, else -1; two
+words whose bits say which buckets are points."""
 
-LIST = 512
-"""Room for the offsets of one list: two for each class, and some for attributes that share one."""
+SHAPE_NEXT, SHAPE_COUNT, SHAPE_TAGS = range(3)
+SHAPE_HEADS = 64
+"""Of a shape: the next one of its chain, or 0; how many records; their tags, two words each."""
+
+LIST, LISTS, GROUPS = 512, 4, 8
+"""Room for the offsets of one list: two for each class, and some for attributes that share one.
+Then the number of lists, and of groups of rows in a block."""

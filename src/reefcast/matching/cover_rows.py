@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from reefcast.matching.cover_ends import buckets, prepare
+from reefcast.matching.cover_ends import attribute_of, buckets, prepare, read_box
 from reefcast.matching.cover_layout import (
     BLOCK_WORDS,
+    BUCKETS,
     CLASS_MAPS,
     CLASS_WORDS,
     CLASSES,
     D_BITS,
-    D_BOXES,
     D_CLASSES,
     D_CONJUNCTIONS,
+    D_KEYS,
     D_LIVE,
     D_MARKED,
     D_OWNERS,
     D_PRESENT,
+    D_ROW_SHAPES,
+    D_SHAPE_WORDS,
+    D_SHAPES,
+    D_SHARED,
     D_STARTS,
     D_STRIDE,
     D_USED,
@@ -34,10 +39,14 @@ from reefcast.matching.cover_layout import (
     S_COUNT,
     S_HIGH,
     S_LOW,
-    S_SHARED,
+    SHAPE_COUNT,
+    SHAPE_HEADS,
+    SHAPE_NEXT,
+    SHAPE_TAGS,
     STRING,
 )
-from reefcast.matching.machine import Int, compiled, copy_bytes, get4, get8, part, put4, put8
+from reefcast.matching.machine import Int, compiled, get4, get8, part, put4, put8
+from reefcast.matching.texts import MIX
 
 
 @part
@@ -69,12 +78,15 @@ def _count(counters: Int, place: Int, change: Int) -> Int:
 
 
 @part
-def _enter_cut(frame: Int, block: Int, slot: Int, record: Int, row: Int, cumulate: Int) -> None:
+def _enter_cut(
+    frame: Int, block: Int, slot: Int, ends: Int, tags: Int, row: Int, cumulate: Int
+) -> None:
     """The bits of one interval; without `cumulate` only where its two ends lie."""
     stride, count = get8(block, D_STRIDE), get8(slot, S_COUNT)
     column = get8(block, D_BITS) + 8 * (row >> 6)
-    i, j = buckets(frame, block, slot, record)
-    lows, highs, bit = column + get8(slot, S_LOW), column + get8(slot, S_HIGH), _bit(row)
+    i, j = buckets(frame, block, slot, ends, tags)
+    lows, highs = column + get8(slot, S_LOW) * stride, column + get8(slot, S_HIGH) * stride
+    bit = _bit(row)
     if cumulate:
         for k in range(i + 1):
             _set(lows + k * stride, bit)
@@ -89,18 +101,54 @@ def _enter_cut(frame: Int, block: Int, slot: Int, record: Int, row: Int, cumulat
 @part
 def _enter(frame: Int, block: Int, row: Int, cumulate: Int) -> None:
     """The bits of a row that is there."""
-    starts = get8(block, D_STARTS)
-    for k in range(get4(starts, row), get4(starts, row + 1)):
-        record = get8(block, D_BOXES) + 32 * k
-        attribute = get4(record, 6)
+    ends = get8(block, D_KEYS) + 16 * get4(get8(block, D_STARTS), row)
+    shape = get8(block, D_SHAPES) + 8 * get4(get8(block, D_ROW_SHAPES), row)
+    for k in range(get8(shape, SHAPE_COUNT)):
+        tags = shape + 8 * SHAPE_TAGS + 16 * k
+        attribute = attribute_of(tags)
         c = attribute & (CLASSES - 1)
         _set(_word(block, CLASS_MAPS + c, row), _bit(row))
         put8(block, D_PRESENT, get8(block, D_PRESENT) | 1 << c)
         slot = get8(block, D_CLASSES) + 8 * CLASS_WORDS * c
         if get8(slot, S_ATTRIBUTE) == attribute:
-            _enter_cut(frame, block, slot, record, row, cumulate)
+            _enter_cut(frame, block, slot, ends + 16 * k, tags, row, cumulate)
         else:
-            put8(slot, S_SHARED, 1)
+            put8(block, D_SHARED, get8(block, D_SHARED) | 1 << c)
+
+
+@part
+def _has_shape(shape: Int, box: Int, count: Int) -> bool:
+    if get8(shape, SHAPE_COUNT) != count:
+        return False
+    for k in range(count):
+        for word in range(2):
+            if get8(shape, SHAPE_TAGS + 2 * k + word) != get8(box, 4 * k + 2 + word):
+                return False
+    return True
+
+
+@part
+def _shape_of(block: Int, box: Int, count: Int) -> Int:
+    """Where the box's shape is, in words; it is made if need be, for which there must be room."""
+    shapes, hashed = get8(block, D_SHAPES), count
+    for k in range(count):
+        for word in range(2):
+            hashed = (hashed ^ get8(box, 4 * k + 2 + word)) * MIX
+    head = (hashed >> 40) & (SHAPE_HEADS - 1)
+    at = get8(shapes, head)
+    while at != 0:
+        if _has_shape(shapes + 8 * at, box, count):
+            return at
+        at = get8(shapes, at + SHAPE_NEXT)
+    at = get8(block, D_SHAPE_WORDS)
+    put8(shapes, at + SHAPE_NEXT, get8(shapes, head))
+    put8(shapes, at + SHAPE_COUNT, count)
+    for k in range(count):
+        for word in range(2):
+            put8(shapes, at + SHAPE_TAGS + 2 * k + word, get8(box, 4 * k + 2 + word))
+    put8(shapes, head, at)
+    put8(block, D_SHAPE_WORDS, at + SHAPE_TAGS + 2 * count)
+    return at
 
 
 @part
@@ -109,8 +157,11 @@ def _append(frame: Int, block: Int, box: Int, size: Int, owner: Int, conjunction
     row = get8(block, D_USED)
     starts = get8(block, D_STARTS)
     start = get4(starts, row)
-    copy_bytes(get8(block, D_BOXES) + 32 * start, box, 32 * size)
+    for k in range(size):
+        put8(get8(block, D_KEYS), 2 * (start + k), get8(box, 4 * k))
+        put8(get8(block, D_KEYS), 2 * (start + k) + 1, get8(box, 4 * k + 1))
     put4(starts, row + 1, start + size)
+    put4(get8(block, D_ROW_SHAPES), row, _shape_of(block, box, size))
     put4(get8(block, D_OWNERS), row, owner)
     put4(get8(block, D_CONJUNCTIONS), row, conjunction)
     number = (block - get8(frame, F_BLOCKS)) // (8 * BLOCK_WORDS)
@@ -167,10 +218,8 @@ def remove_row(frame: Int, conjunction: Int) -> Int:
         if get8(word, 0) & bit:
             put8(word, 0, get8(word, 0) & ~bit)
             _count(block, counter, -1)
-    starts = get8(block, D_STARTS)
-    start = get4(starts, row)
-    box = get8(block, D_BOXES) + 32 * start
-    return _count_users(frame, box, get4(starts, row + 1) - start, -1)
+    box = get8(frame, F_BOX)
+    return _count_users(frame, box, read_box(block, row, box), -1)
 
 
 @compiled
@@ -188,11 +237,10 @@ def mark_row(frame: Int, conjunction: Int, mark: Int) -> None:
 def copy_rows(frame: Int, source: Int, target: Int) -> None:
     """Copies the live rows to the end of a block that has room, and has no class cut yet."""
     old, new = _block(frame, source), _block(frame, target)
-    starts = get8(old, D_STARTS)
+    box = get8(frame, F_BOX)
     for row in range(get8(old, D_USED)):
         if get8(_word(old, LIVE_MAP, row), 0) & _bit(row):
-            start = get4(starts, row)
-            box, size = get8(old, D_BOXES) + 32 * start, get4(starts, row + 1) - start
+            size = read_box(old, row, box)
             owner = get4(get8(old, D_OWNERS), row)
             conjunction = get4(get8(old, D_CONJUNCTIONS), row)
             copy = _append(frame, new, box, size, owner, conjunction)
@@ -200,6 +248,34 @@ def copy_rows(frame: Int, source: Int, target: Int) -> None:
                 if get8(_word(old, bitmap, row), 0) & _bit(row):
                     _set(_word(new, bitmap, copy), _bit(copy))
     put8(new, D_MARKED, get8(new, D_MARKED) + get8(old, D_MARKED))
+
+
+@compiled
+def write_records(frame: Int, number: Int, out: Int) -> None:
+    """Writes the records of all rows there, one behind the other."""
+    block = _block(frame, number)
+    for row in range(get8(block, D_USED)):
+        out += 32 * read_box(block, row, out)
+
+
+@compiled
+def count_ends(frame: Int, number: Int, records: Int, count: Int, out: Int) -> Int:
+    """How many of these records' ends lie in each bucket of a block's cuts: adds 1 to the words
+    2 * BUCKETS * class + bucket for low ends, BUCKETS further on for high ends. Returns how many
+    of the records are of no attribute that is cut."""
+    block, uncut = _block(frame, number), 0
+    for k in range(count):
+        record = records + 32 * k
+        attribute = attribute_of(record + 16)
+        c = attribute & (CLASSES - 1)
+        slot = get8(block, D_CLASSES) + 8 * CLASS_WORDS * c
+        if get8(slot, S_ATTRIBUTE) == attribute:
+            i, j = buckets(frame, block, slot, record, record + 16)
+            _count(out, 2 * BUCKETS * c + i, 1)
+            _count(out, 2 * BUCKETS * c + BUCKETS + j, 1)
+        else:
+            uncut += 1
+    return uncut
 
 
 @compiled
@@ -211,8 +287,8 @@ def enter_rows(frame: Int, number: Int) -> None:
     words, stride = (get8(block, D_USED) + 63) >> 6, get8(block, D_STRIDE)
     for c in range(CLASSES):
         slot = get8(block, D_CLASSES) + 8 * CLASS_WORDS * c
-        lows = get8(block, D_BITS) + get8(slot, S_LOW)
-        highs = get8(block, D_BITS) + get8(slot, S_HIGH)
+        lows = get8(block, D_BITS) + get8(slot, S_LOW) * stride
+        highs = get8(block, D_BITS) + get8(slot, S_HIGH) * stride
         for k in range(get8(slot, S_COUNT) - 1, -1, -1):
             for word in range(words):
                 _set(lows + k * stride + 8 * word, get8(lows + (k + 1) * stride, word))

@@ -7,7 +7,7 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 
-from reefcast.matching.cover_ends import buckets, is_answer, prepare
+from reefcast.matching.cover_ends import attribute_of, buckets, is_answer, prepare, read_box
 from reefcast.matching.cover_layout import (
     BLOCK_WORDS,
     CLASS_MAPS,
@@ -16,12 +16,13 @@ from reefcast.matching.cover_layout import (
     COVERED,
     COVERING,
     D_BITS,
-    D_BOXES,
     D_CLASSES,
+    D_KEYS,
     D_LIVE,
     D_MARKED,
     D_OWNERS,
     D_PRESENT,
+    D_SHARED,
     D_STARTS,
     D_STRIDE,
     D_USED,
@@ -36,6 +37,7 @@ from reefcast.matching.cover_layout import (
     F_ROOM,
     HALF,
     LIST,
+    LISTS,
     LIVE_MAP,
     MEETING,
     MEETING_DOUBT_MAP,
@@ -44,7 +46,7 @@ from reefcast.matching.cover_layout import (
     S_COUNT,
     S_HIGH,
     S_LOW,
-    S_SHARED,
+    S_POINTS,
     ZERO_MAP,
 )
 from reefcast.matching.machine import (
@@ -60,6 +62,21 @@ from reefcast.matching.machine import (
     put8,
     trailing_zeros,
 )
+
+
+@built_in
+def prefetch(_context: Any, _address: Any) -> Any:
+    """Begins to load the line of the cache with this address."""
+
+    def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+        load = builder.module.declare_intrinsic("llvm.prefetch", [byte], kind)
+        place = builder.inttoptr(arguments[0], byte)
+        builder.call(load, [place, number(0), number(3), number(1)])
+        return context.get_dummy_value()
+
+    return types.void(types.int64), generate
 
 
 @built_in
@@ -117,7 +134,7 @@ def _fold(builder: Any, rows: Any, base: Any, offsets: Any, count: Any, *, witho
 @part
 def _low_map(slot: Int, k: Int, stride: Int) -> Int:
     """Offset of LOW[k]."""
-    return get8(slot, S_LOW) + k * stride if k <= get8(slot, S_COUNT) else ZERO_MAP
+    return (get8(slot, S_LOW) + k) * stride if k <= get8(slot, S_COUNT) else ZERO_MAP
 
 
 @part
@@ -127,8 +144,13 @@ def _high_map(slot: Int, k: Int, stride: Int) -> Int:
     if k == 0:
         return ZERO_MAP
     if k > get8(slot, S_COUNT):
-        return get8(slot, S_LOW)
-    return get8(slot, S_HIGH) + (k - 1) * stride
+        return get8(slot, S_LOW) * stride
+    return (get8(slot, S_HIGH) + k - 1) * stride
+
+
+@part
+def _is_point(slot: Int, bucket: Int) -> Int:
+    return (get8(slot, S_POINTS + (bucket >> 6)) >> (bucket & 63)) & 1
 
 
 @part
@@ -150,30 +172,37 @@ def _list_cut(
 ) -> Int:
     """See the table at the top of this file."""
     stride = get8(block, D_STRIDE)
-    i, j = buckets(frame, block, slot, record)
+    i, j = buckets(frame, block, slot, record, record + 16)
     outs, ins = counts & 0xFFFF, (counts >> 16) & 0xFFFF
     unsure, sure = (counts >> 32) & 0xFFFF, (counts >> 48) & 0xFFFF
     if mode == MEETING:
         i, j = j, i
+    point_i, point_j = _is_point(slot, i), _is_point(slot, j)
     if mode in (COVERED, EQUAL):
         must = lists + 8 * LIST
         put8(must, ins, _low_map(slot, i, stride))
         put8(must, ins + 1, _high_map(slot, j + 1, stride))
         ins += 2
         certain = lists + 24 * LIST
-        put8(certain, sure, _low_map(slot, i + 1, stride))
-        put8(certain, sure + 1, _high_map(slot, j, stride))
-        sure += 2
+        if not point_i:
+            put8(certain, sure, _low_map(slot, i + 1, stride))
+            sure += 1
+        if not point_j:
+            put8(certain, sure, _high_map(slot, j, stride))
+            sure += 1
     if mode != COVERED:
         put8(lists, outs, _low_map(slot, i + 1, stride))
         put8(lists, outs + 1, _high_map(slot, j, stride))
         outs += 2
     if mode in (COVERING, MEETING):
         doubtful = lists + 16 * LIST
-        put8(doubtful, unsure, _low_map(slot, i, stride))
-        put8(doubtful, unsure + 1, _high_map(slot, j + 1, stride))
-        unsure += 2
-        if mode == COVERING and get8(slot, S_SHARED):
+        if not point_i:
+            put8(doubtful, unsure, _low_map(slot, i, stride))
+            unsure += 1
+        if not point_j:
+            put8(doubtful, unsure, _high_map(slot, j + 1, stride))
+            unsure += 1
+        if mode == COVERING and (get8(block, D_SHARED) >> c) & 1:
             put8(doubtful, unsure, (CLASS_MAPS + c) * stride)
             unsure += 1
     return outs | ins << 16 | unsure << 32 | sure << 48
@@ -186,7 +215,7 @@ def _list_bitmaps(frame: Int, block: Int, mode: Int, count: Int) -> Int:
     counts = asked = uncut = 0
     for k in range(count):
         record = box + 32 * k
-        attribute = get4(record, 6)
+        attribute = attribute_of(record + 16)
         c = attribute & (CLASSES - 1)
         asked |= 1 << c
         slot = get8(block, D_CLASSES) + 8 * CLASS_WORDS * c
@@ -212,19 +241,15 @@ def _collect(
     """Writes the owners of the rows in one word, from `first` on: answers upward from the start of
     the room, those in doubt downward from its end. How many, as `search` returns it."""
     out, room = get8(frame, F_OUT), get8(frame, F_ROOM)
-    owners, starts = get8(block, D_OWNERS), get8(block, D_STARTS)
-    boxes, box = get8(block, D_BOXES), get8(frame, F_BOX)
+    owners, box = get8(block, D_OWNERS), get8(frame, F_BOX)
     found, doubted = 0, 0
     while word != 0:
         bit = trailing_zeros(word)
         one = word & -word
         word &= word - 1
         row = first + bit
-        if (sure & one) == 0:
-            start = get4(starts, row)
-            size = get4(starts, row + 1) - start
-            if not is_answer(frame, mode, boxes + 32 * start, size, box, count):
-                continue
+        if (sure & one) == 0 and not is_answer(frame, mode, block, row, box, count):
+            continue
         if (doubt & one) == 0:
             put8(out, found, get4(owners, row))
             found += 1
@@ -237,38 +262,71 @@ def _collect(
 
 
 @part
-def _search_block(frame: Int, block: Int, mode: Int, count: Int, base_map: Int) -> Int:
-    """-1: out of room."""
-    lists = get8(frame, F_LISTS)
-    survivors, certain = lists + 32 * LIST, lists + 32 * LIST + 64
-    counts = _list_bitmaps(frame, block, mode, count)
+def _fetch(block: Int, first: Int, words: Int, certain: Int) -> None:
+    """Begins to load the ends of the rows of a group that are unsure."""
+    keys, starts = get8(block, D_KEYS), get8(block, D_STARTS)
+    for w in range(GROUP_WORDS):
+        word = get8(words, w) & ~get8(certain, w)
+        while word != 0:
+            start = get4(starts, first + 64 * w + trailing_zeros(word))
+            prefetch(keys + 16 * start)
+            prefetch(keys + 16 * start + 64)
+            word &= word - 1
+
+
+@part
+def _select(block: Int, mode: Int, lists: Int, counts: Int, base_map: Int) -> Int:
+    """Writes the survivors of each group of rows behind the lists, and which of them are certain.
+    Bit g: some row of group g survived."""
     outs, ins = counts & 0xFFFF, (counts >> 16) & 0xFFFF
     unsure, sure = (counts >> 32) & 0xFFFF, (counts >> 48) & 0xFFFF
-    stride, bits = get8(block, D_STRIDE), get8(block, D_BITS)
-    doubts = bits + (MEETING_DOUBT_MAP if mode == MEETING else DOUBT_MAP) * stride
     in_all, doubtful, definite = lists + 8 * LIST, lists + 16 * LIST, lists + 24 * LIST
+    all_unsure = mode == EQUAL or (mode == COVERED and unsure > 0)
+    bits, groups = get8(block, D_BITS), 0
+    for g in range((get8(block, D_USED) + 511) >> 9):
+        base, survivors = bits + 64 * g, lists + 8 * LISTS * LIST + 128 * g
+        start, certain = base + base_map * get8(block, D_STRIDE), survivors + 64
+        if select_rows(base, lists, outs, in_all, ins, start, survivors):
+            groups |= 1 << g
+            if all_unsure:
+                for w in range(GROUP_WORDS):
+                    put8(certain, w, 0)
+            else:
+                select_rows(base, doubtful, unsure, definite, sure, survivors, certain)
+            _fetch(block, 512 * g, survivors, certain)
+    return groups
+
+
+@part
+def _is_cut_alike(block: Int, other: Int) -> bool:
+    """Whether the same bitmaps are to be looked at in both."""
+    return bool(
+        get8(block, D_CLASSES) == get8(other, D_CLASSES)
+        and get8(block, D_PRESENT) == get8(other, D_PRESENT)
+        and get8(block, D_SHARED) == get8(other, D_SHARED)
+        and get8(block, D_STRIDE) == get8(other, D_STRIDE)
+    )
+
+
+@part
+def _search_block(frame: Int, block: Int, mode: Int, count: Int, base_map: Int, counts: Int) -> Int:
+    """-1: out of room."""
+    lists = get8(frame, F_LISTS)
+    groups = _select(block, mode, lists, counts, base_map)
+    doubt_map = MEETING_DOUBT_MAP if mode == MEETING else DOUBT_MAP
+    doubts = get8(block, D_BITS) + doubt_map * get8(block, D_STRIDE)
     found = 0
-    for at in range(0, (get8(block, D_USED) + 7) >> 3, 64):
-        base = bits + at
-        start = base + base_map * stride
-        if not select_rows(base, lists, outs, in_all, ins, start, survivors):
-            continue
+    while groups != 0:
+        g = trailing_zeros(groups)
+        groups &= groups - 1
         if get8(frame, F_ROOM) < 512:
             return -1
-        if mode == EQUAL:
-            for w in range(8):
-                put8(certain, w, 0)
-        else:
-            select_rows(base, doubtful, unsure, definite, sure, survivors, certain)
-            if mode == COVERED and unsure > 0:
-                for w in range(8):
-                    put8(certain, w, 0)
-        for w in range(8):
+        survivors = lists + 8 * LISTS * LIST + 128 * g
+        for w in range(GROUP_WORDS):
             word = get8(survivors, w)
             if word != 0:
-                first, doubt = 8 * at + 64 * w, get8(doubts + at, w)
-                sure_word = get8(certain, w)
-                found += _collect(frame, block, mode, count, first, word, sure_word, doubt)
+                doubt, sure = get8(doubts + 64 * g, w), get8(survivors + 64, w)
+                found += _collect(frame, block, mode, count, 512 * g + 64 * w, word, sure, doubt)
     return found
 
 
@@ -277,11 +335,14 @@ def _search_blocks(frame: Int, mode: Int, count: Int, base_map: Int, enough: Int
     """As `search`, for a box that is prepared."""
     counter = D_LIVE if base_map == LIVE_MAP else D_MARKED
     out, room = get8(frame, F_OUT), get8(frame, F_ROOM)
-    found = 0
+    found = last = counts = 0
     for b in range(get8(frame, F_BLOCK_COUNT)):
         block = get8(frame, F_BLOCKS) + 8 * BLOCK_WORDS * b
         if get8(block, counter) > 0:
-            more = _search_block(frame, block, mode, count, base_map)
+            if last == 0 or not _is_cut_alike(block, last):
+                counts = _list_bitmaps(frame, block, mode, count)
+                last = block
+            more = _search_block(frame, block, mode, count, base_map, counts)
             if more < 0:
                 found = -1
                 break
@@ -312,31 +373,31 @@ NO_DOMINATOR, UNDECIDED, NO_ROOM = -1, -2, -3
 
 
 @part
-def _box_of(frame: Int, conjunction: Int) -> tuple[Int, Int]:
-    """Address and number of records of a stored box."""
+def _block_of(frame: Int, conjunction: Int) -> Int:
     place = get8(get8(frame, F_PLACES), conjunction)
-    block = get8(frame, F_BLOCKS) + 8 * BLOCK_WORDS * (place >> ROW_BITS)
-    starts, row = get8(block, D_STARTS), place & ((1 << ROW_BITS) - 1)
-    start = get4(starts, row)
-    return get8(block, D_BOXES) + 32 * start, get4(starts, row + 1) - start
+    return get8(frame, F_BLOCKS) + 8 * BLOCK_WORDS * (place >> ROW_BITS)
+
+
+@part
+def _row_of(frame: Int, conjunction: Int) -> Int:
+    return get8(get8(frame, F_PLACES), conjunction) & ((1 << ROW_BITS) - 1)
 
 
 @part
 def _dominator(frame: Int, filter: Int, ages: Int, depths: Int, enough: Int) -> Int:
-    box, count = _box_of(frame, filter)
-    put8(frame, F_BOX, box)
+    box = get8(frame, F_BOX)
+    count = read_box(_block_of(frame, filter), _row_of(frame, filter), box)
     found = _search_blocks(frame, COVERING, count, LIVE_MAP, enough)
     if found < 0:
         return NO_ROOM
-    out, undecided = get8(frame, F_OUT), found >> 32
-    best = NO_DOMINATOR
+    out, undecided, best = get8(frame, F_OUT), found >> 32, NO_DOMINATOR
     for k in range(found & HALF):
         other = get8(out, k)
         if other == filter:
             continue
         if get8(ages, other) > get8(ages, filter):
-            at, size = _box_of(frame, other)
-            if is_answer(frame, EQUAL, at, size, box, count):
+            block, row = _block_of(frame, other), _row_of(frame, other)
+            if is_answer(frame, EQUAL, block, row, box, count):
                 undecided = 1  # equal as boxes; if as filters, then the elder dominates
                 continue
         if best < 0 or get8(depths, other) > get8(depths, best):
@@ -353,12 +414,11 @@ def find_dominators(
     """Puts in the place of each of the `count` filters (each of one conjunction) the deepest of
     its dominators that were looked at, `NO_DOMINATOR`, or `UNDECIDED`. How many it has done: less
     than `count` if there is too little room at `F_OUT`."""
-    box, done = get8(frame, F_BOX), 0
+    done = 0
     while done < count:
         found = _dominator(frame, get8(filters, done), ages, depths, enough)
         if found == NO_ROOM:
             break
         put8(filters, done, found)
         done += 1
-    put8(frame, F_BOX, box)
     return done

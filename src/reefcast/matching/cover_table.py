@@ -8,10 +8,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from reefcast.matching.cover_blocks import FEWEST_ROWS, MOST_ROWS, Block, new_directory
+from reefcast.matching.cover_blocks import (
+    FEWEST_ROWS,
+    MOST_ROWS,
+    NO_CUTS,
+    Block,
+    new_directory,
+)
 from reefcast.matching.cover_coding import Box, Coder
+from reefcast.matching.cover_cuts import Cuts
 from reefcast.matching.cover_layout import (
     BOX_WORDS,
+    BUCKETS,
+    CLASSES,
     F_ATTRIBUTE_USERS,
     F_BLOCK_COUNT,
     F_BLOCKS,
@@ -24,24 +33,34 @@ from reefcast.matching.cover_layout import (
     F_TEXT_SIZES,
     F_TEXT_USERS,
     FRAME_WORDS,
+    GROUPS,
     LIST,
+    LISTS,
     LIVE_MAP,
     MARKED_MAP,
     ROW_BITS,
 )
-from reefcast.matching.cover_rows import add_row, copy_rows, enter_rows, mark_row, remove_row
+from reefcast.matching.cover_rows import (
+    add_row,
+    copy_rows,
+    count_ends,
+    enter_rows,
+    mark_row,
+    remove_row,
+    write_records,
+)
 from reefcast.matching.cover_search import find_dominators, search
-from reefcast.matching.machine import Array
+from reefcast.matching.machine import GROUP_WORDS, Array
 
 FULL = MOST_ROWS * 3 // 4
 """A block of the largest size with more rows than this when it is made anew takes no more: the
 next time would come too soon."""
 
+FITTED = 2048
+"""Records that are looked at to see whether cuts fit."""
+
 ALL = 1 << 31
 """More answers than there can be."""
-
-GROUP_WORDS = 16
-"""Scratch of a search behind its lists: survivors, and those that are certain."""
 
 
 class Table:
@@ -56,8 +75,9 @@ class Table:
         self._open: dict[int, None] = {}  # blocks that take rows, or could if they grew
         self._box = bytearray()
         self._out = np.zeros(1024, np.int64)
-        self._lists = np.zeros(4 * LIST + GROUP_WORDS, np.int64)
+        self._lists = np.zeros(LISTS * LIST + 2 * GROUPS * GROUP_WORDS, np.int64)
         self._places = np.zeros(64, np.int64)
+        self._cuts = NO_CUTS  # those that large blocks share
         self._version = -1  # of the coder, when the frame was written
         self._frame[F_LISTS] = self._lists.ctypes.data
         self._frame[F_PLACES] = self._places.ctypes.data
@@ -66,7 +86,9 @@ class Table:
 
     def memory_bytes(self) -> int:
         own = (self._frame, self._directory, self._out, self._lists, self._places)
-        blocks = sum(block.memory_bytes() for block in self._blocks if block is not None)
+        made = [block for block in self._blocks if block is not None]
+        blocks = sum(block.memory_bytes() for block in made)
+        blocks += sum(cuts.memory_bytes() for cuts in {block.cuts for block in made})
         return sum(table.nbytes for table in own) + blocks + self.coder.memory_bytes()
 
     # --- searching -------------------------------------------------------------------------------
@@ -88,7 +110,7 @@ class Table:
 
     def dominators(self, filters: Array, ages: Array, depths: Array, enough: int) -> None:
         """See `find_dominators`; `filters` are numbers of filters of one conjunction each."""
-        self._load(_NO_BOX)
+        self._refresh()
         done = 0
         while done < len(filters):
             at, left = int(filters[done:].ctypes.data), len(filters) - done
@@ -98,8 +120,8 @@ class Table:
             if done < len(filters):
                 self._widen(2 * len(self._out))
 
-    def _load(self, box: Box) -> None:
-        """Puts the box where the kernels look for it."""
+    def _refresh(self) -> None:
+        """Tells the kernels where the coder's tables are."""
         coder, frame = self.coder, self._frame
         if coder.version != self._version:
             self._version = coder.version
@@ -107,10 +129,14 @@ class Table:
             frame[F_TEXT_USERS] = coder.text_users.ctypes.data
             frame[F_TEXT_ADDRESSES] = coder.text_addresses.ctypes.data
             frame[F_TEXT_SIZES] = coder.text_sizes.ctypes.data
+
+    def _load(self, box: Box) -> None:
+        """Puts the box where the kernels look for it."""
+        self._refresh()
         size = len(box.data)
         if size > len(self._box):
             self._box = bytearray(2 * size)
-            frame[F_BOX] = np.frombuffer(self._box, np.uint8).ctypes.data
+            self._frame[F_BOX] = np.frombuffer(self._box, np.uint8).ctypes.data
             # What one row can lose: its attributes, and two texts for each.
             self._widen(size // (8 * BOX_WORDS) * 6 + 1024)
         self._box[:size] = box.data
@@ -126,12 +152,13 @@ class Table:
         if conjunction >= len(self._places):
             self._places = np.concatenate([self._places, np.zeros_like(self._places)])
             self._frame[F_PLACES] = self._places.ctypes.data
+        self._refresh()
+        number = self._room(box.count)  # which may need the place for a box itself
         self._load(box)
-        number = self._room(box.count)
         add_row(self._at, number, box.count, owner, conjunction, doubts)
 
     def remove(self, conjunction: int) -> None:
-        self._load(_NO_BOX)
+        self._refresh()
         lost: int = remove_row(self._at, conjunction)
         for what in self._out[:lost].tolist():
             if what & 1:
@@ -165,18 +192,18 @@ class Table:
                     continue
             block.make_room(records)
             return number
-        number = self._new(FEWEST_ROWS, 8 * FEWEST_ROWS)
+        number = self._new(FEWEST_ROWS, 8 * FEWEST_ROWS, 64)
         self._open[number] = None
         self._block(number).make_room(records)
         return number
 
-    def _new(self, capacity: int, records: int) -> int:
+    def _new(self, capacity: int, records: int, shape_words: int) -> int:
         number = next((n for n, b in enumerate(self._blocks) if b is None), len(self._blocks))
         if number == len(self._blocks):
             self._blocks.append(None)
             if number == len(self._directory):
                 self._grow_directory()
-        self._blocks[number] = Block(self._directory[number], capacity, records)
+        self._blocks[number] = Block(self._directory[number], capacity, records, shape_words)
         self._frame[F_BLOCK_COUNT] = len(self._blocks)
         return number
 
@@ -196,24 +223,51 @@ class Table:
         capacity = FEWEST_ROWS
         while capacity < rows:
             capacity *= 2
-        target = self._new(capacity, sum(block.used_records for block in blocks))
+        records = sum(block.records for block in blocks)
+        target = self._new(capacity, records, sum(block.shape_words for block in blocks))
         for source in sources:
             copy_rows(self._at, source, target)
         new = self._block(target)
-        new.cut(self.coder)
-        np.add.at(self.coder.text_users, new.texts, 1)
+        self._cut(target, new)
         enter_rows(self._at, target)
         for source in sources:
             self._drop(source)
         self._open[target] = None
         return target
 
+    def _cut(self, number: int, block: Block) -> None:
+        """Gives the block the cuts that the other large ones have, or its own if they do not fit."""
+        records = np.empty((block.records, BOX_WORDS), np.int64)
+        write_records(self._at, number, int(records.ctypes.data))
+        if block.capacity == MOST_ROWS:
+            if self._cuts.users:
+                block.take_cuts(self._cuts)
+                if self._fit(number, records):
+                    self._cuts.users += 1
+                    return
+            cuts = self._cuts = Cuts(records, block.used, self.coder)
+        else:
+            cuts = Cuts(records, block.used, self.coder)
+        np.add.at(self.coder.text_users, cuts.texts, 1)
+        cuts.users += 1
+        block.take_cuts(cuts)
+
+    def _fit(self, number: int, records: Array) -> bool:
+        sample = np.ascontiguousarray(records[:: 1 + len(records) // FITTED])
+        ends = np.zeros(2 * BUCKETS * CLASSES, np.int64)
+        at, out = int(sample.ctypes.data), int(ends.ctypes.data)
+        uncut = count_ends(self._at, number, at, len(sample), out)
+        return self._cuts.fits(ends, len(sample), uncut)
+
     def _drop(self, number: int) -> None:
-        users = self.coder.text_users
-        for code in self._block(number).texts:
-            users[code] -= 1
-            if users[code] == 0:
-                self.coder.drop_text(code)
+        cuts = self._block(number).cuts
+        cuts.users -= 1
+        if cuts.users == 0:
+            users = self.coder.text_users
+            for code in cuts.texts:
+                users[code] -= 1
+                if users[code] == 0:
+                    self.coder.drop_text(code)
         self._directory[number] = 0
         self._blocks[number] = None
         self._open.pop(number, None)
@@ -232,6 +286,3 @@ class Table:
                 rows += more
                 break
         self._renew(sources, 2 * rows)
-
-
-_NO_BOX = Box(b"", 0, True, True, False)

@@ -9,12 +9,26 @@ Boundaries are quantiles of the bounds that a sample of the block's rows has: wh
 dense, slots are narrow. An attribute gets slots by its share of the predicates. What few rows
 demand gets none; such rows are checked wherever they survive otherwise (`blocks`).
 
+Within its slot, a number has a finer place still: its *scaled* key, of 16 bits, 1024 to a slot.
+Scaled keys keep the order of keys, so those of a row's bounds decide nearly always whether the row
+holds for an event whose number lies in the same slot (`search`).
+
 Cuts never change. Blocks share them (`C_USERS`) as long as they fit what comes.
 """
 
 from __future__ import annotations
 
-from reefcast.matching.machine import Int, copy_bytes, get8, part, put8, unit
+from reefcast.matching.machine import (
+    GROUP_WORDS,
+    Int,
+    copy_bytes,
+    count_up_to,
+    get8,
+    part,
+    put8,
+    shifted_right,
+    unit,
+)
 from reefcast.matching.predicates import (
     AMONG_NUMBERS,
     AMONG_TEXTS,
@@ -47,12 +61,15 @@ from reefcast.matching.state import (
     C_ATTRIBUTES,
     C_BYTES,
     C_FIRST,
+    C_SCALES,
     C_SERIAL,
     C_SLOTS,
     C_USERS,
     CA_ATTRIBUTE,
     CA_NUMBER_AT,
     CA_NUMBERS,
+    CA_SCALE,
+    CA_SCALE_AT,
     CA_SLOT,
     CA_TEXT_AT,
     CA_TEXTS,
@@ -89,7 +106,14 @@ SAMPLE = 1024
 """Rows, and values of one attribute, that are looked at."""
 
 NUMBERS, TEXTS = 60, 48
-"""Most boundaries of an attribute."""
+"""Most boundaries of an attribute; of numbers, 63 would be the most that scaled keys have bits for.
+"""
+
+SCALE_BITS = 10
+SCALED = 4
+"""An attribute that 1 in so many rows or more know has its rows' scaled bounds at hand."""
+
+NO_SCALE = -1
 
 SLOTS = 960
 """Boundaries that all attributes share, by their share of the predicates, two for a text."""
@@ -124,13 +148,17 @@ def entry_of(cuts: Int, attribute: Int) -> Int:
 
 @part
 def number_rank(boundaries: Int, count: Int, key: Int) -> Int:
-    """How many of the boundaries are at or below the key. Without branches that depend on it."""
-    low = 0
-    while count > 0:
-        half = (count + 1) >> 1
-        low += half if get8(boundaries, low + half - 1) <= key else 0
-        count -= half
-    return low
+    """How many of the boundaries are at or below the key. Behind them there are HIGHEST, up to a
+    whole group."""
+    return min(count, count_up_to(boundaries, (count + GROUP_WORDS - 1) >> 3, key))
+
+
+@part
+def scaled(cuts: Int, entry: Int, rank: Int, key: Int) -> Int:
+    """The scaled key of a key with this rank."""
+    start = get8(cuts, get8(entry, CA_NUMBER_AT) + rank - 1) if rank > 0 else LOWEST
+    shift = get8(cuts, get8(entry, CA_SCALE_AT) + rank)
+    return rank << SCALE_BITS | shifted_right(key - start, shift)
 
 
 @part
@@ -165,16 +193,8 @@ def rank_of_text(cuts: Int, entry: Int, text: Int) -> Int:
 
 
 @part
-def _slot(cuts: Int, entry: Int, value: Int) -> Int:
-    """The slot of a value that is there, counted from the attribute's first."""
-    kind = get8(value, V_KIND)
-    if kind == NUMBER:
-        boundaries = cuts + 8 * get8(entry, CA_NUMBER_AT)
-        return FIRST_NUMBERS + number_rank(boundaries, get8(entry, CA_NUMBERS), get8(value, V_KEY))
-    if kind != STRING:
-        return kind
-    texts = get8(entry, CA_TEXTS)
-    rank = 0
+def _string_slot(cuts: Int, entry: Int, value: Int) -> Int:
+    texts, rank = get8(entry, CA_TEXTS), 0
     if texts > 0 and get8(value, V_KEY) != 0:
         rank = rank_of_text(cuts, entry, get8(value, V_KEY))
     elif texts > 0:
@@ -184,18 +204,29 @@ def _slot(cuts: Int, entry: Int, value: Int) -> Int:
 
 
 @unit
-def event_slots(state: Int, cuts: Int) -> Int:
-    """Writes the slot of each attribute for the event at hand to S_SLOTS; returns how many."""
-    slots, stamp, count = get8(state, S_SLOTS), get8(state, S_STAMP), get8(cuts, C_ATTRIBUTES)
+def event_slots(state: Int, cuts: Int, slots: Int, places: Int) -> Int:
+    """Writes the slot of each attribute for the event at hand to `slots`, and to `places` the
+    scaled key of its number, NO_SCALE for what has none. How many they are."""
+    stamp, count = get8(state, S_STAMP), get8(cuts, C_ATTRIBUTES)
     for i in range(count):
         entry = entry_at(cuts, i)
         value = value_at(state, get8(entry, CA_ATTRIBUTE))
-        slot = get8(entry, CA_SLOT)
-        if get8(value, V_STAMP) == stamp:
-            slot += _slot(cuts, entry, value)
-        else:
+        slot, place = get8(entry, CA_SLOT), NO_SCALE
+        if get8(value, V_STAMP) != stamp:
             slot += MISSING
+        elif get8(value, V_KIND) == NUMBER:
+            key = get8(value, V_KEY)
+            boundaries = cuts + 8 * get8(entry, CA_NUMBER_AT)
+            rank = number_rank(boundaries, get8(entry, CA_NUMBERS), key)
+            slot += FIRST_NUMBERS + rank
+            if get8(entry, CA_SCALE) != NO_SCALE:
+                place = scaled(cuts, entry, rank, key)
+        elif get8(value, V_KIND) == STRING:
+            slot += _string_slot(cuts, entry, value)
+        else:
+            slot += get8(value, V_KIND)
         put8(slots, i, slot)
+        put8(places, i, place)
     return count
 
 
@@ -282,7 +313,7 @@ def _quantiles(words: Int, count: Int, limit: Int, as_texts: Int) -> Int:
             different += 1
     if different > limit:
         for i in range(limit):  # never writes ahead of where it reads
-            put8(words, i, get8(words, i * count // limit))
+            put8(words, i, get8(words, i * (count - 1) // (limit - 1)))
         count = limit
     return distinct(words, count)
 
@@ -302,6 +333,19 @@ def _boundaries(
             else:
                 found = _add_numbers(row, i, out, found)
     return _quantiles(out, found, limit, as_texts)
+
+
+@part
+def _add_scale(cuts: Int, entry: Int, at: Int) -> None:
+    """Writes to word `at` on how far keys of each slot are shifted, and pads the boundaries."""
+    first, count = get8(entry, CA_NUMBER_AT), get8(entry, CA_NUMBERS)
+    put8(entry, CA_SCALE_AT, at)
+    for rank in range(count + 1):
+        width = get8(cuts, first + rank) - get8(cuts, first + rank - 1) - 1
+        shift = 0 if 0 < rank < count and width >= 0 else 1  # a width from 2^63 on looks negative
+        while shifted_right(width, shift) >= 1 << SCALE_BITS:
+            shift += 1
+        put8(cuts, at + rank, shift if 0 < rank < count else 64 - SCALE_BITS)
 
 
 @part
@@ -333,14 +377,15 @@ def make_cuts(state: Int, rows: Int, count: Int) -> Int:
     attributes = new(state, attributes_size)
     found = _count_attributes(state, rows, count, step, attributes)
     kept, predicates = _chosen(state, attributes, found, sampled)
-    size = 8 * (C_FIRST + kept * (CA_WORDS + NUMBERS + TEXTS) + 8 * SAMPLE)
+    size = 8 * (C_FIRST + kept * (CA_WORDS + 2 * NUMBERS + 2 * GROUP_WORDS + TEXTS) + 8 * SAMPLE)
     cuts = new(state, size)
     word = C_FIRST + CA_WORDS * kept
-    slot = 0
+    slot = scales = 0
     for i in range(kept):
         attribute = get8(attributes, i)
         at, entry = attribute_at(state, attribute), entry_at(cuts, i)
         share = SLOTS * get8(at, A_COUNT) // predicates
+        is_scaled = get8(at, A_COUNT) * SCALED >= sampled
         enough = max(FEWEST_BOUNDARIES, min(share, count * get8(at, A_COUNT) // sampled // 4))
         put8(at, A_COUNT, 0)
         put8(at, A_USERS, get8(at, A_USERS) + 1)
@@ -351,7 +396,15 @@ def make_cuts(state: Int, rows: Int, count: Int) -> Int:
         put8(entry, CA_SLOT, slot)
         put8(entry, CA_NUMBERS, numbers)
         put8(entry, CA_NUMBER_AT, word)
+        while numbers & (GROUP_WORDS - 1) != 0:
+            put8(cuts, word + numbers, HIGHEST)
+            numbers += 1
         word += numbers
+        put8(entry, CA_SCALE, scales if is_scaled else NO_SCALE)
+        if is_scaled:
+            _add_scale(cuts, entry, word)
+            word += get8(entry, CA_NUMBERS) + 1
+            scales += 1
         texts = _boundaries(rows, count, step, attribute, min(TEXTS, enough), 1, cuts + 8 * word)
         put8(entry, CA_TEXTS, texts)
         put8(entry, CA_TEXT_AT, word)
@@ -359,10 +412,11 @@ def make_cuts(state: Int, rows: Int, count: Int) -> Int:
             text = get8(cuts, word + t)
             put8(text, T_USERS, get8(text, T_USERS) + 1)
         word += texts
-        slot += FIRST_NUMBERS + numbers + 1 + 2 * texts + 1
+        slot += FIRST_NUMBERS + get8(entry, CA_NUMBERS) + 1 + 2 * texts + 1
     give_back(state, attributes, attributes_size)
     put8(cuts, C_ATTRIBUTES, kept)
     put8(cuts, C_SLOTS, slot)
+    put8(cuts, C_SCALES, scales)
     put8(cuts, C_USERS, 1)
     put8(state, S_SERIAL, get8(state, S_SERIAL) + 1)
     put8(cuts, C_SERIAL, get8(state, S_SERIAL))
@@ -384,7 +438,7 @@ def _fitted(state: Int, cuts: Int, size: Int, used: Int) -> Int:
 def _make_room_for_slots(state: Int, attributes: Int) -> None:
     room = get8(state, S_SLOT_ROOM)
     if attributes > room:
-        put8(state, S_SLOTS, longer(state, get8(state, S_SLOTS), 8 * room, 16 * attributes))
+        put8(state, S_SLOTS, longer(state, get8(state, S_SLOTS), 16 * room, 32 * attributes))
         put8(state, S_SLOT_ROOM, 2 * attributes)
 
 

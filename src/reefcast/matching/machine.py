@@ -227,21 +227,28 @@ def prefetch(_context: Any, _address: Any) -> Any:
     return types.void(types.int64), generate
 
 
-@built_in
-def union_of(
-    _context: Any, _start: Any, _base: Any, _slots: Any, _count: Any, _shift: Any, _out: Any
-) -> Any:
-    """union_of(start, base, slots, count, shift, out): out[0:8] = start[0:8] | the OR, for each of
-    the `count` numbers at `slots`, of the 8 words at base + (number << shift).
+def _any_bit(builder: Any, group: Any) -> Any:
+    whole = ir.IntType(512)
+    some = builder.icmp_unsigned("!=", builder.bitcast(group, whole), ir.Constant(whole, 0))
+    return builder.zext(some, WORD)
 
-    1 if a bit of the result is 0, else 0. In vectors, whatever the machine has: this loop is where
-    matching spends its time.
+
+@built_in
+def survivors_of(
+    _context: Any, _dead: Any, _base: Any, _slots: Any, _count: Any, _shift: Any, _out: Any
+) -> Any:
+    """survivors_of(dead, base, slots, count, shift, out): out[0:8] gets the bits that are neither
+    in dead[0:8], nor, for any of the `count` numbers at `slots`, in the 8 words at
+    base + (number << shift).
+
+    1 if there is a bit, else 0. In vectors, whatever the machine has: this loop is where matching
+    spends its time.
     """
 
     def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        start, base, slots, count, shift, out = arguments
+        dead, base, slots, count, shift, out = arguments
         vector, zero = GROUP.as_pointer(), ir.Constant(WORD, 0)
-        first = builder.load(builder.inttoptr(start, vector), align=8)
+        first = builder.load(builder.inttoptr(dead, vector), align=8)
         entry = builder.block
         loop, done = builder.append_basic_block("or"), builder.append_basic_block("done")
         builder.cbranch(builder.icmp_signed(">", count, zero), loop, done)
@@ -259,10 +266,57 @@ def union_of(
         result = builder.phi(GROUP)
         result.add_incoming(first, entry)
         result.add_incoming(larger, loop)
-        builder.store(result, builder.inttoptr(out, vector), align=8)
-        whole = ir.IntType(512)
-        full = ir.Constant(whole, (1 << 512) - 1)
-        some = builder.icmp_unsigned("!=", builder.bitcast(result, whole), full)
-        return builder.zext(some, WORD)
+        left = builder.not_(result)
+        builder.store(left, builder.inttoptr(out, vector), align=8)
+        return _any_bit(builder, left)
 
     return types.int64(*[types.int64] * 6), generate
+
+
+@built_in
+def common_of(_context: Any, _one: Any, _other: Any, _out: Any) -> Any:
+    """common_of(one, other, out): out[0:8] = one[0:8] & other[0:8]; 1 if there is a bit, else 0."""
+
+    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        one, other, out = (builder.inttoptr(each, GROUP.as_pointer()) for each in arguments)
+        both = builder.and_(builder.load(one, align=8), builder.load(other, align=8))
+        builder.store(both, out, align=8)
+        return _any_bit(builder, both)
+
+    return types.int64(*[types.int64] * 3), generate
+
+
+@built_in
+def count_up_to(_context: Any, _words: Any, _groups: Any, _value: Any) -> Any:
+    """count_up_to(words, groups, value): how many of the 8 * groups words are at or below `value`.
+    Without a branch that depends on them."""
+
+    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        words, groups, value = arguments
+        zero, zeros = ir.Constant(WORD, 0), ir.Constant(GROUP, [0] * GROUP_WORDS)
+        single = builder.insert_element(zeros, value, zero)
+        lanes = ir.Constant(ir.VectorType(ir.IntType(32), GROUP_WORDS), [0] * GROUP_WORDS)
+        values = builder.shuffle_vector(single, zeros, lanes)
+        entry = builder.block
+        loop, done = builder.append_basic_block("count"), builder.append_basic_block("counted")
+        builder.cbranch(builder.icmp_signed(">", groups, zero), loop, done)
+        builder.position_at_end(loop)
+        i, counts = builder.phi(WORD), builder.phi(GROUP)
+        offset = builder.shl(i, ir.Constant(WORD, 6))
+        at = builder.inttoptr(builder.add(words, offset), GROUP.as_pointer())
+        below = builder.icmp_signed("<=", builder.load(at, align=8), values)
+        more = builder.sub(counts, builder.sext(below, GROUP))
+        following = builder.add(i, ir.Constant(WORD, 1))
+        for phi, at_first, later in ((i, zero, following), (counts, zeros, more)):
+            phi.add_incoming(at_first, entry)
+            phi.add_incoming(later, loop)
+        builder.cbranch(builder.icmp_signed("<", following, groups), loop, done)
+        builder.position_at_end(done)
+        result = builder.phi(GROUP)
+        result.add_incoming(zeros, entry)
+        result.add_incoming(more, loop)
+        name, kind = "llvm.vector.reduce.add.v8i64", ir.FunctionType(WORD, [GROUP])
+        sum_of = builder.module.globals.get(name) or ir.Function(builder.module, kind, name)
+        return builder.call(sum_of, [result])
+
+    return types.int64(*[types.int64] * 3), generate

@@ -24,7 +24,7 @@ from reefcast.matching.blocks import (
     list_rows,
     new_block,
     take_out,
-    unsure_bits,
+    unsure_pairs,
 )
 from reefcast.matching.cuts import entry_at, leave_cuts, make_cuts, predicate_on
 from reefcast.matching.machine import Int, get8, part, put8, unit
@@ -244,12 +244,26 @@ def _use_cuts(state: Int, partition: Int, cuts: Int) -> None:
 
 
 @part
+def _at_full_size(pairs: Int, rows: Int) -> Int:
+    """What so many unsure pairs among so many rows would be among `MOST_ROWS`."""
+    rows = max(1, rows)
+    return pairs * MOST_ROWS // rows * MOST_ROWS // rows
+
+
+@part
+def _is_misfit(block: Int) -> bool:
+    """Whether rows that came later than the cuts make them worth a new start."""
+    pairs = _at_full_size(unsure_pairs(block), get8(block, B_USED))
+    return bool(2 * pairs > 3 * get8(get8(block, B_CUTS), C_UNSURE))
+
+
+@part
 def _block_of(state: Int, partition: Int, rows: Int, count: Int, capacity: Int) -> Int:
     """A block with these rows, under cuts made for them."""
     cuts = make_cuts(state, rows, count)
     block = new_block(state, partition, capacity, cuts)
     fill(state, block, rows, count)
-    put8(cuts, C_UNSURE, unsure_bits(block) * MOST_ROWS // max(1, count))
+    put8(cuts, C_UNSURE, _at_full_size(unsure_pairs(block), count))
     _use_cuts(state, partition, cuts)
     return block
 
@@ -302,14 +316,16 @@ def _make_room(state: Int, partition: Int) -> None:
     block = _last_block(partition)
     capacity, alive = get8(block, B_CAPACITY), get8(block, B_ALIVE)
     if 4 * alive <= 3 * get8(block, B_USED):
+        while capacity > FIRST_CAPACITY and 4 * alive < capacity:
+            capacity //= 2
         _remake(state, partition, last, capacity)
     elif capacity < MOST_ROWS:
-        if last == 0:
+        if last == 0 or _is_misfit(block):
             _remake(state, partition, last, 2 * capacity)
         else:
             put8(get8(partition, P_LIST), last, grow(state, block))
     else:
-        if 2 * unsure_bits(block) > 3 * get8(get8(block, B_CUTS), C_UNSURE):
+        if _is_misfit(block):
             _remake(state, partition, last, capacity)
         cuts = get8(partition, P_CUTS)
         _append(state, partition, new_block(state, partition, MOST_ROWS // 8, cuts))

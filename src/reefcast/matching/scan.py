@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 from reefcast.errors import LocalError
 from reefcast.matching.interface import Matches
 from reefcast.model.filters import Filter
-from reefcast.model.publication import Publication
+from reefcast.model.publication import INT64_MAX, INT64_MIN, Publication
 
 K = TypeVar("K", bound=Hashable)
 
@@ -55,7 +55,7 @@ class ScanIndex(Generic[K]):
                 if filter.holds(attributes):
                     found[event][key] = None
         keys = [key for each in found for key in each]
-        whole = all(type(key) is int for key in self._filters)
+        whole = all(type(k) is int and INT64_MIN <= k <= INT64_MAX for k in self._filters)
         array = np.empty(len(keys), np.int64 if whole else object)
         array[:] = keys
         return Matches(np.cumsum([0, *map(len, found)]), array)

@@ -78,8 +78,18 @@ its characters are."""
 
 T_NEXT, T_HASH, T_SIZE, T_USERS, T_ATTRIBUTE, T_MEMO, T_RANK, T_BYTES = range(8)
 
-C_USERS, C_ATTRIBUTES, C_SLOTS, C_SERIAL, C_UNSURE, C_BYTES, C_FIRST = range(7)
-CA_ATTRIBUTE, CA_SLOT, CA_NUMBERS, CA_NUMBER_AT, CA_TEXTS, CA_TEXT_AT, CA_WORDS = range(7)
+C_USERS, C_ATTRIBUTES, C_SLOTS, C_SERIAL, C_UNSURE, C_BYTES, C_SCALES, C_FIRST = range(8)
+(
+    CA_ATTRIBUTE,
+    CA_SLOT,
+    CA_NUMBERS,
+    CA_NUMBER_AT,
+    CA_TEXTS,
+    CA_TEXT_AT,
+    CA_SCALE,
+    CA_SCALE_AT,
+    CA_WORDS,
+) = range(9)
 
 (
     B_PARTITION,
@@ -92,12 +102,13 @@ CA_ATTRIBUTE, CA_SLOT, CA_NUMBERS, CA_NUMBER_AT, CA_TEXTS, CA_TEXT_AT, CA_WORDS 
     B_EXCLUDED,  # bitmaps by slot
     B_UNSURE,  # the same
     B_DEAD,  # bitmap: no row there, or one that was removed
+    B_SCALED,  # columns of scaled bounds, see `cuts`
     B_DOUBTED,  # bitmap: rows that must be checked wherever they survive
     B_ROWS,  # addresses of the rows
     B_HANDLES,  # 4 bytes each
     B_BYTES,
     B_WORDS,
-) = range(15)
+) = range(16)
 
 P_NEXT, P_ATTRIBUTE, P_KIND, P_KEY, P_ROWS, P_LIST, P_COUNT, P_ROOM, P_BLOCKS, P_CUTS = range(10)
 P_WORDS = 10
