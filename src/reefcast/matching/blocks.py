@@ -15,8 +15,10 @@ from __future__ import annotations
 
 from reefcast.matching.cuts import (
     FIRST_NUMBERS,
-    NO_SCALE,
+    LANES,
+    NO_LANE,
     entry_of,
+    lane_groups,
     leave_cuts,
     number_rank,
     rank_of_text,
@@ -29,6 +31,7 @@ from reefcast.matching.machine import (
     get8,
     ones,
     part,
+    put2,
     put4,
     put8,
     unit,
@@ -81,12 +84,11 @@ from reefcast.matching.state import (
     B_UNSURE,
     B_USED,
     B_WORDS,
-    C_SCALES,
     C_SLOTS,
     C_USERS,
+    CA_LANE,
     CA_NUMBER_AT,
     CA_NUMBERS,
-    CA_SCALE,
     CA_SLOT,
     CA_TEXTS,
     HIGHEST,
@@ -103,8 +105,8 @@ from reefcast.matching.state import (
 )
 
 MOST_ROWS = 4096
-NOT_SCALED = 0xFFFF
-"""Scaled bounds of which the lower is above the upper."""
+LANE_BYTES = 4 * LANES
+"""Of a row's scaled bounds: 8 lower ones, then 8 upper ones."""
 
 
 # --- a block's memory -----------------------------------------------------------------------------
@@ -139,8 +141,8 @@ def new_block(state: Int, partition: Int, capacity: Int, cuts: Int) -> Int:
         shift += 1
     table = get8(cuts, C_SLOTS) << shift
     mask = max(1 << shift, GROUP_BYTES)
-    scaled_size = 4 * capacity * get8(cuts, C_SCALES)
-    size = 8 * B_WORDS + 2 * table + 2 * mask + 2 * GROUP_BYTES + 12 * capacity + scaled_size
+    scaled_size = LANE_BYTES * lane_groups(cuts) * capacity
+    size = 8 * B_WORDS + 2 * table + 2 * mask + 3 * GROUP_BYTES + 12 * capacity + scaled_size
     block = new_zeroed(state, size)
     excluded = (block + 8 * B_WORDS + GROUP_BYTES - 1) & -GROUP_BYTES
     dead = excluded + 2 * table
@@ -307,30 +309,26 @@ def _mark_predicate(
         _mark_strings(cuts, entry, get8(bounds, 0), at, unsure_at, shift, bit)
 
 
-@part
-def _scale(cuts: Int, entry: Int, low: Int, high: Int) -> Int:
-    """The scaled bounds of an interval, in 32 bits."""
-    boundaries, count = cuts + 8 * get8(entry, CA_NUMBER_AT), get8(entry, CA_NUMBERS)
-    first = scaled(cuts, entry, number_rank(boundaries, count, low), low)
-    last = scaled(cuts, entry, number_rank(boundaries, count, high), high)
-    return first | last << 16
-
-
 @unit
-def scale(cuts: Int, row: Int, columns: Int, capacity: Int) -> None:
-    """Writes the row's scaled bounds, one of `columns` for each attribute that has them; `columns`
-    begin at the row's place. What is no interval of numbers gets bounds that exclude each other."""
+def scale(cuts: Int, row: Int, bounds_at: Int) -> None:
+    """Writes the row's scaled bounds; where it demands nothing of a lane, they hold all keys."""
+    for group in range(lane_groups(cuts)):
+        for word in range(2):
+            put8(bounds_at, 4 * group + word, 0)
+            put8(bounds_at, 4 * group + word + 2, -1)
     count = count_of(row)
     bounds = bounds_of(count)
     for i in range(count):
         tag = tag_of(row, i)
         entry = entry_of(cuts, attribute_of(tag))
-        if entry != 0 and get8(entry, CA_SCALE) != NO_SCALE:
-            code = NOT_SCALED
-            if how_of(tag) == IN_RANGE:
-                low, high = get8(row, bounds + 2 * i), get8(row, bounds + 2 * i + 1)
-                code = _scale(cuts, entry, low, high)
-            put4(columns, get8(entry, CA_SCALE) * capacity, code)
+        if entry != 0 and get8(entry, CA_LANE) != NO_LANE and how_of(tag) == IN_RANGE:
+            boundaries, numbers = cuts + 8 * get8(entry, CA_NUMBER_AT), get8(entry, CA_NUMBERS)
+            lane = get8(entry, CA_LANE)
+            at = bounds_at + LANE_BYTES * (lane // LANES)
+            for side in range(2):
+                key = get8(row, bounds + 2 * i + side)
+                rank = number_rank(boundaries, numbers, key)
+                put2(at, lane % LANES + LANES * side, scaled(cuts, entry, rank, key))
 
 
 @unit
@@ -346,6 +344,8 @@ def mark(cuts: Int, row: Int, excluded: Int, unsure: Int, shift: Int, bit: Int) 
         if entry == 0:
             doubted = 1
         else:
+            if how_of(tag) == AMONG_NUMBERS and get8(entry, CA_LANE) != NO_LANE:
+                doubted = 1
             at = row + 8 * (bounds + 2 * i)
             _mark_predicate(cuts, entry, tag, at, excluded, unsure, shift, bit)
     return doubted
@@ -362,7 +362,8 @@ def _settle(block: Int, place: Int, row: Int, doubted: Int) -> None:
     put8(dead, word, get8(dead, word) & ~bit)
     if doubted:
         put8(doubts, word, get8(doubts, word) | bit)
-    scale(get8(block, B_CUTS), row, get8(block, B_SCALED) + 4 * place, get8(block, B_CAPACITY))
+    cuts = get8(block, B_CUTS)
+    scale(cuts, row, get8(block, B_SCALED) + LANE_BYTES * lane_groups(cuts) * place)
     put8(get8(block, B_ROWS), place, row)
     put4(get8(block, B_HANDLES), place, handle_of(row))
     set_place(row, get8(block, B_NUMBER), place)
@@ -440,9 +441,8 @@ def grow(state: Int, block: Int) -> Int:
     capacity, number = get8(block, B_CAPACITY), get8(larger, B_NUMBER)
     copy_bytes(get8(larger, B_ROWS), get8(block, B_ROWS), 8 * capacity)
     copy_bytes(get8(larger, B_HANDLES), get8(block, B_HANDLES), 4 * capacity)
-    for column in range(get8(cuts, C_SCALES)):
-        at = 4 * column * capacity
-        copy_bytes(get8(larger, B_SCALED) + 2 * at, get8(block, B_SCALED) + at, 4 * capacity)
+    scaled_size = LANE_BYTES * lane_groups(cuts) * capacity
+    copy_bytes(get8(larger, B_SCALED), get8(block, B_SCALED), scaled_size)
     for place in range(capacity):
         row = get8(get8(larger, B_ROWS), place)
         if row != 0:

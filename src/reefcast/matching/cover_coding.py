@@ -135,6 +135,12 @@ class Coder:
                     unknown = True
                     continue
                 attribute = self._new_attribute(name)
+            low, high = constraint.low, constraint.high
+            if type(low) is type(high) is float and not constraint.excluded:  # the rule: be quick
+                low_rest, high_rest = ZERO + constraint.low_open, ZERO - constraint.high_open
+                fields += (low + 0.0, high + 0.0, low_rest, high_rest, attribute, _NUMBERS)
+                keys += "d"
+                continue
             ends, whole = self._ends(constraint)
             if not whole:
                 exact = False
@@ -142,9 +148,9 @@ class Coder:
                 ends = ANY_STRING if meeting else ends
             elif not whole:
                 meets = False
-            low, high, low_rest, high_rest, kinds = ends
-            fields += (low, high, low_rest, high_rest, attribute, kinds)
-            keys += "d" if kinds == _NUMBERS else "q"
+            fields += ends[:4]
+            fields += (attribute, ends[4])
+            keys += "d" if ends[4] == _NUMBERS else "q"
         data = _layout(keys).pack(*fields)
         return Box(data, len(keys), exact and not conjunction.residuals, meets, unknown)
 

@@ -41,7 +41,7 @@ End = tuple[int, int, bytes, int]
 
 
 class Line(NamedTuple):
-    """One attribute's boundaries: key, and rest and kind, of each, ascending; the codes of the long
+    """One attribute's boundaries: key, and rest and kind, of each, ascending; codes of the long
     texts among them; the rest as in `cover_layout`."""
 
     boundaries: Array

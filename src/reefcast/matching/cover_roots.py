@@ -86,15 +86,15 @@ def _is_plain(filter: Filter) -> bool:
 class CompiledRoots(Generic[K]):
     """See `cover.Roots`; `cover_scan.ScanRoots` is the twin that says what is right.
 
-    Filters with the same text are one entry, as old as the oldest of its keys: `_keys` has them by
-    age. `_roots` holds the numbers of the entries that are roots; those that can match are marked.
+    Filters with the same text are one entry, as old as its eldest key. `_roots` holds the numbers of the entries that are roots; those that can match are marked.
     """
 
     def __init__(self) -> None:
         self._entries = Entries()
         self._numbers: dict[K, int] = {}
         self._of_text: dict[str, int] = {}
-        self._keys: dict[int, dict[K, int]] = {}  # by entry: key and age
+        self._eldest: dict[int, K] = {}  # by entry
+        self._younger: dict[int, dict[K, int]] = {}  # by entry: its other keys, and their ages
         self._forest = Forest()
         self._ages = np.zeros(64, np.int64)
         self._depths = np.zeros(64, np.int64)
@@ -110,16 +110,17 @@ class CompiledRoots(Generic[K]):
         return key in self._numbers
 
     def keys(self) -> list[K]:
-        return [key for _, key in sorted(map(self._eldest, self._roots), key=_age)]
+        return [self._eldest[n] for n in sorted(self._roots, key=self._ages.__getitem__)]
 
     def is_root(self, key: K) -> bool:
         number = self._numbers.get(key)
-        return number is not None and number in self._roots and self._eldest(number)[1] == key
+        return number is not None and number in self._roots and self._eldest[number] == key
 
     def memory_bytes(self) -> int:
         """Bytes of the index, without the filters, their texts and the keys themselves."""
-        tables = (self._numbers, self._of_text, self._keys, *self._keys.values(), self._roots)
-        own = self._ages.nbytes + self._depths.nbytes + sum(map(sys.getsizeof, tables))
+        tables = (self._numbers, self._of_text, self._eldest, self._younger, self._roots)
+        own = sum(map(sys.getsizeof, (*tables, *self._younger.values())))
+        own += self._ages.nbytes + self._depths.nbytes
         return own + self._entries.memory_bytes() + self._forest.memory_bytes()
 
     # --- changes ---------------------------------------------------------------------------------
@@ -130,12 +131,12 @@ class CompiledRoots(Generic[K]):
         self._last_age += 1
         number = self._of_text.get(filter.text)
         if number is not None:
-            self._keys[number][key] = self._last_age
+            self._younger.setdefault(number, {})[key] = self._last_age
             self._numbers[key] = number
             return RootChange([], [])
         number = self._entries.add(filter)
         self._of_text[filter.text] = self._numbers[key] = number
-        self._keys[number] = {key: self._last_age}
+        self._eldest[number] = key
         self._make_room(number)
         self._ages[number] = self._last_age
         if filter.conjunctions:
@@ -148,20 +149,23 @@ class CompiledRoots(Generic[K]):
         number = self._numbers.pop(key, None)
         if number is None:
             raise LocalError(f"key {key!r} is not in the index")
-        keys = self._keys[number]
-        eldest = self._eldest(number)[1] == key
-        if eldest:
+        younger = self._younger.get(number)
+        if self._eldest[number] == key:
             self._touch(number)
-        del keys[key]
-        if not keys:
-            self._drop(number)
-        elif eldest:
-            self._grow_younger(number)
+            if younger is None:
+                self._drop(number)
+            else:
+                self._eldest[number] = heir = next(iter(younger))
+                self._grow_younger(number, younger.pop(heir))
+        elif younger is not None:
+            del younger[key]
+        if younger is not None and not younger:
+            del self._younger[number]
         return self._change()
 
     def _drop(self, number: int) -> None:
         filter = self._filter(number)
-        del self._keys[number], self._of_text[filter.text]
+        del self._eldest[number], self._of_text[filter.text]
         self._never.pop(number, None)
         self._roots.pop(number, None)
         orphans = self._forest.detach_children(number)
@@ -169,9 +173,9 @@ class CompiledRoots(Generic[K]):
         self._entries.remove(number)
         self._settle(orphans)
 
-    def _grow_younger(self, number: int) -> None:
+    def _grow_younger(self, number: int, after: int) -> None:
         """An entry has lost its eldest key. Equal ones that it was older than may dominate it."""
-        before, (after, _) = int(self._ages[number]), self._eldest(number)
+        before = self._ages[number]
         self._ages[number] = after
         equals = self._entries.find(self._filter(number), EQUAL)
         ages = self._ages[equals]
@@ -188,7 +192,7 @@ class CompiledRoots(Generic[K]):
         entered: list[tuple[int, K]] = []
         left: list[tuple[int, K]] = []
         for number, before in self._touched.items():
-            after = self._eldest(number) if number in self._roots else None
+            after = self._root(number)
             if before != after:
                 left += [before] if before is not None else []
                 entered += [after] if after is not None else []
@@ -205,10 +209,11 @@ class CompiledRoots(Generic[K]):
         assert filter is not None, "an entry lives as long as it has keys"
         return filter
 
-    def _eldest(self, number: int) -> tuple[int, K]:
-        """Age and key."""
-        key, age = next(iter(self._keys[number].items()))
-        return age, key
+    def _root(self, number: int) -> tuple[int, K] | None:
+        """Age and key, if the entry is a root."""
+        if number not in self._roots:
+            return None
+        return int(self._ages[number]), self._eldest[number]
 
     def _make_room(self, number: int) -> None:
         self._forest.make_room(number)
@@ -219,7 +224,7 @@ class CompiledRoots(Generic[K]):
 
     def _touch(self, number: int) -> None:
         if number not in self._touched:
-            self._touched[number] = self._eldest(number) if number in self._roots else None
+            self._touched[number] = self._root(number)
 
     def _become_root(self, number: int) -> None:
         self._touch(number)
@@ -237,7 +242,7 @@ class CompiledRoots(Generic[K]):
     def _choose_never(self) -> None:
         """The first filter that never matches is a root if there are no others."""
         roots = self._roots.keys() & self._never.keys() if self._never else set()
-        alone = len(self._never) == len(self._keys)
+        alone = len(self._never) == len(self._eldest)
         first = min(self._never, key=self._ages.__getitem__) if self._never and alone else -1
         for number in roots - {first}:
             self._leave(number)

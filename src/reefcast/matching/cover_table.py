@@ -77,7 +77,7 @@ class Table:
         self._out = np.zeros(1024, np.int64)
         self._lists = np.zeros(LISTS * LIST + 2 * GROUPS * GROUP_WORDS, np.int64)
         self._places = np.zeros(64, np.int64)
-        self._cuts = NO_CUTS  # those that large blocks share
+        self._cuts: Cuts = NO_CUTS  # those that large blocks share
         self._version = -1  # of the coder, when the frame was written
         self._frame[F_LISTS] = self._lists.ctypes.data
         self._frame[F_PLACES] = self._places.ctypes.data
@@ -261,16 +261,20 @@ class Table:
 
     def _drop(self, number: int) -> None:
         cuts = self._block(number).cuts
-        cuts.users -= 1
-        if cuts.users == 0:
-            users = self.coder.text_users
-            for code in cuts.texts:
-                users[code] -= 1
-                if users[code] == 0:
-                    self.coder.drop_text(code)
+        if cuts is not NO_CUTS:
+            self._leave(cuts)
         self._directory[number] = 0
         self._blocks[number] = None
         self._open.pop(number, None)
+
+    def _leave(self, cuts: Cuts) -> None:
+        """One user less; the last one takes along what only the cuts needed."""
+        cuts.users -= 1
+        users = self.coder.text_users
+        for code in cuts.texts if cuts.users == 0 else ():
+            users[code] -= 1
+            if users[code] == 0:
+                self.coder.drop_text(code)
 
     def _shrink(self, number: int, block: Block) -> None:
         """Half of its rows are gone: it is made anew, together with one that is as thinly filled

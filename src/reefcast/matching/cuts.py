@@ -9,9 +9,10 @@ Boundaries are quantiles of the bounds that a sample of the block's rows has: wh
 dense, slots are narrow. An attribute gets slots by its share of the predicates. What few rows
 demand gets none; such rows are checked wherever they survive otherwise (`blocks`).
 
-Within its slot, a number has a finer place still: its *scaled* key, of 16 bits, 1024 to a slot.
-Scaled keys keep the order of keys, so those of a row's bounds decide nearly always whether the row
-holds for an event whose number lies in the same slot (`search`).
+Within its slot, a number has a finer place still: its *scaled* key, of 16 bits, 1024 to a slot, none
+0. Scaled keys keep the order of keys, so those of a row's bounds decide nearly always whether the
+row holds for an event whose number lies in the same slot (`search`). An attribute that many rows
+know has a *lane* for them.
 
 Cuts never change. Blocks share them (`C_USERS`) as long as they fit what comes.
 """
@@ -25,6 +26,7 @@ from reefcast.matching.machine import (
     count_up_to,
     get8,
     part,
+    put2,
     put8,
     shifted_right,
     unit,
@@ -61,14 +63,14 @@ from reefcast.matching.state import (
     C_ATTRIBUTES,
     C_BYTES,
     C_FIRST,
-    C_SCALES,
+    C_LANES,
     C_SERIAL,
     C_SLOTS,
     C_USERS,
     CA_ATTRIBUTE,
+    CA_LANE,
     CA_NUMBER_AT,
     CA_NUMBERS,
-    CA_SCALE,
     CA_SCALE_AT,
     CA_SLOT,
     CA_TEXT_AT,
@@ -78,6 +80,8 @@ from reefcast.matching.state import (
     LOWEST,
     MISSING,
     NUMBER,
+    S_OTHER_COUNT,
+    S_SCALED_COUNT,
     S_SERIAL,
     S_SLOT_ROOM,
     S_SLOTS,
@@ -110,13 +114,19 @@ NUMBERS, TEXTS = 60, 48
 """
 
 SCALE_BITS = 10
-SCALED = 4
-"""An attribute that 1 in so many rows or more know has its rows' scaled bounds at hand."""
+LANES = 8
+"""Lanes that are compared at once."""
 
-NO_SCALE = -1
+SCALED = 4
+"""An attribute that 1 in so many rows or more know has a lane."""
+
+NO_LANE = -1
 
 SLOTS = 960
 """Boundaries that all attributes share, by their share of the predicates, two for a text."""
+
+SLOT_BYTES = 8 * 4
+"""Bytes at S_SLOTS for each attribute."""
 
 FEWEST_BOUNDARIES = 6
 RARE = 64
@@ -158,7 +168,7 @@ def scaled(cuts: Int, entry: Int, rank: Int, key: Int) -> Int:
     """The scaled key of a key with this rank."""
     start = get8(cuts, get8(entry, CA_NUMBER_AT) + rank - 1) if rank > 0 else LOWEST
     shift = get8(cuts, get8(entry, CA_SCALE_AT) + rank)
-    return rank << SCALE_BITS | shifted_right(key - start, shift)
+    return 1 + (rank << SCALE_BITS | shifted_right(key - start, shift))
 
 
 @part
@@ -203,31 +213,50 @@ def _string_slot(cuts: Int, entry: Int, value: Int) -> Int:
     return FIRST_NUMBERS + get8(entry, CA_NUMBERS) + 1 + rank
 
 
+@part
+def lane_groups(cuts: Int) -> Int:
+    return (get8(cuts, C_LANES) + LANES - 1) // LANES
+
+
 @unit
-def event_slots(state: Int, cuts: Int, slots: Int, places: Int) -> Int:
-    """Writes the slot of each attribute for the event at hand to `slots`, and to `places` the
-    scaled key of its number, NO_SCALE for what has none. How many they are."""
-    stamp, count = get8(state, S_STAMP), get8(cuts, C_ATTRIBUTES)
-    for i in range(count):
+def event_slots(state: Int, cuts: Int) -> None:
+    """Writes for the event at hand to S_SLOTS, S_SLOT_ROOM words each: the slot of each attribute;
+    those of S_SCALED_COUNT attributes with a number and a lane; those of S_OTHER_COUNT others in
+    which rows may be unsure; and the scaled keys of all lanes, 0 for none."""
+    stamp, room = get8(state, S_STAMP), get8(state, S_SLOT_ROOM)
+    slots = get8(state, S_SLOTS)
+    scaled_slots, other_slots = slots + 8 * room, slots + 16 * room
+    keys = slots + 24 * room
+    for group in range(2 * lane_groups(cuts)):
+        put8(keys, group, 0)
+    scaled_count = other_count = 0
+    for i in range(get8(cuts, C_ATTRIBUTES)):
         entry = entry_at(cuts, i)
         value = value_at(state, get8(entry, CA_ATTRIBUTE))
-        slot, place = get8(entry, CA_SLOT), NO_SCALE
-        if get8(value, V_STAMP) != stamp:
-            slot += MISSING
-        elif get8(value, V_KIND) == NUMBER:
-            key = get8(value, V_KEY)
+        slot, kind = get8(entry, CA_SLOT), MISSING
+        if get8(value, V_STAMP) == stamp:
+            kind = get8(value, V_KIND)
+        if kind == NUMBER:
+            key, lane = get8(value, V_KEY), get8(entry, CA_LANE)
             boundaries = cuts + 8 * get8(entry, CA_NUMBER_AT)
             rank = number_rank(boundaries, get8(entry, CA_NUMBERS), key)
             slot += FIRST_NUMBERS + rank
-            if get8(entry, CA_SCALE) != NO_SCALE:
-                place = scaled(cuts, entry, rank, key)
-        elif get8(value, V_KIND) == STRING:
+            if lane != NO_LANE:
+                put2(keys, lane, scaled(cuts, entry, rank, key))
+                put8(scaled_slots, scaled_count, slot)
+                scaled_count += 1
+            else:
+                put8(other_slots, other_count, slot)
+                other_count += 1
+        elif kind == STRING:
             slot += _string_slot(cuts, entry, value)
+            put8(other_slots, other_count, slot)
+            other_count += 1
         else:
-            slot += get8(value, V_KIND)
+            slot += kind
         put8(slots, i, slot)
-        put8(places, i, place)
-    return count
+    put8(state, S_SCALED_COUNT, scaled_count)
+    put8(state, S_OTHER_COUNT, other_count)
 
 
 # --- making ---------------------------------------------------------------------------------------
@@ -380,7 +409,7 @@ def make_cuts(state: Int, rows: Int, count: Int) -> Int:
     size = 8 * (C_FIRST + kept * (CA_WORDS + 2 * NUMBERS + 2 * GROUP_WORDS + TEXTS) + 8 * SAMPLE)
     cuts = new(state, size)
     word = C_FIRST + CA_WORDS * kept
-    slot = scales = 0
+    slot = lanes = 0
     for i in range(kept):
         attribute = get8(attributes, i)
         at, entry = attribute_at(state, attribute), entry_at(cuts, i)
@@ -400,11 +429,11 @@ def make_cuts(state: Int, rows: Int, count: Int) -> Int:
             put8(cuts, word + numbers, HIGHEST)
             numbers += 1
         word += numbers
-        put8(entry, CA_SCALE, scales if is_scaled else NO_SCALE)
+        put8(entry, CA_LANE, lanes if is_scaled else NO_LANE)
         if is_scaled:
             _add_scale(cuts, entry, word)
             word += get8(entry, CA_NUMBERS) + 1
-            scales += 1
+            lanes += 1
         texts = _boundaries(rows, count, step, attribute, min(TEXTS, enough), 1, cuts + 8 * word)
         put8(entry, CA_TEXTS, texts)
         put8(entry, CA_TEXT_AT, word)
@@ -416,7 +445,7 @@ def make_cuts(state: Int, rows: Int, count: Int) -> Int:
     give_back(state, attributes, attributes_size)
     put8(cuts, C_ATTRIBUTES, kept)
     put8(cuts, C_SLOTS, slot)
-    put8(cuts, C_SCALES, scales)
+    put8(cuts, C_LANES, lanes)
     put8(cuts, C_USERS, 1)
     put8(state, S_SERIAL, get8(state, S_SERIAL) + 1)
     put8(cuts, C_SERIAL, get8(state, S_SERIAL))
@@ -438,7 +467,11 @@ def _fitted(state: Int, cuts: Int, size: Int, used: Int) -> Int:
 def _make_room_for_slots(state: Int, attributes: Int) -> None:
     room = get8(state, S_SLOT_ROOM)
     if attributes > room:
-        put8(state, S_SLOTS, longer(state, get8(state, S_SLOTS), 16 * room, 32 * attributes))
+        put8(
+            state,
+            S_SLOTS,
+            longer(state, get8(state, S_SLOTS), SLOT_BYTES * room, 2 * SLOT_BYTES * attributes),
+        )
         put8(state, S_SLOT_ROOM, 2 * attributes)
 
 

@@ -6,6 +6,7 @@ depends only on what was added and removed, and when.
 
 from __future__ import annotations
 
+from reefcast.matching.cuts import SLOT_BYTES
 from reefcast.matching.events import read_columns, read_event
 from reefcast.matching.machine import (
     Int,
@@ -87,7 +88,7 @@ def start(state: Int) -> None:
     put8(state, S_BLOCK_COUNT, 1)
     put8(state, S_FIRST, new_zeroed(state, 8 * FIRST_ROOM))
     put8(state, S_HANDLE_ROOM, FIRST_ROOM)
-    put8(state, S_SLOTS, new_zeroed(state, 16 * FIRST_ROOM))
+    put8(state, S_SLOTS, new_zeroed(state, SLOT_BYTES * FIRST_ROOM))
     put8(state, S_SLOT_ROOM, FIRST_ROOM)
     put8(state, S_VALUE, new_zeroed(state, 8 * V_WORDS))
     put8(state, S_DEFAULT, new_partition(state, NO_ATTRIBUTE, 0, 0))

@@ -38,7 +38,7 @@ an address costs a tenth of what an array does."""
 SMALL_INTS = 257
 """Integers that CPython keeps once; others have 32 bytes each."""
 
-FIRST_ROOM = 1024
+FIRST_ROOM = 8192
 """Words for what is found, at first."""
 
 _encode = msgspec.msgpack.Encoder(enc_hook=plain).encode

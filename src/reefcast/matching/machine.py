@@ -107,7 +107,7 @@ copy_bytes = _library("memcpy", types.int64(types.int64, types.int64, types.int6
 
 
 def _place(builder: Any, address: Any, index: Any, bits: int) -> Any:
-    shift = {8: 0, 32: 2, 64: 3}[bits]
+    shift = {8: 0, 16: 1, 32: 2, 64: 3}[bits]
     offset = builder.shl(index, ir.Constant(WORD, shift))
     return builder.inttoptr(builder.add(address, offset), ir.IntType(bits).as_pointer())
 
@@ -145,6 +145,7 @@ get8_anywhere = built_in(_reader(64, 1))
 put8 = built_in(_writer(64))
 """put8(address, i, value)."""
 put4 = built_in(_writer(32))
+put2 = built_in(_writer(16))
 put1 = built_in(_writer(8))
 
 
@@ -153,10 +154,10 @@ put1 = built_in(_writer(8))
 
 @built_in
 def trailing_zeros(_context: Any, _word: Any) -> Any:
-    """Number of zeros below the lowest 1 of a word that is not 0."""
+    """Number of zeros below the lowest 1 of a word; 64 if there is none."""
 
     def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 0))
 
     return types.int64(types.int64), generate
 
@@ -233,6 +234,35 @@ def _any_bit(builder: Any, group: Any) -> Any:
     return builder.zext(some, WORD)
 
 
+def _loop(builder: Any, count: Any, start: Any, step: Callable[[Any, Any], Any]) -> Any:
+    """A loop over i below `count`: start, step(i, what the last step gave), ..."""
+    zero, entry = ir.Constant(WORD, 0), builder.block
+    loop, done = builder.append_basic_block("loop"), builder.append_basic_block("done")
+    builder.cbranch(builder.icmp_signed(">", count, zero), loop, done)
+    builder.position_at_end(loop)
+    i, value = builder.phi(WORD), builder.phi(start.type)
+    larger = step(i, value)
+    following = builder.add(i, ir.Constant(WORD, 1))
+    for phi, at_first, later in ((i, zero, following), (value, start, larger)):
+        phi.add_incoming(at_first, entry)
+        phi.add_incoming(later, loop)
+    builder.cbranch(builder.icmp_signed("<", following, count), loop, done)
+    builder.position_at_end(done)
+    result = builder.phi(start.type)
+    result.add_incoming(start, entry)
+    result.add_incoming(larger, loop)
+    return result
+
+
+def _union(builder: Any, start: Any, base: Any, slots: Any, count: Any, shift: Any) -> Any:
+    def step(i: Any, union: Any) -> Any:
+        slot = builder.load(_place(builder, slots, i, 64), align=8)
+        place = builder.inttoptr(builder.add(base, builder.shl(slot, shift)), GROUP.as_pointer())
+        return builder.or_(union, builder.load(place, align=8))
+
+    return _loop(builder, count, start, step)
+
+
 @built_in
 def survivors_of(
     _context: Any, _dead: Any, _base: Any, _slots: Any, _count: Any, _shift: Any, _out: Any
@@ -247,41 +277,66 @@ def survivors_of(
 
     def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         dead, base, slots, count, shift, out = arguments
-        vector, zero = GROUP.as_pointer(), ir.Constant(WORD, 0)
-        first = builder.load(builder.inttoptr(dead, vector), align=8)
-        entry = builder.block
-        loop, done = builder.append_basic_block("or"), builder.append_basic_block("done")
-        builder.cbranch(builder.icmp_signed(">", count, zero), loop, done)
-        builder.position_at_end(loop)
-        i, union = builder.phi(WORD), builder.phi(GROUP)
-        slot = builder.load(_place(builder, slots, i, 64), align=8)
-        place = builder.inttoptr(builder.add(base, builder.shl(slot, shift)), vector)
-        larger = builder.or_(union, builder.load(place, align=8))
-        following = builder.add(i, ir.Constant(WORD, 1))
-        for phi, at_first, later in ((i, zero, following), (union, first, larger)):
-            phi.add_incoming(at_first, entry)
-            phi.add_incoming(later, loop)
-        builder.cbranch(builder.icmp_signed("<", following, count), loop, done)
-        builder.position_at_end(done)
-        result = builder.phi(GROUP)
-        result.add_incoming(first, entry)
-        result.add_incoming(larger, loop)
-        left = builder.not_(result)
-        builder.store(left, builder.inttoptr(out, vector), align=8)
+        first = builder.load(builder.inttoptr(dead, GROUP.as_pointer()), align=8)
+        left = builder.not_(_union(builder, first, base, slots, count, shift))
+        builder.store(left, builder.inttoptr(out, GROUP.as_pointer()), align=8)
         return _any_bit(builder, left)
 
     return types.int64(*[types.int64] * 6), generate
 
 
 @built_in
-def common_of(_context: Any, _one: Any, _other: Any, _out: Any) -> Any:
-    """common_of(one, other, out): out[0:8] = one[0:8] & other[0:8]; 1 if there is a bit, else 0."""
+def common_of(
+    _context: Any, _start: Any, _base: Any, _slots: Any, _count: Any, _shift: Any, _out: Any
+) -> Any:
+    """common_of(start, base, slots, count, shift, out): out[0:8] gets the bits of start[0:8] that
+    are in any of the others, as above."""
+
+    def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        start, base, slots, count, shift, out = arguments
+        zeros = ir.Constant(GROUP, [0] * GROUP_WORDS)
+        union = _union(builder, zeros, base, slots, count, shift)
+        first = builder.load(builder.inttoptr(start, GROUP.as_pointer()), align=8)
+        both = builder.and_(first, union)
+        builder.store(both, builder.inttoptr(out, GROUP.as_pointer()), align=8)
+        return context.get_dummy_value()
+
+    return types.void(*[types.int64] * 6), generate
+
+
+@built_in
+def compare_lanes(_context: Any, _bounds: Any, _keys: Any, _groups: Any) -> Any:
+    """compare_lanes(bounds, keys, groups): for 8 * groups keys of 16 bits, and for each 8 of them 8
+    lower bounds and 8 upper ones: bit 0 of the result says that a key is outside its bounds, bit 1
+    that one equals a bound. Keys that are 0 do not count."""
 
     def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        one, other, out = (builder.inttoptr(each, GROUP.as_pointer()) for each in arguments)
-        both = builder.and_(builder.load(one, align=8), builder.load(other, align=8))
-        builder.store(both, out, align=8)
-        return _any_bit(builder, both)
+        bounds, keys, groups = arguments
+        lanes, byte = ir.VectorType(ir.IntType(16), 8), ir.IntType(8)
+        zeros = ir.Constant(lanes, [0] * 8)
+
+        def load(address: Any, i: Any, size: int, offset: int) -> Any:
+            at = builder.add(address, builder.mul(i, ir.Constant(WORD, size)))
+            at = builder.add(at, ir.Constant(WORD, offset))
+            return builder.load(builder.inttoptr(at, lanes.as_pointer()), align=2)
+
+        def step(i: Any, result: Any) -> Any:
+            low, high = load(bounds, i, 32, 0), load(bounds, i, 32, 16)
+            key = load(keys, i, 16, 0)
+            counted = builder.icmp_unsigned("!=", key, zeros)
+            for flag, left, right in (
+                (1, builder.icmp_unsigned("<", key, low), builder.icmp_unsigned(">", key, high)),
+                (2, builder.icmp_unsigned("==", key, low), builder.icmp_unsigned("==", key, high)),
+            ):
+                either = builder.and_(builder.or_(left, right), counted)
+                some = builder.icmp_unsigned(
+                    "!=", builder.bitcast(either, byte), ir.Constant(byte, 0)
+                )
+                more = builder.select(some, ir.Constant(WORD, flag), ir.Constant(WORD, 0))
+                result = builder.or_(result, more)
+            return result
+
+        return _loop(builder, groups, ir.Constant(WORD, 0), step)
 
     return types.int64(*[types.int64] * 3), generate
 
@@ -297,24 +352,14 @@ def count_up_to(_context: Any, _words: Any, _groups: Any, _value: Any) -> Any:
         single = builder.insert_element(zeros, value, zero)
         lanes = ir.Constant(ir.VectorType(ir.IntType(32), GROUP_WORDS), [0] * GROUP_WORDS)
         values = builder.shuffle_vector(single, zeros, lanes)
-        entry = builder.block
-        loop, done = builder.append_basic_block("count"), builder.append_basic_block("counted")
-        builder.cbranch(builder.icmp_signed(">", groups, zero), loop, done)
-        builder.position_at_end(loop)
-        i, counts = builder.phi(WORD), builder.phi(GROUP)
-        offset = builder.shl(i, ir.Constant(WORD, 6))
-        at = builder.inttoptr(builder.add(words, offset), GROUP.as_pointer())
-        below = builder.icmp_signed("<=", builder.load(at, align=8), values)
-        more = builder.sub(counts, builder.sext(below, GROUP))
-        following = builder.add(i, ir.Constant(WORD, 1))
-        for phi, at_first, later in ((i, zero, following), (counts, zeros, more)):
-            phi.add_incoming(at_first, entry)
-            phi.add_incoming(later, loop)
-        builder.cbranch(builder.icmp_signed("<", following, groups), loop, done)
-        builder.position_at_end(done)
-        result = builder.phi(GROUP)
-        result.add_incoming(zeros, entry)
-        result.add_incoming(more, loop)
+
+        def step(i: Any, counts: Any) -> Any:
+            offset = builder.shl(i, ir.Constant(WORD, 6))
+            at = builder.inttoptr(builder.add(words, offset), GROUP.as_pointer())
+            below = builder.icmp_signed("<=", builder.load(at, align=8), values)
+            return builder.sub(counts, builder.sext(below, GROUP))
+
+        result = _loop(builder, groups, zeros, step)
         name, kind = "llvm.vector.reduce.add.v8i64", ir.FunctionType(WORD, [GROUP])
         sum_of = builder.module.globals.get(name) or ir.Function(builder.module, kind, name)
         return builder.call(sum_of, [result])

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from reefcast.matching.blocks import MOST_ROWS
-from reefcast.matching.cuts import NO_SCALE, entry_at, event_slots
+from reefcast.matching.blocks import LANE_BYTES, MOST_ROWS
+from reefcast.matching.cuts import event_slots, lane_groups
 from reefcast.matching.machine import (
     GROUP_BYTES,
     GROUP_WORDS,
     Int,
     common_of,
+    compare_lanes,
     get4,
     get8,
+    ones,
     part,
     prefetch,
     put8,
@@ -34,13 +36,15 @@ from reefcast.matching.state import (
     B_UNSURE,
     BY_PRESENCE,
     BY_VALUE,
-    CA_SCALE,
+    C_ATTRIBUTES,
     NUMBER,
     P_BLOCKS,
     P_COUNT,
     P_LIST,
     S_DEFAULT,
     S_MULTI,
+    S_OTHER_COUNT,
+    S_SCALED_COUNT,
     S_SEEN,
     S_SLOT_ROOM,
     S_SLOTS,
@@ -55,20 +59,22 @@ from reefcast.matching.state import (
 TOO_SHORT = -1
 """In place of the end of what was found: `out` has no room for all of it."""
 
-# Words of the scratch memory: bits of 512 rows, then bits of a block's rows, then lists.
-X_SURVIVORS, X_COMMON, X_UNSURE = 0, GROUP_WORDS, 2 * GROUP_WORDS
-X_FAILED = X_UNSURE + MOST_ROWS // 64
-X_DOUBTS = X_FAILED + MOST_ROWS // 64
-X_LOOKS = X_DOUBTS + MOST_ROWS // 64
-MOST_LOOKS = 1024
-X_COUNT = X_LOOKS + 1 + 2 * MOST_LOOKS
-PUT_OFF = 1024
-SCRATCH_BYTES = 8 * (X_COUNT + 1 + PUT_OFF)
-"""How many scaled bounds must be looked at, and for each its address, the row's place and the
-event's scaled key; how many rows must be checked, and their addresses. Both are put off until their
-memory has come: to wait for each would take ten times as long."""
+SPARE = 8
+"""Words behind what is found that may be written to."""
+
+# Words of the scratch memory: bits of 512 rows, and lists of what is put off until its memory has
+# come; to wait for each would take ten times as long.
+X_SURVIVORS, X_SCALED, X_OTHER = 0, GROUP_WORDS, 2 * GROUP_WORDS
+X_LOOKS = 3 * GROUP_WORDS
+X_CHECKS = X_LOOKS + 1 + MOST_ROWS
+MOST_CHECKS = 1024
+SCRATCH_BYTES = 8 * (X_CHECKS + 1 + MOST_CHECKS)
+"""How many rows of a block have scaled bounds to look at, and their places; how many rows must be
+checked, and their addresses."""
 
 LINES_OF_A_ROW = 3
+OUTSIDE = 1
+"""What `compare_lanes` says of a row that does not hold; 0 of one that does."""
 
 
 @unit
@@ -84,149 +90,114 @@ def _check(state: Int, row: Int, out: Int, end: Int) -> Int:
 @part
 def _check_all(state: Int, scratch: Int, out: Int, end: Int) -> Int:
     """Checks the rows that were put off."""
-    for i in range(get8(scratch, X_COUNT)):
-        end = _check(state, get8(scratch, X_COUNT + 1 + i), out, end)
-    put8(scratch, X_COUNT, 0)
+    for i in range(get8(scratch, X_CHECKS)):
+        end = _check(state, get8(scratch, X_CHECKS + 1 + i), out, end)
+    put8(scratch, X_CHECKS, 0)
     return end
 
 
 @part
-def _put_off(block: Int, word: Int, doubted: Int, scratch: Int) -> None:
-    """The rows of 64 that must be checked."""
-    rows, count = get8(block, B_ROWS) + 512 * word, get8(scratch, X_COUNT)
-    while doubted != 0:
-        row = get8(rows, trailing_zeros(doubted))
-        for line in range(LINES_OF_A_ROW):
-            prefetch(row + GROUP_BYTES * line)
-        count += 1
-        put8(scratch, X_COUNT + count, row)
-        doubted &= doubted - 1
-    put8(scratch, X_COUNT, count)
-
-
-@part
-def _write(block: Int, word: Int, certain: Int, out: Int, end: Int) -> Int:
-    """The handles of the rows of 64 that hold; the new end."""
-    handles = get8(block, B_HANDLES) + 256 * word
-    while certain != 0:
-        put8(out, end, get4(handles, trailing_zeros(certain)))
-        end += 1
-        certain &= certain - 1
+def _check_later(state: Int, row: Int, scratch: Int, out: Int, end: Int) -> Int:
+    if get8(scratch, X_CHECKS) == MOST_CHECKS:
+        end = _check_all(state, scratch, out, end)
+    for line in range(LINES_OF_A_ROW):
+        prefetch(row + GROUP_BYTES * line)
+    count = get8(scratch, X_CHECKS) + 1
+    put8(scratch, X_CHECKS + count, row)
+    put8(scratch, X_CHECKS, count)
     return end
 
 
 @part
-def _plan_looks(column: Int, word: Int, common: Int, key: Int, scratch: Int) -> Int:
-    """Notes the scaled bounds that must be looked at; the rows for which there is no room."""
+def _write(handles: Int, certain: Int, out: Int, end: Int) -> Int:
+    """The handles of the rows of 64 that hold; the new end.
+
+    Four at a time, whether there are so many or not: a wrong guess of the processor at the end of a
+    loop takes longer than to write too much. Behind `out` and `handles` there is room for it.
+    """
+    left = certain
+    start = end
+    while left != 0:
+        for i in range(4):
+            put8(out, start + i, get4(handles, trailing_zeros(left)))
+            left &= left - 1
+        start += 4
+    return end + ones(certain)
+
+
+@part
+def _note_looks(first: Int, places: Int, bounds: Int, size: Int, scratch: Int) -> None:
+    """Notes rows of 64 whose scaled bounds, of `size` bytes each, must be looked at."""
     count = get8(scratch, X_LOOKS)
-    while common != 0 and count < MOST_LOOKS:
-        place = (word << 6) + trailing_zeros(common)
-        prefetch(column + 4 * place)
-        put8(scratch, X_LOOKS + 1 + 2 * count, column + 4 * place)
-        put8(scratch, X_LOOKS + 2 + 2 * count, key << 12 | place)
+    while places != 0:
+        place = first + trailing_zeros(places)
+        places &= places - 1
         count += 1
-        common &= common - 1
+        put8(scratch, X_LOOKS + count, place)
+        prefetch(bounds + size * place)
     put8(scratch, X_LOOKS, count)
-    return common
 
 
 @part
-def _find_unsure(block: Int, at: Int, slots: Int, places: Int, count: Int, scratch: Int) -> None:
-    """Of the survivors of a group, notes those for which the event's value lies in a slot with an
-    end of their interval."""
-    shift, unsure, first = get8(block, B_SHIFT), get8(block, B_UNSURE) + at, at >> 3
-    cuts, capacity = get8(block, B_CUTS), get8(block, B_CAPACITY)
-    for i in range(GROUP_WORDS):
-        doubted = get8(get8(block, B_DOUBTED) + at, i) & get8(scratch, X_SURVIVORS + i)
-        put8(scratch, X_UNSURE + first + i, doubted)
-        put8(scratch, X_DOUBTS + first + i, doubted)
-        put8(scratch, X_FAILED + first + i, 0)
-    for a in range(count):
-        if not common_of(scratch, unsure + (get8(slots, a) << shift), scratch + 8 * X_COMMON):
-            continue
-        key = get8(places, a)
-        column = get8(block, B_SCALED) + 4 * capacity * get8(entry_at(cuts, a), CA_SCALE)
-        for word in range(first, first + GROUP_WORDS):
-            common = get8(scratch, X_COMMON + word - first)
-            if common != 0:
-                put8(scratch, X_UNSURE + word, get8(scratch, X_UNSURE + word) | common)
-                if key != NO_SCALE:
-                    common = _plan_looks(column, word, common, key, scratch)
-                put8(scratch, X_DOUBTS + word, get8(scratch, X_DOUBTS + word) | common)
-
-
-@part
-def _look(scratch: Int) -> None:
-    """Looks at the scaled bounds that were noted: some rows do not hold, some stay in doubt."""
+def _look(state: Int, block: Int, keys: Int, lanes: Int, scratch: Int, out: Int, end: Int) -> Int:
+    """Looks at the scaled bounds of the rows that were noted: most hold, or do not."""
+    bounds, size = get8(block, B_SCALED), LANE_BYTES * lanes
     for i in range(get8(scratch, X_LOOKS)):
-        bounds = get4(get8(scratch, X_LOOKS + 1 + 2 * i), 0)
-        noted = get8(scratch, X_LOOKS + 2 + 2 * i)
-        low, high, key = bounds & 0xFFFF, bounds >> 16, noted >> 12
-        word, bit = (noted & 0xFFF) >> 6, 1 << (noted & 63)
-        doubt = key == low or key == high or low > high
-        failed = key < low or key > high
-        put8(scratch, X_DOUBTS + word, get8(scratch, X_DOUBTS + word) | (bit if doubt else 0))
-        put8(
-            scratch,
-            X_FAILED + word,
-            get8(scratch, X_FAILED + word) | (bit if failed and not doubt else 0),
-        )
+        place = get8(scratch, X_LOOKS + 1 + i)
+        outcome = compare_lanes(bounds + size * place, keys, lanes)
+        if outcome == 0:
+            put8(out, end, get4(get8(block, B_HANDLES), place))
+            end += 1
+        elif not outcome & OUTSIDE:
+            row = get8(get8(block, B_ROWS), place)
+            end = _check_later(state, row, scratch, out, end)
     put8(scratch, X_LOOKS, 0)
-
-
-@part
-def _settle_unsure(
-    state: Int, block: Int, groups: Int, scratch: Int, out: Int, end: Int, room: Int
-) -> Int:
-    """Writes the unsure rows that hold after all; those still in doubt are put off. `groups`: a bit
-    for each group that had survivors."""
-    _look(scratch)
-    while groups != 0:
-        first = trailing_zeros(groups) * GROUP_WORDS
-        groups &= groups - 1
-        waiting = get8(scratch, X_COUNT)
-        if end + waiting + 64 * GROUP_WORDS > room:
-            return TOO_SHORT
-        if waiting > PUT_OFF - 64 * GROUP_WORDS:
-            end = _check_all(state, scratch, out, end)
-        for word in range(first, first + GROUP_WORDS):
-            left = get8(scratch, X_UNSURE + word) & ~get8(scratch, X_FAILED + word)
-            if left != 0:
-                doubted = left & get8(scratch, X_DOUBTS + word)
-                end = _write(block, word, left ^ doubted, out, end)
-                _put_off(block, word, doubted, scratch)
     return end
 
 
 @part
-def _search_block(
-    state: Int,
-    block: Int,
-    slots: Int,
-    places: Int,
-    count: Int,
-    scratch: Int,
-    out: Int,
-    end: Int,
-    room: Int,
+def _search_group(
+    state: Int, block: Int, at: Int, slots: Int, scratch: Int, out: Int, end: Int
 ) -> Int:
-    """`slots`, `places`: of the event, under the block's cuts."""
-    shift, excluded, dead = get8(block, B_SHIFT), get8(block, B_EXCLUDED), get8(block, B_DEAD)
-    groups = 0
-    for at in range(0, 1 << shift, GROUP_BYTES):
-        if not survivors_of(dead + at, excluded + at, slots, count, shift, scratch):
+    """The survivors of 512 rows: those that hold for certain are written, the others noted."""
+    room, shift = get8(state, S_SLOT_ROOM), get8(block, B_SHIFT)
+    unsure, lanes = get8(block, B_UNSURE) + at, lane_groups(get8(block, B_CUTS))
+    scaled_slots, other_slots = slots + 8 * room, slots + 16 * room
+    scaled_at, other_at = scratch + 8 * X_SCALED, scratch + 8 * X_OTHER
+    common_of(scratch, unsure, scaled_slots, get8(state, S_SCALED_COUNT), shift, scaled_at)
+    common_of(scratch, unsure, other_slots, get8(state, S_OTHER_COUNT), shift, other_at)
+    for i in range(GROUP_WORDS):
+        survivors = get8(scratch, X_SURVIVORS + i)
+        if survivors == 0:
             continue
-        groups |= 1 << (at >> 6)
-        _find_unsure(block, at, slots, places, count, scratch)
-        if end + 64 * GROUP_WORDS > room:
-            put8(scratch, X_LOOKS, 0)
-            return TOO_SHORT
-        for word in range(at >> 3, (at >> 3) + GROUP_WORDS):
-            survivors = get8(scratch, word - (at >> 3))
-            if survivors != 0:
-                certain = survivors & ~get8(scratch, X_UNSURE + word)
-                end = _write(block, word, certain, out, end)
-    return _settle_unsure(state, block, groups, scratch, out, end, room) if groups else end
+        word = (at >> 3) + i
+        doubted = get8(other_at, i) | (survivors & get8(get8(block, B_DOUBTED), word))
+        looks = get8(scaled_at, i) & ~doubted
+        certain = survivors & ~(doubted | looks)
+        end = _write(get8(block, B_HANDLES) + 256 * word, certain, out, end)
+        _note_looks(word << 6, looks, get8(block, B_SCALED), LANE_BYTES * lanes, scratch)
+        while doubted != 0:
+            row = get8(get8(block, B_ROWS), (word << 6) + trailing_zeros(doubted))
+            doubted &= doubted - 1
+            end = _check_later(state, row, scratch, out, end)
+    return end
+
+
+@part
+def _search_block(state: Int, block: Int, scratch: Int, out: Int, end: Int, room: Int) -> Int:
+    """The event's slots are those under the block's cuts."""
+    shift, excluded, dead = get8(block, B_SHIFT), get8(block, B_EXCLUDED), get8(block, B_DEAD)
+    slots, cuts = get8(state, S_SLOTS), get8(block, B_CUTS)
+    count = get8(cuts, C_ATTRIBUTES)
+    if end + get8(scratch, X_CHECKS) + get8(block, B_CAPACITY) + SPARE > room:
+        return TOO_SHORT
+    for at in range(0, 1 << shift, GROUP_BYTES):
+        if survivors_of(dead + at, excluded + at, slots, count, shift, scratch):
+            end = _search_group(state, block, at, slots, scratch, out, end)
+    if get8(scratch, X_LOOKS) > 0:
+        keys = slots + 24 * get8(state, S_SLOT_ROOM)
+        end = _look(state, block, keys, lane_groups(cuts), scratch, out, end)
+    return end
 
 
 @part
@@ -240,16 +211,15 @@ def _search_partition(
         for i in range(count):
             end = _check(state, get8(items, i), out, end)
         return end
-    slots, slot_count, cuts = get8(state, S_SLOTS), 0, 0
-    places = slots + 8 * get8(state, S_SLOT_ROOM)
+    cuts = 0
     for i in range(count):
         block = get8(items, i)
         if get8(block, B_CUTS) != cuts:
             cuts = get8(block, B_CUTS)
-            slot_count = event_slots(state, cuts, slots, places)
-        end = _search_block(state, block, slots, places, slot_count, scratch, out, end, room)
+            event_slots(state, cuts)
+        end = _search_block(state, block, scratch, out, end, room)
         if end < 0:
-            put8(scratch, X_COUNT, 0)
+            put8(scratch, X_CHECKS, 0)
             return TOO_SHORT
     return _check_all(state, scratch, out, end)
 

@@ -54,14 +54,16 @@ LOWEST, HIGHEST = -(2**63), 2**63 - 1
     S_MULTI,  # filters of several rows
     S_ROWS,
     S_CHECKED,  # rows that Python decides about
-    S_SLOTS,  # scratch: slots of the event at hand
+    S_SLOTS,  # scratch: slots of the event at hand, see `cuts.event_slots`
     S_SLOT_ROOM,
+    S_SCALED_COUNT,
+    S_OTHER_COUNT,
     S_SERIAL,  # of the last cuts
     S_PARTITION_COUNT,
     S_END,  # where what was read ends
     S_VALUE,  # scratch: V_* of a value
     S_READ,  # scratch: kinds, how to check, and bounds of a predicate; 4 words
-) = range(29)
+) = range(31)
 STATE_WORDS = 36
 
 A_NAME, A_USERS, A_SPLIT, A_VALUES, A_COUNT, A_WORDS = range(6)
@@ -78,7 +80,7 @@ its characters are."""
 
 T_NEXT, T_HASH, T_SIZE, T_USERS, T_ATTRIBUTE, T_MEMO, T_RANK, T_BYTES = range(8)
 
-C_USERS, C_ATTRIBUTES, C_SLOTS, C_SERIAL, C_UNSURE, C_BYTES, C_SCALES, C_FIRST = range(8)
+C_USERS, C_ATTRIBUTES, C_SLOTS, C_SERIAL, C_UNSURE, C_BYTES, C_LANES, C_FIRST = range(8)
 (
     CA_ATTRIBUTE,
     CA_SLOT,
@@ -86,7 +88,7 @@ C_USERS, C_ATTRIBUTES, C_SLOTS, C_SERIAL, C_UNSURE, C_BYTES, C_SCALES, C_FIRST =
     CA_NUMBER_AT,
     CA_TEXTS,
     CA_TEXT_AT,
-    CA_SCALE,
+    CA_LANE,
     CA_SCALE_AT,
     CA_WORDS,
 ) = range(9)
@@ -102,7 +104,7 @@ C_USERS, C_ATTRIBUTES, C_SLOTS, C_SERIAL, C_UNSURE, C_BYTES, C_SCALES, C_FIRST =
     B_EXCLUDED,  # bitmaps by slot
     B_UNSURE,  # the same
     B_DEAD,  # bitmap: no row there, or one that was removed
-    B_SCALED,  # columns of scaled bounds, see `cuts`
+    B_SCALED,  # the rows' scaled bounds, see `cuts`
     B_DOUBTED,  # bitmap: rows that must be checked wherever they survive
     B_ROWS,  # addresses of the rows
     B_HANDLES,  # 4 bytes each
