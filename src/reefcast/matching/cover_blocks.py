@@ -30,6 +30,7 @@ from reefcast.matching.cover_layout import (
     D_STRIDE,
     D_USED,
     FIXED_MAPS,
+    LIVE_MAP,
     SHAPE_HEADS,
 )
 from reefcast.matching.machine import Array
@@ -85,6 +86,11 @@ class Block:
     @property
     def used(self) -> int:
         return int(self.words[D_USED])
+
+    def live_rows(self) -> Array:
+        """A bool for each row, gone ones too."""
+        live = self.bits[LIVE_MAP * self.stride // 8 :][: self.stride // 8]
+        return np.unpackbits(live.view(np.uint8), bitorder="little")[: self.used].astype(bool)
 
     @property
     def records(self) -> int:

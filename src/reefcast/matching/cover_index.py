@@ -186,7 +186,7 @@ class CompiledCoverIndex(Generic[K]):
         self._entries = Entries()
         self._numbers: dict[K, int] = {}  # of each key's entry
         self._of_text: dict[str, int] = {}
-        self._keys = np.empty(64, object)  # of each entry; None if it has several
+        self._keys = np.zeros(64, np.int64)  # of each entry; int64 as long as all are, else objects
         self._several: dict[int, dict[K, None]] = {}
 
     def __len__(self) -> int:
@@ -207,13 +207,11 @@ class CompiledCoverIndex(Generic[K]):
         number = self._of_text.get(filter.text)
         if number is None:
             number = self._of_text[filter.text] = self._entries.add(filter)
-            if number >= len(self._keys):
-                self._keys = np.concatenate([self._keys, np.empty(number, object)])
-            self._keys[number] = key
+            self._put_key(number, key)
         elif number in self._several:
             self._several[number][key] = None
         else:
-            self._several[number] = {self._keys[number]: None, key: None}
+            self._several[number] = {self._key(number): None, key: None}
         self._numbers[key] = number
 
     def remove(self, key: K) -> None:
@@ -224,14 +222,25 @@ class CompiledCoverIndex(Generic[K]):
         if keys is not None:
             del keys[key]
             if len(keys) == 1:
-                (self._keys[number],) = keys
+                self._put_key(number, *keys)
                 del self._several[number]
             return
         filter = self._entries.filters[number]
         assert filter is not None, "an entry lives as long as it has keys"
         del self._of_text[filter.text]
-        self._keys[number] = None
+        self._put_key(number, 0)
         self._entries.remove(number)
+
+    def _put_key(self, number: int, key: Any) -> None:
+        if self._keys.dtype == np.int64 and not (type(key) is int and -(2**63) <= key < 2**63):
+            self._keys = self._keys.astype(object)
+        if number >= len(self._keys):
+            self._keys = np.concatenate([self._keys, np.zeros_like(self._keys)])
+        self._keys[number] = key
+
+    def _key(self, number: int) -> K:
+        key: K = self._keys.item(number)
+        return key
 
     def covering(self, filter: Filter) -> list[K]:
         return self._find(filter, COVERING)
@@ -257,7 +266,7 @@ class CompiledCoverIndex(Generic[K]):
         for number in numbers:
             several = self._several.get(number)
             if several is None:
-                keys.append(self._keys[number])
+                keys.append(self._key(number))
             else:
                 keys.extend(several)
         return keys

@@ -234,19 +234,20 @@ def mark_row(frame: Int, conjunction: Int, mark: Int) -> None:
 
 
 @compiled
-def copy_rows(frame: Int, source: Int, target: Int) -> None:
-    """Copies the live rows to the end of a block that has room, and has no class cut yet."""
+def copy_rows(frame: Int, source: Int, target: Int, rows: Int, count: Int) -> None:
+    """Copies so many rows, whose numbers are there, to the end of a block that has room, and has no
+    cuts yet."""
     old, new = _block(frame, source), _block(frame, target)
     box = get8(frame, F_BOX)
-    for row in range(get8(old, D_USED)):
-        if get8(_word(old, LIVE_MAP, row), 0) & _bit(row):
-            size = read_box(old, row, box)
-            owner = get4(get8(old, D_OWNERS), row)
-            conjunction = get4(get8(old, D_CONJUNCTIONS), row)
-            copy = _append(frame, new, box, size, owner, conjunction)
-            for bitmap in (MARKED_MAP, DOUBT_MAP, MEETING_DOUBT_MAP):
-                if get8(_word(old, bitmap, row), 0) & _bit(row):
-                    _set(_word(new, bitmap, copy), _bit(copy))
+    for k in range(count):
+        row = get8(rows, k)
+        size = read_box(old, row, box)
+        owner = get4(get8(old, D_OWNERS), row)
+        conjunction = get4(get8(old, D_CONJUNCTIONS), row)
+        copy = _append(frame, new, box, size, owner, conjunction)
+        for bitmap in (MARKED_MAP, DOUBT_MAP, MEETING_DOUBT_MAP):
+            if get8(_word(old, bitmap, row), 0) & _bit(row):
+                _set(_word(new, bitmap, copy), _bit(copy))
     put8(new, D_MARKED, get8(new, D_MARKED) + get8(old, D_MARKED))
 
 

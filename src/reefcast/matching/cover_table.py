@@ -40,6 +40,7 @@ from reefcast.matching.cover_layout import (
     MARKED_MAP,
     ROW_BITS,
 )
+from reefcast.matching.cover_order import row_order
 from reefcast.matching.cover_rows import (
     add_row,
     copy_rows,
@@ -223,22 +224,39 @@ class Table:
         capacity = FEWEST_ROWS
         while capacity < rows:
             capacity *= 2
+        is_full = sum(block.live for block in blocks) > FULL
         records = sum(block.records for block in blocks)
         target = self._new(capacity, records, sum(block.shape_words for block in blocks))
         for source in sources:
-            copy_rows(self._at, source, target)
-        new = self._block(target)
-        self._cut(target, new)
+            rows_there = self._rows_of(source, is_full)
+            at = int(rows_there.ctypes.data)
+            copy_rows(self._at, source, target, at, len(rows_there))
+        self._cut(target, self._block(target))
         enter_rows(self._at, target)
         for source in sources:
             self._drop(source)
         self._open[target] = None
         return target
 
-    def _cut(self, number: int, block: Block) -> None:
-        """Gives the block the cuts that the other large ones have, or its own if they do not fit."""
-        records = np.empty((block.records, BOX_WORDS), np.int64)
+    def _records(self, number: int) -> Array:
+        """Of all rows of a block."""
+        records = np.empty((self._block(number).records, BOX_WORDS), np.int64)
         write_records(self._at, number, int(records.ctypes.data))
+        return records
+
+    def _rows_of(self, number: int, sort: bool) -> Array:
+        """The live rows of a block, as they came or sorted."""
+        block = self._block(number)
+        live = block.live_rows()
+        if not sort:
+            return np.flatnonzero(live)
+        order = row_order(self._records(number), np.diff(block.starts[: block.used + 1]))
+        return order[live[order]]
+
+    def _cut(self, number: int, block: Block) -> None:
+        """Gives the block the cuts that the other large ones have, or its own where these do not
+        fit."""
+        records = self._records(number)
         if block.capacity == MOST_ROWS:
             if self._cuts.users:
                 block.take_cuts(self._cuts)

@@ -9,10 +9,10 @@ Boundaries are quantiles of the bounds that a sample of the block's rows has: wh
 dense, slots are narrow. An attribute gets slots by its share of the predicates. What few rows
 demand gets none; such rows are checked wherever they survive otherwise (`blocks`).
 
-Within its slot, a number has a finer place still: its *scaled* key, of 16 bits, 1024 to a slot, none
-0. Scaled keys keep the order of keys, so those of a row's bounds decide nearly always whether the
-row holds for an event whose number lies in the same slot (`search`). An attribute that many rows
-know has a *lane* for them.
+Within its slot, a number has a finer place still: its *scaled* key, of 16 bits, 1024 to a slot,
+none 0. Scaled keys keep the order of keys, so those of a row's bounds decide nearly always whether
+the row holds for an event whose number lies in the same slot (`search`). An attribute that many
+rows know has a *lane* for them.
 
 Cuts never change. Blocks share them (`C_USERS`) as long as they fit what comes.
 """

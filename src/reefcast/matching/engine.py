@@ -12,8 +12,8 @@ from reefcast.matching.machine import (
     Int,
     allocate_zeroed,
     compile_units,
-    compiled,
     get8,
+    kernel,
     part,
     put8,
     release,
@@ -68,13 +68,26 @@ from reefcast.matching.state import (
 from reefcast.matching.texts import H_HEADS, H_ROOM, SHARD_WORDS, find_text, start_shards
 from reefcast.matching.texts import SHARDS as TEXT_SHARDS
 
+__all__ = [
+    "NO_VALUE",
+    "TOO_SHORT",
+    "add_filter",
+    "attribute_number",
+    "do_nothing",
+    "finish",
+    "match_columns",
+    "match_events",
+    "remove_filter",
+    "start",
+]
+
 NO_VALUE = -2
 """What matching returns if an event has a value of no kind; `TOO_SHORT` if `out` is too short."""
 
 FIRST_ROOM = 16
 
 
-@compiled
+@kernel
 def start(state: Int) -> None:
     """Builds an empty index in a state of zeros."""
     put8(state, S_TEXTS, start_shards(state, TEXT_SHARDS))
@@ -107,7 +120,7 @@ def _make_room(state: Int, handle: Int) -> None:
         put8(state, S_HANDLE_ROOM, 2 * room)
 
 
-@compiled
+@kernel
 def add_filter(state: Int, handle: Int, data: Int) -> None:
     """`data`: a packed list of a filter's conjunctions, each a list of whether Python must decide
     about it, and its map from attributes to constraints."""
@@ -133,7 +146,7 @@ def add_filter(state: Int, handle: Int, data: Int) -> None:
         add_row(state, row)
 
 
-@compiled
+@kernel
 def remove_filter(state: Int, handle: Int) -> None:
     row = get8(get8(state, S_FIRST), handle)
     if row != 0 and flags_of(row) & MULTI:
@@ -152,7 +165,7 @@ def remove_filter(state: Int, handle: Int) -> None:
 # --- matching -------------------------------------------------------------------------------------
 
 
-@compiled
+@kernel
 def match_events(state: Int, data: Int, out: Int, room: Int) -> Int:
     """Matches a packed list of events (maps); how many words of `out` are used.
 
@@ -175,7 +188,7 @@ def match_events(state: Int, data: Int, out: Int, room: Int) -> Int:
     return end
 
 
-@compiled
+@kernel
 def match_columns(
     state: Int, table: Int, attributes: Int, columns: Int, rows: Int, out: Int, room: Int
 ) -> Int:
@@ -196,14 +209,14 @@ def match_columns(
     return end
 
 
-@compiled
+@kernel
 def attribute_number(state: Int, name: Int, size: Int) -> Int:
     """The number of the attribute, -1 if no filter names it."""
     text = find_text(state, name, size)
     return get8(text, T_ATTRIBUTE) - 1 if text != 0 else -1
 
 
-@compiled
+@kernel
 def do_nothing(state: Int) -> Int:
     """The cost of a call."""
     return state
@@ -229,7 +242,7 @@ def _leave_chains(state: Int, table: Int, shards: Int, as_partitions: Int) -> No
     release(table)
 
 
-@compiled
+@kernel
 def finish(state: Int) -> None:
     """Gives all memory back; the state is of no use any more."""
     for handle in range(get8(state, S_HANDLE_ROOM)):

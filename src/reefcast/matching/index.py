@@ -166,10 +166,11 @@ class CompiledIndex(Generic[K]):
         found, offsets = self._out[first:end], self._out[:first].copy()
         if self._decided and end > first and found.min() < 0:
             events = [row_of(given, i) for i in range(given.rows)]
-            found, offsets = self._decide_all(found, offsets.tolist(), events)
+            found, ends = self._decide_all(found, offsets.tolist(), events)
+            offsets = np.array(ends)
         if given.event_of_row is not None:
             found, offsets = _of_events(found, offsets, given.event_of_row, given.events)
-        return Matches(np.asarray(offsets), self._keys[found])
+        return Matches(offsets, self._keys[found])
 
     def _match_topics(self, publications: Sequence[Publication]) -> list[list[K]]:
         """Each publication is as many events as it has topics."""
@@ -251,11 +252,11 @@ def _once(found: Array) -> Array:
 
 
 def _of_events(
-    found: Array, offsets: Array | list[int], event_of_row: Array, events: int
+    found: Array, offsets: Array, event_of_row: Array, events: int
 ) -> tuple[Array, Array]:
     """From the rows of a batch to its events, of which some have several rows."""
     rows = np.searchsorted(event_of_row, np.arange(events + 1))
-    starts = np.asarray(offsets)[rows].tolist()
+    starts = offsets[rows].tolist()
     parts = [_once(found[start:end]) for start, end in pairwise(starts)]
     ends = np.cumsum([0, *map(len, parts)])
     return np.concatenate(parts) if parts else found, ends

@@ -27,8 +27,8 @@ class Matches(NamedTuple):
     keys: npt.NDArray[Any]
 
 
-class MatchIndex(Protocol[K]):
-    """A multiset of filters under keys of the caller's choice.
+class EventIndex(Protocol[K]):
+    """A multiset of filters under keys of the caller's choice, asked about publications.
 
     Keys are hashable and unique: adding a key that is there raises `LocalError`, so does removing
     one that is not. The keys found come in an order that depends only on what was added and
@@ -50,6 +50,10 @@ class MatchIndex(Protocol[K]):
     def match_many(self, publications: Sequence[Publication]) -> list[list[K]]:
         """`match` of each, in one call of the compiled kernel: a live broker's bursts."""
         ...
+
+
+class MatchIndex(EventIndex[K], Protocol[K]):
+    """The same, asked about columns too."""
 
     def match_batch(self, columns: Any) -> Matches:
         """The events that are the rows of `columns`: a mapping from names to arrays (numpy, Arrow,

@@ -48,9 +48,18 @@ def compiled(function: F) -> F:
     return cast(F, kernel)
 
 
+def kernel(function: F) -> F:
+    """A kernel of int64 alone, compiled with the units it calls (`compile_units`): were it compiled
+    at its first use, that could be within a collection of garbage, within compiling another."""
+    made = compiled(function)
+    _kernels.append((made, function.__code__.co_argcount))
+    return made
+
+
 def part(function: F) -> F:
     """A part of kernels and units, compiled into each of them."""
-    inner: Any = njit(error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
+    options: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    inner: Any = njit(error_model="numpy", **options)(function)
     return cast(F, inner)
 
 
@@ -61,7 +70,7 @@ def unit(function: F) -> F:
     Compiling each kernel with all its parts would take the square of the time. Units that a unit
     calls must be defined before it.
     """
-    arguments = [types.int64] * function.__code__.co_argcount
+    arguments = (types.int64,) * function.__code__.co_argcount
     result = types.void if function.__annotations__["return"] == "None" else types.int64
     name = f"reefcast_{function.__module__}_{function.__name__}".replace(".", "_")
     callback: Any = CFunc(function, (arguments, result), {}, {"error_model": "numpy"})
@@ -70,19 +79,23 @@ def unit(function: F) -> F:
 
 
 _waiting: list[tuple[str, Any]] = []
+_kernels: list[tuple[Any, int]] = []
 _units: list[Any] = []  # keeps their code alive
 
 
 def compile_units() -> None:
-    """Compiles the units defined since the last time, or loads them from numba's cache. For the
-    modules of kernels, before any kernel is called."""
+    """Compiles the units and kernels defined since the last time, or loads them from numba's cache.
+    For the modules of kernels, at their end."""
     for name, callback in _waiting:
         callback.enable_caching()
         callback._cache._cache_file._source_stamp = STAMP
         callback.compile()
         binding.add_symbol(name, callback.address)
         _units.append(callback)
+    for made, arguments in _kernels:
+        made.compile((types.int64,) * arguments)
     _waiting.clear()
+    _kernels.clear()
 
 
 def built_in(generator: Callable[..., Any]) -> Callable[..., Any]:
@@ -115,7 +128,8 @@ def _place(builder: Any, address: Any, index: Any, bits: int) -> Any:
 def _reader(bits: int, align: int) -> Callable[..., Any]:
     def read(_context: Any, _address: Any, _index: Any) -> Any:
         def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-            value = builder.load(_place(builder, *arguments, bits), align=align)
+            address, index = arguments
+            value = builder.load(_place(builder, address, index, bits), align=align)
             return value if bits == 64 else builder.zext(value, WORD)
 
         return types.int64(types.int64, types.int64), generate

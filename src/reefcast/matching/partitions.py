@@ -26,9 +26,10 @@ from reefcast.matching.blocks import (
     take_out,
     unsure_pairs,
 )
-from reefcast.matching.cuts import entry_at, leave_cuts, make_cuts, predicate_on
+from reefcast.matching.cuts import entry_at, leave_cuts, make_cuts
+from reefcast.matching.learning import is_equality, learn_rare, learn_values
 from reefcast.matching.machine import Int, get8, part, put8, unit
-from reefcast.matching.predicates import IN_RANGE, IS_TEXT
+from reefcast.matching.predicates import IS_TEXT
 from reefcast.matching.rows import (
     PRESENT_ONLY,
     VALUED,
@@ -46,9 +47,7 @@ from reefcast.matching.rows import (
     set_place,
     tag_of,
 )
-from reefcast.matching.sorting import distinct, sort_words
 from reefcast.matching.state import (
-    A_COUNT,
     A_SPLIT,
     A_VALUES,
     B_ALIVE,
@@ -60,7 +59,6 @@ from reefcast.matching.state import (
     BY_VALUE,
     C_ATTRIBUTES,
     C_UNSURE,
-    C_USERS,
     CA_ATTRIBUTE,
     MISSING,
     NUMBER,
@@ -97,10 +95,6 @@ SHORTEST_BLOCKS = 8
 FIRST_CAPACITY = 64
 LEARNING = 1024
 """Rows of a block from which on the default partition learns, at each growth."""
-
-FEWEST_VALUES = 16
-FEW_ROWS = 32
-"""An attribute that less than 1 in so many rows knows partitions by its presence."""
 
 
 # --- the table of partitions ----------------------------------------------------------------------
@@ -351,14 +345,6 @@ def put_row(state: Int, partition: Int, row: Int) -> None:
 
 
 @part
-def _is_equality(row: Int, i: Int) -> bool:
-    how, bounds = how_of(tag_of(row, i)), bounds_of(count_of(row)) + 2 * i
-    if how == IS_TEXT:
-        return True
-    return bool(how == IN_RANGE and get8(row, bounds) == get8(row, bounds + 1))
-
-
-@part
 def _choose(state: Int, row: Int) -> tuple[Int, Int]:
     """(the predicate whose attribute the row is partitioned by, or -1; BY_VALUE or BY_PRESENCE)."""
     best = by = most = -1
@@ -366,7 +352,7 @@ def _choose(state: Int, row: Int) -> tuple[Int, Int]:
         tag = tag_of(row, i)
         at = attribute_at(state, attribute_of(tag))
         split = get8(at, A_SPLIT)
-        if split & BY_VALUE and get8(at, A_VALUES) > most and _is_equality(row, i):
+        if split & BY_VALUE and get8(at, A_VALUES) > most and is_equality(row, i):
             best, by, most = i, BY_VALUE, get8(at, A_VALUES)
     if best >= 0:
         return best, by
@@ -434,55 +420,13 @@ def _learn(state: Int, default: Int, block: Int) -> None:
     learned = False
     for i in range(get8(cuts, C_ATTRIBUTES)):
         attribute = get8(entry_at(cuts, i), CA_ATTRIBUTE)
-        learned |= _learn_attribute(state, attribute, rows, count, values)
-    learned |= _learn_rare(state, rows, count)
+        learned |= learn_values(state, attribute, rows, count, values)
+    learned |= learn_rare(state, rows, count)
     if learned:
         for r in range(count):
             _move(state, default, block, get8(rows, r))
     give_back(state, rows, size)
     give_back(state, values, size)
-
-
-@part
-def _learn_attribute(state: Int, attribute: Int, rows: Int, count: Int, values: Int) -> bool:
-    """Whether the attribute partitions from now on: enough rows compare it with enough values."""
-    at = attribute_at(state, attribute)
-    if get8(at, A_SPLIT) & BY_VALUE:
-        return False
-    found = 0
-    for r in range(count):
-        row = get8(rows, r)
-        i = predicate_on(row, attribute)
-        if i >= 0 and _is_equality(row, i):
-            put8(values, found, get8(row, bounds_of(count_of(row)) + 2 * i))
-            found += 1
-    if 8 * found < count:
-        return False
-    sort_words(values, found, 0)
-    if distinct(values, found) < FEWEST_VALUES:
-        return False
-    put8(at, A_SPLIT, get8(at, A_SPLIT) | BY_VALUE)
-    return True
-
-
-@part
-def _learn_rare(state: Int, rows: Int, count: Int) -> bool:
-    """Attributes that few of the rows know partition by their presence."""
-    for r in range(count):
-        row = get8(rows, r)
-        for i in range(count_of(row)):
-            at = attribute_at(state, attribute_of(tag_of(row, i)))
-            put8(at, A_COUNT, get8(at, A_COUNT) + 1)
-    learned = False
-    for r in range(count):
-        row = get8(rows, r)
-        for i in range(count_of(row)):
-            at = attribute_at(state, attribute_of(tag_of(row, i)))
-            if 0 < get8(at, A_COUNT) * FEW_ROWS < count and not get8(at, A_SPLIT) & BY_PRESENCE:
-                put8(at, A_SPLIT, get8(at, A_SPLIT) | BY_PRESENCE)
-                learned = True
-            put8(at, A_COUNT, 0)
-    return learned
 
 
 @part

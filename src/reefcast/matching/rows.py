@@ -32,9 +32,9 @@ from reefcast.matching.predicates import (
     value_holds,
 )
 from reefcast.matching.state import (
+    A_COUNT,
     A_NAME,
     A_SPLIT,
-    A_COUNT,
     A_USERS,
     A_VALUES,
     A_WORDS,

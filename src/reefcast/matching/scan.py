@@ -55,7 +55,8 @@ class ScanIndex(Generic[K]):
                 if filter.holds(attributes):
                     found[event][key] = None
         keys = [key for each in found for key in each]
-        whole = all(type(k) is int and INT64_MIN <= k <= INT64_MAX for k in self._filters)
+        names: list[Any] = list(self._filters)
+        whole = all(type(key) is int and INT64_MIN <= key <= INT64_MAX for key in names)
         array = np.empty(len(keys), np.int64 if whole else object)
         array[:] = keys
         return Matches(np.cumsum([0, *map(len, found)]), array)

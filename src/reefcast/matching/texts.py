@@ -16,8 +16,8 @@ from reefcast.matching.machine import (
     get8_anywhere,
     part,
     put8,
-    unit,
     shifted_right,
+    unit,
 )
 from reefcast.matching.state import (
     S_TEXTS,

@@ -10,7 +10,9 @@ from reefcast.matching.machine import Int, get1, get4, get8, part, put4, put8
 from reefcast.matching.packed import read_array, read_bool, read_string
 from reefcast.matching.state import give_back, new
 
-W_BYTES, W_TOPIC, W_NEGATED, W_COUNT, W_TOKENS = range(5)
+W_BYTES, W_TOPIC, W_NEGATED, W_COUNT, W_LAST, W_TOKENS = range(6)
+"""W_LAST: the number of the last `%`, or -1."""
+
 ANY, ONE, LEVEL, LEVELS = range(256, 260)
 """`%`, `_`, `+` and `#`."""
 
@@ -38,7 +40,16 @@ def read_pattern(state: Int, at: Int) -> tuple[Int, Int]:
     else:
         count = _like_tokens(tokens, start, size, escape, escape_size)
     put8(pattern, W_COUNT, count)
+    put8(pattern, W_LAST, _last_any(tokens, count))
     return pattern, end + 1
+
+
+@part
+def _last_any(tokens: Int, count: Int) -> Int:
+    last = count - 1
+    while last >= 0 and get4(tokens, last) != ANY:
+        last -= 1
+    return last
 
 
 @part
@@ -99,18 +110,37 @@ def pattern_holds(pattern: Int, start: Int, size: Int) -> bool:
     if get8(pattern, W_TOPIC):
         found = _is_topic_match(tokens, count, start, size)
     else:
-        found = _is_like(tokens, count, start, size)
+        found = _is_like(tokens, count, get8(pattern, W_LAST), start, size)
     return bool(found != (get8(pattern, W_NEGATED) != 0))
 
 
 @part
-def _is_like(tokens: Int, count: Int, start: Int, size: Int) -> bool:
-    """What lies between two `%` is taken at its first place: no other place could do better."""
+def _ends(tokens: Int, first: Int, count: Int, start: Int, i: Int, size: Int) -> bool:
+    """Whether the tokens from the first on, none a `%`, match the end of what is from byte i on."""
+    for token in range(count - 1, first - 1, -1):
+        if size <= i:
+            return False
+        size -= 1
+        wanted = get4(tokens, token)
+        if wanted == ONE:
+            while size > i and get1(start, size) & 0xC0 == 0x80:
+                size -= 1
+        elif wanted != get1(start, size):
+            return False
+    return True
+
+
+@part
+def _is_like(tokens: Int, count: Int, last: Int, start: Int, size: Int) -> bool:
+    """What lies between two `%` is taken at its first place: no other place could do better. What
+    follows the last one has but one place, the end."""
     i = token = back = 0
     star = -1
     while i < size:
         wanted = get4(tokens, token) if token < count else -1
         if wanted == ANY:
+            if token == last:
+                return _ends(tokens, token + 1, count, start, i, size)
             star, back = token, i
             token += 1
         elif wanted == ONE:

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
-from reefcast.matching.interface import MatchIndex
+from reefcast.matching.interface import EventIndex
 from reefcast.model.covering import intersects
 from reefcast.model.filters import Filter, parse_filter
 from reefcast.model.messages import EntityId, LinkName
@@ -48,7 +48,7 @@ class Ways(NamedTuple):
 
 
 class WayIndex(ABC):
-    """A `MatchIndex` of rows that finds the ways without listing every row."""
+    """A `EventIndex` of rows that finds the ways without listing every row."""
 
     @abstractmethod
     def ways(self, publications: Sequence[Publication]) -> list[Ways]:
@@ -76,7 +76,7 @@ def ways_of(rows: Sequence[Row]) -> Ways:
 
 
 R = TypeVar("R", bound=Row)
-IndexFactory = Callable[[], MatchIndex[Row]]
+IndexFactory = Callable[[], EventIndex[Row]]
 
 
 class Table(Generic[R]):

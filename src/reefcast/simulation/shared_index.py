@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from reefcast.errors import LocalError
 from reefcast.matching import new_index
-from reefcast.matching.interface import MatchIndex
+from reefcast.matching.interface import EventIndex
 from reefcast.model.filters import Filter
 from reefcast.model.messages import LinkName
 from reefcast.model.publication import Publication
@@ -60,7 +60,7 @@ class SharedMatching:
 
     def __init__(self) -> None:
         self.size = 0
-        self._index: MatchIndex[int] = new_index()
+        self._index: EventIndex[int] = new_index()
         self._numbers: dict[Filter, int] = {}
         self._users: dict[int, int] = {}
         self._free: list[int] = []
@@ -109,7 +109,7 @@ class SharedMatching:
 
 
 class SharedIndex(WayIndex):
-    """See the module's docstring and `matching.interface.MatchIndex`."""
+    """See the module's docstring and `matching.interface.EventIndex`."""
 
     def __init__(self, shared: SharedMatching) -> None:
         self._shared = shared

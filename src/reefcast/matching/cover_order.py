@@ -1,0 +1,43 @@
+"""In which order a block holds its rows: those that answer the same queries side by side.
+
+Bitmaps are read 512 rows at a time, and those rows are done with once no bit is left. So a full
+block is sorted by the attribute by which most rows can be told apart: one that most of them demand
+to equal something, else the most frequent one.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from reefcast.matching.cover_layout import HALF
+from reefcast.matching.machine import Array
+
+SAMPLE = 256
+
+
+def row_order(records: Array, counts: Array) -> Array:
+    """Numbers of rows, all of them; `counts` says how many of the records each one has."""
+    attributes = records[:, 3] & HALF
+    if not len(attributes):
+        return np.arange(len(counts))
+    own = np.flatnonzero(attributes == _telling(records, attributes, len(counts)))
+    rows = np.repeat(np.arange(len(counts)), counts)[own]
+    keys = np.full(len(counts), np.iinfo(np.int64).max)
+    keys[rows] = records[own, 0]
+    return np.argsort(keys, kind="stable")
+
+
+def _telling(records: Array, attributes: Array, rows: int) -> int:
+    """The number of the attribute to sort by."""
+    rests = records[:, 2]
+    one_value = (records[:, 0] == records[:, 1]) & (rests & HALF == rests >> 32)
+    equals = np.bincount(attributes[one_value], minlength=1)
+    candidates = np.flatnonzero(2 * equals >= rows).tolist()
+    if not candidates:
+        return int(np.bincount(attributes).argmax())
+
+    def values(attribute: int) -> int:
+        own = np.flatnonzero(attributes == attribute)[:SAMPLE]
+        return len(np.unique(records[own, 0]))
+
+    return max(candidates, key=values)
