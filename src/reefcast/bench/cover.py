@@ -12,20 +12,22 @@ from __future__ import annotations
 import gc
 import random
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from reefcast.bench.cover_columns import Columns
 from reefcast.bench.cover_workloads import BOXES, WORKLOADS, make
-from reefcast.matching.cover import new_cover_index, new_roots, warm_up
+from reefcast.errors import ConfigurationError
+from reefcast.matching.cover import RootChange, new_cover_index, new_roots, warm_up
 from reefcast.matching.cover_scan import ScanCoverIndex
 from reefcast.model.filters import Filter
 
 SIZES = (1_000, 10_000, 80_000)
-QUESTIONS = ("covering", "covered", "intersecting", "equal")
+QUERIES = ("covering", "covered", "intersecting", "equal")
 ASKED = 400
 SCANNED = 200_000
 """Filters that the scan looks at for each question: three questions at least."""
@@ -37,7 +39,8 @@ BASE_US, HIT_US = 20.0, 0.05
 @dataclass(frozen=True, slots=True)
 class Row:
     """Microseconds by the wall clock, but `max_cpu_us`. `query`: a question of `CoverIndex`, or a
-    change: add, remove, and both with the roots maintained. `in_aim`: share of the queries within
+    change: add, remove, and both with the roots maintained, where the hits are keys that became
+    roots or ceased to be. `in_aim`: share of the queries within
     20 us and 50 ns for each hit. `ratio`: how many times as long the best baseline took, on the
     average; None for baselines and changes."""
 
@@ -56,78 +59,80 @@ class Row:
     bytes_per_filter: float
 
 
-def measure(
-    sizes: Sequence[int], workloads: Sequence[str], progress: Callable[[str], None]
-) -> list[Row]:
-    """Rows for each workload and size: each query with each engine, then the changes."""
-    progress("compiling")
-    warm_up()
-    rows: list[Row] = []
+def bench(
+    workloads: Sequence[str], sizes: Sequence[int], tell: Callable[[str], None]
+) -> Iterator[Row]:
+    """Rows for each workload and size: each query with each engine, then the changes. No names or
+    sizes: all; `ConfigurationError` for a name that there is not."""
     for workload in workloads:
-        progress(f"{workload}: making {max(sizes)} filters")
+        if workload not in WORKLOADS:
+            names = ", ".join(WORKLOADS)
+            raise ConfigurationError(f"there is no workload {workload!r}; there are {names}")
+    sizes = sizes or SIZES
+    warm_up()
+    for workload in workloads or tuple(WORKLOADS):
+        tell(f"{workload}: making {max(sizes):,} filters")
         filters, asked = make(workload, max(sizes), ASKED)
         for n in sizes:
-            progress(f"{workload}: {n} filters")
-            rows += _measure_queries(workload, filters[:n], asked)
-            rows += _measure_roots(workload, filters[:n])
-    return rows
+            tell(f"{workload}: {n:,} filters")
+            yield from _bench_index(workload, filters[:n], asked)
+            yield from _bench_roots(workload, filters[:n])
 
 
-def _measure_queries(workload: str, filters: list[Filter], asked: list[Filter]) -> list[Row]:
+def _bench_index(workload: str, filters: list[Filter], asked: list[Filter]) -> Iterator[Row]:
     index: Any = new_cover_index()
-    added = _timed(lambda key: index.add(key, filters[key]), range(len(filters)))
-    rows = _measure_engines(workload, filters, asked, index)
-    memory = index.memory_bytes() / len(filters)
-    order = list(range(len(filters)))
+    n = len(filters)
+    added = _timed(lambda key: index.add(key, filters[key]), range(n))
+    yield from _bench_engines(workload, filters, asked, index)
+    memory = index.memory_bytes() / n
+    order = list(range(n))
     random.Random(1).shuffle(order)
     removed = _timed(index.remove, order)
-    changes = (("add", added), ("remove", removed))
-    return rows + [_row(workload, len(filters), "index", *c, memory) for c in changes]
+    yield _row(workload, n, "index", "add", added, memory)
+    yield _row(workload, n, "index", "remove", removed, memory)
 
 
-def _measure_engines(
+def _bench_engines(
     workload: str, filters: list[Filter], asked: list[Filter], index: Any
-) -> list[Row]:
+) -> Iterator[Row]:
     n = len(filters)
     columns = Columns(filters) if workload in BOXES else None
     scan: ScanCoverIndex[int] = ScanCoverIndex()
     for key, filter in enumerate(filters):
         scan.add(key, filter)
-    rows = []
-    for query in QUESTIONS:
-        scanned = asked[: max(3, SCANNED // n)]
+    for query in QUERIES:
         own = _timed(getattr(index, query), asked)
         mine = _row(workload, n, "index", query, own, index.memory_bytes() / n)
-        others = [_row(workload, n, "scan", query, _timed(getattr(scan, query), scanned), 0.0)]
+        few = asked[: max(3, SCANNED // n)]
+        others = [_row(workload, n, "scan", query, _timed(getattr(scan, query), few), 0.0)]
         if columns is not None:
-            ask = columns.ask
-            timed = _timed(lambda filter, q=query: ask(q, filter), asked)
+            timed = _timed(partial(columns.ask, query), asked)
             others.append(_row(workload, n, "columns", query, timed, columns.memory_bytes() / n))
+            _compare(workload, query, own, timed)
         best = min(other.us_per_query for other in others)
-        rows += [replace(mine, ratio=best / mine.us_per_query), *others]
-    return rows
+        yield replace(mine, ratio=round(best / mine.us_per_query, 2))
+        yield from others
 
 
-def _measure_roots(workload: str, filters: list[Filter]) -> list[Row]:
+def _compare(workload: str, query: str, own: _Times, other: _Times) -> None:
+    if not np.array_equal(own.hits, other.hits):
+        raise AssertionError(f"{workload}, {query}: the engines found different filters")
+
+
+def _bench_roots(workload: str, filters: list[Filter]) -> Iterator[Row]:
     roots: Any = new_roots()
-    changes: list[int] = []
 
-    def add(key: int) -> list[int]:
-        change = roots.add(key, filters[key])
-        return [*change.entered, *change.left]
-
-    def remove(key: int) -> list[int]:
-        change = roots.remove(key)
+    def changed(change: RootChange[int]) -> list[int]:
         return [*change.entered, *change.left]
 
     n = len(filters)
-    changes = list(range(n))
-    added = _timed(add, changes)
+    order = list(range(n))
+    added = _timed(lambda key: changed(roots.add(key, filters[key])), order)
     memory = roots.memory_bytes() / n
-    random.Random(1).shuffle(changes)
-    removed = _timed(remove, changes)
-    named = (("add, roots", added), ("remove, roots", removed))
-    return [_row(workload, n, "index", *each, memory) for each in named]
+    random.Random(1).shuffle(order)
+    removed = _timed(lambda key: changed(roots.remove(key)), order)
+    yield _row(workload, n, "index", "add, roots", added, memory)
+    yield _row(workload, n, "index", "remove, roots", removed, memory)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +155,8 @@ def _timed(call: Callable[[Any], Any], arguments: Iterable[Any]) -> _Times:
             result = call(argument)
             wall.append(time.perf_counter_ns() - start)
             cpu.append(time.thread_time_ns() - cpu_start)
-            hits.append(len(result) if result is not None else 0)
+            hits.append(0 if result is None else len(result))
+            result = None  # to free it takes no part of the next call's time
     finally:
         gc.enable()
     return _Times(np.array(wall) / 1e3, np.array(cpu) / 1e3, np.array(hits))
@@ -159,7 +165,7 @@ def _timed(call: Callable[[Any], Any], arguments: Iterable[Any]) -> _Times:
 def _row(workload: str, n: int, engine: str, query: str, times: _Times, memory: float) -> Row:
     p50, p99 = np.percentile(times.wall, [50, 99])
     in_aim = None
-    if query in QUESTIONS:
+    if query in QUERIES:
         in_aim = round(float(np.mean(times.wall <= BASE_US + HIT_US * times.hits)), 3)
     return Row(
         workload=workload,
@@ -176,6 +182,3 @@ def _row(workload: str, n: int, engine: str, query: str, times: _Times, memory: 
         ratio=None,
         bytes_per_filter=round(memory, 1),
     )
-
-
-ALL_WORKLOADS = tuple(WORKLOADS)

@@ -28,11 +28,9 @@ class Columns:
         endless = (-np.inf, np.inf)
         self._lows = [np.array([r.get(name, endless)[0] for r in rows]) for name in self._names]
         self._highs = [np.array([r.get(name, endless)[1] for r in rows]) for name in self._names]
-        # The most selective first: the one with the most different bounds for its width.
-        order = np.argsort(
-            [np.mean(h - low) for low, h in zip(self._lows, self._highs, strict=True)]
-        )
-        self._order = [k for k in order.tolist() if k >= 0]
+        # The most selective first: a column of symbols, then the one with the narrowest intervals.
+        widths = [float(np.mean(h - low)) for low, h in zip(self._lows, self._highs, strict=True)]
+        self._order = np.argsort(widths).tolist()
 
     def memory_bytes(self) -> int:
         return sum(column.nbytes for column in (*self._lows, *self._highs))
@@ -65,7 +63,7 @@ class Columns:
         return found
 
 
-def _holds(question: str, lows: Array, highs: Array, low: float, high: float) -> Array:
+def _holds(question: str, lows: Array, highs: Array, low: float, high: float) -> Any:
     if question == "covering":
         return (lows <= low) & (highs >= high)
     if question == "covered":

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
+    from reefcast.bench.cover import Row as CoverRow
     from reefcast.bench.matching.measure import Row as MatchRow
     from reefcast.bench.matching.worst import WorstRow
     from reefcast.bench.sim import Row
 
-_R = TypeVar("_R", "MatchRow", "WorstRow")
+_R = TypeVar("_R", "CoverRow", "MatchRow", "WorstRow")
 
 
 @click.group()
@@ -177,6 +178,60 @@ def _worst_cases(
         figures.fill(page, figures.WORST, figures.worst_cases(rows))
 
 
+@command.command()
+@click.option(
+    "--workload",
+    "workloads",
+    multiple=True,
+    help="nested, stock, chain, clustered or language; all by default. May be repeated.",
+)
+@click.option(
+    "--n",
+    "sizes",
+    type=click.IntRange(min=1),
+    multiple=True,
+    help="Filters; by default 1 000, 10 000 and 80 000. May be repeated.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: a list of rows.")
+@click.option(
+    "--page",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    help="Write the tables here, between the marks of docs/covering-index.md.",
+)
+def cover(
+    workloads: tuple[str, ...], sizes: tuple[int, ...], as_json: bool, page: Path | None
+) -> None:
+    """Microseconds that finding covering and covered filters takes.
+
+    Also intersecting and equal ones, and adding and removing, with and without
+    the roots. The baselines are numpy columns of bounds, and a scan that
+    compares the filters one by one (a few queries only).
+    """
+    from reefcast.bench import cover_page
+    from reefcast.bench.cover import bench
+    from reefcast.bench.matching.page import fill
+
+    tell = partial(click.echo, err=True)
+    rows = _printed(bench(workloads, sizes, tell), _COVER, as_json)
+    if page is not None:
+        fill(page, cover_page.FIGURES, cover_page.figures(rows), "cover")
+
+
+_COVER = {
+    "workload": "workload",
+    "n": "filters",
+    "engine": "engine",
+    "query": "query",
+    "calls": "calls",
+    "us_per_query": "us/query",
+    "p50_us": "p50 us",
+    "p99_us": "p99 us",
+    "max_cpu_us": "max us (CPU)",
+    "hits_per_query": "keys",
+    "in_aim": "in aim",
+    "ratio": "ratio",
+    "bytes_per_filter": "bytes/filter",
+}
 _MATCH = {
     "workload": "workload",
     "selectivity": "selectivity",

@@ -102,9 +102,10 @@ def new_roots() -> CompiledRoots[Any]:
 
 def warm_up() -> None:
     """Compiles every kernel of covering, or loads it from numba's cache on disk."""
+    from reefcast.matching.cover_blocks import FEWEST_ROWS
     from reefcast.model.filters import parse_filter
 
     roots = new_roots()
-    for key, text in enumerate(("a > 1 AND b = 'x'", "a > 2 AND b = 'x'", "a > 3 AND b = 'x'")):
-        roots.add(key, parse_filter(text))
+    for key in range(FEWEST_ROWS + 1):  # one more than the first block has room for
+        roots.add(key, parse_filter(f"a > {key} AND b = 'x'"))
     roots.remove(0)

@@ -56,11 +56,11 @@ ANY_STRING: Ends = (LEAST, MOST, 1, 1, _STRINGS)
 
 
 class Box(NamedTuple):
-    """`data`: one record for each of `count` attributes, see `cover_layout`. `unknown`: it names
+    """`data`: one record for each of `records` attributes, see `cover_layout`. `unknown`: it names
     an attribute that no stored box has, which is left out."""
 
     data: bytes
-    count: int
+    records: int
     exact: bool
     meets_exactly: bool
     unknown: bool

@@ -34,7 +34,7 @@ SAMPLE = 256
 """Records of an attribute that are looked at."""
 
 UNFIT = 8
-"""More than 1/UNFIT of the ends in one bucket (that is no point), or of the records uncut: unfit."""
+"""More than 1/UNFIT of the ends in one bucket that is no point, or of the records uncut: unfit."""
 
 End = tuple[int, int, bytes, int]
 """Kind, key, long text or nothing, rest: so they are in order."""
@@ -80,7 +80,7 @@ class Cuts:
         self.boundaries, self.boundary_rests = np.concatenate(parts).T.copy()
 
     def memory_bytes(self) -> int:
-        return self.classes.nbytes + self.boundaries.nbytes + self.boundary_rests.nbytes
+        return sum(t.nbytes for t in (self.classes, self.boundaries, self.boundary_rests))
 
     def fits(self, ends: Array, records: int, uncut: int) -> bool:
         """Whether they cut these well enough; `ends`: see `count_ends`."""
@@ -91,7 +91,7 @@ class Cuts:
         words = np.ascontiguousarray(self.classes[:, S_POINTS : S_POINTS + 2])
         points = np.unpackbits(words.view(np.uint8), axis=1, bitorder="little")
         crowded = (ends * UNFIT > totals) & (points[:, None, :] == 0) & (ends > UNFIT)
-        return not crowded.any()
+        return not bool(crowded.any())
 
 
 def _to_cut(attributes: Array, rows: int) -> list[tuple[int, int]]:

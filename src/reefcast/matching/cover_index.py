@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Hashable, Iterable
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
 
@@ -99,7 +99,8 @@ class Entries:
 
     def find(self, filter: Filter, mode: int, *, marked: bool = False, enough: int = ALL) -> Array:
         """Numbers of the entries (`marked`: of those marked, of which none is empty) that answer,
-        each once; of a filter of one conjunction about `enough` of them if there are more. A view that is valid until the next call, or an array of its own."""
+        each once; for a filter of one conjunction not many more than `enough` of them. A view that
+        is valid until the next call, or an array of its own."""
         conjunctions = filter.conjunctions
         if len(conjunctions) == 1:
             found = self._find_one(filter, conjunctions[0], mode, marked, enough)
@@ -186,7 +187,7 @@ class CompiledCoverIndex(Generic[K]):
         self._entries = Entries()
         self._numbers: dict[K, int] = {}  # of each key's entry
         self._of_text: dict[str, int] = {}
-        self._keys = np.zeros(64, np.int64)  # of each entry; int64 as long as all are, else objects
+        self._keys: Array = np.zeros(64, np.int64)  # of each entry; objects unless all are int64
         self._several: dict[int, dict[K, None]] = {}
 
     def __len__(self) -> int:
@@ -239,8 +240,7 @@ class CompiledCoverIndex(Generic[K]):
         self._keys[number] = key
 
     def _key(self, number: int) -> K:
-        key: K = self._keys.item(number)
-        return key
+        return cast(K, self._keys.item(number))
 
     def covering(self, filter: Filter) -> list[K]:
         return self._find(filter, COVERING)

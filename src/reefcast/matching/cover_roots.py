@@ -86,7 +86,8 @@ def _is_plain(filter: Filter) -> bool:
 class CompiledRoots(Generic[K]):
     """See `cover.Roots`; `cover_scan.ScanRoots` is the twin that says what is right.
 
-    Filters with the same text are one entry, as old as its eldest key. `_roots` holds the numbers of the entries that are roots; those that can match are marked.
+    Filters with the same text are one entry, as old as its eldest key. `_roots` holds the numbers
+    of the entries that are roots; those that can match are marked.
     """
 
     def __init__(self) -> None:

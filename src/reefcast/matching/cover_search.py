@@ -10,6 +10,7 @@ from numba import types
 from reefcast.matching.cover_ends import attribute_of, buckets, is_answer, prepare, read_box
 from reefcast.matching.cover_layout import (
     BLOCK_WORDS,
+    BUCKETS,
     CLASS_MAPS,
     CLASS_WORDS,
     CLASSES,
@@ -168,11 +169,10 @@ def _list_class(block: Int, mode: Int, c: Int, lists: Int, counts: Int) -> Int:
 
 @part
 def _list_cut(
-    frame: Int, block: Int, mode: Int, c: Int, slot: Int, record: Int, lists: Int, counts: Int
+    block: Int, mode: Int, c: Int, slot: Int, i: Int, j: Int, lists: Int, counts: Int
 ) -> Int:
-    """See the table at the top of this file."""
+    """See the table in `cover_layout`."""
     stride = get8(block, D_STRIDE)
-    i, j = buckets(frame, block, slot, record, record + 16)
     outs, ins = counts & 0xFFFF, (counts >> 16) & 0xFFFF
     unsure, sure = (counts >> 32) & 0xFFFF, (counts >> 48) & 0xFFFF
     if mode == MEETING:
@@ -209,10 +209,32 @@ def _list_cut(
 
 
 @part
+def _share(mode: Int, slot: Int, i: Int, j: Int) -> Int:
+    """A guess at which share of the rows the attribute leaves, in buckets."""
+    if i == j and _is_point(slot, i):
+        return -1
+    if mode == COVERING:
+        return min(i, get8(slot, S_COUNT) - j)
+    return j - i
+
+
+@part
+def _bring_forward(list_at: Int, place: Int) -> None:
+    """The pair at that place changes places with the first one."""
+    for k in range(2):
+        first = get8(list_at, k)
+        put8(list_at, k, get8(list_at, place + k))
+        put8(list_at, place + k, first)
+
+
+@part
 def _list_bitmaps(frame: Int, block: Int, mode: Int, count: Int) -> Int:
-    """Fills the four lists: out of, in all, unsure, sure. How long they are, 16 bits each."""
+    """Fills the four lists: out of, in all, unsure, sure. How long they are, 16 bits each.
+
+    The attribute that leaves the fewest rows comes first: groups without any are done with."""
     lists, box = get8(frame, F_LISTS), get8(frame, F_BOX)
-    counts = asked = uncut = 0
+    counts = asked = uncut = before = 0
+    least = BUCKETS
     for k in range(count):
         record = box + 32 * k
         attribute = attribute_of(record + 16)
@@ -220,10 +242,18 @@ def _list_bitmaps(frame: Int, block: Int, mode: Int, count: Int) -> Int:
         asked |= 1 << c
         slot = get8(block, D_CLASSES) + 8 * CLASS_WORDS * c
         if get8(slot, S_ATTRIBUTE) == attribute:
-            counts = _list_cut(frame, block, mode, c, slot, record, lists, counts)
+            i, j = buckets(frame, block, slot, record, record + 16)
+            share = _share(mode, slot, i, j)
+            if share < least:
+                least, before = share, counts
+            counts = _list_cut(block, mode, c, slot, i, j, lists, counts)
         elif not (uncut >> c) & 1:
             uncut |= 1 << c
             counts = _list_class(block, mode, c, lists, counts)
+    if least < BUCKETS and mode != COVERED:
+        _bring_forward(lists, before & 0xFFFF)
+    if least < BUCKETS and mode in (COVERED, EQUAL):
+        _bring_forward(lists + 8 * LIST, (before >> 16) & 0xFFFF)
     if mode in (COVERING, EQUAL):
         others = get8(block, D_PRESENT) & ~asked
         while others != 0:

@@ -102,7 +102,7 @@ class Table:
         base = MARKED_MAP if marked else LIVE_MAP
         while True:
             self._load(box)
-            found: int = search(self._at, mode, box.count, base, enough)
+            found: int = search(self._at, mode, box.records, base, enough)
             if found >= 0:
                 break
             self._widen(2 * len(self._out))
@@ -154,9 +154,9 @@ class Table:
             self._places = np.concatenate([self._places, np.zeros_like(self._places)])
             self._frame[F_PLACES] = self._places.ctypes.data
         self._refresh()
-        number = self._room(box.count)  # which may need the place for a box itself
+        number = self._room(box.records)  # which may need the place for a box itself
         self._load(box)
-        add_row(self._at, number, box.count, owner, conjunction, doubts)
+        add_row(self._at, number, box.records, owner, conjunction, doubts)
 
     def remove(self, conjunction: int) -> None:
         self._refresh()

@@ -109,7 +109,7 @@ FIRST_NUMBERS = 3
 SAMPLE = 1024
 """Rows, and values of one attribute, that are looked at."""
 
-NUMBERS, TEXTS = 60, 48
+NUMBERS, TEXTS = 40, 48
 """Most boundaries of an attribute; of numbers, 63 would be the most that scaled keys have bits for.
 """
 
@@ -415,7 +415,7 @@ def make_cuts(state: Int, rows: Int, count: Int) -> Int:
         at, entry = attribute_at(state, attribute), entry_at(cuts, i)
         share = SLOTS * get8(at, A_COUNT) // predicates
         is_scaled = get8(at, A_COUNT) * SCALED >= sampled
-        enough = max(FEWEST_BOUNDARIES, min(share, count * get8(at, A_COUNT) // sampled // 4))
+        enough = max(FEWEST_BOUNDARIES, min(share, count * get8(at, A_COUNT) // sampled // 8))
         put8(at, A_COUNT, 0)
         put8(at, A_USERS, get8(at, A_USERS) + 1)
         numbers = _boundaries(

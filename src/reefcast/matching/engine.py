@@ -10,7 +10,6 @@ from reefcast.matching.cuts import SLOT_BYTES
 from reefcast.matching.events import read_columns, read_event
 from reefcast.matching.machine import (
     Int,
-    allocate_zeroed,
     compile_units,
     get8,
     kernel,
@@ -39,6 +38,7 @@ from reefcast.matching.rows import (
 from reefcast.matching.search import SCRATCH_BYTES, TOO_SHORT, search
 from reefcast.matching.state import (
     A_WORDS,
+    LAYOUT,
     P_NEXT,
     S_ATTRIBUTE_ROOM,
     S_ATTRIBUTES,
@@ -50,9 +50,11 @@ from reefcast.matching.state import (
     S_END,
     S_FIRST,
     S_HANDLE_ROOM,
+    S_LAYOUT,
     S_MULTI,
     S_PARTITIONS,
     S_ROWS,
+    S_SCRATCH,
     S_SEEN,
     S_SLOT_ROOM,
     S_SLOTS,
@@ -104,6 +106,8 @@ def start(state: Int) -> None:
     put8(state, S_SLOTS, new_zeroed(state, SLOT_BYTES * FIRST_ROOM))
     put8(state, S_SLOT_ROOM, FIRST_ROOM)
     put8(state, S_VALUE, new_zeroed(state, 8 * V_WORDS))
+    put8(state, S_SCRATCH, new_zeroed(state, SCRATCH_BYTES))
+    put8(state, S_LAYOUT, new_zeroed(state, 8 * LAYOUT))
     put8(state, S_DEFAULT, new_partition(state, NO_ATTRIBUTE, 0, 0))
 
 
@@ -175,16 +179,14 @@ def match_events(state: Int, data: Int, out: Int, room: Int) -> Int:
     events, at = read_array(data)
     if room < events + 1:
         return TOO_SHORT
-    scratch = allocate_zeroed(SCRATCH_BYTES, 1)
     first = end = events + 1
     put8(out, 0, 0)
     for event in range(events):
         at = read_event(state, at)
-        end = NO_VALUE if at == 0 else search(state, scratch, out, end, room)
+        end = NO_VALUE if at == 0 else search(state, out, end, room)
         if end < 0:
             break
         put8(out, event + 1, end - first)
-    release(scratch)
     return end
 
 
@@ -196,16 +198,14 @@ def match_columns(
     `attribute_number`."""
     if room < rows + 1:
         return TOO_SHORT
-    scratch = allocate_zeroed(SCRATCH_BYTES, 1)
     first = end = rows + 1
     put8(out, 0, 0)
     for row in range(rows):
         read_columns(state, table, attributes, columns, row)
-        end = search(state, scratch, out, end, room)
+        end = search(state, out, end, room)
         if end < 0:
             break
         put8(out, row + 1, end - first)
-    release(scratch)
     return end
 
 
@@ -254,7 +254,9 @@ def finish(state: Int) -> None:
     _leave_chains(state, get8(state, S_PARTITIONS), PARTITION_SHARDS, 1)
     leave_partition(state, get8(state, S_DEFAULT))
     _leave_chains(state, get8(state, S_TEXTS), TEXT_SHARDS, 0)
-    for word in (S_ATTRIBUTES, S_VALUES, S_SPLITS, S_BLOCKS, S_FIRST, S_SEEN, S_SLOTS, S_VALUE):
+    for word in (S_ATTRIBUTES, S_VALUES, S_SPLITS, S_BLOCKS, S_FIRST, S_SEEN, S_SLOTS):
+        release(get8(state, word))
+    for word in (S_VALUE, S_SCRATCH, S_LAYOUT):
         release(get8(state, word))
 
 

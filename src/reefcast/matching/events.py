@@ -7,21 +7,35 @@ read here). What no filter names is skipped.
 from __future__ import annotations
 
 from reefcast.matching import columns
-from reefcast.matching.machine import Int, get1, get4, get8, get8_anywhere, part, put8, unit
+from reefcast.matching.machine import (
+    Int,
+    compare_bytes,
+    get1,
+    get4,
+    get8,
+    get8_anywhere,
+    part,
+    put8,
+    unit,
+)
 from reefcast.matching.numbers import key_of_bits, key_of_int
 from reefcast.matching.packed import STRANGE, read_map, read_string, read_value
 from reefcast.matching.rows import attribute_at, value_at
 from reefcast.matching.state import (
     A_SPLIT,
     FALSE,
+    LAYOUT,
     MISSING,
     NUMBER,
+    S_LAYOUT,
     S_SPLIT_COUNT,
     S_SPLITS,
     S_STAMP,
     S_VALUE,
     STRING,
     T_ATTRIBUTE,
+    T_BYTES,
+    T_SIZE,
     V_KEY,
     V_KIND,
     V_REST,
@@ -50,15 +64,31 @@ def _note(state: Int, attribute: Int, value: Int) -> None:
         put8(state, S_SPLIT_COUNT, count + 1)
 
 
+@part
+def _attribute_of_name(state: Int, place: Int, name: Int, size: Int) -> Int:
+    """The number of the attribute with this name, the event's `place`th, or -1. Most events have
+    the same names in the same order as the one before: then one comparison will do."""
+    layout = get8(state, S_LAYOUT)
+    text = get8(layout, place) if place < LAYOUT else 0
+    if (
+        text == 0
+        or get8(text, T_SIZE) != size
+        or compare_bytes(text + 8 * T_BYTES, name, size) != 0
+    ):
+        text = find_text(state, name, size)
+        if place < LAYOUT:
+            put8(layout, place, text)
+    return get8(text, T_ATTRIBUTE) - 1 if text != 0 else -1
+
+
 @unit
 def read_event(state: Int, at: Int) -> Int:
     """Reads a map from names to values; where it ends, or 0 if there is a value of no kind."""
     begin_event(state)
     count, at = read_map(at)
-    for _ in range(count):
+    for place in range(count):
         name, size = read_string(at)
-        text = find_text(state, name, size)
-        attribute = get8(text, T_ATTRIBUTE) - 1 if text != 0 else -1
+        attribute = _attribute_of_name(state, place, name, size)
         value = value_at(state, attribute) if attribute >= 0 else get8(state, S_VALUE)
         at = read_value(name + size, value)
         kind = get8(value, V_KIND)

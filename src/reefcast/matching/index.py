@@ -38,6 +38,9 @@ an address costs a tenth of what an array does."""
 SMALL_INTS = 257
 """Integers that CPython keeps once; others have 32 bytes each."""
 
+NOTHING = 2
+"""Words of `out` that are used when one event finds nothing: its offsets."""
+
 FIRST_ROOM = 8192
 """Words for what is found, at first."""
 
@@ -129,7 +132,9 @@ class CompiledIndex(Generic[K]):
         end = engine.match_events(self._state, id(packed) + BYTES_HEAD, self._out_at, self._room)
         if end < 0:
             end = self._again((event,), packed, end)
-        found = self._out[2:end]
+        if end == NOTHING:
+            return []
+        found = self._out[NOTHING:end]
         if self._decided:
             found = self._decide(found, event)
         keys: list[K] = self._keys[found].tolist()

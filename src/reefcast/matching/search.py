@@ -45,6 +45,7 @@ from reefcast.matching.state import (
     S_MULTI,
     S_OTHER_COUNT,
     S_SCALED_COUNT,
+    S_SCRATCH,
     S_SEEN,
     S_SLOT_ROOM,
     S_SLOTS,
@@ -259,9 +260,10 @@ def _drop_repeated(state: Int, out: Int, start: Int, end: Int) -> Int:
 
 
 @unit
-def search(state: Int, scratch: Int, out: Int, start: Int, room: Int) -> Int:
+def search(state: Int, out: Int, start: Int, room: Int) -> Int:
     """Writes what holds for the event at hand to `out` from word `start` on; where it ends, or
-    `TOO_SHORT`. `scratch`: SCRATCH_BYTES, zeros at first."""
+    `TOO_SHORT`."""
+    scratch = get8(state, S_SCRATCH)
     end = _search_partition(state, get8(state, S_DEFAULT), scratch, out, start, room)
     for i in range(get8(state, S_SPLIT_COUNT)):
         if end >= 0:

@@ -62,9 +62,12 @@ LOWEST, HIGHEST = -(2**63), 2**63 - 1
     S_PARTITION_COUNT,
     S_END,  # where what was read ends
     S_VALUE,  # scratch: V_* of a value
+    S_SCRATCH,  # see `search`
+    S_LAYOUT,  # the names of the last event, in their order, as texts or 0; LAYOUT of them
     S_READ,  # scratch: kinds, how to check, and bounds of a predicate; 4 words
-) = range(31)
-STATE_WORDS = 36
+) = range(33)
+STATE_WORDS = 40
+LAYOUT = 64
 
 A_NAME, A_USERS, A_SPLIT, A_VALUES, A_COUNT, A_WORDS = range(6)
 """Text of the name; rows and cuts that use it; whether it partitions, by how many values, see

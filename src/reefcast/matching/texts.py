@@ -20,6 +20,8 @@ from reefcast.matching.machine import (
     unit,
 )
 from reefcast.matching.state import (
+    LAYOUT,
+    S_LAYOUT,
     S_TEXTS,
     T_ATTRIBUTE,
     T_BYTES,
@@ -150,6 +152,9 @@ def leave_text(state: Int, text: Int) -> None:
     while get8(place, 0) != text:
         place = get8(place, 0)  # T_NEXT is a text's first word
     put8(place, 0, get8(text, T_NEXT))
+    for i in range(LAYOUT):
+        if get8(get8(state, S_LAYOUT), i) == text:
+            put8(get8(state, S_LAYOUT), i, 0)
     give_back(state, text, 8 * T_BYTES + get8(text, T_SIZE))
 
 

@@ -19,9 +19,9 @@ FIGURES, WORST = "figures", "worst cases"
 ENGINES = (REEFCAST, *BASELINES)
 
 
-def fill(page: Path, block: str, text: str) -> None:
+def fill(page: Path, block: str, text: str, command: str = "match") -> None:
     """Puts `text` between the page's marks of this block; `LocalError` if there are none."""
-    start, end = f"<!-- {block}: made by `reefcast bench match` -->", f"<!-- end of {block} -->"
+    start, end = f"<!-- {block}: made by `reefcast bench {command}` -->", f"<!-- end of {block} -->"
     old = page.read_text(encoding="utf-8")
     if old.count(start) != 1 or old.count(end) != 1:
         raise LocalError(f"{page} has no place for the {block}: write {start} and {end} into it")
