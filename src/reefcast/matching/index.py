@@ -286,5 +286,7 @@ def warm_up() -> None:
     index: CompiledIndex[int] = CompiledIndex()
     index.add(0, parse_filter("a = 'x' AND b > 1"))
     index.match(Publication("warm_up", 1, 0, {"a": "x", "b": 2}))
-    index.match_batch({"a": ["x"]})
+    index.match_batch(
+        {name: np.zeros(1, dtype) for name, dtype in (("a", float), ("b", int), ("c", bool))}
+    )
     index.remove(0)
