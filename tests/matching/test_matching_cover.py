@@ -6,6 +6,7 @@ import random
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -231,3 +232,55 @@ def test_tables_do_not_grow_under_churn():
 def test_importing_loads_no_compiler():
     code = "import sys, reefcast.matching.cover; sys.exit('numba' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("drift", [False, True])
+def test_several_full_blocks(drift):
+    """Against columns of bounds, for the twin would take too long. Three blocks are full, and share
+    their cuts; or do not, because each block's filters lie elsewhere than the last one's."""
+    rng = np.random.default_rng(1)
+    count = 3 * 4096 + 100
+    starts = rng.random((count, 2)) + (np.arange(count)[:, None] / 500 if drift else 0)
+    lows = np.column_stack([starts, rng.integers(0, 5, count)])
+    highs = lows + [0.2, 0.1, 0]
+    index = new_cover_index()
+    for key in range(count):
+        index.add(key, box(lows[key], highs[key]))
+    kept = np.ones(count, bool)
+    for key in range(0, count, 3):
+        index.remove(key)
+        kept[key] = False
+    for key in range(1, count, 399):
+        for grown in (-0.15, -0.01, 0.0, 0.01, 0.4):
+            low, high = lows[key] - [grown, grown / 2, 0], highs[key] + [grown, grown / 2, 0]
+            if (low > high).any():
+                continue
+            asked = box(low, high)
+            inside = ((lows >= low) & (highs <= high)).all(axis=1)
+            outside = ((lows <= low) & (highs >= high)).all(axis=1)
+            meeting = ((lows <= high) & (highs >= low)).all(axis=1)
+            for question, answers in (
+                ("covering", outside),
+                ("covered", inside),
+                ("intersecting", meeting),
+                ("equal", inside & outside),
+            ):
+                found = sorted(getattr(index, question)(asked))
+                assert found == np.flatnonzero(answers & kept).tolist(), question
+
+
+def box(low, high) -> Filter:
+    (a, b, c), (a_end, b_end, _) = low.tolist(), high.tolist()
+    return parse_filter(
+        f"a >= {a!r} AND a <= {a_end!r} AND b >= {b!r} AND b <= {b_end!r} AND c = {int(c)}"
+    )
+
+
+def test_keys_of_any_kind():
+    """Whole numbers are kept apart from others: which may come late, and be beyond 64 bits."""
+    index = new_cover_index()
+    keys = [0, -5, 2**63 - 1, 2**63, "text", ("a", 1), True, 1.5, None]
+    for key in keys:
+        index.add(key, parse_filter(f"a > {len(index)}"))
+        assert all(type(k) is type(f) for k, f in zip(keys, index.covered(TRUE), strict=False))
+    assert set(index.covered(TRUE)) == set(keys)

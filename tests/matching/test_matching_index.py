@@ -10,6 +10,7 @@ import sys
 import weakref
 from collections.abc import Callable
 from itertools import pairwise
+from random import Random
 from typing import Any
 
 import pytest
@@ -126,6 +127,39 @@ def test_two_indexes_know_nothing_of_each_other() -> None:
     del one
     gc.collect()
     assert other.match(both) == [70]
+
+
+def test_events_of_the_same_names_while_filters_come_and_go() -> None:
+    """What the index remembers of the last event's names must not outlive the filters."""
+    index: CompiledIndex[str] = CompiledIndex()
+    same = event({"alpha": 1, "beta": "x", "gamma": True, "epsilon": 2})
+    for number in range(300):
+        assert index.match(same) == []
+        index.add("a", parse_filter("alpha = 1"))
+        assert index.match(same) == ["a"]
+        index.add("b", parse_filter("beta = 'x' AND gamma"))
+        assert sorted(index.match(same)) == ["a", "b"]
+        index.remove("a")
+        index.add("c", parse_filter(f"n{number} IS NULL AND delta IS NULL AND epsilon > 1"))
+        assert sorted(index.match(same)) == ["b", "c"]
+        index.add("d", parse_filter("delta = 'alpha' OR alpha = 'delta'"))  # names as values
+        assert sorted(index.match(event({"delta": "alpha", "epsilon": 2}))) == ["d"]
+        assert sorted(index.match(same)) == ["b", "c"]
+        for key in ("b", "c", "d"):
+            index.remove(key)
+
+
+def test_names_in_any_order() -> None:
+    index: CompiledIndex[str] = CompiledIndex()
+    names = [f"n{number}" for number in range(90)]  # more than are remembered
+    for name in names:
+        index.add(name, parse_filter(f"{name} = 1 AND {names[0]} IS NOT NULL"))
+    rng = Random(1)
+    for _ in range(300):
+        rng.shuffle(names)
+        chosen = names[: rng.randrange(1, 90)]
+        found = index.match(event(dict.fromkeys(chosen, 1)))
+        assert sorted(found) == (sorted(chosen) if "n0" in chosen else [])
 
 
 # --- what is found --------------------------------------------------------------------------------

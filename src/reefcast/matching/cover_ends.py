@@ -36,10 +36,12 @@ from reefcast.matching.machine import (
     Int,
     built_in,
     compare_bytes,
+    compile_units,
     get4,
     get8,
     part,
     put8,
+    unit,
 )
 from reefcast.matching.numbers import key_of_bits
 
@@ -165,9 +167,10 @@ def _without_later(keys: Int, others: Int, bucket: Int, key: Int, rest: Int) -> 
     return bucket
 
 
-@part
-def buckets(frame: Int, block: Int, slot: Int, ends: Int, tags: Int) -> tuple[Int, Int]:
-    """The buckets of the low and the high end of an interval of the attribute that is cut there."""
+@unit
+def buckets(frame: Int, block: Int, slot: Int, ends: Int, tags: Int) -> Int:
+    """The buckets of the low and the high end of an interval of the attribute that is cut there:
+    the one, and 2^32 times the other."""
     count, first = get8(slot, S_COUNT), get8(slot, S_BOUNDARIES)
     keys = get8(block, D_BOUNDARIES) + 8 * first
     others = get8(block, D_BOUNDARY_RESTS) + 8 * first
@@ -179,9 +182,9 @@ def buckets(frame: Int, block: Int, slot: Int, ends: Int, tags: Int) -> tuple[In
         both = count_up_to(keys, (count + 7) >> 3, low, high)
         i, j = min(both & HALF, count), min(both >> 32, count)
         i = _without_later(keys, others, i, low, low_rest)
-        return i, _without_later(keys, others, j, high, high_rest)
+        return i | _without_later(keys, others, j, high, high_rest) << 32
     i = _bucket(frame, keys, others, count, low_kind, low, low_rest)
-    return i, _bucket(frame, keys, others, count, high_kind, high, high_rest)
+    return i | _bucket(frame, keys, others, count, high_kind, high, high_rest) << 32
 
 
 @part
@@ -220,9 +223,9 @@ def _answers(frame: Int, mode: Int, ends: Int, tags: Int, record: Int) -> bool:
     return bool(same_ends and get8(tags, 0) == get8(asked, 0) and get8(tags, 1) == get8(asked, 1))
 
 
-@part
-def is_answer(frame: Int, mode: Int, block: Int, row: Int, box: Int, count: Int) -> bool:
-    """Looks at the ends; rows and boxes are in the order of the attributes' numbers."""
+@unit
+def is_answer(frame: Int, mode: Int, block: Int, row: Int, box: Int, count: Int) -> Int:
+    """1 or 0. Looks at the ends; rows and boxes are in the order of the attributes' numbers."""
     ends = get8(block, D_KEYS) + 16 * get4(get8(block, D_STARTS), row)
     shape = get8(block, D_SHAPES) + 8 * get4(get8(block, D_ROW_SHAPES), row)
     row_count, tags = get8(shape, SHAPE_COUNT), shape + 8 * SHAPE_TAGS
@@ -231,23 +234,23 @@ def is_answer(frame: Int, mode: Int, block: Int, row: Int, box: Int, count: Int)
         attribute, other = attribute_of(tags + 16 * i), attribute_of(box + 32 * j + 16)
         if attribute < other:
             if mode in (COVERING, EQUAL):
-                return False
+                return 0
             i += 1
         elif attribute > other:
             if mode in (COVERED, EQUAL):
-                return False
+                return 0
             j += 1
         else:
             if not _answers(frame, mode, ends + 16 * i, tags + 16 * i, box + 32 * j):
-                return False
+                return 0
             i += 1
             j += 1
     if i < row_count and mode in (COVERING, EQUAL):
-        return False
-    return bool(j == count or mode not in (COVERED, EQUAL))
+        return 0
+    return 1 if j == count or mode not in (COVERED, EQUAL) else 0
 
 
-@part
+@unit
 def prepare(box: Int, count: Int) -> None:
     """Turns the bits of float64 into keys, and sorts the records by attribute."""
     for i in range(count):
@@ -264,7 +267,7 @@ def prepare(box: Int, count: Int) -> None:
             j -= 1
 
 
-@part
+@unit
 def read_box(block: Int, row: Int, box: Int) -> Int:
     """Writes the box of a row there; how many records."""
     ends = get8(block, D_KEYS) + 16 * get4(get8(block, D_STARTS), row)
@@ -275,3 +278,6 @@ def read_box(block: Int, row: Int, box: Int) -> Int:
             put8(box, 4 * i + word, get8(ends, 2 * i + word))
             put8(box, 4 * i + 2 + word, get8(shape, SHAPE_TAGS + 2 * i + word))
     return count
+
+
+compile_units()

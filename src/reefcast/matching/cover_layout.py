@@ -42,7 +42,7 @@ HALF = 0xFFFFFFFF
 NUMBER, STRING = 2, 3
 CLASSES, BUCKETS = 64, 128
 """Most buckets of an attribute."""
-COVERING, COVERED, MEETING, EQUAL = range(4)
+COVERING, COVERED, MEETING, EQUAL, DOMINATING = range(5)
 
 (
     F_BLOCKS,  # D_* of each block
@@ -56,8 +56,11 @@ COVERING, COVERED, MEETING, EQUAL = range(4)
     F_TEXT_USERS,
     F_TEXT_ADDRESSES,
     F_TEXT_SIZES,
-) = range(11)
-FRAME_WORDS = 11
+    F_FILTERS,  # whose dominators are wanted
+    F_AGES,  # by filter
+    F_DEPTHS,  # by filter
+) = range(14)
+FRAME_WORDS = 14
 
 (
     D_BITS,  # the bitmaps

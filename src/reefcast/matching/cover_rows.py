@@ -31,6 +31,7 @@ from reefcast.matching.cover_layout import (
     F_OUT,
     F_PLACES,
     F_TEXT_USERS,
+    HALF,
     LIVE_MAP,
     MARKED_MAP,
     MEETING_DOUBT_MAP,
@@ -45,7 +46,7 @@ from reefcast.matching.cover_layout import (
     SHAPE_TAGS,
     STRING,
 )
-from reefcast.matching.machine import Int, compiled, get4, get8, part, put4, put8
+from reefcast.matching.machine import Int, compile_units, get4, get8, kernel, part, put4, put8, unit
 from reefcast.matching.texts import MIX
 
 
@@ -84,7 +85,8 @@ def _enter_cut(
     """The bits of one interval; without `cumulate` only where its two ends lie."""
     stride, count = get8(block, D_STRIDE), get8(slot, S_COUNT)
     column = get8(block, D_BITS) + 8 * (row >> 6)
-    i, j = buckets(frame, block, slot, ends, tags)
+    both = buckets(frame, block, slot, ends, tags)
+    i, j = both & HALF, both >> 32
     lows, highs = column + get8(slot, S_LOW) * stride, column + get8(slot, S_HIGH) * stride
     bit = _bit(row)
     if cumulate:
@@ -98,7 +100,7 @@ def _enter_cut(
             _set(highs + j * stride, bit)
 
 
-@part
+@unit
 def _enter(frame: Int, block: Int, row: Int, cumulate: Int) -> None:
     """The bits of a row that is there."""
     ends = get8(block, D_KEYS) + 16 * get4(get8(block, D_STARTS), row)
@@ -151,7 +153,7 @@ def _shape_of(block: Int, box: Int, count: Int) -> Int:
     return at
 
 
-@part
+@unit
 def _append(frame: Int, block: Int, box: Int, size: Int, owner: Int, conjunction: Int) -> Int:
     """The row's number; its bits in the bitmaps of classes and buckets are not set yet."""
     row = get8(block, D_USED)
@@ -172,7 +174,7 @@ def _append(frame: Int, block: Int, box: Int, size: Int, owner: Int, conjunction
     return row
 
 
-@part
+@unit
 def _count_users(frame: Int, box: Int, size: Int, change: Int) -> Int:
     """Writes what has lost its last user to `F_OUT`: twice an attribute's number, or twice a text's
     code plus 1. How many words."""
@@ -193,7 +195,7 @@ def _count_users(frame: Int, box: Int, size: Int, change: Int) -> Int:
     return lost
 
 
-@compiled
+@kernel
 def add_row(frame: Int, number: Int, count: Int, owner: Int, conjunction: Int, doubts: Int) -> None:
     """Adds the box of `count` records at `F_BOX` to a block, which must have room. Of `doubts`,
     bit 0 is for `DOUBT_MAP`, bit 1 for `MEETING_DOUBT_MAP`."""
@@ -208,7 +210,7 @@ def add_row(frame: Int, number: Int, count: Int, owner: Int, conjunction: Int, d
     _enter(frame, block, row, 1)
 
 
-@compiled
+@kernel
 def remove_row(frame: Int, conjunction: Int) -> Int:
     """Returns what `_count_users` does."""
     place = get8(get8(frame, F_PLACES), conjunction)
@@ -222,7 +224,7 @@ def remove_row(frame: Int, conjunction: Int) -> Int:
     return _count_users(frame, box, read_box(block, row, box), -1)
 
 
-@compiled
+@kernel
 def mark_row(frame: Int, conjunction: Int, mark: Int) -> None:
     """Puts the row among those marked, or takes it out."""
     place = get8(get8(frame, F_PLACES), conjunction)
@@ -233,7 +235,7 @@ def mark_row(frame: Int, conjunction: Int, mark: Int) -> None:
         _count(block, D_MARKED, 1 if mark else -1)
 
 
-@compiled
+@kernel
 def copy_rows(frame: Int, source: Int, target: Int, rows: Int, count: Int) -> None:
     """Copies so many rows, whose numbers are there, to the end of a block that has room, and has no
     cuts yet."""
@@ -251,7 +253,7 @@ def copy_rows(frame: Int, source: Int, target: Int, rows: Int, count: Int) -> No
     put8(new, D_MARKED, get8(new, D_MARKED) + get8(old, D_MARKED))
 
 
-@compiled
+@kernel
 def write_records(frame: Int, number: Int, out: Int) -> None:
     """Writes the records of all rows there, one behind the other."""
     block = _block(frame, number)
@@ -259,7 +261,7 @@ def write_records(frame: Int, number: Int, out: Int) -> None:
         out += 32 * read_box(block, row, out)
 
 
-@compiled
+@kernel
 def count_ends(frame: Int, number: Int, records: Int, count: Int, out: Int) -> Int:
     """How many of these records' ends lie in each bucket of a block's cuts: adds 1 to the words
     2 * BUCKETS * class + bucket for low ends, BUCKETS further on for high ends. Returns how many
@@ -271,7 +273,8 @@ def count_ends(frame: Int, number: Int, records: Int, count: Int, out: Int) -> I
         c = attribute & (CLASSES - 1)
         slot = get8(block, D_CLASSES) + 8 * CLASS_WORDS * c
         if get8(slot, S_ATTRIBUTE) == attribute:
-            i, j = buckets(frame, block, slot, record, record + 16)
+            both = buckets(frame, block, slot, record, record + 16)
+            i, j = both & HALF, both >> 32
             _count(out, 2 * BUCKETS * c + i, 1)
             _count(out, 2 * BUCKETS * c + BUCKETS + j, 1)
         else:
@@ -279,7 +282,7 @@ def count_ends(frame: Int, number: Int, records: Int, count: Int, out: Int) -> I
     return uncut
 
 
-@compiled
+@kernel
 def enter_rows(frame: Int, number: Int) -> None:
     """Sets the bits of all rows of a block that has just been cut."""
     block = _block(frame, number)
@@ -296,3 +299,6 @@ def enter_rows(frame: Int, number: Int) -> None:
         for k in range(1, get8(slot, S_COUNT)):
             for word in range(words):
                 _set(highs + k * stride + 8 * word, get8(highs + (k - 1) * stride, word))
+
+
+compile_units()

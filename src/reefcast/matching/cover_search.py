@@ -27,11 +27,15 @@ from reefcast.matching.cover_layout import (
     D_STARTS,
     D_STRIDE,
     D_USED,
+    DOMINATING,
     DOUBT_MAP,
     EQUAL,
+    F_AGES,
     F_BLOCK_COUNT,
     F_BLOCKS,
     F_BOX,
+    F_DEPTHS,
+    F_FILTERS,
     F_LISTS,
     F_OUT,
     F_PLACES,
@@ -56,12 +60,14 @@ from reefcast.matching.machine import (
     WORD,
     Int,
     built_in,
-    compiled,
+    compile_units,
     get4,
     get8,
+    kernel,
     part,
     put8,
     trailing_zeros,
+    unit,
 )
 
 
@@ -227,7 +233,7 @@ def _bring_forward(list_at: Int, place: Int) -> None:
         put8(list_at, place + k, first)
 
 
-@part
+@unit
 def _list_bitmaps(frame: Int, block: Int, mode: Int, count: Int) -> Int:
     """Fills the four lists: out of, in all, unsure, sure. How long they are, 16 bits each.
 
@@ -242,7 +248,8 @@ def _list_bitmaps(frame: Int, block: Int, mode: Int, count: Int) -> Int:
         asked |= 1 << c
         slot = get8(block, D_CLASSES) + 8 * CLASS_WORDS * c
         if get8(slot, S_ATTRIBUTE) == attribute:
-            i, j = buckets(frame, block, slot, record, record + 16)
+            both = buckets(frame, block, slot, record, record + 16)
+            i, j = both & HALF, both >> 32
             share = _share(mode, slot, i, j)
             if share < least:
                 least, before = share, counts
@@ -278,7 +285,7 @@ def _collect(
         one = word & -word
         word &= word - 1
         row = first + bit
-        if (sure & one) == 0 and not is_answer(frame, mode, block, row, box, count):
+        if (sure & one) == 0 and is_answer(frame, mode, block, row, box, count) == 0:
             continue
         if (doubt & one) == 0:
             put8(out, found, get4(owners, row))
@@ -304,7 +311,7 @@ def _fetch(block: Int, first: Int, words: Int, certain: Int) -> None:
             word &= word - 1
 
 
-@part
+@unit
 def _select(block: Int, mode: Int, lists: Int, counts: Int, base_map: Int) -> Int:
     """Writes the survivors of each group of rows behind the lists, and which of them are certain.
     Bit g: some row of group g survived."""
@@ -338,7 +345,7 @@ def _is_cut_alike(block: Int, other: Int) -> bool:
     )
 
 
-@part
+@unit
 def _search_block(frame: Int, block: Int, mode: Int, count: Int, base_map: Int, counts: Int) -> Int:
     """-1: out of room."""
     lists = get8(frame, F_LISTS)
@@ -360,7 +367,7 @@ def _search_block(frame: Int, block: Int, mode: Int, count: Int, base_map: Int, 
     return found
 
 
-@part
+@unit
 def _search_blocks(frame: Int, mode: Int, count: Int, base_map: Int, enough: Int) -> Int:
     """As `search`, for a box that is prepared."""
     counter = D_LIVE if base_map == LIVE_MAP else D_MARKED
@@ -384,22 +391,9 @@ def _search_blocks(frame: Int, mode: Int, count: Int, base_map: Int, enough: Int
     return found
 
 
-@compiled
-def search(frame: Int, mode: Int, count: Int, base_map: Int, enough: Int) -> Int:
-    """Writes the owners of the rows that answer for the box of `count` records into the room at
-    `F_OUT`: those that do, and from its end backward those in doubt. Returns how many:
-    answers + 2^32 * doubts; -1 if there is too little room.
-
-    `base_map` says among which rows: `LIVE_MAP` or `MARKED_MAP`. No further block is searched when
-    there are `enough` answers.
-    """
-    prepare(get8(frame, F_BOX), count)
-    return _search_blocks(frame, mode, count, base_map, enough)
-
-
 # --- dominators -----------------------------------------------------------------------------------
 
-NO_DOMINATOR, UNDECIDED, NO_ROOM = -1, -2, -3
+NO_DOMINATOR, UNDECIDED = -1, -2
 
 
 @part
@@ -413,21 +407,19 @@ def _row_of(frame: Int, conjunction: Int) -> Int:
     return get8(get8(frame, F_PLACES), conjunction) & ((1 << ROW_BITS) - 1)
 
 
-@part
-def _dominator(frame: Int, filter: Int, ages: Int, depths: Int, enough: Int) -> Int:
-    box = get8(frame, F_BOX)
-    count = read_box(_block_of(frame, filter), _row_of(frame, filter), box)
-    found = _search_blocks(frame, COVERING, count, LIVE_MAP, enough)
-    if found < 0:
-        return NO_ROOM
-    out, undecided, best = get8(frame, F_OUT), found >> 32, NO_DOMINATOR
+@unit
+def _dominator(frame: Int, filter: Int, count: Int, found: Int, enough: Int) -> Int:
+    """The deepest of the filter's dominators among the `found` ones that cover its box, which is at
+    `F_BOX`."""
+    ages, depths, out = get8(frame, F_AGES), get8(frame, F_DEPTHS), get8(frame, F_OUT)
+    undecided, best = found >> 32, NO_DOMINATOR
     for k in range(found & HALF):
         other = get8(out, k)
         if other == filter:
             continue
         if get8(ages, other) > get8(ages, filter):
             block, row = _block_of(frame, other), _row_of(frame, other)
-            if is_answer(frame, EQUAL, block, row, box, count):
+            if is_answer(frame, EQUAL, block, row, get8(frame, F_BOX), count) != 0:
                 undecided = 1  # equal as boxes; if as filters, then the elder dominates
                 continue
         if best < 0 or get8(depths, other) > get8(depths, best):
@@ -437,18 +429,37 @@ def _dominator(frame: Int, filter: Int, ages: Int, depths: Int, enough: Int) -> 
     return best
 
 
-@compiled
-def find_dominators(
-    frame: Int, filters: Int, count: Int, ages: Int, depths: Int, enough: Int
-) -> Int:
-    """Puts in the place of each of the `count` filters (each of one conjunction) the deepest of
-    its dominators that were looked at, `NO_DOMINATOR`, or `UNDECIDED`. How many it has done: less
-    than `count` if there is too little room at `F_OUT`."""
-    done = 0
-    while done < count:
-        found = _dominator(frame, get8(filters, done), ages, depths, enough)
-        if found == NO_ROOM:
-            break
-        put8(filters, done, found)
+@kernel
+def search(frame: Int, mode: Int, count: Int, base_map: Int, enough: Int) -> Int:
+    """Writes the owners of the rows that answer for the box of `count` records into the room at
+    `F_OUT`: those that do, and from its end backward those in doubt. Returns how many:
+    answers + 2^32 * doubts; -1 if there is too little room.
+
+    `base_map` says among which rows: `LIVE_MAP` or `MARKED_MAP`. No further block is searched when
+    there are `enough` answers.
+
+    With the mode `DOMINATING`, of each of the `count` filters (of one conjunction each) at
+    `F_FILTERS`: puts in its place the deepest of its dominators, of those found until there were
+    enough, or `NO_DOMINATOR` or `UNDECIDED`. Returns how many it has done before it ran out of
+    room. This is the same kernel, for the search in it takes long to compile.
+    """
+    box = get8(frame, F_BOX)
+    if mode != DOMINATING:
+        prepare(box, count)
+    found = done = 0
+    while done < (count if mode == DOMINATING else 1):
+        filter, asked, records = 0, mode, count
+        if mode == DOMINATING:
+            filter, asked = get8(get8(frame, F_FILTERS), done), COVERING
+            records = read_box(_block_of(frame, filter), _row_of(frame, filter), box)
+        found = _search_blocks(frame, asked, records, base_map, enough)
+        if mode == DOMINATING:
+            if found < 0:
+                break
+            best = _dominator(frame, filter, records, found, enough)
+            put8(get8(frame, F_FILTERS), done, best)
         done += 1
-    return done
+    return done if mode == DOMINATING else found
+
+
+compile_units()

@@ -21,10 +21,14 @@ from reefcast.matching.cover_layout import (
     BOX_WORDS,
     BUCKETS,
     CLASSES,
+    DOMINATING,
+    F_AGES,
     F_ATTRIBUTE_USERS,
     F_BLOCK_COUNT,
     F_BLOCKS,
     F_BOX,
+    F_DEPTHS,
+    F_FILTERS,
     F_LISTS,
     F_OUT,
     F_PLACES,
@@ -50,7 +54,7 @@ from reefcast.matching.cover_rows import (
     remove_row,
     write_records,
 )
-from reefcast.matching.cover_search import find_dominators, search
+from reefcast.matching.cover_search import search
 from reefcast.matching.machine import GROUP_WORDS, Array
 
 FULL = MOST_ROWS * 3 // 4
@@ -110,14 +114,14 @@ class Table:
         return out[:answers], out[len(out) - (found >> 32) :]
 
     def dominators(self, filters: Array, ages: Array, depths: Array, enough: int) -> None:
-        """See `find_dominators`; `filters` are numbers of filters of one conjunction each."""
+        """See `search` for `DOMINATING`; `filters` are numbers of filters of one conjunction each,
+        the other two are indexed by such numbers."""
         self._refresh()
-        done = 0
+        frame, done = self._frame, 0
+        frame[F_AGES], frame[F_DEPTHS] = ages.ctypes.data, depths.ctypes.data
         while done < len(filters):
-            at, left = int(filters[done:].ctypes.data), len(filters) - done
-            done += find_dominators(
-                self._at, at, left, int(ages.ctypes.data), int(depths.ctypes.data), enough
-            )
+            frame[F_FILTERS] = filters[done:].ctypes.data
+            done += search(self._at, DOMINATING, len(filters) - done, LIVE_MAP, enough)
             if done < len(filters):
                 self._widen(2 * len(self._out))
 

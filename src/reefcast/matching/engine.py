@@ -35,7 +35,7 @@ from reefcast.matching.rows import (
     read_row,
     set_next_row,
 )
-from reefcast.matching.search import SCRATCH_BYTES, TOO_SHORT, search
+from reefcast.matching.search import SCRATCH_BYTES, TOO_SHORT, search, search_splits
 from reefcast.matching.state import (
     A_WORDS,
     LAYOUT,
@@ -67,6 +67,7 @@ from reefcast.matching.state import (
     longer,
     new_zeroed,
 )
+from reefcast.matching.sweep import TILE, gather, leave_sweep, sweep
 from reefcast.matching.texts import H_HEADS, H_ROOM, SHARD_WORDS, find_text, start_shards
 from reefcast.matching.texts import SHARDS as TEXT_SHARDS
 
@@ -200,12 +201,22 @@ def match_columns(
         return TOO_SHORT
     first = end = rows + 1
     put8(out, 0, 0)
+    swept = 0
     for row in range(rows):
+        event = row % TILE
+        if event == 0:
+            leave_sweep(swept)
+            swept = sweep(state, table, attributes, columns, row, min(TILE, rows - row))
         read_columns(state, table, attributes, columns, row)
-        end = search(state, out, end, room)
+        if swept != 0:
+            found = gather(state, swept, event, out, end, room)
+            end = search_splits(state, out, end, found, room)
+        else:
+            end = search(state, out, end, room)
         if end < 0:
             break
         put8(out, row + 1, end - first)
+    leave_sweep(swept)
     return end
 
 

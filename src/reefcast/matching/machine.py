@@ -278,6 +278,18 @@ def _union(builder: Any, start: Any, base: Any, slots: Any, count: Any, shift: A
 
 
 @built_in
+def filled_words(_context: Any, _words: Any) -> Any:
+    """filled_words(words): bit i is 1 if word i of the 8 is not 0."""
+
+    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        words = builder.load(builder.inttoptr(arguments[0], GROUP.as_pointer()), align=8)
+        filled = builder.icmp_signed("!=", words, ir.Constant(GROUP, [0] * GROUP_WORDS))
+        return builder.zext(builder.bitcast(filled, ir.IntType(8)), WORD)
+
+    return types.int64(types.int64), generate
+
+
+@built_in
 def survivors_of(
     _context: Any, _dead: Any, _base: Any, _slots: Any, _count: Any, _shift: Any, _out: Any
 ) -> Any:

@@ -10,6 +10,7 @@ from reefcast.matching.machine import (
     Int,
     common_of,
     compare_lanes,
+    filled_words,
     get4,
     get8,
     ones,
@@ -66,16 +67,18 @@ SPARE = 8
 # Words of the scratch memory: bits of 512 rows, and lists of what is put off until its memory has
 # come; to wait for each would take ten times as long.
 X_SURVIVORS, X_SCALED, X_OTHER = 0, GROUP_WORDS, 2 * GROUP_WORDS
-X_LOOKS = 3 * GROUP_WORDS
-X_CHECKS = X_LOOKS + 1 + MOST_ROWS
+X_SWEEPING = 3 * GROUP_WORDS
+X_LOOKS = X_SWEEPING + 1
+X_CHECKS = X_LOOKS + 2 + MOST_ROWS
 MOST_CHECKS = 1024
 SCRATCH_BYTES = 8 * (X_CHECKS + 1 + MOST_CHECKS)
-"""How many rows of a block have scaled bounds to look at, and their places; how many rows must be
-checked, and their addresses."""
+"""Whether rows that must be checked are written as they are (see `sweep`); how many rows of a block
+have scaled bounds to look at, and their places; how many rows must be checked, and their addresses.
+"""
 
 LINES_OF_A_ROW = 3
-OUTSIDE = 1
-"""What `compare_lanes` says of a row that does not hold; 0 of one that does."""
+DOUBTFUL = 2
+"""What `compare_lanes` says of a row that must be checked; 0 of one that holds."""
 
 
 @unit
@@ -89,7 +92,7 @@ def _check(state: Int, row: Int, out: Int, end: Int) -> Int:
 
 
 @part
-def _check_all(state: Int, scratch: Int, out: Int, end: Int) -> Int:
+def check_all(state: Int, scratch: Int, out: Int, end: Int) -> Int:
     """Checks the rows that were put off."""
     for i in range(get8(scratch, X_CHECKS)):
         end = _check(state, get8(scratch, X_CHECKS + 1 + i), out, end)
@@ -98,9 +101,13 @@ def _check_all(state: Int, scratch: Int, out: Int, end: Int) -> Int:
 
 
 @part
-def _check_later(state: Int, row: Int, scratch: Int, out: Int, end: Int) -> Int:
+def check_later(state: Int, row: Int, scratch: Int, out: Int, end: Int) -> Int:
+    """Puts the check of a row off; the new end."""
+    if get8(scratch, X_SWEEPING):
+        put8(out, end, -row)
+        return end + 1
     if get8(scratch, X_CHECKS) == MOST_CHECKS:
-        end = _check_all(state, scratch, out, end)
+        end = check_all(state, scratch, out, end)
     for line in range(LINES_OF_A_ROW):
         prefetch(row + GROUP_BYTES * line)
     count = get8(scratch, X_CHECKS) + 1
@@ -113,45 +120,51 @@ def _check_later(state: Int, row: Int, scratch: Int, out: Int, end: Int) -> Int:
 def _write(handles: Int, certain: Int, out: Int, end: Int) -> Int:
     """The handles of the rows of 64 that hold; the new end.
 
-    Four at a time, whether there are so many or not: a wrong guess of the processor at the end of a
-    loop takes longer than to write too much. Behind `out` and `handles` there is room for it.
+    Two at a time, whether there are so many or not, for most often there are two at most: a wrong
+    guess of the processor about the end of a loop takes longer than to write too much. Behind `out`
+    and `handles` there is room for it.
     """
     left = certain
     start = end
-    while left != 0:
-        for i in range(4):
+    while True:
+        for i in range(2):
             put8(out, start + i, get4(handles, trailing_zeros(left)))
             left &= left - 1
-        start += 4
-    return end + ones(certain)
+        start += 2
+        if left == 0:
+            return end + ones(certain)
 
 
 @part
 def _note_looks(first: Int, places: Int, bounds: Int, size: Int, scratch: Int) -> None:
-    """Notes rows of 64 whose scaled bounds, of `size` bytes each, must be looked at."""
+    """Notes rows of 64 whose scaled bounds, of `size` bytes each, must be looked at. One at least
+    is written, for the same reason; it does not count if there is none."""
     count = get8(scratch, X_LOOKS)
-    while places != 0:
-        place = first + trailing_zeros(places)
-        places &= places - 1
-        count += 1
-        put8(scratch, X_LOOKS + count, place)
+    left = places
+    while True:
+        place = first + trailing_zeros(left)
+        put8(scratch, X_LOOKS + 1 + count, place)
         prefetch(bounds + size * place)
-    put8(scratch, X_LOOKS, count)
+        count += 1
+        left &= left - 1
+        if left == 0:
+            break
+    put8(scratch, X_LOOKS, count if places != 0 else count - 1)
 
 
 @part
 def _look(state: Int, block: Int, keys: Int, lanes: Int, scratch: Int, out: Int, end: Int) -> Int:
     """Looks at the scaled bounds of the rows that were noted: most hold, or do not."""
     bounds, size = get8(block, B_SCALED), LANE_BYTES * lanes
+    handles = get8(block, B_HANDLES)
     for i in range(get8(scratch, X_LOOKS)):
         place = get8(scratch, X_LOOKS + 1 + i)
         outcome = compare_lanes(bounds + size * place, keys, lanes)
-        if outcome == 0:
-            put8(out, end, get4(get8(block, B_HANDLES), place))
-            end += 1
-        elif not outcome & OUTSIDE:
+        put8(out, end, get4(handles, place))
+        end += 1 if outcome == 0 else 0
+        if outcome == DOUBTFUL:
             row = get8(get8(block, B_ROWS), place)
-            end = _check_later(state, row, scratch, out, end)
+            end = check_later(state, row, scratch, out, end)
     put8(scratch, X_LOOKS, 0)
     return end
 
@@ -167,10 +180,11 @@ def _search_group(
     scaled_at, other_at = scratch + 8 * X_SCALED, scratch + 8 * X_OTHER
     common_of(scratch, unsure, scaled_slots, get8(state, S_SCALED_COUNT), shift, scaled_at)
     common_of(scratch, unsure, other_slots, get8(state, S_OTHER_COUNT), shift, other_at)
-    for i in range(GROUP_WORDS):
+    filled = filled_words(scratch)
+    while filled != 0:
+        i = trailing_zeros(filled)
+        filled &= filled - 1
         survivors = get8(scratch, X_SURVIVORS + i)
-        if survivors == 0:
-            continue
         word = (at >> 3) + i
         doubted = get8(other_at, i) | (survivors & get8(get8(block, B_DOUBTED), word))
         looks = get8(scaled_at, i) & ~doubted
@@ -180,12 +194,12 @@ def _search_group(
         while doubted != 0:
             row = get8(get8(block, B_ROWS), (word << 6) + trailing_zeros(doubted))
             doubted &= doubted - 1
-            end = _check_later(state, row, scratch, out, end)
+            end = check_later(state, row, scratch, out, end)
     return end
 
 
-@part
-def _search_block(state: Int, block: Int, scratch: Int, out: Int, end: Int, room: Int) -> Int:
+@unit
+def search_block(state: Int, block: Int, scratch: Int, out: Int, end: Int, room: Int) -> Int:
     """The event's slots are those under the block's cuts."""
     shift, excluded, dead = get8(block, B_SHIFT), get8(block, B_EXCLUDED), get8(block, B_DEAD)
     slots, cuts = get8(state, S_SLOTS), get8(block, B_CUTS)
@@ -218,11 +232,11 @@ def _search_partition(
         if get8(block, B_CUTS) != cuts:
             cuts = get8(block, B_CUTS)
             event_slots(state, cuts)
-        end = _search_block(state, block, scratch, out, end, room)
+        end = search_block(state, block, scratch, out, end, room)
         if end < 0:
             put8(scratch, X_CHECKS, 0)
             return TOO_SHORT
-    return _check_all(state, scratch, out, end)
+    return check_all(state, scratch, out, end)
 
 
 @part
@@ -260,11 +274,9 @@ def _drop_repeated(state: Int, out: Int, start: Int, end: Int) -> Int:
 
 
 @unit
-def search(state: Int, out: Int, start: Int, room: Int) -> Int:
-    """Writes what holds for the event at hand to `out` from word `start` on; where it ends, or
-    `TOO_SHORT`."""
-    scratch = get8(state, S_SCRATCH)
-    end = _search_partition(state, get8(state, S_DEFAULT), scratch, out, start, room)
+def search_splits(state: Int, out: Int, start: Int, found: Int, room: Int) -> Int:
+    """The rest of `search`, when the default partition's rows are there up to `found`."""
+    end, scratch = found, get8(state, S_SCRATCH)
     for i in range(get8(state, S_SPLIT_COUNT)):
         if end >= 0:
             attribute = get8(get8(state, S_SPLITS), i)
@@ -272,3 +284,12 @@ def search(state: Int, out: Int, start: Int, room: Int) -> Int:
     if get8(state, S_MULTI) > 0 and end >= 0:
         end = _drop_repeated(state, out, start, end)
     return end
+
+
+@unit
+def search(state: Int, out: Int, start: Int, room: Int) -> Int:
+    """Writes what holds for the event at hand to `out` from word `start` on; where it ends, or
+    `TOO_SHORT`."""
+    scratch = get8(state, S_SCRATCH)
+    end = _search_partition(state, get8(state, S_DEFAULT), scratch, out, start, room)
+    return search_splits(state, out, start, end, room)

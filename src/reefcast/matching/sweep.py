@@ -1,0 +1,163 @@
+"""Sweeping: many events against one block after the other, instead of one event against all blocks.
+
+A block's bitmaps fit the second cache of a processor, those of all blocks do not. So in a batch the
+default partition is searched block by block, for a tile of events at a time; what each block finds
+for each event goes to a list, and is put together event by event (`gather`). A row that must be
+checked is on the list as its address, negative, for that takes the event's values.
+"""
+
+from __future__ import annotations
+
+from reefcast.matching.cuts import SLOT_BYTES, event_slots
+from reefcast.matching.events import read_columns
+from reefcast.matching.machine import (
+    Int,
+    allocate,
+    allocate_zeroed,
+    get8,
+    part,
+    put8,
+    release,
+    unit,
+)
+from reefcast.matching.search import (
+    SPARE,
+    TOO_SHORT,
+    X_SWEEPING,
+    check_all,
+    check_later,
+    search_block,
+)
+from reefcast.matching.state import (
+    B_CAPACITY,
+    B_CUTS,
+    P_BLOCKS,
+    P_COUNT,
+    P_LIST,
+    S_DEFAULT,
+    S_FOUND_ROOM,
+    S_OTHER_COUNT,
+    S_SCALED_COUNT,
+    S_SCRATCH,
+    S_SLOT_ROOM,
+    S_SLOTS,
+)
+
+TILE = 256
+FEWEST_EVENTS, FEWEST_BLOCKS = 16, 3
+FIRST_FOUND, MOST_FOUND = 1 << 15, 1 << 22
+"""Words of the list of what is found; if the longest is too short, the tile is not swept."""
+
+W_TILE, W_BLOCKS, W_FOUND, W_ENDS, W_SLOTS, W_STRIDE, W_WORDS = range(7)
+
+
+@unit
+def sweep(state: Int, table: Int, attributes: Int, columns: Int, first: Int, events: Int) -> Int:
+    """Searches the default partition for these rows of columns; what was found, for `gather` and
+    `leave_sweep`, or 0 if that is not worth it."""
+    default = get8(state, S_DEFAULT)
+    blocks = get8(default, P_COUNT)
+    if not get8(default, P_BLOCKS) or blocks < FEWEST_BLOCKS or events < FEWEST_EVENTS:
+        return 0
+    stride = SLOT_BYTES * get8(state, S_SLOT_ROOM) + 16
+    made = allocate(8 * W_WORDS)
+    put8(made, W_TILE, events)
+    put8(made, W_BLOCKS, blocks)
+    put8(made, W_STRIDE, stride)
+    put8(made, W_ENDS, allocate(8 * (blocks * events + 1)))
+    put8(made, W_SLOTS, allocate_zeroed(events, stride))
+    own, done = get8(state, S_SLOTS), False
+    put8(get8(state, S_SCRATCH), X_SWEEPING, 1)
+    room = max(get8(state, S_FOUND_ROOM), FIRST_FOUND)
+    while not done and room <= MOST_FOUND:
+        put8(made, W_FOUND, allocate(8 * room))
+        done = _search_all(state, made, table, attributes, columns, first, room)
+        if not done:
+            release(get8(made, W_FOUND))
+            put8(made, W_FOUND, 0)
+            room *= 2
+    put8(state, S_FOUND_ROOM, min(room, MOST_FOUND))
+    put8(get8(state, S_SCRATCH), X_SWEEPING, 0)
+    put8(state, S_SLOTS, own)
+    if done:
+        return made
+    leave_sweep(made)
+    return 0
+
+
+@part
+def leave_sweep(made: Int) -> None:
+    if made != 0:
+        for word in (W_FOUND, W_ENDS, W_SLOTS):
+            release(get8(made, word))
+        release(made)
+
+
+@part
+def _take_slots(state: Int, made: Int, event: Int) -> Int:
+    """The event's own slots in place of those at hand; where its counts are kept."""
+    slots = get8(made, W_SLOTS) + get8(made, W_STRIDE) * event
+    put8(state, S_SLOTS, slots)
+    return slots + get8(made, W_STRIDE) - 16
+
+
+@part
+def _find_slots(
+    state: Int, made: Int, cuts: Int, table: Int, attributes: Int, columns: Int, first: Int
+) -> None:
+    for event in range(get8(made, W_TILE)):
+        counts = _take_slots(state, made, event)
+        read_columns(state, table, attributes, columns, first + event)
+        event_slots(state, cuts)
+        put8(counts, 0, get8(state, S_SCALED_COUNT))
+        put8(counts, 1, get8(state, S_OTHER_COUNT))
+
+
+@part
+def _search_all(
+    state: Int, made: Int, table: Int, attributes: Int, columns: Int, first: Int, room: Int
+) -> bool:
+    """Whether there was room for all that was found."""
+    items, ends, found = (
+        get8(get8(state, S_DEFAULT), P_LIST),
+        get8(made, W_ENDS),
+        get8(made, W_FOUND),
+    )
+    scratch = get8(state, S_SCRATCH)
+    cuts = end = place = 0
+    put8(ends, 0, 0)
+    for b in range(get8(made, W_BLOCKS)):
+        block = get8(items, b)
+        if get8(block, B_CUTS) != cuts:
+            cuts = get8(block, B_CUTS)
+            _find_slots(state, made, cuts, table, attributes, columns, first)
+        for event in range(get8(made, W_TILE)):
+            if end + get8(block, B_CAPACITY) + SPARE > room:
+                return False
+            counts = _take_slots(state, made, event)
+            put8(state, S_SCALED_COUNT, get8(counts, 0))
+            put8(state, S_OTHER_COUNT, get8(counts, 1))
+            end = search_block(state, block, scratch, found, end, room)
+            place += 1
+            put8(ends, place, end)
+    return True
+
+
+@unit
+def gather(state: Int, made: Int, event: Int, out: Int, start: Int, room: Int) -> Int:
+    """Writes what was found for an event of the tile, whose values are at hand; where that ends, or
+    TOO_SHORT."""
+    ends, found, end = get8(made, W_ENDS), get8(made, W_FOUND), start
+    tile, scratch = get8(made, W_TILE), get8(state, S_SCRATCH)
+    for b in range(get8(made, W_BLOCKS)):
+        first, last = get8(ends, b * tile + event), get8(ends, b * tile + event + 1)
+        if end + last - first + SPARE > room:
+            return TOO_SHORT
+        for i in range(first, last):
+            handle = get8(found, i)
+            if handle >= 0:
+                put8(out, end, handle)
+                end += 1
+            else:
+                end = check_later(state, -handle, scratch, out, end)
+    return check_all(state, scratch, out, end)
