@@ -242,7 +242,7 @@ def test_several_full_blocks(drift):
     count = 3 * 4096 + 100
     starts = rng.random((count, 2)) + (np.arange(count)[:, None] / 500 if drift else 0)
     lows = np.column_stack([starts, rng.integers(0, 5, count)])
-    highs = lows + [0.2, 0.1, 0]
+    highs = lows + np.array([0.2, 0.1, 0.0])
     index = new_cover_index()
     for key in range(count):
         index.add(key, box(lows[key], highs[key]))
