@@ -277,7 +277,7 @@ def skewed(count: int, seed: int) -> None:
 
 
 def test_skew() -> None:
-    skewed(20_000, 1)
+    skewed(10_000, 1)
 
 
 @pytest.mark.soak

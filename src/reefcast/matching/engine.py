@@ -60,6 +60,7 @@ from reefcast.matching.state import (
     S_SLOTS,
     S_SPLITS,
     S_TEXTS,
+    S_TILE,
     S_VALUE,
     S_VALUES,
     T_ATTRIBUTE,
@@ -67,7 +68,7 @@ from reefcast.matching.state import (
     longer,
     new_zeroed,
 )
-from reefcast.matching.sweep import TILE, gather, leave_sweep, sweep
+from reefcast.matching.sweep import TILE, W_TILE, gather, leave_sweep, sweep
 from reefcast.matching.texts import H_HEADS, H_ROOM, SHARD_WORDS, find_text, start_shards
 from reefcast.matching.texts import SHARDS as TEXT_SHARDS
 
@@ -109,6 +110,7 @@ def start(state: Int) -> None:
     put8(state, S_VALUE, new_zeroed(state, 8 * V_WORDS))
     put8(state, S_SCRATCH, new_zeroed(state, SCRATCH_BYTES))
     put8(state, S_LAYOUT, new_zeroed(state, 8 * LAYOUT))
+    put8(state, S_TILE, TILE)
     put8(state, S_DEFAULT, new_partition(state, NO_ATTRIBUTE, 0, 0))
 
 
@@ -201,12 +203,13 @@ def match_columns(
         return TOO_SHORT
     first = end = rows + 1
     put8(out, 0, 0)
-    swept = 0
+    swept = event = tile = 0
     for row in range(rows):
-        event = row % TILE
-        if event == 0:
+        if event == tile:
             leave_sweep(swept)
-            swept = sweep(state, table, attributes, columns, row, min(TILE, rows - row))
+            swept = sweep(state, table, attributes, columns, row, rows - row)
+            tile = get8(swept, W_TILE) if swept != 0 else min(TILE, rows - row)
+            event = 0
         read_columns(state, table, attributes, columns, row)
         if swept != 0:
             found = gather(state, swept, event, out, end, room)
@@ -216,6 +219,7 @@ def match_columns(
         if end < 0:
             break
         put8(out, row + 1, end - first)
+        event += 1
     leave_sweep(swept)
     return end
 

@@ -64,9 +64,10 @@ LOWEST, HIGHEST = -(2**63), 2**63 - 1
     S_VALUE,  # scratch: V_* of a value
     S_SCRATCH,  # see `search`
     S_FOUND_ROOM,  # see `sweep`
+    S_TILE,
     S_LAYOUT,  # the names of the last event, in their order, as texts or 0; LAYOUT of them
     S_READ,  # scratch: kinds, how to check, and bounds of a predicate; 4 words
-) = range(34)
+) = range(35)
 STATE_WORDS = 40
 LAYOUT = 64
 

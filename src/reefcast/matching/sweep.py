@@ -41,24 +41,45 @@ from reefcast.matching.state import (
     S_SCRATCH,
     S_SLOT_ROOM,
     S_SLOTS,
+    S_TILE,
 )
 
 TILE = 256
 FEWEST_EVENTS, FEWEST_BLOCKS = 16, 3
-FIRST_FOUND, MOST_FOUND = 1 << 15, 1 << 22
-"""Words of the list of what is found; if the longest is too short, the tile is not swept."""
+FIRST_FOUND, MOST_FOUND = 1 << 15, 1 << 21
+"""Words of the list of what is found; if the longest is too short, tiles become smaller."""
 
 W_TILE, W_BLOCKS, W_FOUND, W_ENDS, W_SLOTS, W_STRIDE, W_WORDS = range(7)
 
 
 @unit
 def sweep(state: Int, table: Int, attributes: Int, columns: Int, first: Int, events: Int) -> Int:
-    """Searches the default partition for these rows of columns; what was found, for `gather` and
-    `leave_sweep`, or 0 if that is not worth it."""
+    """Searches the default partition for a tile of rows of columns, at most `events`; what was
+    found, for `gather` and `leave_sweep`, or 0 if that is not worth it."""
+    made = 0
+    while made == 0:
+        tile = min(events, get8(state, S_TILE))
+        if not _is_worth_it(state, tile):
+            return 0
+        made = _sweep_tile(state, table, attributes, columns, first, tile)
+        if made == 0:
+            put8(state, S_TILE, tile // 2)
+    return made
+
+
+@part
+def _is_worth_it(state: Int, events: Int) -> bool:
     default = get8(state, S_DEFAULT)
-    blocks = get8(default, P_COUNT)
-    if not get8(default, P_BLOCKS) or blocks < FEWEST_BLOCKS or events < FEWEST_EVENTS:
-        return 0
+    many = get8(default, P_BLOCKS) and get8(default, P_COUNT) >= FEWEST_BLOCKS
+    return bool(many and events >= FEWEST_EVENTS)
+
+
+@part
+def _sweep_tile(
+    state: Int, table: Int, attributes: Int, columns: Int, first: Int, events: Int
+) -> Int:
+    """0 if too much was found."""
+    blocks = get8(get8(state, S_DEFAULT), P_COUNT)
     stride = SLOT_BYTES * get8(state, S_SLOT_ROOM) + 16
     made = allocate(8 * W_WORDS)
     put8(made, W_TILE, events)
@@ -77,6 +98,9 @@ def sweep(state: Int, table: Int, attributes: Int, columns: Int, first: Int, eve
             put8(made, W_FOUND, 0)
             room *= 2
     put8(state, S_FOUND_ROOM, min(room, MOST_FOUND))
+    full = done and events == get8(state, S_TILE)
+    if full and 4 * get8(get8(made, W_ENDS), blocks * events) < MOST_FOUND:
+        put8(state, S_TILE, min(TILE, 2 * events))
     put8(get8(state, S_SCRATCH), X_SWEEPING, 0)
     put8(state, S_SLOTS, own)
     if done:
