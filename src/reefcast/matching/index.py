@@ -128,7 +128,7 @@ class CompiledIndex(Generic[K]):
         if self._topical and publication.topics:
             return self._match_topics([publication])[0]
         event = publication.attributes
-        packed = _encode((event,))
+        packed = _pack((event,))
         end = engine.match_events(self._state, id(packed) + BYTES_HEAD, self._out_at, self._room)
         if end < 0:
             end = self._again((event,), packed, end)
@@ -196,7 +196,7 @@ class CompiledIndex(Generic[K]):
 
     def _find(self, events: Sequence[Event]) -> tuple[Array, list[int]]:
         """Handles of the filters found; where those of each event begin and end."""
-        packed = _encode(events)
+        packed = _pack(events)
         end = engine.match_events(self._state, id(packed) + BYTES_HEAD, self._out_at, self._room)
         if end < 0:
             end = self._again(events, packed, end)
@@ -252,6 +252,13 @@ class CompiledIndex(Generic[K]):
         return all(evaluate(residual, event) is True for residual in residuals)
 
 
+def _pack(events: Sequence[Event]) -> bytes:
+    try:
+        return _encode(events)
+    except (OverflowError, TypeError, UnicodeEncodeError):
+        raise LocalError(_what_is_no_value(events)) from None
+
+
 def _once(found: Array) -> Array:
     return np.array(list(dict.fromkeys(found.tolist())), np.int64)
 
@@ -274,7 +281,9 @@ def _what_is_no_value(events: Sequence[Event]) -> str:
                 kind_of(value)
             except TypeError as error:
                 return f"event {number}, attribute {name!r}: {error}"
-    return "an event has an integer that does not fit into 64 bits"
+            if isinstance(value, int) and not INT64_MIN <= value <= INT64_MAX:
+                return f"event {number}, attribute {name!r}: {value} does not fit into 64 bits"
+    return "a string in an event holds half of a surrogate pair, which is no character"
 
 
 def _finish(numbers: Array) -> None:

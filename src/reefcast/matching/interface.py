@@ -19,8 +19,8 @@ class Matches(NamedTuple):
     """What a batch of events found, as sparse rows: the keys of event i are
     `keys[offsets[i]:offsets[i + 1]]`.
 
-    `offsets` int64, one more than there are events; `keys` int64 if all keys of the index are ints
-    (of 64 bits), else objects.
+    `offsets` int64, one more than there are events; `keys` int64 if all keys that the index
+    ever had are ints (of 64 bits), else objects.
     """
 
     offsets: npt.NDArray[np.int64]

@@ -8,6 +8,7 @@ not be linked into each other. Every number in a kernel is an int64; addresses t
 from __future__ import annotations
 
 from collections.abc import Callable
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -28,10 +29,12 @@ GROUP_WORDS, GROUP_BYTES = 8, 64
 """What `union_of` treats at once: 512 rows, a line of the cache."""
 
 
-def _stamp() -> tuple[float, int]:
+def _stamp() -> str:
     """Changes when any module of this folder does."""
-    stats = [path.stat() for path in Path(__file__).parent.glob("*.py")]
-    return max(stat.st_mtime for stat in stats), sum(stat.st_size for stat in stats)
+    digest = blake2b()
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.name.encode() + path.read_bytes())
+    return digest.hexdigest()
 
 
 STAMP = _stamp()
@@ -41,7 +44,7 @@ def compiled(function: F) -> F:
     """A kernel that Python calls: compiled at its first use, then loaded from numba's cache.
 
     Numba compares the time and size of the file where a kernel stands, and of no other; but the
-    parts of a kernel stand in other files of this folder. So its stamp is that of all of them.
+    parts of a kernel stand in other files of this folder. So its stamp is made of all of them.
     """
     kernel: Any = njit(cache=True, error_model="numpy")(function)
     kernel._cache._cache_file._source_stamp = STAMP
