@@ -146,3 +146,16 @@ def test_keys_are_unique(make):
         roots.add("z", parse_filter("a = 2"))
     with pytest.raises(LocalError, match="'q' is not in the index"):
         roots.remove("q")
+
+
+def test_filters_that_never_match():
+    roots = new_roots()
+    texts = ["FALSE", "a < 1 AND a > 2", "FALSE", "a < 1 AND a > 3"]
+    assert roots.add(0, parse_filter(texts[0])) == RootChange([0], [])
+    for key in (1, 2, 3):
+        assert roots.add(key, parse_filter(texts[key])) == RootChange([], [])
+    assert roots.remove(0) == RootChange([1], [0])
+    assert roots.add(4, parse_filter("a = 1")) == RootChange([4], [1])
+    assert roots.remove(1) == RootChange([], [])
+    assert roots.remove(4) == RootChange([2], [4])
+    assert roots.remove(2) == RootChange([3], [2])

@@ -38,9 +38,7 @@ LEAST, MOST = -(2**63), 2**63 - 1
 ZERO = 1 << 15
 """The rest of a number that is a float64; no rest is negative."""
 BELOW_ALL, ABOVE_ALL = 0, 2 * ZERO
-MOST_REST = ZERO - 8
 NAN_REST = ZERO + 2
-EXACT_INT = 1 << 53
 
 _NUMBERS = NUMBER | NUMBER << 4
 _STRINGS = STRING | STRING << 4
@@ -66,22 +64,12 @@ class Box(NamedTuple):
     unknown: bool
 
 
-def number_end(number: Any) -> tuple[float, int, bool]:
-    """(float64, rest, whether this is exact)."""
+def number_end(number: Any) -> tuple[float, int]:
+    """Float64 and rest. What an int64 (or uint64) lacks to the nearest float64 is small."""
     if isinstance(number, float):
-        if is_nan(number):
-            return math.inf, NAN_REST, True
-        return number + 0.0, ZERO, True  # -0.0 is 0.0
-    if -EXACT_INT <= number <= EXACT_INT:
-        return float(number), ZERO, True
-    try:
-        nearest = float(number)
-    except OverflowError:  # between the largest float and infinity
-        return (math.inf, ZERO - 4, False) if number > 0 else (-math.inf, ZERO + 4, False)
-    rest = 2 * (number - int(nearest))
-    if -MOST_REST < rest < MOST_REST:
-        return nearest, ZERO + rest, True
-    return nearest, ZERO + (MOST_REST if rest > 0 else -MOST_REST), False
+        return (math.inf, NAN_REST) if is_nan(number) else (number + 0.0, ZERO)  # -0.0 is 0.0
+    nearest = float(number)
+    return nearest, ZERO + 2 * (number - int(nearest))
 
 
 @lru_cache(maxsize=1 << 12)
@@ -172,19 +160,15 @@ class Coder:
         members, low, high = c.members, c.low, c.high
         if members is not None:
             low, high = members[0], members[-1]
+        low_key, low_rest = -math.inf, BELOW_ALL
+        if low is not None:
+            low_key, low_rest = number_end(low)
+            low_rest += c.low_open
+        high_key, high_rest = math.inf, ABOVE_ALL
+        if high is not None:
+            high_key, high_rest = number_end(high)
+            high_rest -= c.high_open
         whole = not c.excluded and (members is None or len(members) == 1)
-        if low is None:
-            low_key, low_rest = -math.inf, BELOW_ALL
-        else:
-            low_key, low_rest, sure = number_end(low)
-            low_rest += c.low_open and sure  # what is cut off ties with what is cut off
-            whole = whole and sure
-        if high is None:
-            high_key, high_rest = math.inf, ABOVE_ALL
-        else:
-            high_key, high_rest, sure = number_end(high)
-            high_rest -= c.high_open and sure
-            whole = whole and sure
         return (low_key, high_key, low_rest, high_rest, _NUMBERS), whole
 
     def _string_ends(self, c: Constraint) -> tuple[Ends, bool]:

@@ -100,7 +100,7 @@ class CompiledRoots(Generic[K]):
         self._ages = np.zeros(64, np.int64)
         self._depths = np.zeros(64, np.int64)
         self._roots: dict[int, None] = {}
-        self._never: dict[int, None] = {}  # entries that never match
+        self._never: dict[int, None] = {}  # entries that never match, by age
         self._last_age = 0
         self._touched: dict[int, tuple[int, K] | None] = {}  # root key and age before a change
 
@@ -178,9 +178,11 @@ class CompiledRoots(Generic[K]):
         """An entry has lost its eldest key. Equal ones that it was older than may dominate it."""
         before = self._ages[number]
         self._ages[number] = after
-        equals = self._entries.find(self._filter(number), EQUAL)
-        ages = self._ages[equals]
-        if number in self._never or not ((before < ages) & (ages < after)).any():
+        if number in self._never:
+            self._never = dict.fromkeys(sorted(self._never, key=self._ages.__getitem__))
+            return
+        ages = self._ages[self._entries.find(self._filter(number), EQUAL)]
+        if not ((before < ages) & (ages < after)).any():
             return
         if number in self._roots:
             self._leave(number)
@@ -242,9 +244,11 @@ class CompiledRoots(Generic[K]):
 
     def _choose_never(self) -> None:
         """The first filter that never matches is a root if there are no others."""
-        roots = self._roots.keys() & self._never.keys() if self._never else set()
+        if not self._never:
+            return
+        roots = self._roots.keys() & self._never.keys()
         alone = len(self._never) == len(self._eldest)
-        first = min(self._never, key=self._ages.__getitem__) if self._never and alone else -1
+        first = next(iter(self._never)) if alone else -1
         for number in roots - {first}:
             self._leave(number)
         if first >= 0 and first not in roots:

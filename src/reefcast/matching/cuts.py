@@ -56,7 +56,7 @@ from reefcast.matching.rows import (
     tag_of,
     value_at,
 )
-from reefcast.matching.sorting import distinct, sort_words
+from reefcast.matching.sorting import quantiles, sort_words
 from reefcast.matching.state import (
     A_COUNT,
     A_USERS,
@@ -131,6 +131,10 @@ SLOT_BYTES = 8 * 4
 FEWEST_BOUNDARIES = 6
 RARE = 64
 """An attribute with less than 1 in so many of the rows gets no slots."""
+
+MOST_ATTRIBUTES = 256
+"""With slots: making cuts takes the attributes times the predicates, blocks have memory for each.
+"""
 
 
 # --- looking up -----------------------------------------------------------------------------------
@@ -326,25 +330,12 @@ def _add_texts(row: Int, i: Int, out: Int, found: Int) -> Int:
         if get8(apart, word) != 0:
             put8(out, found, get8(apart, word))
             found += 1
-    for m in range(min(get8(apart, X_COUNT), SAMPLE)):
-        put8(out, found, get8(apart, X_MEMBERS + m))
-        found += 1
+    members = get8(apart, X_COUNT)
+    if members <= SAMPLE:  # which of more are first depends on their addresses
+        for m in range(members):
+            put8(out, found + m, get8(apart, X_MEMBERS + m))
+        found += members
     return found
-
-
-@part
-def _quantiles(words: Int, count: Int, limit: Int, as_texts: Int) -> Int:
-    """Leaves at most `limit` ascending boundaries at `words`; how many."""
-    sort_words(words, count, as_texts)
-    different = 0
-    for i in range(count):
-        if i == 0 or get8(words, i) != get8(words, i - 1):
-            different += 1
-    if different > limit:
-        for i in range(limit):  # never writes ahead of where it reads
-            put8(words, i, get8(words, i * (count - 1) // (limit - 1)))
-        count = limit
-    return distinct(words, count)
 
 
 @unit
@@ -361,7 +352,7 @@ def _boundaries(
                 found = _add_texts(row, i, out, found)
             else:
                 found = _add_numbers(row, i, out, found)
-    return _quantiles(out, found, limit, as_texts)
+    return quantiles(out, found, limit, as_texts)
 
 
 @part
@@ -378,13 +369,26 @@ def _add_scale(cuts: Int, entry: Int, at: Int) -> None:
 
 
 @part
+def _as_frequent(state: Int, attributes: Int, found: Int, least: Int) -> Int:
+    """How many of the attributes are in so many rows of the sample."""
+    count = 0
+    for i in range(found):
+        if get8(attribute_at(state, get8(attributes, i)), A_COUNT) >= least:
+            count += 1
+    return count
+
+
+@part
 def _chosen(state: Int, attributes: Int, found: Int, sampled: Int) -> tuple[Int, Int]:
     """(how many attributes get slots: those, ascending, stay at `attributes`; their predicates)."""
+    least = (sampled + RARE - 1) // RARE
+    while _as_frequent(state, attributes, found, 2 * least) >= MOST_ATTRIBUTES:
+        least *= 2
     kept = predicates = 0
     for i in range(found):
         attribute = get8(attributes, i)
         count = get8(attribute_at(state, attribute), A_COUNT)
-        if count * RARE >= sampled:
+        if count >= least and kept < MOST_ATTRIBUTES:
             put8(attributes, kept, attribute)
             kept += 1
             predicates += count

@@ -19,7 +19,14 @@ from reefcast.matching.machine import (
     unit,
 )
 from reefcast.matching.numbers import key_of_bits, key_of_int
-from reefcast.matching.packed import STRANGE, read_map, read_string, read_value
+from reefcast.matching.packed import (
+    STRANGE,
+    is_map,
+    is_string,
+    read_map,
+    read_string,
+    read_value,
+)
 from reefcast.matching.rows import attribute_at, value_at
 from reefcast.matching.state import (
     A_SPLIT,
@@ -83,10 +90,15 @@ def _attribute_of_name(state: Int, place: Int, name: Int, size: Int) -> Int:
 
 @unit
 def read_event(state: Int, at: Int) -> Int:
-    """Reads a map from names to values; where it ends, or 0 if there is a value of no kind."""
+    """Reads a map from names to values; where it ends, or 0 if there is a value of no kind, or a
+    name that is no string, or no map."""
     begin_event(state)
+    if not is_map(at):
+        return 0
     count, at = read_map(at)
     for place in range(count):
+        if not is_string(at):
+            return 0
         name, size = read_string(at)
         attribute = _attribute_of_name(state, place, name, size)
         value = value_at(state, attribute) if attribute >= 0 else get8(state, S_VALUE)

@@ -11,7 +11,7 @@ import sys
 import weakref
 from collections.abc import Hashable, Mapping, Sequence
 from itertools import accumulate, pairwise
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NoReturn, TypeVar
 
 import msgspec
 import numpy as np
@@ -57,11 +57,18 @@ class CompiledIndex(Generic[K]):
         weakref.finalize(self, _finish, self._numbers)
         self._handles: dict[K, int] = {}
         self._keys: Array = np.empty(64, np.int64)  # by handle; objects from the first odd key on
+        self._given = 0  # handles given out so far
         self._free: list[int] = []
         self._decided: dict[int, Filter] = {}  # by handle: Python decides about some conjunction
         self._topical: set[int] = set()  # filters that look at the topic
         self._room = 0
         self._enlarge_out(FIRST_ROOM)
+
+    def __reduce__(self) -> NoReturn:
+        """A copy would share memory that goes with the original."""
+        raise LocalError(
+            "a compiled index can be neither copied nor pickled; add its filters to another one"
+        )
 
     def __len__(self) -> int:
         return len(self._handles)
@@ -92,27 +99,35 @@ class CompiledIndex(Generic[K]):
     def add(self, key: K, filter: Filter) -> None:
         if key in self._handles:
             raise LocalError(f"key {key!r} is in the index already; remove it first")
-        handle = self._free.pop() if self._free else len(self._handles)
-        if handle == len(self._keys):
-            self._keys = np.concatenate((self._keys, np.empty_like(self._keys)))
-        engine.add_filter(self._state, handle, id(filter.packed) + BYTES_HEAD)
-        self._handles[key] = handle
+        packed, has_residuals = filter.packed, any(c.residuals for c in filter.conjunctions)
+        handle = self._new_handle()
         self._put_key(handle, key)
-        if any(c.residuals for c in filter.conjunctions):
+        if has_residuals:
             self._decided[handle] = filter
         if filter.looks_at(TOPIC):
             self._topical.add(handle)
+        engine.add_filter(self._state, handle, id(packed) + BYTES_HEAD)
+        self._handles[key] = handle  # last: whatever raises before, no other filter is touched
 
     def remove(self, key: K) -> None:
-        handle = self._handles.pop(key, None)
+        handle = self._handles.get(key)
         if handle is None:
             raise LocalError(f"key {key!r} is not in the index")
         engine.remove_filter(self._state, handle)
+        del self._handles[key]
         self._free.append(handle)
         if self._keys.dtype == object:
             self._keys[handle] = None
         self._decided.pop(handle, None)
         self._topical.discard(handle)
+
+    def _new_handle(self) -> int:
+        if self._free:
+            return self._free.pop()
+        if self._given == len(self._keys):
+            self._keys = np.concatenate((self._keys, np.empty_like(self._keys)))
+        self._given += 1
+        return self._given - 1
 
     def _put_key(self, handle: int, key: Any) -> None:
         """Keys that are ints are kept as such: to hand out a thousand objects that lie scattered
@@ -218,8 +233,9 @@ class CompiledIndex(Generic[K]):
         return end
 
     def _enlarge_out(self, events: int) -> None:
-        self._room = 2 * (self._room + events)
-        self._out = np.empty(self._room, np.int64)
+        room = 2 * (self._room + events)
+        self._out = np.empty(room, np.int64)
+        self._room = room  # not before there is so much
         self._out_at = int(self._out.ctypes.data)
 
     # --- what Python decides ---------------------------------------------------------------------
@@ -277,6 +293,8 @@ def _of_events(
 def _what_is_no_value(events: Sequence[Event]) -> str:
     for number, event in enumerate(events):
         for name, value in event.items():
+            if not isinstance(name, str):
+                return f"event {number}: the attribute name {name!r} is not a string"
             try:
                 kind_of(value)
             except TypeError as error:

@@ -60,6 +60,18 @@ def read_count(at: Int, fixed: Int, wide: Int, mask: Int) -> tuple[Int, Int]:
 
 
 @part
+def is_map(at: Int) -> bool:
+    tag = get1(at, 0)
+    return bool(tag & ~15 == FIXED_MAP or tag == MAP16 or tag == MAP16 + 1)
+
+
+@part
+def is_string(at: Int) -> bool:
+    tag = get1(at, 0)
+    return bool(FIXED_STRING <= tag < NIL or STRING8 <= tag < ARRAY16)
+
+
+@part
 def read_array(at: Int) -> tuple[Int, Int]:
     return read_count(at, FIXED_ARRAY, ARRAY16, 15)
 
@@ -103,7 +115,7 @@ def read_value(at: Int, value: Int) -> Int:
     kind, key, rest, end = STRANGE, 0, 0, at + 1
     if tag == FLOAT:
         kind, key, end = NUMBER, key_of_bits(read_float_bits(at + 1)), at + 9
-    elif FIXED_STRING <= tag < NIL or STRING8 <= tag < ARRAY16:
+    elif is_string(at):
         start, size = read_string(at)
         put8(value, V_START, start)
         put8(value, V_SIZE, size)

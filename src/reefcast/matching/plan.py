@@ -113,17 +113,20 @@ def places_of(state: int, handle: int) -> list[dict[str, Any]]:
 
 def _summary(state: int, group: list[_Partition]) -> dict[str, Any]:
     """Of all partitions by one attribute; `values` is how many."""
-    largest = max(group, key=lambda partition: partition.rows)
+    attribute, kind, *_ = group[0]
+    most = max(partition.rows for partition in group)
+    # of several, not the first one: their order is that of addresses
+    largest = min(_condition(state, *each[:3]) for each in group if each.rows == most)
     with_bitmaps = sum(partition.blocks > 0 for partition in group)
     return {
-        "attribute": _name(state, largest.attribute),
-        "by": "presence" if largest.kind == ANY_KIND else "value",
+        "attribute": _name(state, attribute),
+        "by": "presence" if kind == ANY_KIND else "value",
         "values": len(group),
         "rows": sum(partition.rows for partition in group),
         "checked_one_by_one": len(group) - with_bitmaps,
         "bitmaps": with_bitmaps,
-        "largest": _condition(state, largest.attribute, largest.kind, largest.key),
-        "largest_rows": largest.rows,
+        "largest": largest,
+        "largest_rows": most,
     }
 
 

@@ -62,3 +62,18 @@ def is_among(words: Int, count: Int, value: Int) -> bool:
         else:
             high = middle
     return bool(low < count and get8(words, low) == value)
+
+
+@part
+def quantiles(words: Int, count: Int, limit: Int, as_texts: Int) -> Int:
+    """Sorts, and leaves at most `limit` different words, as even as may be; how many."""
+    sort_words(words, count, as_texts)
+    different = 0
+    for i in range(count):
+        if i == 0 or get8(words, i) != get8(words, i - 1):
+            different += 1
+    if different > limit:
+        for i in range(limit):  # never writes ahead of where it reads
+            put8(words, i, get8(words, i * (count - 1) // (limit - 1)))
+        count = limit
+    return distinct(words, count)

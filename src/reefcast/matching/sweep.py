@@ -23,6 +23,7 @@ from reefcast.matching.machine import (
 from reefcast.matching.search import (
     SPARE,
     TOO_SHORT,
+    X_CHECKS,
     X_SWEEPING,
     check_all,
     check_later,
@@ -63,7 +64,9 @@ def sweep(state: Int, table: Int, attributes: Int, columns: Int, first: Int, eve
             return 0
         made = _sweep_tile(state, table, attributes, columns, first, tile)
         if made == 0:
-            put8(state, S_TILE, tile // 2)
+            put8(state, S_TILE, max(FEWEST_EVENTS, tile // 2))
+            if tile < 2 * FEWEST_EVENTS:
+                return 0
     return made
 
 
@@ -175,7 +178,8 @@ def gather(state: Int, made: Int, event: Int, out: Int, start: Int, room: Int) -
     tile, scratch = get8(made, W_TILE), get8(state, S_SCRATCH)
     for b in range(get8(made, W_BLOCKS)):
         first, last = get8(ends, b * tile + event), get8(ends, b * tile + event + 1)
-        if end + last - first + SPARE > room:
+        if end + get8(scratch, X_CHECKS) + last - first + SPARE > room:
+            put8(scratch, X_CHECKS, 0)
             return TOO_SHORT
         for i in range(first, last):
             handle = get8(found, i)
