@@ -9,11 +9,11 @@ import pytest
 from click.testing import CliRunner
 
 from reefcast.bench import cover
-from reefcast.bench.cover_columns import Columns
-from reefcast.bench.cover_workloads import BOXES, WORKLOADS, make
+from reefcast.bench.cover.columns import Columns
+from reefcast.bench.cover.workloads import BOXES, WORKLOADS, make
 from reefcast.cli.bench import command
 from reefcast.errors import ConfigurationError
-from reefcast.matching.cover_scan import ScanCoverIndex
+from reefcast.matching.cover.scan import ScanCoverIndex
 
 GUIDE = Path(__file__).parents[2] / "docs" / "covering-index.md"
 
@@ -43,7 +43,7 @@ def test_workloads_are_the_same_each_time(workload):
 
 
 def test_roots_of_the_nested_workload_cover_what_is_below():
-    from reefcast.bench.cover_workloads import ROOTS
+    from reefcast.bench.cover.workloads import ROOTS
 
     stored, asked = make("nested", 20 * ROOTS, 100)
     scan = ScanCoverIndex()

@@ -260,7 +260,7 @@ def test_the_sentence_names_event_and_attribute() -> None:
     bad: Any = b"x"
     with pytest.raises(LocalError, match="event 1, attribute 'b': b'x' is no value"):
         index.match_many([event({"a": 1}), event({"a": 1, "b": bad})])
-    with pytest.raises(LocalError, match="attribute .a.: 9223372036854775808 does not fit"):
+    with pytest.raises(LocalError, match=r"attribute .a.: 9223372036854775808 does not fit"):
         index.match(event({"a": 2**63}))
 
 

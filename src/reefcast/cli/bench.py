@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from reefcast.bench.cover import Row as CoverRow
+    from reefcast.bench.cover.measure import Row as CoverRow
     from reefcast.bench.matching.measure import Row as MatchRow
     from reefcast.bench.matching.worst import WorstRow
     from reefcast.bench.sim import Row
@@ -207,8 +207,8 @@ def cover(
     the roots. The baselines are numpy columns of bounds, and a scan that
     compares the filters one by one (a few queries only).
     """
-    from reefcast.bench import cover_page
-    from reefcast.bench.cover import bench
+    from reefcast.bench.cover import page as cover_page
+    from reefcast.bench.cover.measure import bench
     from reefcast.bench.matching.page import fill
 
     tell = partial(click.echo, err=True)

@@ -31,9 +31,9 @@ GROUP_WORDS, GROUP_BYTES = 8, 64
 
 def _stamp() -> str:
     """Changes when any module of this folder does."""
-    digest = blake2b()
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(path.name.encode() + path.read_bytes())
+    folder, digest = Path(__file__).parent, blake2b()
+    for path in sorted(folder.rglob("*.py")):
+        digest.update(str(path.relative_to(folder)).encode() + path.read_bytes())
     return digest.hexdigest()
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from reefcast.errors import LocalError
 from reefcast.matching.cover import new_cover_index
-from reefcast.matching.cover_scan import ScanCoverIndex
+from reefcast.matching.cover.scan import ScanCoverIndex
 from reefcast.model.expression import Attribute, Comparison, Literal, literal_to_sql
 from reefcast.model.filters import TRUE, Filter, parse_filter
 

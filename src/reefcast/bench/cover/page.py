@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from reefcast.bench.cover import QUERIES, Row
+from reefcast.bench.cover.measure import QUERIES, Row
 from reefcast.bench.matching.page import markdown, short
 
 FIGURES = "figures"

@@ -1,4 +1,4 @@
-"""Blocks of rows as Python manages them: making, growing, cutting and merging; see `cover_layout`.
+"""Blocks of rows as Python manages them: making, growing, cutting and merging; see `cover.layout`.
 
 A block grows by doubling, up to 4096 rows, and at each doubling it is made anew: its live rows are
 copied and cut at quantiles of what is there then. A full block is made anew once more, to fit what
@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from reefcast.matching.cover_coding import Coder
-from reefcast.matching.cover_cuts import Cuts
-from reefcast.matching.cover_layout import (
+from reefcast.matching.cover.coding import Coder
+from reefcast.matching.cover.cuts import Cuts
+from reefcast.matching.cover.layout import (
     BLOCK_WORDS,
     BOX_WORDS,
     D_BITS,

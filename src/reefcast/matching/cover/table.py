@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from reefcast.matching.cover_blocks import (
+from reefcast.matching.cover.blocks import (
     FEWEST_ROWS,
     MOST_ROWS,
     NO_CUTS,
     Block,
     new_directory,
 )
-from reefcast.matching.cover_coding import Box, Coder
-from reefcast.matching.cover_cuts import Cuts
-from reefcast.matching.cover_layout import (
+from reefcast.matching.cover.coding import Box, Coder
+from reefcast.matching.cover.cuts import Cuts
+from reefcast.matching.cover.layout import (
     BOX_WORDS,
     BUCKETS,
     CLASSES,
@@ -44,8 +44,8 @@ from reefcast.matching.cover_layout import (
     MARKED_MAP,
     ROW_BITS,
 )
-from reefcast.matching.cover_order import row_order
-from reefcast.matching.cover_rows import (
+from reefcast.matching.cover.order import row_order
+from reefcast.matching.cover.rows import (
     add_row,
     copy_rows,
     count_ends,
@@ -54,7 +54,7 @@ from reefcast.matching.cover_rows import (
     remove_row,
     write_records,
 )
-from reefcast.matching.cover_search import search
+from reefcast.matching.cover.search import search
 from reefcast.matching.machine import GROUP_WORDS, Array
 
 FULL = MOST_ROWS * 3 // 4

@@ -1,8 +1,8 @@
-"""The loops of the covering index; their tables are those of `cover_blocks` and `cover_index`.
+"""The loops of the covering index; their tables are those of `cover.blocks` and `cover.index`.
 
 Theory of operation
 -------------------
-A stored conjunction is a *row*, its box (see `cover_coding`) an interval for each attribute that it
+A stored conjunction is a *row*, its box (see `cover.coding`) an interval for each attribute that it
 constrains. Rows stand in blocks of up to 4096. In each block, an attribute's line is cut by
 *boundaries*, quantiles of the ends of its rows; bucket k lies between boundaries k and k + 1. For
 each bucket there are two bitmaps over the rows, and these are cumulative:

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from reefcast.matching.cover_coding import MOST, STRING, Coder
-from reefcast.matching.cover_layout import (
+from reefcast.matching.cover.coding import MOST, STRING, Coder
+from reefcast.matching.cover.layout import (
     BUCKETS,
     CLASS_WORDS,
     CLASSES,
@@ -42,7 +42,7 @@ End = tuple[int, int, bytes, int]
 
 class Line(NamedTuple):
     """One attribute's boundaries: key, and rest and kind, of each, ascending; codes of the long
-    texts among them; the rest as in `cover_layout`."""
+    texts among them; the rest as in `cover.layout`."""
 
     boundaries: Array
     texts: list[int]

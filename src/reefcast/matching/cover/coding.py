@@ -54,7 +54,7 @@ ANY_STRING: Ends = (LEAST, MOST, 1, 1, _STRINGS)
 
 
 class Box(NamedTuple):
-    """`data`: one record for each of `records` attributes, see `cover_layout`. `unknown`: it names
+    """`data`: one record for each of `records` attributes, see `cover.layout`. `unknown`: it names
     an attribute that no stored box has, which is left out."""
 
     data: bytes

@@ -19,11 +19,11 @@ from typing import Any
 
 import numpy as np
 
-from reefcast.bench.cover_columns import Columns
-from reefcast.bench.cover_workloads import BOXES, WORKLOADS, make
+from reefcast.bench.cover.columns import Columns
+from reefcast.bench.cover.workloads import BOXES, WORKLOADS, make
 from reefcast.errors import ConfigurationError
 from reefcast.matching.cover import RootChange, new_cover_index, new_roots, warm_up
-from reefcast.matching.cover_scan import ScanCoverIndex
+from reefcast.matching.cover.scan import ScanCoverIndex
 from reefcast.model.filters import Filter
 
 SIZES = (1_000, 10_000, 80_000)

@@ -1,4 +1,4 @@
-"""Searching the blocks; how: see `cover_layout`."""
+"""Searching the blocks; how: see `cover.layout`."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 
-from reefcast.matching.cover_ends import attribute_of, buckets, is_answer, prepare, read_box
-from reefcast.matching.cover_layout import (
+from reefcast.matching.cover.ends import attribute_of, buckets, is_answer, prepare, read_box
+from reefcast.matching.cover.layout import (
     BLOCK_WORDS,
     BUCKETS,
     CLASS_MAPS,
@@ -177,7 +177,7 @@ def _list_class(block: Int, mode: Int, c: Int, lists: Int, counts: Int) -> Int:
 def _list_cut(
     block: Int, mode: Int, c: Int, slot: Int, i: Int, j: Int, lists: Int, counts: Int
 ) -> Int:
-    """See the table in `cover_layout`."""
+    """See the table in `cover.layout`."""
     stride = get8(block, D_STRIDE)
     outs, ins = counts & 0xFFFF, (counts >> 16) & 0xFFFF
     unsure, sure = (counts >> 32) & 0xFFFF, (counts >> 48) & 0xFFFF

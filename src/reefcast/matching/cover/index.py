@@ -1,4 +1,4 @@
-"""The compiled covering index. How it works: see `cover_layout`; its tables: `cover_table`.
+"""The compiled covering index. How it works: see `cover.layout`; its tables: `cover.table`.
 
 Filters with the same text are kept once, as one *entry* with several keys. An entry of one
 conjunction that is an exact box is decided by the kernels alone; about the others `model.covering`
@@ -15,9 +15,9 @@ from typing import Any, Generic, TypeVar, cast
 import numpy as np
 
 from reefcast.errors import LocalError
-from reefcast.matching.cover_coding import Box
-from reefcast.matching.cover_layout import COVERED, COVERING, EQUAL, MEETING
-from reefcast.matching.cover_table import ALL, Table
+from reefcast.matching.cover.coding import Box
+from reefcast.matching.cover.layout import COVERED, COVERING, EQUAL, MEETING
+from reefcast.matching.cover.table import ALL, Table
 from reefcast.matching.machine import Array
 from reefcast.model.covering import covers, equals, intersects
 from reefcast.model.filters import Conjunction, Filter
@@ -181,7 +181,7 @@ class Entries:
 
 
 class CompiledCoverIndex(Generic[K]):
-    """See `cover.CoverIndex`; `cover_scan.ScanCoverIndex` is the twin that says what is right."""
+    """See `cover.CoverIndex`; `cover.scan.ScanCoverIndex` is the twin that says what is right."""
 
     def __init__(self) -> None:
         self._entries = Entries()

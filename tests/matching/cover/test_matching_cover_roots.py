@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from reefcast.errors import LocalError
 from reefcast.matching.cover import RootChange, new_roots
-from reefcast.matching.cover_scan import ScanRoots
+from reefcast.matching.cover.scan import ScanRoots
 from reefcast.model.covering import covers
 from reefcast.model.filters import parse_filter
 

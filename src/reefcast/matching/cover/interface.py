@@ -1,18 +1,14 @@
 """What covering indexes offer: which stored filters cover a filter, and which does it cover?
 
-`cover_scan` holds the slow, obvious twins of all that stands here.
+`scan` holds the slow, obvious twins of all that stands here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from reefcast.model.filters import Filter
-
-if TYPE_CHECKING:
-    from reefcast.matching.cover_index import CompiledCoverIndex
-    from reefcast.matching.cover_roots import CompiledRoots
 
 K = TypeVar("K", bound=Hashable)
 
@@ -84,28 +80,3 @@ class Roots(Protocol[K]):
     def is_root(self, key: K) -> bool:
         """False for a key that is not there."""
         ...
-
-
-def new_cover_index() -> CompiledCoverIndex[Any]:
-    """An empty index of the fastest kind. Its library is loaded here, not with this module."""
-    from reefcast.matching.cover_index import CompiledCoverIndex
-
-    return CompiledCoverIndex()
-
-
-def new_roots() -> CompiledRoots[Any]:
-    """No roots yet."""
-    from reefcast.matching.cover_roots import CompiledRoots
-
-    return CompiledRoots()
-
-
-def warm_up() -> None:
-    """Compiles every kernel of covering, or loads it from numba's cache on disk."""
-    from reefcast.matching.cover_blocks import FEWEST_ROWS
-    from reefcast.model.filters import parse_filter
-
-    roots = new_roots()
-    for key in range(FEWEST_ROWS + 1):  # one more than the first block has room for
-        roots.add(key, parse_filter(f"a > {key} AND b = 'x'"))
-    roots.remove(0)

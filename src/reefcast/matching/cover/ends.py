@@ -1,4 +1,4 @@
-"""Comparing ends, intervals and boxes; what these are: see `cover_coding` and `cover_layout`."""
+"""Comparing ends, intervals and boxes; what these are: see `cover.coding` and `cover.layout`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 
-from reefcast.matching.cover_layout import (
+from reefcast.matching.cover.layout import (
     COVERED,
     COVERING,
     D_BOUNDARIES,

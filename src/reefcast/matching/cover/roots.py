@@ -20,11 +20,11 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from reefcast.errors import LocalError
-from reefcast.matching.cover import RootChange
-from reefcast.matching.cover_index import Entries
-from reefcast.matching.cover_layout import COVERED, COVERING, EQUAL
-from reefcast.matching.cover_search import UNDECIDED
-from reefcast.matching.cover_table import ALL
+from reefcast.matching.cover.index import Entries
+from reefcast.matching.cover.interface import RootChange
+from reefcast.matching.cover.layout import COVERED, COVERING, EQUAL
+from reefcast.matching.cover.search import UNDECIDED
+from reefcast.matching.cover.table import ALL
 from reefcast.model.covering import covers
 from reefcast.model.filters import Filter
 
@@ -84,7 +84,7 @@ def _is_plain(filter: Filter) -> bool:
 
 
 class CompiledRoots(Generic[K]):
-    """See `cover.Roots`; `cover_scan.ScanRoots` is the twin that says what is right.
+    """See `cover.Roots`; `cover.scan.ScanRoots` is the twin that says what is right.
 
     Filters with the same text are one entry, as old as its eldest key. `_roots` holds the numbers
     of the entries that are roots; those that can match are marked.

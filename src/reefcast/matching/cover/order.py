@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from reefcast.matching.cover_layout import HALF
+from reefcast.matching.cover.layout import HALF
 from reefcast.matching.machine import Array
 
 SAMPLE = 256

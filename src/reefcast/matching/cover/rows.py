@@ -1,9 +1,9 @@
-"""Rows in and out of blocks; the words of a block: see `cover_layout`."""
+"""Rows in and out of blocks; the words of a block: see `cover.layout`."""
 
 from __future__ import annotations
 
-from reefcast.matching.cover_ends import attribute_of, buckets, prepare, read_box
-from reefcast.matching.cover_layout import (
+from reefcast.matching.cover.ends import attribute_of, buckets, prepare, read_box
+from reefcast.matching.cover.layout import (
     BLOCK_WORDS,
     BUCKETS,
     CLASS_MAPS,

@@ -6,7 +6,7 @@ from collections.abc import Hashable
 from typing import Generic, TypeVar
 
 from reefcast.errors import LocalError
-from reefcast.matching.cover import RootChange
+from reefcast.matching.cover.interface import RootChange
 from reefcast.model.covering import covers, equals, intersects
 from reefcast.model.filters import Filter
 

@@ -1,0 +1,1 @@
+"""The covering index against its baselines."""

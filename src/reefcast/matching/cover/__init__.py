@@ -1,0 +1,38 @@
+"""Indexes of covering: which stored filters cover a filter, and which does it cover?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from reefcast.matching.cover.interface import CoverIndex, RootChange, Roots
+
+if TYPE_CHECKING:
+    from reefcast.matching.cover.index import CompiledCoverIndex
+    from reefcast.matching.cover.roots import CompiledRoots
+
+__all__ = ["CoverIndex", "RootChange", "Roots", "new_cover_index", "new_roots", "warm_up"]
+
+
+def new_cover_index() -> CompiledCoverIndex[Any]:
+    """An empty index of the fastest kind. Its library is loaded here, not with this module."""
+    from reefcast.matching.cover.index import CompiledCoverIndex
+
+    return CompiledCoverIndex()
+
+
+def new_roots() -> CompiledRoots[Any]:
+    """No roots yet."""
+    from reefcast.matching.cover.roots import CompiledRoots
+
+    return CompiledRoots()
+
+
+def warm_up() -> None:
+    """Compiles every kernel of covering, or loads it from numba's cache on disk."""
+    from reefcast.matching.cover.blocks import FEWEST_ROWS
+    from reefcast.model.filters import parse_filter
+
+    roots = new_roots()
+    for key in range(FEWEST_ROWS + 1):  # one more than the first block has room for
+        roots.add(key, parse_filter(f"a > {key} AND b = 'x'"))
+    roots.remove(0)
