@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from reefcast.bench import cover
+from reefcast.bench.cover import measure
 from reefcast.bench.cover.columns import Columns
 from reefcast.bench.cover.workloads import BOXES, WORKLOADS, make
 from reefcast.cli.bench import command
@@ -20,8 +20,8 @@ GUIDE = Path(__file__).parents[2] / "docs" / "covering-index.md"
 
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cover, "ASKED", 6)
-    monkeypatch.setattr(cover, "SCANNED", 3)
+    monkeypatch.setattr(measure, "ASKED", 6)
+    monkeypatch.setattr(measure, "SCANNED", 3)
 
 
 @pytest.mark.parametrize("workload", BOXES)
@@ -31,7 +31,7 @@ def test_columns_find_what_the_scan_finds(workload):
     for key, filter in enumerate(stored):
         scan.add(key, filter)
     for filter in [*asked, *stored[:5]]:
-        for query in cover.QUERIES:
+        for query in measure.QUERIES:
             assert columns.ask(query, filter) == getattr(scan, query)(filter)
 
 
@@ -62,7 +62,7 @@ def test_prints_rows(few: None) -> None:
     assert {row["n"] for row in rows} == {60, 90}
     queries = [(row["query"], row["engine"]) for row in rows if row["n"] == 60]
     assert queries == [
-        *[(query, e) for query in cover.QUERIES for e in ("index", "scan", "columns")],
+        *[(query, e) for query in measure.QUERIES for e in ("index", "scan", "columns")],
         *[(change, "index") for change in ("add", "remove", "add, roots", "remove, roots")],
     ]
     assert all((row["ratio"] is not None) == (row["in_aim"] is not None) for row in rows[::3][:4])
@@ -82,4 +82,4 @@ def test_fills_the_page(few: None, tmp_path: Path) -> None:
 
 def test_refuses_a_workload_that_there_is_not() -> None:
     with pytest.raises(ConfigurationError, match="there is no workload 'nestd'; there are nested"):
-        list(cover.bench(["nestd"], [10], print))
+        list(measure.bench(["nestd"], [10], print))
