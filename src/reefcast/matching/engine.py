@@ -6,6 +6,7 @@ depends only on what was added and removed, and when.
 
 from __future__ import annotations
 
+from reefcast.matching.chains import I_NEXT, SHARDS, first_at, leave_table, new_table
 from reefcast.matching.cuts import SLOT_BYTES
 from reefcast.matching.events import read_columns, read_event
 from reefcast.matching.machine import (
@@ -25,7 +26,6 @@ from reefcast.matching.partitions import (
     new_partition,
     remove_row,
 )
-from reefcast.matching.partitions import SHARDS as PARTITION_SHARDS
 from reefcast.matching.rows import (
     CHECKED,
     MULTI,
@@ -39,7 +39,6 @@ from reefcast.matching.search import SCRATCH_BYTES, TOO_SHORT, search, search_sp
 from reefcast.matching.state import (
     A_WORDS,
     LAYOUT,
-    P_NEXT,
     S_ATTRIBUTE_ROOM,
     S_ATTRIBUTES,
     S_BLOCK_COUNT,
@@ -69,8 +68,7 @@ from reefcast.matching.state import (
     new_zeroed,
 )
 from reefcast.matching.sweep import TILE, W_TILE, gather, leave_sweep, sweep
-from reefcast.matching.texts import H_HEADS, H_ROOM, SHARD_WORDS, find_text, start_shards
-from reefcast.matching.texts import SHARDS as TEXT_SHARDS
+from reefcast.matching.texts import find_text
 
 __all__ = [
     "NO_VALUE",
@@ -94,8 +92,8 @@ FIRST_ROOM = 16
 @kernel
 def start(state: Int) -> None:
     """Builds an empty index in a state of zeros."""
-    put8(state, S_TEXTS, start_shards(state, TEXT_SHARDS))
-    put8(state, S_PARTITIONS, start_shards(state, PARTITION_SHARDS))
+    put8(state, S_TEXTS, new_table(state))
+    put8(state, S_PARTITIONS, new_table(state))
     put8(state, S_ATTRIBUTES, new_zeroed(state, 8 * A_WORDS * FIRST_ROOM))
     put8(state, S_VALUES, new_zeroed(state, 8 * V_WORDS * FIRST_ROOM))
     put8(state, S_ATTRIBUTE_ROOM, FIRST_ROOM)
@@ -241,20 +239,22 @@ def do_nothing(state: Int) -> Int:
 
 
 @part
-def _leave_chains(state: Int, table: Int, shards: Int, as_partitions: Int) -> None:
-    for s in range(shards):
-        shard = table + 8 * SHARD_WORDS * s
-        for i in range(get8(shard, H_ROOM)):
-            item = get8(get8(shard, H_HEADS), i)
+def _leave_items(table: Int, state: Int) -> None:
+    """Gives back a table of partitions, or, for no state, one of texts."""
+    for shard in range(SHARDS):
+        chain = 0
+        item = first_at(table, shard, chain)
+        while item >= 0:
             while item != 0:
-                following = get8(item, P_NEXT)
-                if as_partitions:
+                following = get8(item, I_NEXT)
+                if state != 0:
                     leave_partition(state, item)
                 else:
                     release(item)
                 item = following
-        release(get8(shard, H_HEADS))
-    release(table)
+            chain += 1
+            item = first_at(table, shard, chain)
+    leave_table(table)
 
 
 @kernel
@@ -266,9 +266,9 @@ def finish(state: Int) -> None:
             following = next_row(row)
             leave_row(state, row)
             row = following
-    _leave_chains(state, get8(state, S_PARTITIONS), PARTITION_SHARDS, 1)
+    _leave_items(get8(state, S_PARTITIONS), state)
     leave_partition(state, get8(state, S_DEFAULT))
-    _leave_chains(state, get8(state, S_TEXTS), TEXT_SHARDS, 0)
+    _leave_items(get8(state, S_TEXTS), 0)
     for word in (S_ATTRIBUTES, S_VALUES, S_SPLITS, S_BLOCKS, S_FIRST, S_SEEN, S_SLOTS):
         release(get8(state, word))
     for word in (S_VALUE, S_SCRATCH, S_LAYOUT):

@@ -26,6 +26,7 @@ from reefcast.matching.blocks import (
     take_out,
     unsure_pairs,
 )
+from reefcast.matching.chains import enter_item, first_of, mixed, take_item
 from reefcast.matching.cuts import entry_at, leave_cuts, make_cuts
 from reefcast.matching.learning import is_equality, learn_rare, learn_values
 from reefcast.matching.machine import Int, get8, part, put8, unit
@@ -66,6 +67,7 @@ from reefcast.matching.state import (
     P_BLOCKS,
     P_COUNT,
     P_CUTS,
+    P_HASH,
     P_KEY,
     P_KIND,
     P_LIST,
@@ -77,15 +79,14 @@ from reefcast.matching.state import (
     S_DEFAULT,
     S_PARTITION_COUNT,
     S_PARTITIONS,
+    S_SEED,
     STRING,
     give_back,
     longer,
     new,
     new_zeroed,
 )
-from reefcast.matching.texts import H_COUNT, H_HEADS, H_ROOM, head_of, mixed, shard_of
 
-SHARDS = 256
 ANY_KIND = -1
 """P_KIND of a partition of all rows that need the attribute."""
 
@@ -101,15 +102,14 @@ LEARNING = 1024
 
 
 @part
-def _hash(attribute: Int, kind: Int, key: Int) -> Int:
-    return mixed(mixed(attribute * 8 + kind) ^ key)
+def _hash(state: Int, attribute: Int, kind: Int, key: Int) -> Int:
+    return mixed(mixed(get8(state, S_SEED) ^ (attribute * 8 + kind)) ^ key)
 
 
 @unit
 def find_partition(state: Int, attribute: Int, kind: Int, key: Int) -> Int:
     """The partition, or 0."""
-    hashed = _hash(attribute, kind, key)
-    partition = get8(head_of(shard_of(get8(state, S_PARTITIONS), hashed, SHARDS), hashed), 0)
+    partition = first_of(get8(state, S_PARTITIONS), _hash(state, attribute, kind, key))
     while partition != 0 and (
         get8(partition, P_KEY) != key
         or get8(partition, P_ATTRIBUTE) != attribute
@@ -125,59 +125,24 @@ def new_partition(state: Int, attribute: Int, kind: Int, key: Int) -> Int:
     put8(partition, P_ATTRIBUTE, attribute)
     put8(partition, P_KIND, kind)
     put8(partition, P_KEY, key)
+    put8(partition, P_HASH, _hash(state, attribute, kind, key))
     put8(partition, P_ROOM, 1)
     put8(partition, P_LIST, new(state, 8))
     return partition
 
 
 @part
-def _enter_partition(state: Int, partition: Int) -> None:
-    """Into the table."""
-    attribute, kind = get8(partition, P_ATTRIBUTE), get8(partition, P_KIND)
-    hashed = _hash(attribute, kind, get8(partition, P_KEY))
-    shard = shard_of(get8(state, S_PARTITIONS), hashed, SHARDS)
-    put8(shard, H_COUNT, get8(shard, H_COUNT) + 1)
-    if get8(shard, H_COUNT) > get8(shard, H_ROOM):
-        _grow_shard(state, shard)
-    head = head_of(shard, hashed)
-    put8(partition, P_NEXT, get8(head, 0))
-    put8(head, 0, partition)
-    put8(state, S_PARTITION_COUNT, get8(state, S_PARTITION_COUNT) + 1)
-    at = attribute_at(state, attribute)
-    put8(at, A_VALUES, get8(at, A_VALUES) + 1)
-
-
-@part
-def _grow_shard(state: Int, shard: Int) -> None:
-    heads, room = get8(shard, H_HEADS), get8(shard, H_ROOM)
-    put8(shard, H_HEADS, new_zeroed(state, 16 * room))
-    put8(shard, H_ROOM, 2 * room)
-    for i in range(room):
-        partition = get8(heads, i)
-        while partition != 0:
-            following = get8(partition, P_NEXT)
-            attribute, kind = get8(partition, P_ATTRIBUTE), get8(partition, P_KIND)
-            head = head_of(shard, _hash(attribute, kind, get8(partition, P_KEY)))
-            put8(partition, P_NEXT, get8(head, 0))
-            put8(head, 0, partition)
-            partition = following
-    give_back(state, heads, 8 * room)
+def _count_partition(state: Int, partition: Int, change: Int) -> None:
+    put8(state, S_PARTITION_COUNT, get8(state, S_PARTITION_COUNT) + change)
+    at = attribute_at(state, get8(partition, P_ATTRIBUTE))
+    put8(at, A_VALUES, get8(at, A_VALUES) + change)
 
 
 @part
 def _drop_partition(state: Int, partition: Int) -> None:
     """One without rows."""
-    attribute, kind = get8(partition, P_ATTRIBUTE), get8(partition, P_KIND)
-    hashed = _hash(attribute, kind, get8(partition, P_KEY))
-    shard = shard_of(get8(state, S_PARTITIONS), hashed, SHARDS)
-    put8(shard, H_COUNT, get8(shard, H_COUNT) - 1)
-    place = head_of(shard, hashed)
-    while get8(place, 0) != partition:
-        place = get8(place, 0)  # P_NEXT is a partition's first word
-    put8(place, 0, get8(partition, P_NEXT))
-    put8(state, S_PARTITION_COUNT, get8(state, S_PARTITION_COUNT) - 1)
-    at = attribute_at(state, attribute)
-    put8(at, A_VALUES, get8(at, A_VALUES) - 1)
+    take_item(get8(state, S_PARTITIONS), partition)
+    _count_partition(state, partition, -1)
     leave_partition(state, partition)
 
 
@@ -387,7 +352,8 @@ def place_row(state: Int, row: Int) -> Int:
     partition = find_partition(state, attribute, kind, key)
     if partition == 0:
         partition = new_partition(state, attribute, kind, key)
-        _enter_partition(state, partition)
+        enter_item(state, get8(state, S_PARTITIONS), partition)
+        _count_partition(state, partition, 1)
     put_row(state, partition, row)
     return 1
 

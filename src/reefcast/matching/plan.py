@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from ctypes import c_int64, c_uint32, string_at
 from typing import Any, NamedTuple
 
+from reefcast.matching.chains import H_HEADS, H_ROOM, SHARD_WORDS, SHARDS
 from reefcast.matching.numbers import TURN
 from reefcast.matching.partitions import ANY_KIND
-from reefcast.matching.partitions import SHARDS as PARTITION_SHARDS
 from reefcast.matching.predicates import IS_TEXT
 from reefcast.matching.rows import (
     ATTRIBUTE_BITS,
@@ -53,7 +53,6 @@ from reefcast.matching.state import (
     T_BYTES,
     T_SIZE,
 )
-from reefcast.matching.texts import H_HEADS, H_ROOM, SHARD_WORDS
 from reefcast.model.wording import readable_name, readable_value
 
 BITMAPS, ONE_BY_ONE = "bitmaps", "one by one"
@@ -235,7 +234,7 @@ def _partition(address: int) -> _Partition:
 def _partitions(state: int) -> Iterator[_Partition]:
     """All but the default one."""
     table = _word(state, S_PARTITIONS)
-    for shard in range(table, table + 8 * SHARD_WORDS * PARTITION_SHARDS, 8 * SHARD_WORDS):
+    for shard in range(table, table + 8 * SHARD_WORDS * SHARDS, 8 * SHARD_WORDS):
         heads = _word(shard, H_HEADS)
         for i in range(_word(shard, H_ROOM)):
             address = _word(heads, i)

@@ -33,14 +33,15 @@ LOWEST, HIGHEST = -(2**63), 2**63 - 1
 
 (
     S_BYTES,  # allocated
-    S_TEXTS,  # shards of the table of texts
+    S_SEED,  # of hashes, drawn by Python
+    S_TEXTS,  # see `chains`
     S_ATTRIBUTES,  # A_* of each attribute number
     S_ATTRIBUTE_COUNT,  # numbers given out so far
     S_ATTRIBUTE_ROOM,
     S_FREE_ATTRIBUTE,  # 1 + the first of the numbers to give out again; they are linked by A_NAME
     S_VALUES,  # V_* for each attribute number
     S_STAMP,  # number of the event at hand
-    S_PARTITIONS,  # shards of the table of partitions
+    S_PARTITIONS,  # the same
     S_SPLITS,  # scratch: attributes of the event at hand that partition
     S_SPLIT_COUNT,
     S_DEFAULT,  # the partition of all rows that no attribute partitions
@@ -67,7 +68,7 @@ LOWEST, HIGHEST = -(2**63), 2**63 - 1
     S_TILE,
     S_LAYOUT,  # the names of the last event, in their order, as texts or 0; LAYOUT of them
     S_READ,  # scratch: kinds, how to check, and bounds of a predicate; 4 words
-) = range(35)
+) = range(36)
 STATE_WORDS = 40
 LAYOUT = 64
 
@@ -117,8 +118,10 @@ C_USERS, C_ATTRIBUTES, C_SLOTS, C_SERIAL, C_UNSURE, C_BYTES, C_LANES, C_FIRST = 
     B_WORDS,
 ) = range(16)
 
-P_NEXT, P_ATTRIBUTE, P_KIND, P_KEY, P_ROWS, P_LIST, P_COUNT, P_ROOM, P_BLOCKS, P_CUTS = range(10)
-P_WORDS = 10
+P_NEXT, P_HASH, P_ATTRIBUTE, P_KIND, P_KEY, P_ROWS, P_LIST, P_COUNT, P_ROOM, P_BLOCKS, P_CUTS = (
+    range(11)
+)
+P_WORDS = 11
 
 
 @part

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from reefcast.matching.chains import MIX
 from reefcast.matching.cover.ends import attribute_of, buckets, prepare, read_box
 from reefcast.matching.cover.layout import (
     BLOCK_WORDS,
@@ -47,7 +48,6 @@ from reefcast.matching.cover.layout import (
     STRING,
 )
 from reefcast.matching.machine import Int, compile_units, get4, get8, kernel, part, put4, put8, unit
-from reefcast.matching.texts import MIX
 
 
 @part
