@@ -89,7 +89,7 @@ def test_names_of_attributes_are_strings(name: Any) -> None:
 def test_attributes_are_a_map() -> None:
     index = index_of("a = 0")
     attributes: Any = [("a", 0)]
-    with pytest.raises(AttributeError):
+    with pytest.raises(LocalError, match="event 0 is a list, not a dict"):
         index.match(event(attributes))
 
 
