@@ -42,10 +42,11 @@ format: $(STAMP) ## format and mend what can be mended by itself
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(STAMP) ## the figures: live broker, simulator and matching, each beside its baselines
+bench: $(STAMP) ## the figures: live broker, simulator, matching and covering, each beside its baselines
 	$(BIN)/reefcast bench live
 	$(BIN)/reefcast bench sim
 	$(BIN)/reefcast bench match
+	$(BIN)/reefcast bench cover
 
 docs: $(STAMP) ## regenerate the reference pages under docs/
 	$(BIN)/python tools/make_docs.py

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import count
+from itertools import count, product
 
 import pytest
 from hypothesis import given, settings
@@ -188,6 +188,16 @@ def test_one_operator(operator: str, partitioned: Both) -> None:
         check(filters, events, partitioned)
 
     agrees()
+
+
+def test_every_short_pattern_on_every_short_string() -> None:
+    """Where a pattern's last part would overlap what comes before it, chance seldom looks."""
+    patterns = ["".join(p) for size in range(1, 5) for p in product("aé%_", repeat=size)]
+    both = Both()
+    for key, pattern in enumerate(patterns):
+        both.add(key, parse_filter(f"s LIKE '{pattern}'"))
+    strings = ["".join(s) for size in range(5) for s in product("aé", repeat=size)]
+    both.check([event({"s": string}) for string in strings])
 
 
 @pytest.mark.parametrize("texts", [conjunctions, disjunctions, nested], ids=["and", "or", "nested"])

@@ -15,7 +15,7 @@ FAILED, INTERRUPTED = 2, 130
 
 COMMANDS = {
     "analyze": "turn a trace into tables and an HTML report, with Spark",
-    "bench": "measure: the live broker, the simulator, matching",
+    "bench": "measure: the live broker, the simulator, matching, covering",
     "broker": "run one broker of a network file",
     "demo": "carry flights over twelve brokers, check the result with Spark, write a report",
     "explain": "say why a filter matches an event, or why not, and how an index would match it",

@@ -75,7 +75,6 @@ __all__ = [
     "TOO_SHORT",
     "add_filter",
     "attribute_number",
-    "do_nothing",
     "finish",
     "match_columns",
     "match_events",
@@ -227,12 +226,6 @@ def attribute_number(state: Int, name: Int, size: Int) -> Int:
     """The number of the attribute, -1 if no filter names it."""
     text = find_text(state, name, size)
     return get8(text, T_ATTRIBUTE) - 1 if text != 0 else -1
-
-
-@kernel
-def do_nothing(state: Int) -> Int:
-    """The cost of a call."""
-    return state
 
 
 # --- the end --------------------------------------------------------------------------------------

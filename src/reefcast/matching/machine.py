@@ -26,7 +26,7 @@ Int = Any
 WORD = ir.IntType(64)
 GROUP = ir.VectorType(WORD, 8)
 GROUP_WORDS, GROUP_BYTES = 8, 64
-"""What `union_of` treats at once: 512 rows, a line of the cache."""
+"""What `survivors_of` treats at once: 512 rows, a line of the cache."""
 
 
 def _stamp() -> str:
@@ -114,7 +114,6 @@ def _library(name: str, signature: Any) -> Callable[..., Any]:
 
 allocate = _library("malloc", types.int64(types.int64))
 allocate_zeroed = _library("calloc", types.int64(types.int64, types.int64))
-resize = _library("realloc", types.int64(types.int64, types.int64))
 release = _library("free", types.void(types.int64))
 compare_bytes = _library("memcmp", types.int32(types.int64, types.int64, types.int64))
 copy_bytes = _library("memcpy", types.int64(types.int64, types.int64, types.int64))
@@ -163,7 +162,6 @@ put8 = built_in(_writer(64))
 """put8(address, i, value)."""
 put4 = built_in(_writer(32))
 put2 = built_in(_writer(16))
-put1 = built_in(_writer(8))
 
 
 # --- bits -----------------------------------------------------------------------------------------
@@ -217,16 +215,6 @@ def bits_of(_context: Any, _number: Any) -> Any:
         return builder.bitcast(arguments[0], WORD)
 
     return types.int64(types.float64), generate
-
-
-@built_in
-def float_of(_context: Any, _word: Any) -> Any:
-    """The float64 that a word stands for."""
-
-    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        return builder.bitcast(arguments[0], ir.DoubleType())
-
-    return types.float64(types.int64), generate
 
 
 @built_in

@@ -297,7 +297,7 @@ def value_holds(how: Int, bounds: Int, value: Int) -> Int:
 
 
 @unit
-def leave_bounds(state: Int, how: Int, kinds: Int, bound: Int) -> None:
+def leave_bounds(state: Int, how: Int, bound: Int) -> None:
     """Gives back what a predicate holds."""
     if how == IS_TEXT:
         leave_text(state, bound)

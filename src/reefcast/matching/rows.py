@@ -240,7 +240,7 @@ def leave_row(state: Int, row: Int) -> None:
     bounds = bounds_of(count)
     for i in range(count):
         tag = tag_of(row, i)
-        leave_bounds(state, how_of(tag), kinds_of(tag), get8(row, bounds + 2 * i))
+        leave_bounds(state, how_of(tag), get8(row, bounds + 2 * i))
         leave_attribute(state, attribute_of(tag))
     give_back(state, row, row_bytes(count, flags_of(row)))
 
