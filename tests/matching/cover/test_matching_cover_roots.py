@@ -159,3 +159,24 @@ def test_filters_that_never_match():
     assert roots.remove(1) == RootChange([], [])
     assert roots.remove(4) == RootChange([2], [4])
     assert roots.remove(2) == RootChange([3], [2])
+
+
+def test_filters_that_are_spelled_differently_are_one():
+    """Or each removal of the eldest would ask about all the others."""
+    texts = [f"a > 1.{'0' * zeros} AND b = 'x'" for zeros in range(1, 30)]
+    texts += [f"b = 'x' AND {text}" for text in texts]
+    roots, twin = new_roots(), ScanRoots()
+    for key, text in enumerate(texts):
+        assert roots.add(key, parse_filter(text)) == twin.add(key, parse_filter(text))
+    assert roots.keys() == [0]
+    for key in range(len(texts)):
+        assert roots.remove(key) == twin.remove(key)
+        assert roots.keys() == twin.keys()
+
+
+def test_filters_with_residuals_are_told_apart():
+    roots, twin = new_roots(), ScanRoots()
+    for key, text in enumerate(("a > b AND c = 1", "a > d AND c = 1", "c = 1", "a > b AND c = 1")):
+        assert roots.add(key, parse_filter(text)) == twin.add(key, parse_filter(text))
+    assert roots.remove(2) == twin.remove(2)
+    assert sorted(roots.keys()) == sorted(twin.keys())

@@ -1,6 +1,6 @@
 """The compiled covering index. How it works: see `cover.layout`; its tables: `cover.table`.
 
-Filters with the same text are kept once, as one *entry* with several keys. An entry of one
+Filters with the same normal form are kept once, as one *entry* with several keys. An entry of one
 conjunction that is an exact box is decided by the kernels alone; about the others `model.covering`
 has the last word, a few microseconds for each that the kernels leave. An index belongs to one
 thread.
@@ -25,6 +25,15 @@ from reefcast.model.filters import Conjunction, Filter
 K = TypeVar("K", bound=Hashable)
 
 NONE = np.empty(0, np.int64)
+
+
+def form_of(filter: Filter) -> bytes | str:
+    """The same for filters with the same normal form, whatever their texts; the text for those with
+    residual conditions, which the packed form leaves out."""
+    if any(conjunction.residuals for conjunction in filter.conjunctions):
+        return filter.text
+    return filter.packed
+
 
 _DECIDE: dict[int, Callable[[Filter, Filter], bool]] = {
     COVERING: covers,
@@ -186,7 +195,7 @@ class CompiledCoverIndex(Generic[K]):
     def __init__(self) -> None:
         self._entries = Entries()
         self._numbers: dict[K, int] = {}  # of each key's entry
-        self._of_text: dict[str, int] = {}
+        self._of_form: dict[bytes | str, int] = {}
         self._keys: Array = np.zeros(64, np.int64)  # of each entry; objects unless all are int64
         self._several: dict[int, dict[K, None]] = {}
 
@@ -198,16 +207,16 @@ class CompiledCoverIndex(Generic[K]):
 
     def memory_bytes(self) -> int:
         """Bytes of the index, without the filters, their texts and the keys themselves."""
-        lists = (self._numbers, self._of_text, self._several, *self._several.values())
+        lists = (self._numbers, self._of_form, self._several, *self._several.values())
         own = self._keys.nbytes + sum(map(sys.getsizeof, lists))
         return self._entries.memory_bytes() + own
 
     def add(self, key: K, filter: Filter) -> None:
         if key in self._numbers:
             raise LocalError(f"key {key!r} is in the index already; remove it first")
-        number = self._of_text.get(filter.text)
+        number = self._of_form.get(form_of(filter))
         if number is None:
-            number = self._of_text[filter.text] = self._entries.add(filter)
+            number = self._of_form[form_of(filter)] = self._entries.add(filter)
             self._put_key(number, key)
         elif number in self._several:
             self._several[number][key] = None
@@ -228,7 +237,7 @@ class CompiledCoverIndex(Generic[K]):
             return
         filter = self._entries.filters[number]
         assert filter is not None, "an entry lives as long as it has keys"
-        del self._of_text[filter.text]
+        del self._of_form[form_of(filter)]
         self._put_key(number, 0)
         self._entries.remove(number)
 

@@ -20,7 +20,7 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from reefcast.errors import LocalError
-from reefcast.matching.cover.index import Entries
+from reefcast.matching.cover.index import Entries, form_of
 from reefcast.matching.cover.interface import RootChange
 from reefcast.matching.cover.layout import COVERED, COVERING, EQUAL
 from reefcast.matching.cover.search import UNDECIDED
@@ -86,14 +86,14 @@ def _is_plain(filter: Filter) -> bool:
 class CompiledRoots(Generic[K]):
     """See `cover.Roots`; `cover.scan.ScanRoots` is the twin that says what is right.
 
-    Filters with the same text are one entry, as old as its eldest key. `_roots` holds the numbers
-    of the entries that are roots; those that can match are marked.
+    Filters with the same normal form are one entry, as old as its eldest key. `_roots` holds the
+    numbers of the entries that are roots; those that can match are marked.
     """
 
     def __init__(self) -> None:
         self._entries = Entries()
         self._numbers: dict[K, int] = {}
-        self._of_text: dict[str, int] = {}
+        self._of_form: dict[bytes | str, int] = {}
         self._eldest: dict[int, K] = {}  # by entry
         self._younger: dict[int, dict[K, int]] = {}  # by entry: its other keys, and their ages
         self._forest = Forest()
@@ -119,7 +119,7 @@ class CompiledRoots(Generic[K]):
 
     def memory_bytes(self) -> int:
         """Bytes of the index, without the filters, their texts and the keys themselves."""
-        tables = (self._numbers, self._of_text, self._eldest, self._younger, self._roots)
+        tables = (self._numbers, self._of_form, self._eldest, self._younger, self._roots)
         own = sum(map(sys.getsizeof, (*tables, *self._younger.values())))
         own += self._ages.nbytes + self._depths.nbytes
         return own + self._entries.memory_bytes() + self._forest.memory_bytes()
@@ -130,13 +130,13 @@ class CompiledRoots(Generic[K]):
         if key in self._numbers:
             raise LocalError(f"key {key!r} is in the index already; remove it first")
         self._last_age += 1
-        number = self._of_text.get(filter.text)
+        number = self._of_form.get(form_of(filter))
         if number is not None:
             self._younger.setdefault(number, {})[key] = self._last_age
             self._numbers[key] = number
             return RootChange([], [])
         number = self._entries.add(filter)
-        self._of_text[filter.text] = self._numbers[key] = number
+        self._of_form[form_of(filter)] = self._numbers[key] = number
         self._eldest[number] = key
         self._make_room(number)
         self._ages[number] = self._last_age
@@ -166,7 +166,7 @@ class CompiledRoots(Generic[K]):
 
     def _drop(self, number: int) -> None:
         filter = self._filter(number)
-        del self._eldest[number], self._of_text[filter.text]
+        del self._eldest[number], self._of_form[form_of(filter)]
         self._never.pop(number, None)
         self._roots.pop(number, None)
         orphans = self._forest.detach_children(number)
