@@ -223,14 +223,14 @@ _COVER = {
     "engine": "engine",
     "query": "query",
     "calls": "calls",
-    "us_per_query": "us/query",
+    "us_per_event": "us/query",
     "p50_us": "p50 us",
     "p99_us": "p99 us",
     "max_cpu_us": "max us (CPU)",
-    "hits_per_query": "keys",
+    "matches_per_event": "keys",
     "in_aim": "in aim",
     "ratio": "ratio",
-    "bytes_per_filter": "bytes/filter",
+    "memory_bytes_per_filter": "bytes/filter",
 }
 _MATCH = {
     "workload": "workload",

@@ -41,9 +41,9 @@ BASE_US, HIT_US = 20.0, 0.05
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Microseconds by the wall clock, but `max_cpu_us`. `query`: a question of `CoverIndex`, or a
-    change: add, remove, and both with the roots maintained, where the hits are keys that became
-    roots or ceased to be. `in_aim`: share of the queries within
+    """Microseconds by the wall clock, but `max_cpu_us`. An event is one call (named as in the rows of
+    matching). `query`: a question of `CoverIndex`, or a change: add, remove, and both with the
+    roots maintained, where the matches are keys that became roots or ceased to be. `in_aim`: share of the queries within
     20 us and 50 ns for each hit. `ratio`: how many times as long the best baseline took, on the
     average; None for baselines and changes."""
 
@@ -52,14 +52,14 @@ class Row:
     engine: str
     query: str
     calls: int
-    us_per_query: float
+    us_per_event: float
     p50_us: float
     p99_us: float
     max_cpu_us: float
-    hits_per_query: float
+    matches_per_event: float
     in_aim: float | None
     ratio: float | None
-    bytes_per_filter: float
+    memory_bytes_per_filter: float
 
 
 def bench(
@@ -115,8 +115,8 @@ def _bench_engines(
             timed = _timed(partial(columns.ask, query), asked)
             others.append(_row(workload, n, "columns", query, timed, columns.memory_bytes() / n))
             _compare(workload, query, own, timed)
-        best = min(other.us_per_query for other in others)
-        yield replace(mine, ratio=round(best / mine.us_per_query, 2))
+        best = min(other.us_per_event for other in others)
+        yield replace(mine, ratio=round(best / mine.us_per_event, 2))
         yield from others
 
 
@@ -179,12 +179,12 @@ def _row(workload: str, n: int, engine: str, query: str, times: _Times, memory: 
         engine=engine,
         query=query,
         calls=len(times.wall),
-        us_per_query=round(float(times.wall.mean()), 2),
+        us_per_event=round(float(times.wall.mean()), 2),
         p50_us=round(float(p50), 2),
         p99_us=round(float(p99), 2),
         max_cpu_us=round(float(times.cpu.max()), 1),
-        hits_per_query=round(float(times.hits.mean()), 2),
+        matches_per_event=round(float(times.hits.mean()), 2),
         in_aim=in_aim,
         ratio=None,
-        bytes_per_filter=round(memory, 1),
+        memory_bytes_per_filter=round(memory, 1),
     )

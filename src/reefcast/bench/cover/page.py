@@ -14,8 +14,8 @@ def figures(rows: Sequence[Row]) -> str:
     """A table of the queries, and one of the changes."""
     asked = [
         (
-            *(mine.workload, f"{mine.n:,}", mine.query, short(mine.hits_per_query)),
-            *map(short, (mine.us_per_query, mine.p50_us, mine.p99_us)),
+            *(mine.workload, f"{mine.n:,}", mine.query, short(mine.matches_per_event)),
+            *map(short, (mine.us_per_event, mine.p50_us, mine.p99_us)),
             *(_other(rows, mine, engine) for engine in ("columns", "scan")),
             *(short(mine.ratio), f"{mine.in_aim or 0:.0%}"),
         )
@@ -25,8 +25,12 @@ def figures(rows: Sequence[Row]) -> str:
     changed = [
         (
             *(row.workload, f"{row.n:,}", row.query),
-            *map(short, (row.us_per_query, row.p50_us, row.p99_us)),
-            *(short(row.max_cpu_us / 1e3), short(row.hits_per_query), short(row.bytes_per_filter)),
+            *map(short, (row.us_per_event, row.p50_us, row.p99_us)),
+            *(
+                short(row.max_cpu_us / 1e3),
+                short(row.matches_per_event),
+                short(row.memory_bytes_per_filter),
+            ),
         )
         for row in rows
         if row.engine == "index" and row.query not in QUERIES
@@ -51,4 +55,4 @@ def _other(rows: Sequence[Row], mine: Row, engine: str) -> str:
     """Its mean; nothing if it cannot serve this workload."""
     case = (mine.workload, mine.n, mine.query, engine)
     found = [r for r in rows if (r.workload, r.n, r.query, r.engine) == case]
-    return short(found[0].us_per_query) if found else ""
+    return short(found[0].us_per_event) if found else ""
