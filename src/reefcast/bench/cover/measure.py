@@ -41,11 +41,11 @@ BASE_US, HIT_US = 20.0, 0.05
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Microseconds by the wall clock, but `max_cpu_us`. An event is one call (named as in the rows of
-    matching). `query`: a question of `CoverIndex`, or a change: add, remove, and both with the
-    roots maintained, where the matches are keys that became roots or ceased to be. `in_aim`: share of the queries within
-    20 us and 50 ns for each hit. `ratio`: how many times as long the best baseline took, on the
-    average; None for baselines and changes."""
+    """Microseconds by the wall clock, but `max_cpu_us`. An event is one call; rows are named as
+    those of matching. `query`: a question of `CoverIndex`, or a change: add, remove, and both with
+    the roots maintained, where the matches are keys that became roots or ceased to be. `in_aim`:
+    share of the queries within 20 us and 50 ns for each match. `ratio`: how many times as long the
+    best baseline took, on the average; None for baselines and changes."""
 
     workload: str
     n: int
