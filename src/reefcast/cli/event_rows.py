@@ -6,13 +6,14 @@ import asyncio
 import csv
 import io
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+import click
 import msgspec
 
 from reefcast.errors import InvalidValueError, LocalError
@@ -21,11 +22,29 @@ if TYPE_CHECKING:
     from pyarrow.parquet import ParquetFile
 
 Rows = list[dict[str, Any]]
+F = TypeVar("F", bound=Callable[..., Any])
 FORMATS = ("jsonl", "csv", "parquet")
 _SUFFIXES = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv"}
 _BATCH_ROWS = 500
 _READ_BYTES = 65536
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def source_options(file_help: str) -> Callable[[F], F]:
+    """`--file` and `--format`, for the commands that read rows."""
+    file = click.option(
+        "--file",
+        "path",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help=file_help,
+    )
+    format = click.option(
+        "--format",
+        "format",
+        type=click.Choice(FORMATS),
+        help="Of the file or standard input; by default what the file's name says.",
+    )
+    return lambda command: file(format(command))
 
 
 def typed(text: str) -> object:

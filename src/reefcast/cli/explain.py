@@ -11,7 +11,7 @@ from typing import Any
 import click
 import msgspec
 
-from reefcast.cli.event_rows import FORMATS, assignment, format_of, read_rows
+from reefcast.cli.event_rows import assignment, format_of, read_rows, source_options
 from reefcast.cli.explain_text import place_lines, plan_lines, summary, tree_lines, verdict_lines
 from reefcast.errors import InvalidValueError, LocalError
 from reefcast.model.explanation import Explanation, Node, explain
@@ -30,18 +30,7 @@ Event = dict[str, Value]
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Instead of FILTER: every filter of this file, one a line.",
 )
-@click.option(
-    "--file",
-    "path",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Explain for every row of this file.",
-)
-@click.option(
-    "--format",
-    "format",
-    type=click.Choice(FORMATS),
-    help="Of the file or standard input; by default what the file's name says.",
-)
+@source_options("Explain for every row of this file.")
 @click.option("--topic", "topics", multiple=True, help="Topic of every event; may be repeated.")
 @click.option(
     "--plan",

@@ -13,13 +13,13 @@ import click
 import msgspec
 
 from reefcast.cli.event_rows import (
-    FORMATS,
     Rows,
     assignment,
     format_of,
     read_in_thread,
     read_rows,
     row_count,
+    source_options,
 )
 from reefcast.client import Client, connect
 from reefcast.client.handles import check_filter
@@ -47,18 +47,7 @@ class Job(msgspec.Struct):
 @click.command()
 @click.argument("url")
 @click.argument("attributes", nargs=-1, metavar="[NAME=VALUE]...")
-@click.option(
-    "--file",
-    "path",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Publish every row of this file.",
-)
-@click.option(
-    "--format",
-    "format",
-    type=click.Choice(FORMATS),
-    help="Of the file or standard input; by default what the file's name says.",
-)
+@source_options("Publish every row of this file.")
 @click.option(
     "--rate",
     type=click.FloatRange(0),
