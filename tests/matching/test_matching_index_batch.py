@@ -19,6 +19,7 @@ from reefcast.errors import LocalError
 from reefcast.matching.index import CompiledIndex
 from reefcast.matching.interface import Matches
 from reefcast.matching.scan import ScanIndex
+from reefcast.matching.sweep import FEWEST_BLOCKS
 from reefcast.model.filters import parse_filter
 from reefcast.model.publication import INT64_MAX, INT64_MIN, Publication, Value
 
@@ -292,3 +293,28 @@ def test_room_for_what_is_found_grows(rows: int) -> None:
     assert set(found.keys[: lengths[1]].tolist()) == set(
         range(30) if rows < 2000 else range(1, 30, 2)
     )
+
+
+def test_a_batch_swept_block_by_block_finds_what_the_bounds_say() -> None:
+    """Blocks under different cuts, rows that are unsure, rows that must be checked, and events that
+    do not all have the same attributes: numpy compares every bound with every event."""
+    rows, events = 10_000, 40
+    rng = np.random.default_rng(3)
+    index: CompiledIndex[int] = CompiledIndex()
+    lows = rng.uniform(0, 100, (rows, 2)).round(2)
+    lows[rows // 2 :] += 400  # what comes later needs cuts of its own
+    highs = lows + 300
+    for row, ((a, b), (c, d)) in enumerate(zip(lows.tolist(), highs.tolist(), strict=True)):
+        listed = " AND k IN (1, 5)" if row % 7 == 0 else ""
+        index.add(row, parse_filter(f"x BETWEEN {a} AND {c} AND y >= {b} AND y < {d}{listed}"))
+    x, y = rng.uniform(0, 800, (2, events)).round(2)
+    k, lacking = rng.integers(0, 7, events), np.arange(events) % 3 == 0
+    found = index.match_batch({"x": x, "y": np.ma.array(y, mask=lacking), "k": k})
+    assert len(index.plan()["default"]["attributes"]) == 3
+    assert index.plan()["default"]["blocks"] >= FEWEST_BLOCKS
+    for number, (start, end) in enumerate(pairwise(found.offsets.tolist())):
+        holds = (lows[:, 0] <= x[number]) & (x[number] <= highs[:, 0]) & ~lacking[number]
+        holds &= (lows[:, 1] <= y[number]) & (y[number] < highs[:, 1])
+        holds &= (np.arange(rows) % 7 != 0) | (k[number] in (1, 5))
+        assert sorted(found.keys[start:end].tolist()) == np.flatnonzero(holds).tolist()
+    assert len(found.keys) > 10 * events
