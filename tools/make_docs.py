@@ -57,6 +57,7 @@ SECTIONS = {
     "[network]": network_file.NetworkSection,
     "[trace]": network_file.TraceSection,
     "[limits]": network_file.LimitsSection,
+    "[overload]": network_file.OverloadSection,
     "[[broker]]": network_file.BrokerEntry,
     "[[link]]": network_file.LinkEntry,
 }
@@ -78,6 +79,8 @@ def network() -> str:
 def _default(field: msgspec.structs.FieldInfo) -> str:
     if field.default is msgspec.NODEFAULT:
         return "(required)"
+    if field.default is None:
+        return "(none)"
     return f"`{msgspec.json.encode(field.default).decode()}`"
 
 

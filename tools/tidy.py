@@ -27,6 +27,7 @@ LAYERS = (
     ("simulation",),
     ("server", "client"),
     ("pipeline", "bench"),
+    ("experiments",),
     ("cli",),
 )
 LAYER_OF = {name: level for level, names in enumerate(LAYERS) for name in names}

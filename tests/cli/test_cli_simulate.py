@@ -18,6 +18,7 @@ from reefcast.cli.simulate import CRASHED, NO_PROGRESS, WRONG, command
 from reefcast.model.messages import Effect, Publish, Send
 from reefcast.overlay.network_file import BrokerEntry, LinkEntry, NetworkFile, dump_network
 from reefcast.routing.broker import Broker
+from reefcast.routing.router import Decision
 from reefcast.simulation import checkers
 from reefcast.simulation import simulation as simulation_module
 
@@ -72,7 +73,7 @@ def test_a_failed_check_exits_with_1(network: Path, monkeypatch: pytest.MonkeyPa
 
 def test_no_progress_exits_with_3(network: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def for_ever(self: Broker, batch: Sequence[Publish], *where: object) -> list[Effect]:
-        self.last_routed = [(publish, 0) for publish in batch]
+        self.last_routed = [(publish, Decision({}, [], 0)) for publish in batch]
         return [Send(self.router.brokers[0], publish) for publish in batch]
 
     monkeypatch.setattr(Broker, "handle_publications", for_ever)

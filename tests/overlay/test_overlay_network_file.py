@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import pytest
@@ -94,3 +95,64 @@ def test_errors_name_the_file_and_the_broker(tmp_path: Path) -> None:
         load_network(file)
     with pytest.raises(ConfigurationError, match="the file has b1, b2"):
         read_network(GOOD).entry("b9")
+
+
+def office_of_four(routing: str = "idr") -> str:
+    """SCOT(path of 2, 2)."""
+    lines = [f'[network]\nrouting = "{routing}"\n[overload]\ntau = 4\nwindow_ms = 20\n']
+    for label, index in itertools.product("ab", (0, 1)):
+        place = f'region = "{label}"\ncluster = {index}'
+        lines.append(f'[[broker]]\nname = "{label}{index}"\n{place}\n')
+    for a, b in (("a0", "b0"), ("a1", "b1"), ("a0", "a1"), ("b0", "b1")):
+        lines.append(f'[[link]]\nbetween = ["{a}", "{b}"]\n')
+    return "".join(lines)
+
+
+@pytest.mark.parametrize("routing", ["spr", "idr", "tid-s", "tid-d", "flooding"])
+def test_a_scot_is_read_and_dumped(routing: str) -> None:
+    network = read_network(office_of_four(routing))
+    made = network.scot()
+    assert made is not None
+    assert made.i_links == [("a0", "a1"), ("b0", "b1")]
+    assert made.neighbours("b1").primary == ("a1",)
+    assert (network.overload.tau, network.overload.window_ms) == (4, 20)
+    assert read_network(dump_network(network)) == network
+
+
+def test_a_network_without_places_is_no_scot_and_is_dumped_without_them() -> None:
+    network = read_network(GOOD)
+    assert network.scot() is None
+    assert "region" not in dump_network(network)
+    assert "null" not in dump_network(network)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ('region = "a"\ncluster = 0', "", r"Label Order property: broker a0 has no region"),
+        ('region = "a"\ncluster = 0', "cluster = 0", "a0 has a region or a cluster alone"),
+        ('region = "a"\ncluster = 0', 'region = "a"', "a0 has a region or a cluster alone"),
+        ("cluster = 0", "cluster = 1", "Index property: brokers a0 and a1 both stand"),
+        ("cluster = 0", "cluster = 2", "Index property: region 'a' has no broker in cluster 0"),
+        ('[[link]]\nbetween = ["a0", "a1"]', "", "Connectivity property: the iLink a0 - a1"),
+        ('[[link]]\nbetween = ["a0", "b0"]', "", "Acyclic property: the aLink a0 - b0 is missing"),
+        ('"a0", "a1"', '"a0", "b1"', "Connectivity property: the iLink a0 - a1 is missing"),
+        ("tau = 4", "tau = 0", "tau = 0.0 must be above 0"),
+        ("window_ms = 20", "window_ms = -1", "window_ms = -1.0 must be above 0"),
+    ],
+)
+def test_what_is_no_scot_is_refused_naming_the_property(old: str, new: str, says: str) -> None:
+    assert old in office_of_four()
+    with pytest.raises(ConfigurationError, match=says):
+        read_network(office_of_four().replace(old, new, 1))
+
+
+@pytest.mark.parametrize("routing", ["spr", "idr"])
+def test_routings_of_octopia_need_a_scot(routing: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"'{routing}' needs a SCOT"):
+        read_network(GOOD.replace('name = "office"', f'name = "office"\nrouting = "{routing}"'))
+
+
+def test_a_routing_for_trees_refuses_a_scot() -> None:
+    with pytest.raises(ConfigurationError, match="needs a tree"):
+        read_network(office_of_four("acyclic"))

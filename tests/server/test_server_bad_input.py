@@ -13,7 +13,6 @@ from raw_client import RawClient, expect
 
 from reefcast.model import wire
 from reefcast.model.messages import (
-    FIRST_HOP,
     Advertise,
     Publish,
     Settled,
@@ -61,7 +60,7 @@ def frame(kind: int, payload: bytes) -> bytes:
     return struct.pack(">IB", 1 + len(payload), kind) + payload
 
 
-def publish_frame(body: object, header: object = FIRST_HOP) -> bytes:
+def publish_frame(body: object, header: tuple[object, ...] = (0,)) -> bytes:
     return wire.encode_parts(FrameKind.PUBLISH, header, msgspec.msgpack.encode(body))
 
 

@@ -23,6 +23,7 @@ COMMANDS = {
     "publish": "publish events from the command line, a file or standard input",
     "simulate": "run a network file in the simulator",
     "subscribe": "print the events that match filters",
+    "topology": "design a structured overlay: classify it, draw it, write its network file",
 }
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from reefcast.errors import InvalidValueError
 from reefcast.model import wire
-from reefcast.model.messages import FIRST_HOP
+from reefcast.model.messages import Publish
 from reefcast.model.publication import (
     MAX_PAYLOAD_BYTES,
     Publication,
@@ -14,7 +14,6 @@ from reefcast.model.publication import (
     Value,
     check_attributes,
 )
-from reefcast.model.wire import FrameKind
 
 _BUILT_IN = frozenset((int, float, bool, str, type(None)))
 
@@ -38,7 +37,7 @@ def encode_event(
         raise InvalidValueError(
             f"the publication holds text that is no Unicode: {error}"
         ) from error
-    frame = wire.encode_parts(FrameKind.PUBLISH, FIRST_HOP, body)
+    frame = wire.encode_publish(Publish(publication, body=body))
     if len(frame) > wire.MAX_FRAME_BYTES:
         raise InvalidValueError(
             f"the publication has {len(frame)} bytes; at most {wire.MAX_FRAME_BYTES} are allowed"

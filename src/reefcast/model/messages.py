@@ -79,10 +79,61 @@ class Synced(Control, frozen=True, tag="synced"):
     """After a restart: the sender has told all that it knows; what it did not confirm is stale."""
 
 
+# --- control messages of one routing, between brokers ---------------------------------------------
+
+
+class CivSet(Control, frozen=True, tag="civ_set"):
+    """OctopiA: the sender's cluster now holds a subscription that intersects these advertisements
+    of the receiver's clients."""
+
+    advertisements: tuple[EntityId, ...]
+    token: int = 0
+
+
+class CivUnset(Control, frozen=True, tag="civ_unset"):
+    """OctopiA: the sender's cluster holds no subscription (any more) that intersects these."""
+
+    advertisements: tuple[EntityId, ...]
+    token: int = 0
+
+
+class Bind(Control, frozen=True, tag="bind"):
+    """TID: a subscription on its way to the publishers, bound to the advertisement trees `trees`
+    (a tree's id, its TID, is that of its advertisement)."""
+
+    id: EntityId
+    filter: str
+    trees: tuple[EntityId, ...]
+    token: int = 0
+
+
+class Unbind(Control, frozen=True, tag="unbind"):
+    """TID: the subscription no longer wants what comes down these trees."""
+
+    id: EntityId
+    trees: tuple[EntityId, ...]
+    token: int = 0
+
+
 TableChange = Advertise | Unadvertise | Subscribe | Unsubscribe
 """What clients may send; each is answered by `Settled` or `Refused`."""
 
-ControlMessage = Advertise | Unadvertise | Subscribe | Unsubscribe | Settled | Refused | Synced
+PeerMessage = CivSet | CivUnset | Bind | Unbind
+"""What only brokers of one routing say to each other; answered in the same way."""
+
+ControlMessage = (
+    Advertise
+    | Unadvertise
+    | Subscribe
+    | Unsubscribe
+    | Settled
+    | Refused
+    | Synced
+    | CivSet
+    | CivUnset
+    | Bind
+    | Unbind
+)
 
 
 # --- publications --------------------------------------------------------------------------------
@@ -91,10 +142,15 @@ ControlMessage = Advertise | Unadvertise | Subscribe | Unsubscribe | Settled | R
 class Header(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """What changes from hop to hop; each routing adds the fields of its paper.
 
-    `hops`: broker-to-broker links crossed so far.
+    `hops`: broker-to-broker links crossed so far. `civ` (OctopiA): the publication context of the
+    cluster index vector, bit j set for each cluster j that this copy still has to reach. `tid`
+    (TID): the advertisement tree that it follows; `switched`: it is not the one it started on.
     """
 
     hops: int = 0
+    civ: int = 0
+    tid: EntityId | None = None
+    switched: bool = False
 
 
 FIRST_HOP = Header()

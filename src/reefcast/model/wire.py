@@ -7,7 +7,8 @@ Rules
 - The first frame in either direction is HELLO. A different `version` is answered with a GOODBYE
   that names both versions.
 - Payloads are msgpack. PUBLISH and DELIVER hold two parts: `header length (4 bytes) | header |
-  body`; the body is the encoded `Publication`, never decoded again just to be forwarded.
+  body`; the body is the encoded `Publication`, never decoded again just to be forwarded. Of a
+  publication's header the last fields are left out if they say nothing (see `header_fields`).
 - On broker links, and from a client to its broker, the *numbered* frames (CONTROL, PUBLISH) are
   counted from 1 by their order; ACK(n) says that all up to n have been taken over. After a
   reconnect each hello says what its sender has `received` from the other's `session`, and the
@@ -121,7 +122,7 @@ _control: msgspec.msgpack.Decoder[ControlMessage] = msgspec.msgpack.Decoder(Cont
 _header = msgspec.msgpack.Decoder(Header)
 _publication = msgspec.msgpack.Decoder(Publication)
 _numbers = msgspec.msgpack.Decoder(tuple[int, ...])
-_FIRST_HOP = _encoder.encode(FIRST_HOP)
+_FIRST_HOP = _encoder.encode((FIRST_HOP.hops,))
 """What most publications of clients have for a header."""
 _int = msgspec.msgpack.Decoder(int)
 _any = msgspec.msgpack.Decoder()
@@ -141,14 +142,26 @@ def encode_publication(publication: Publication) -> bytes:
     return _encoder.encode(publication)
 
 
-def encode_parts(kind: FrameKind, header: object, body: bytes) -> bytes:
-    """A PUBLISH (header: `Header`) or DELIVER (header: the subscriptions' numbers) frame."""
+def header_fields(header: Header) -> tuple[object, ...]:
+    """What of a header crosses the wire."""
+    if header.tid is not None:
+        return (header.hops, header.civ, header.tid, header.switched)
+    return (header.hops, header.civ) if header.civ else (header.hops,)
+
+
+def header_bytes(header: Header) -> int:
+    """Bytes by which this header is longer than one that holds nothing but a hop count."""
+    return len(_encoder.encode(header_fields(header))) - len(_encoder.encode((header.hops,)))
+
+
+def encode_parts(kind: FrameKind, header: tuple[object, ...], body: bytes) -> bytes:
+    """A PUBLISH (`header_fields`) or DELIVER (the subscriptions' numbers) frame."""
     head = _encoder.encode(header)
     return _PARTS.pack(5 + len(head) + len(body), kind, len(head)) + head + body
 
 
 def encode_publish(publish: Publish) -> bytes:
-    return encode_parts(FrameKind.PUBLISH, publish.header, publish.body)
+    return encode_parts(FrameKind.PUBLISH, header_fields(publish.header), publish.body)
 
 
 def encode_deliver(numbers: tuple[int, ...], body: bytes) -> bytes:

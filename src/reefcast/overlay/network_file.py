@@ -7,6 +7,7 @@ with a sentence that says where.
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,12 @@ import msgspec
 
 from reefcast.errors import ConfigurationError
 from reefcast.model.trace import LEVELS
+from reefcast.overlay.scot import Place, Scot, scot_of
 from reefcast.overlay.topology import Graph, graph, is_connected, is_tree
 
 QUEUE_POLICIES = ("block", "drop_oldest", "disconnect")
 TREE_ROUTINGS = frozenset({"acyclic"})
+SCOT_ROUTINGS = frozenset({"spr", "idr"})
 
 
 class _Section(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -66,11 +69,27 @@ class LimitsSection(_Section):
     drain_s: float = 5.0
 
 
+class OverloadSection(_Section):
+    """When a link between brokers counts as overloaded, for the routings that go round it: when
+    `Q_len * (1 + Q_in) / (1 + Q_out) > tau` (OctopiA's equation 3). `Q_len`: publications that
+    wait for the link now; `Q_in`, `Q_out`: those that came and went in the last full window.
+
+    `tau`: the threshold, in publications waiting while as many go as come. `window_ms`: the
+    paper's t_w, milliseconds from one count of `Q_in` and `Q_out` to the next."""
+
+    tau: float = 10.0
+    window_ms: float = 50.0
+
+
 class BrokerEntry(_Section):
-    """`listen`: host:port."""
+    """`listen`: host:port. `region`, `cluster`: the broker's place in a SCOT (see
+    `overlay.scot`), a label of the tree and a cluster index from 0; all brokers have both or
+    none, and the links must then be exactly those of the SCOT."""
 
     name: str
     listen: str = ""
+    region: str | None = None
+    cluster: int | None = None
 
 
 class LinkEntry(_Section):
@@ -89,6 +108,7 @@ class NetworkFile(_Section, kw_only=True):
     network: NetworkSection = msgspec.field(default_factory=NetworkSection)
     trace: TraceSection = msgspec.field(default_factory=TraceSection)
     limits: LimitsSection = msgspec.field(default_factory=LimitsSection)
+    overload: OverloadSection = msgspec.field(default_factory=OverloadSection)
     broker: list[BrokerEntry]
     link: list[LinkEntry] = msgspec.field(default_factory=list)
 
@@ -115,6 +135,20 @@ class NetworkFile(_Section, kw_only=True):
     def address(self, name: str) -> tuple[str, int]:
         """Where the broker listens: host and port."""
         return _split_address(self.entry(name))
+
+    def scot(self) -> Scot | None:
+        """The SCOT that the brokers' regions and clusters say; None where they say nothing.
+
+        Raises `ConfigurationError`, naming the property of a SCOT that does not hold."""
+        places: dict[str, Place] = {}
+        for entry in self.broker:
+            if entry.region is not None and entry.cluster is not None:
+                places[entry.name] = Place(entry.region, entry.cluster)
+            elif entry.region is not None or entry.cluster is not None:
+                raise ConfigurationError(
+                    f"broker {entry.name} has a region or a cluster alone; give both or none"
+                )
+        return scot_of(self.graph(), places) if places else None
 
     def validate(self) -> NetworkFile:
         """Raises `ConfigurationError` for what contradicts itself; returns itself."""
@@ -178,6 +212,11 @@ def _check_overlay(network: NetworkFile) -> None:
             f'between {len(network.broker)} brokers make cycles; use routing = "flooding", '
             "or remove links"
         )
+    if network.scot() is None and network.network.routing in SCOT_ROUTINGS:
+        raise ConfigurationError(
+            f"routing {network.network.routing!r} needs a SCOT (Label Order property): give every "
+            "[[broker]] its region and cluster; `reefcast topology scot` writes such a file"
+        )
 
 
 def _check_numbers(network: NetworkFile) -> None:
@@ -190,7 +229,7 @@ def _check_numbers(network: NetworkFile) -> None:
         raise ConfigurationError(
             f"queue_policy {limits.queue_policy!r} is none of {', '.join(QUEUE_POLICIES)}"
         )
-    for section in (trace, limits, *network.link):
+    for section in (trace, limits, network.overload, *network.link):
         for field in msgspec.structs.fields(section):
             value = getattr(section, field.name)
             may_be_zero = field.name in ("jitter_ms", "latency_ms", "sample", "drain_s")
@@ -217,11 +256,26 @@ def load_network(file: Path | str) -> NetworkFile:
         raise ConfigurationError(f"{file}: {error}") from error
 
 
+def scot_network(
+    made: Scot, listen: Iterable[str], *, name: str = "reefcast", routing: str = "idr"
+) -> NetworkFile:
+    """The network of a SCOT. `listen`: the brokers' addresses, in the order of `made.graph`.
+
+    Raises `ConfigurationError` for a name or an address that cannot be."""
+    brokers = [
+        BrokerEntry(broker, address, made.places[broker].region, made.places[broker].cluster)
+        for broker, address in zip(made.graph, listen, strict=True)
+    ]
+    links = [LinkEntry(between=edge) for edge in (*made.a_links, *made.i_links)]
+    section = NetworkSection(name=name, routing=routing)
+    return NetworkFile(network=section, broker=brokers, link=links).validate()
+
+
 def dump_network(network: NetworkFile) -> str:
     """The network as TOML text that `read_network` takes."""
     plain: dict[str, Any] = msgspec.to_builtins(network)
     lines: list[str] = []
-    for name in ("network", "trace", "limits"):
+    for name in ("network", "trace", "limits", "overload"):
         lines += [f"[{name}]", *_toml_lines(plain[name]), ""]
     for name in ("broker", "link"):
         for entry in plain[name]:
@@ -230,5 +284,9 @@ def dump_network(network: NetworkFile) -> str:
 
 
 def _toml_lines(section: dict[str, Any]) -> list[str]:
-    # A JSON string, number, list and boolean are written alike in TOML.
-    return [f"{key} = {msgspec.json.encode(value).decode()}" for key, value in section.items()]
+    # A JSON string, number, list and boolean are written alike in TOML, which has no null.
+    return [
+        f"{key} = {msgspec.json.encode(value).decode()}"
+        for key, value in section.items()
+        if value is not None
+    ]

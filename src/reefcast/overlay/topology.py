@@ -86,3 +86,30 @@ def is_connected(graph: Graph) -> bool:
 
 def is_tree(graph: Graph) -> bool:
     return is_connected(graph) and len(edges_of(graph)) == max(len(graph) - 1, 0)
+
+
+def centre(graph: Graph) -> str:
+    """The node from which the farthest is nearest; of several the one nearest to all in sum, then
+    the first by name. Of a connected graph that is not empty."""
+
+    def farness(node: str) -> tuple[int, int, str]:
+        hops = hops_from(graph, node).values()
+        return max(hops), sum(hops), node
+
+    return min(graph, key=farness)
+
+
+def spanning_tree(network: Graph) -> Graph:
+    """Breadth-first from the centre of a connected graph: every node is as near to the centre as
+    it was, and the diameter is at most twice the distance of the farthest."""
+    start = centre(network)
+    reached = {start}
+    edges: list[Edge] = []
+    waiting = deque([start])
+    while waiting:
+        node = waiting.popleft()
+        new = [other for other in network[node] if other not in reached]
+        reached.update(new)
+        edges += [(node, other) for other in new]
+        waiting.extend(new)
+    return graph(network, edges)

@@ -105,6 +105,8 @@ def _start(application: str, master: str) -> SparkSession:
     for name, value in (_LOCAL | SEMANTICS).items():
         builder = builder.config(name, value)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    # Spark's default is whatever python3 the path finds, which need not have this package.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     with tempfile.TemporaryFile() as log, _java_stderr_to(log):
         try:
             return builder.getOrCreate()

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator, Sequence
 
 from reefcast.model.filters import Filter
 from reefcast.model.messages import FIRST_HOP, EntityId, Header, LinkName, Publish, Send
-from reefcast.routing.links import Links
-from reefcast.routing.router import Decision, Router
-from reefcast.routing.tables import IndexFactory
+from reefcast.routing.router import Decision, Router, Surroundings
 from reefcast.routing.tree import TreeRouter
 
 
@@ -20,10 +17,8 @@ class Acyclic(Router):
     keeps_order = True
     relearns = True
 
-    def __init__(
-        self, name: str, new_index: IndexFactory, rng: random.Random, links: Links
-    ) -> None:
-        super().__init__(name, new_index, rng, links)
+    def __init__(self, where: Surroundings) -> None:
+        super().__init__(where)
         self.tree = TreeRouter(self.prt, self.brokers)
 
     def advertise(self, id: EntityId, filter: Filter, link: LinkName, local: bool) -> list[Send]:

@@ -31,6 +31,9 @@ from reefcast.matching import new_index as compiled_index
 from reefcast.model.filters import TRUE, Filter, parse_filter
 from reefcast.model.messages import (
     Advertise,
+    Bind,
+    CivSet,
+    CivUnset,
     Control,
     Deliver,
     Discard,
@@ -40,6 +43,7 @@ from reefcast.model.messages import (
     LinkKind,
     LinkName,
     LinkUp,
+    PeerMessage,
     Publish,
     Refused,
     Send,
@@ -50,13 +54,15 @@ from reefcast.model.messages import (
     TableChange,
     Timer,
     Unadvertise,
+    Unbind,
     Unsubscribe,
 )
+from reefcast.overlay.scot import Neighbours
 from reefcast.routing.clients import ClientState
-from reefcast.routing.links import LinkQueues, Links
+from reefcast.routing.links import LinkQueues, Links, Overload
 from reefcast.routing.registry import routing_named
 from reefcast.routing.relearning import Relearning
-from reefcast.routing.router import Decision
+from reefcast.routing.router import Decision, Surroundings
 from reefcast.routing.settlement import Cause, Settlement
 from reefcast.routing.tables import IndexFactory
 
@@ -78,24 +84,35 @@ class Broker:
         rng: random.Random | None = None,
         new_index: IndexFactory = compiled_index,
         queues: LinkQueues | None = None,
+        overload: Overload | None = None,
+        scot: Neighbours | None = None,
     ) -> None:
         self.name = name
-        self.links = Links(queues)
-        self.router = routing_named(routing)(
-            name, new_index, rng or random.Random(name), self.links
-        )
+        self.links = Links(queues, overload)
         self.counters: Counter[str] = Counter()
+        self.router = routing_named(routing)(
+            Surroundings(
+                name, new_index, rng or random.Random(name), self.links, self.counters, scot
+            )
+        )
         self.clients: dict[LinkName, ClientState] = {}
-        self.last_routed: list[tuple[Publish, int]] = []
+        self.last_routed: list[tuple[Publish, Decision]] = []
         self._released: list[ClientState] = []
         self._settlement = Settlement()
-        self._relearning = Relearning(neighbours if self.router.relearns else ())
+        self._relearning = Relearning(
+            neighbours if self.router.relearns else (), self.router.passes_on
+        )
+        self.router.relearning = self._relearning.active
         self._handlers: dict[type, Callable[[Any, LinkName, float], list[Effect]]] = {
             Publish: self._one_publication,
             Advertise: self._table_change,
             Unadvertise: self._table_change,
             Subscribe: self._table_change,
             Unsubscribe: self._table_change,
+            CivSet: self._peer_message,
+            CivUnset: self._peer_message,
+            Bind: self._peer_message,
+            Unbind: self._peer_message,
             Settled: self._answer,
             Refused: self._answer,
             Synced: self._synced,
@@ -123,8 +140,8 @@ class Broker:
     ) -> list[Effect]:
         """Publications that came by `link` in this order; they are matched in one call.
 
-        After any input, `last_routed` holds each publication that was routed, in this order, and
-        how many rows it matched.
+        After any input, `last_routed` holds each publication that was routed, in this order, with
+        its decision.
         """
         self.last_routed = []
         self.links.pass_time(now)
@@ -172,7 +189,7 @@ class Broker:
         effects: list[Effect] = []
         delivered = forwarded = 0
         for publish, decision in zip(batch, self.router.route(batch, link), strict=True):
-            self.last_routed.append((publish, decision.matched))
+            self.last_routed.append((publish, decision))
             for hop, header in decision.hops:
                 effects.append(Send(hop, Publish(publish.publication, header, publish.body)))
                 self.links.goes(hop)
@@ -236,6 +253,15 @@ class Broker:
         sends = self._change_tables(message, filter, link, local=client is not None)
         return self._send(self._cause(link, message), sends)
 
+    def _peer_message(self, message: PeerMessage, link: LinkName, now: float) -> list[Effect]:
+        if link in self.clients:
+            raise ProtocolError(f"client {link!r} sent {type(message).__name__}; only brokers do")
+        try:
+            sends = self.router.peer(message, link)
+        except FilterSyntaxError as error:
+            return self._refuse(message.token, link, str(error))
+        return self._send(self._cause(link, message), sends)
+
     def _advertised(
         self, client: ClientState, message: Advertise, filter: Filter, now: float
     ) -> list[Effect]:
@@ -283,14 +309,14 @@ class Broker:
     def _cause(
         self,
         link: LinkName,
-        message: TableChange | None = None,
+        message: TableChange | PeerMessage | None = None,
     ) -> Cause:
         """The cause of what is handled now; `message`, if any, is to be answered."""
         cause = Cause()
         if message is not None and message.token:
             self._settlement.owe(cause, link, message.token)
         if self._relearning.active:
-            self._settlement.hold(cause, None if message is None else message.id)
+            self._settlement.hold(cause, getattr(message, "id", None))
         return cause
 
     def _send(self, cause: Cause, sends: list[Send]) -> list[Effect]:
@@ -353,8 +379,11 @@ class Broker:
 
     def _tell_synced(self, links: list[LinkName]) -> list[Effect]:
         effects: list[Effect] = [Send(link, Synced()) for link in links]
-        over = self._relearning.is_just_over()
-        return effects + (self._finish(self._settlement.let_go()) if over else [])
+        if not self._relearning.is_just_over():
+            return effects
+        self.router.relearning = False
+        effects += self._send(Cause(), self.router.relearned())
+        return effects + self._finish(self._settlement.let_go())
 
     def _link_down(self, _: LinkDown, link: LinkName, now: float) -> list[Effect]:
         client = self.clients.get(link)
@@ -395,5 +424,7 @@ class Broker:
             "routing": self.router.name,
             "relearning": self.relearning,
             "tables": self.tables(),
+            "lst": {link: self.links.lst.status(link)._asdict() for link in self.router.brokers},
+            **self.router.inspect(),
             "counters": dict(self.counters),
         }

@@ -4,40 +4,20 @@ Rules
 -----
 - A subscription stays at its host broker; advertisements need no broker but the publisher's own.
 - A publication goes to every neighbour but the one it came from; a broker drops a copy of what it
-  has seen (overlays may have cycles), remembering at least the last `REMEMBERED` publications.
+  has seen (overlays may have cycles), as far as it remembers (see `recent`).
 - With FIFO links the first copies of one publisher's publications keep their order.
 """
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator, Sequence
 
 from reefcast.model.filters import Filter
 from reefcast.model.messages import EntityId, Header, LinkName, Publish, Send
 from reefcast.model.publication import PublicationId
-from reefcast.routing.links import Links
-from reefcast.routing.router import Decision, Router
-from reefcast.routing.tables import IndexFactory, Row
-
-REMEMBERED = 100_000
-
-
-class RecentIds:
-    """The ids seen lately, in two generations, so that forgetting costs nothing per id."""
-
-    def __init__(self, remembered: int = REMEMBERED) -> None:
-        self._remembered = remembered
-        self._young: set[PublicationId] = set()
-        self._old: set[PublicationId] = set()
-
-    def is_new(self, id: PublicationId) -> bool:
-        if id in self._young or id in self._old:
-            return False
-        if len(self._young) >= self._remembered:
-            self._old, self._young = self._young, set()
-        self._young.add(id)
-        return True
+from reefcast.routing.recent import RecentIds
+from reefcast.routing.router import Decision, Router, Surroundings
+from reefcast.routing.tables import Row
 
 
 class Flooding(Router):
@@ -47,11 +27,9 @@ class Flooding(Router):
     keeps_order = True
     relearns = False
 
-    def __init__(
-        self, name: str, new_index: IndexFactory, rng: random.Random, links: Links
-    ) -> None:
-        super().__init__(name, new_index, rng, links)
-        self._recent = RecentIds()
+    def __init__(self, where: Surroundings) -> None:
+        super().__init__(where)
+        self._recent = RecentIds[PublicationId]()
 
     def advertise(self, id: EntityId, filter: Filter, link: LinkName, local: bool) -> list[Send]:
         return []

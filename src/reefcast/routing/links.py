@@ -2,11 +2,22 @@
 
 Rates are counts of a whole window: the last one that is over, so that a decision does not depend on
 how far the present one has come. A window without any input of the broker counts as empty.
+
+The LST (link status table) says which links are *overloaded* (OctopiA, section 9.2, equation 3):
+
+    Q_len * (1 + Q_in) / (1 + Q_out) > tau
+
+Q_len is the length of the link's output queue at this moment, Q_in and Q_out the publications that
+entered and left that queue during the last whole window of `window_s`. A window ends when its time
+is over, but is looked at only at the broker's next input. If several have passed by then, nothing
+entered in the last of them (all that enters does so at an input), and what left is shared out over
+all of them evenly.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from reefcast.model.messages import LinkName
@@ -34,11 +45,85 @@ class Rates(NamedTuple):
     out_per_s: float
 
 
-class Links:
-    """The links of one broker. `window_s`: length of a window in seconds."""
+@dataclass(frozen=True, slots=True)
+class Overload:
+    """When a link counts as overloaded: `tau` is the limit of equation 3, in publications;
+    `window_s` is t_w in seconds. The defaults are the paper's (section 10)."""
 
-    def __init__(self, queues: LinkQueues | None = None, window_s: float = WINDOW_S) -> None:
+    tau: float = 10.0
+    window_s: float = 0.05
+
+
+class LinkStatus(NamedTuple):
+    """A row of the LST: publications in the output queue now, and those that entered and left it
+    in the last window; `load` is the left side of equation 3."""
+
+    queue_len: int
+    queue_in: int
+    queue_out: float
+    load: float
+    overloaded: bool
+
+
+class LinkStatusTable:
+    """The LST of one broker; see the module's docstring."""
+
+    def __init__(self, queues: LinkQueues, overload: Overload) -> None:
+        self._queues = queues
+        self._tau = overload.tau
+        self._window_s = overload.window_s
+        self._window = 0
+        self._entered: Counter[LinkName] = Counter()
+        self._len_before: dict[LinkName, int] = {}
+        self._last: dict[LinkName, tuple[int, float]] = {}
+        self._ratio: dict[LinkName, float] = {}
+
+    def pass_time(self, now: float) -> None:
+        """It is `now` (seconds): closes the window if it is over."""
+        window = int(now / self._window_s)
+        if window != self._window:
+            self._close(window - self._window)
+            self._window = window
+
+    def entered(self, link: LinkName) -> None:
+        """A publication enters the link's output queue."""
+        self._entered[link] += 1
+
+    def overloaded(self, link: LinkName) -> bool:
+        return self._queues.queue_len(link) * self._ratio.get(link, 1.0) > self._tau
+
+    def status(self, link: LinkName) -> LinkStatus:
+        queue_len = self._queues.queue_len(link)
+        queue_in, queue_out = self._last.get(link, (0, 0.0))
+        load = queue_len * self._ratio.get(link, 1.0)
+        return LinkStatus(queue_len, queue_in, queue_out, load, load > self._tau)
+
+    def _close(self, windows: int) -> None:
+        """The window is over, and `windows - 1` more; links without any traffic keep no entry."""
+        entered, self._entered = self._entered, Counter()
+        before, self._len_before = self._len_before, {}
+        self._last, self._ratio = {}, {}
+        for link in sorted({*entered, *before}):
+            queue_len = self._queues.queue_len(link)
+            left = max(before.get(link, 0) + entered[link] - queue_len, 0) / windows
+            queue_in = entered[link] if windows == 1 else 0
+            self._last[link] = (queue_in, left)
+            self._ratio[link] = (1 + queue_in) / (1 + left)
+            if queue_len:
+                self._len_before[link] = queue_len
+
+
+class Links:
+    """The links of one broker. `window_s`: length of a window of `rates`, in seconds."""
+
+    def __init__(
+        self,
+        queues: LinkQueues | None = None,
+        overload: Overload | None = None,
+        window_s: float = WINDOW_S,
+    ) -> None:
         self.queues = queues or NoQueues()
+        self.lst = LinkStatusTable(self.queues, overload or Overload())
         self.window_s = window_s
         self._window = 0
         self._in: Counter[LinkName] = Counter()
@@ -57,7 +142,8 @@ class Links:
     # --- for the broker ---------------------------------------------------------------------------
 
     def pass_time(self, now: float) -> None:
-        """It is `now` (seconds): closes the window if it is over."""
+        """It is `now` (seconds): closes the windows that are over."""
+        self.lst.pass_time(now)
         window = int(now / self.window_s)
         if window != self._window:
             follows = window == self._window + 1
@@ -73,3 +159,4 @@ class Links:
     def goes(self, link: LinkName) -> None:
         """A publication goes out over `link`."""
         self._out[link] += 1
+        self.lst.entered(link)

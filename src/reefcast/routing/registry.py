@@ -6,8 +6,11 @@ from reefcast.errors import ConfigurationError
 from reefcast.routing.acyclic import Acyclic
 from reefcast.routing.flooding import Flooding
 from reefcast.routing.router import Router
+from reefcast.routing.scot import Idr, Spr
 
-ROUTINGS: dict[str, type[Router]] = {routing.name: routing for routing in (Acyclic, Flooding)}
+ROUTINGS: dict[str, type[Router]] = {
+    routing.name: routing for routing in (Acyclic, Flooding, Spr, Idr)
+}
 
 
 def routing_named(name: str) -> type[Router]:

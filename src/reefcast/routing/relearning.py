@@ -1,23 +1,28 @@
 """Relearning after a start: who has told all that it knows, and who may be told `Synced`.
 
 A broker that starts knows nothing. It is *relearning* until every expected neighbour has come up
-and said `Synced`, or until it gives up waiting. On a tree each broker says `Synced` to U when it
-has heard it from all others, so the word travels from the leaves inwards and back out, and a
-neighbour that hears it knows that everything beyond has been told again.
+and said `Synced`, or until it gives up waiting. A broker says `Synced` to U when it has heard it
+from all neighbours whose news are passed on to U. On a tree these are all others, so the word
+travels from the leaves inwards and back out, and a neighbour that hears it knows that everything
+beyond has been told again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from reefcast.model.messages import LinkName
 
 
 class Relearning:
-    """`active`: from the start until all `expected` neighbours were heard, or given up."""
+    """`active`: from the start until all `expected` neighbours were heard, or given up.
+    `passes_on(source, target)`: see `Router.passes_on`."""
 
-    def __init__(self, expected: Iterable[LinkName]) -> None:
+    def __init__(
+        self, expected: Iterable[LinkName], passes_on: Callable[[LinkName, LinkName], bool]
+    ) -> None:
         self._missing = set(expected)
+        self._passes_on = passes_on
         self.active = bool(self._missing)
         self._untold: dict[LinkName, None] = {}
         self._patience_runs = False
@@ -50,7 +55,11 @@ class Relearning:
         return self._tell()
 
     def _tell(self) -> list[LinkName]:
-        ready = [link for link in self._untold if self._missing <= {link}]
+        ready = [
+            link
+            for link in self._untold
+            if not any(self._passes_on(source, link) for source in self._missing)
+        ]
         for link in ready:
             del self._untold[link]
         if not self._missing and self.active:

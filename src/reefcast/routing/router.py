@@ -11,11 +11,15 @@ from __future__ import annotations
 
 import random
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import ClassVar, NamedTuple
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
 
+from reefcast.errors import ProtocolError
 from reefcast.model.filters import Filter
-from reefcast.model.messages import EntityId, Header, LinkName, Publish, Send
+from reefcast.model.messages import EntityId, Header, LinkName, PeerMessage, Publish, Send
+from reefcast.overlay.scot import Neighbours
 from reefcast.routing.links import Links
 from reefcast.routing.tables import IndexFactory, SubscriptionTable
 
@@ -24,14 +28,31 @@ class Decision(NamedTuple):
     """Where one publication goes from here.
 
     `local`: client -> ascending numbers of its subscriptions that match. `hops`: neighbours that
-    get a copy, each with its header. `matched`: rows that matched. `duplicate`: a copy was here
-    before, so this one ends here.
+    get a copy, each with its header. `matched`: rows that matched, None where the publication was
+    not matched at all. `duplicate`: a copy was here before, so this one ends here. What the choice
+    of ways took: `checked` links whose load was looked up, `searched` rows looked through.
     """
 
     local: dict[LinkName, list[int]]
     hops: list[tuple[LinkName, Header]]
-    matched: int
+    matched: int | None
     duplicate: bool = False
+    checked: int = 0
+    searched: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a router is given: its broker's name, a factory of indexes, a generator of its own, its
+    links, counters for what happens, and, on a SCOT, who its primary and secondary neighbours are
+    (None on an overlay without clusters)."""
+
+    name: str
+    new_index: IndexFactory
+    rng: random.Random
+    links: Links
+    counters: Counter[str]
+    scot: Neighbours | None = None
 
 
 class Router(ABC):
@@ -47,14 +68,15 @@ class Router(ABC):
     relearns: ClassVar[bool]
     """Whether its tables hold what neighbours told, so that a restart means learning it again."""
 
-    def __init__(
-        self, name: str, new_index: IndexFactory, rng: random.Random, links: Links
-    ) -> None:
-        self.broker_name = name
-        self.rng = rng
-        self.links = links
+    def __init__(self, where: Surroundings) -> None:
+        self.broker_name = where.name
+        self.rng = where.rng
+        self.links = where.links
+        self.counters = where.counters
         self.brokers: list[LinkName] = []
-        self.prt = SubscriptionTable(new_index)
+        self.relearning = False
+        """Kept by the broker: whether neighbours still have to tell what they know."""
+        self.prt = SubscriptionTable(where.new_index)
 
     @abstractmethod
     def advertise(self, id: EntityId, filter: Filter, link: LinkName, local: bool) -> list[Send]:
@@ -88,6 +110,26 @@ class Router(ABC):
     def synced(self, link: LinkName) -> list[Send]:
         """The neighbour has said all again that still holds: sweep the rest."""
 
+    def peer(self, message: PeerMessage, link: LinkName) -> list[Send]:
+        """A message that only this routing's brokers send; raises `ProtocolError`, changing
+        nothing, for one of another routing, and `FilterSyntaxError` for a filter that is none."""
+        raise ProtocolError(
+            f"neighbour {link!r} sent {type(message).__name__}, which routing {self.name!r} does "
+            "not know; give both brokers the same network file"
+        )
+
+    def passes_on(self, source: LinkName, target: LinkName) -> bool:
+        """Whether `target` is told what `source` tells: then it is told `Synced` later."""
+        return source != target
+
+    def relearned(self) -> list[Send]:
+        """Relearning is over; what had to wait for that."""
+        return []
+
     @abstractmethod
     def tables(self) -> dict[str, int]:
         """Rows per table, under the papers' names."""
+
+    def inspect(self) -> dict[str, list[dict[str, Any]]]:
+        """Rows of small tables that an operator may want to see, as plain data."""
+        return {}

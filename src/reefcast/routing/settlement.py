@@ -33,6 +33,7 @@ from reefcast.model.messages import (
     ControlMessage,
     EntityId,
     LinkName,
+    PeerMessage,
     Refused,
     Send,
     Settled,
@@ -86,10 +87,11 @@ class Settlement:
 
     def attach(self, cause: Cause, message: ControlMessage, link: LinkName) -> ControlMessage:
         """`message` with a token, so that `cause` waits for its answer; answers carry none."""
-        if not isinstance(message, TableChange):
+        if not isinstance(message, TableChange | PeerMessage):
             return message
         self._last_token += 1
-        owner = self._held_by_id.get(message.id, cause)
+        id: EntityId | None = getattr(message, "id", None)  # a CIV message is about several
+        owner = cause if id is None else self._held_by_id.get(id, cause)
         causes = (cause,) if owner is cause else (cause, owner)
         self._waiting.setdefault(link, {})[self._last_token] = causes
         for waiting in causes:

@@ -16,14 +16,17 @@ Theory of operation
 The neighbours form a tree, so that a message that never goes back over the link it came by reaches
 every broker once, without ids to remember. Per-publisher order follows from links that are FIFO.
 
-It is a component: `acyclic` is this and nothing else; clusters and meshes will run it over the part
-of their neighbours that forms a tree.
+It is a component: `acyclic` is this and nothing else; meshes will run it over the part of their
+neighbours that forms a tree. Inside a cluster of a SCOT advertisements are unknown and every
+neighbour wants every subscription: there `SubscriptionTree` runs without the SRT (see `scot`).
 
 Source: the setting of `Siena` and `PADRES`; section 2 of the covering paper. Cost: a subscription
 asks each distinct advertisement text of each link once (`intersects`).
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from reefcast.model.filters import Filter
 from reefcast.model.messages import (
@@ -37,63 +40,24 @@ from reefcast.model.messages import (
 )
 from reefcast.routing.tables import AdvertisementTable, Row, SubscriptionTable
 
+WantedBy = Callable[[LinkName, Filter], bool]
+"""Whether a subscription is to be sent over a link."""
 
-class TreeRouter:
-    """SRT, PRT and `sent` of one broker over the tree links `neighbours` (kept by the owner)."""
 
-    def __init__(self, prt: SubscriptionTable, neighbours: list[LinkName]) -> None:
-        self.srt = AdvertisementTable()
+class SubscriptionTree:
+    """PRT and `sent` of one broker over the tree links `neighbours` (kept by the owner).
+
+    `wanted_by` decides where subscriptions go; it may give another answer after the owner's tables
+    changed, if `catch_up` or `withdraw_unwanted` is called then.
+    """
+
+    def __init__(
+        self, prt: SubscriptionTable, neighbours: list[LinkName], wanted_by: WantedBy
+    ) -> None:
         self.prt = prt
         self.neighbours = neighbours
         self.sent: dict[LinkName, dict[EntityId, None]] = {}
-
-    # --- advertisements ---------------------------------------------------------------------------
-
-    def advertise(self, id: EntityId, filter: Filter, link: LinkName, local: bool) -> list[Send]:
-        if id in self.srt:
-            self.srt.confirm(id, link)
-            return []
-        known = self.srt.has_text(link, filter.text)
-        self.srt.add(Row(id, filter, link, local))
-        sends = self._to_others(link, Advertise(id, filter.text))
-        if not local and not known:
-            sends += self._catch_up(link)
-        return sends
-
-    def unadvertise(self, id: EntityId, link: LinkName) -> list[Send]:
-        row = self.srt.remove(id, link)
-        if row is None:
-            return []
-        sends = self._to_others(link, Unadvertise(id))
-        if not self.srt.has_text(link, row.filter.text):
-            sends += self._withdraw_unwanted(link)
-        return sends
-
-    def _to_others(self, link: LinkName, message: Advertise | Unadvertise) -> list[Send]:
-        return [Send(other, message) for other in self.neighbours if other != link]
-
-    def _catch_up(self, link: LinkName) -> list[Send]:
-        """Send over `link` the subscriptions that its advertisements want and it does not have."""
-        sent = self.sent.setdefault(link, {})
-        return [
-            self._forward(row, link)
-            for row in self.prt
-            if row.last_hop != link and row.id not in sent and self.srt.wanted_by(link, row.filter)
-        ]
-
-    def _withdraw_unwanted(self, link: LinkName) -> list[Send]:
-        """Withdraw over `link` what no advertisement from there wants any more."""
-        sent = self.sent.get(link, {})
-        unwanted = [id for id in sent if not self._wanted(id, link)]
-        for id in unwanted:
-            del sent[id]
-        return [Send(link, Unsubscribe(id)) for id in unwanted]
-
-    def _wanted(self, id: EntityId, link: LinkName) -> bool:
-        row = self.prt.get(id)
-        return row is not None and self.srt.wanted_by(link, row.filter)
-
-    # --- subscriptions ----------------------------------------------------------------------------
+        self._wanted_by = wanted_by
 
     def subscribe(self, id: EntityId, filter: Filter, link: LinkName, local: bool) -> list[Send]:
         if id in self.prt:
@@ -104,7 +68,7 @@ class TreeRouter:
         return [
             self._forward(row, other)
             for other in self.neighbours
-            if other != link and self.srt.wanted_by(other, filter)
+            if other != link and self._wanted_by(other, filter)
         ]
 
     def unsubscribe(self, id: EntityId, link: LinkName) -> list[Send]:
@@ -115,6 +79,27 @@ class TreeRouter:
             del self.sent[other][id]
         return [Send(other, Unsubscribe(id)) for other in told]
 
+    def catch_up(self, link: LinkName) -> list[Send]:
+        """Send over `link` the subscriptions that are wanted there now and were not sent yet."""
+        sent = self.sent.setdefault(link, {})
+        return [
+            self._forward(row, link)
+            for row in self.prt
+            if row.last_hop != link and row.id not in sent and self._wanted_by(link, row.filter)
+        ]
+
+    def withdraw_unwanted(self, link: LinkName) -> list[Send]:
+        """Withdraw over `link` what is not wanted there any more."""
+        sent = self.sent.get(link, {})
+        unwanted = [id for id in sent if not self._wanted(id, link)]
+        for id in unwanted:
+            del sent[id]
+        return [Send(link, Unsubscribe(id)) for id in unwanted]
+
+    def _wanted(self, id: EntityId, link: LinkName) -> bool:
+        row = self.prt.get(id)
+        return row is not None and self._wanted_by(link, row.filter)
+
     def _forward(self, row: Row, link: LinkName) -> Send:
         self.sent.setdefault(link, {})[row.id] = None
         return Send(link, Subscribe(row.id, row.filter.text))
@@ -123,30 +108,68 @@ class TreeRouter:
 
     def link_up(self, link: LinkName) -> list[Send]:
         """Tell a neighbour without memory all that it must know; doubt what it told before."""
-        self.srt.doubt(link)
         self.prt.doubt(link)
         self.sent[link] = {}
+        return self.catch_up(link)
+
+    def synced(self, link: LinkName) -> list[Send]:
+        return self._take_back(link, self.prt.unconfirmed(link))
+
+    def link_down(self, link: LinkName) -> list[Send]:
+        self.sent.pop(link, None)
+        return self._take_back(link, [row.id for row in self.prt.from_hop(link)])
+
+    def _take_back(self, link: LinkName, subscriptions: list[EntityId]) -> list[Send]:
+        return [send for id in subscriptions for send in self.unsubscribe(id, link)]
+
+
+class TreeRouter(SubscriptionTree):
+    """A `SubscriptionTree` that sends subscriptions towards intersecting advertisements, and the
+    SRT that knows these."""
+
+    def __init__(self, prt: SubscriptionTable, neighbours: list[LinkName]) -> None:
+        self.srt = AdvertisementTable()
+        super().__init__(prt, neighbours, self.srt.wanted_by)
+
+    def advertise(self, id: EntityId, filter: Filter, link: LinkName, local: bool) -> list[Send]:
+        if id in self.srt:
+            self.srt.confirm(id, link)
+            return []
+        known = self.srt.has_text(link, filter.text)
+        self.srt.add(Row(id, filter, link, local))
+        sends = self._to_others(link, Advertise(id, filter.text))
+        if not local and not known:
+            sends += self.catch_up(link)
+        return sends
+
+    def unadvertise(self, id: EntityId, link: LinkName) -> list[Send]:
+        row = self.srt.remove(id, link)
+        if row is None:
+            return []
+        sends = self._to_others(link, Unadvertise(id))
+        if not self.srt.has_text(link, row.filter.text):
+            sends += self.withdraw_unwanted(link)
+        return sends
+
+    def _to_others(self, link: LinkName, message: Advertise | Unadvertise) -> list[Send]:
+        return [Send(other, message) for other in self.neighbours if other != link]
+
+    def link_up(self, link: LinkName) -> list[Send]:
+        self.srt.doubt(link)
         sends = [
             Send(link, Advertise(row.id, row.filter.text))
             for row in self.srt
             if row.last_hop != link
         ]
-        return sends + self._catch_up(link)
+        return sends + super().link_up(link)
 
     def synced(self, link: LinkName) -> list[Send]:
-        return self._take_back(link, self.prt.unconfirmed(link), self.srt.unconfirmed(link))
+        stale = self.srt.unconfirmed(link)
+        return super().synced(link) + self._unadvertise_all(link, stale)
 
     def link_down(self, link: LinkName) -> list[Send]:
-        self.sent.pop(link, None)
-        subscriptions = [row.id for row in self.prt.from_hop(link)]
-        return self._take_back(link, subscriptions, [row.id for row in self.srt.from_hop(link)])
+        gone = [row.id for row in self.srt.from_hop(link)]
+        return super().link_down(link) + self._unadvertise_all(link, gone)
 
-    def _take_back(
-        self, link: LinkName, subscriptions: list[EntityId], advertisements: list[EntityId]
-    ) -> list[Send]:
-        sends: list[Send] = []
-        for id in subscriptions:
-            sends += self.unsubscribe(id, link)
-        for id in advertisements:
-            sends += self.unadvertise(id, link)
-        return sends
+    def _unadvertise_all(self, link: LinkName, ids: list[EntityId]) -> list[Send]:
+        return [send for id in ids for send in self.unadvertise(id, link)]

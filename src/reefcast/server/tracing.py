@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from reefcast.model.messages import Deliver, Discard, Effect, LinkName, Publish, Send
+from reefcast.routing.router import Decision
 from reefcast.storage.trace_files import TraceRecorder
 
 if TYPE_CHECKING:
@@ -47,14 +48,14 @@ class LiveTrace:
             if recorder.wants(p.id):
                 recorder.row("publish", now, p.publisher, p.seq, len(publish.body))
 
-    def matched(self, routed: Sequence[tuple[Publish, int]], took_ns: int) -> None:
-        """Publications that the core has routed, each with the rows that it matched."""
+    def matched(self, routed: Sequence[tuple[Publish, Decision]], took_ns: int) -> None:
+        """Publications that the core has routed; no row for those that it did not match."""
         recorder, now = self._recorder, now_us()
         share_ns = took_ns // max(len(routed), 1)
-        for publish, rows in routed:
+        for publish, decision in routed:
             p = publish.publication
-            if recorder.wants(p.id):
-                recorder.row("matching", now, p.publisher, p.seq, rows, share_ns)
+            if decision.matched is not None and recorder.wants(p.id):
+                recorder.row("matching", now, p.publisher, p.seq, decision.matched, share_ns)
 
     def delivered(self, effects: Iterable[Effect]) -> None:
         """One row stands for all clients of this broker that a publication was delivered to."""

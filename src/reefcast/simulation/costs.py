@@ -10,6 +10,9 @@ from types import MappingProxyType
 from reefcast.errors import ConfigurationError
 from reefcast.model.messages import (
     Advertise,
+    Bind,
+    CivSet,
+    CivUnset,
     Deliver,
     Effect,
     LinkDown,
@@ -21,24 +24,32 @@ from reefcast.model.messages import (
     Synced,
     Timer,
     Unadvertise,
+    Unbind,
     Unsubscribe,
 )
+from reefcast.routing.router import Decision
 
 
 @dataclass(frozen=True, slots=True)
 class CostModel:
     """Service times of a broker.
 
-    A publication costs `publication_s + matched_row_s * m + table_row_s * r + copy_s * c` for `m`
-    matching rows, `r` rows in the PRT, and `c` copies made, for brokers and local clients. Every
-    other input has a fixed cost, plus `copy_s` for each message that it causes; a delivery to `n`
-    clients is `n` messages.
+    A publication costs `publication_s + copy_s * c` for `c` copies made, for brokers and local
+    clients; where it is matched, `matched_row_s * m + table_row_s * r` for `m` matching rows and
+    `r` rows in the PRT; and for the choice of ways, `link_check_s` for each link whose load was looked
+    up and `search_row_s` for each row that was searched for its trees (`routing.router.Decision`).
+    Every other input has a fixed cost, plus `copy_s` for each message that it causes; a delivery to
+    `n` clients is `n` messages. A subscription costs also `advertisement_row_s` for each row of the
+    broker's SRT or CLT.
     """
 
     publication_s: float = 5e-6
     matched_row_s: float = 5e-8
     table_row_s: float = 0.0
     copy_s: float = 1e-6
+    link_check_s: float = 5e-7
+    search_row_s: float = 5e-7
+    advertisement_row_s: float = 0.0
     advertise_s: float = 2e-5
     unadvertise_s: float = 2e-5
     subscribe_s: float = 2e-5
@@ -48,6 +59,16 @@ class CostModel:
     link_s: float = 1e-4
     """A link that came up or went."""
     timer_s: float = 2e-6
+
+    def matching_s(self, decision: Decision, rows: int) -> float:
+        """Time in the matching engine, `rows` being in the PRT."""
+        if decision.matched is None:
+            return 0.0
+        return self.matched_row_s * decision.matched + self.table_row_s * rows
+
+    def choice_s(self, decision: Decision) -> float:
+        """Time for the choice of ways beyond the match."""
+        return self.link_check_s * decision.checked + self.search_row_s * decision.searched
 
     def validate(self) -> CostModel:
         """Raises `ConfigurationError` for a cost that is negative or no number; returns itself."""
@@ -73,6 +94,10 @@ class CostModel:
             LinkUp: self.link_s,
             LinkDown: self.link_s,
             Timer: self.timer_s,
+            CivSet: self.answer_s,
+            CivUnset: self.answer_s,
+            Bind: self.subscribe_s,
+            Unbind: self.unsubscribe_s,
         }
 
 
@@ -87,6 +112,8 @@ PRESETS = MappingProxyType(
             matched_row_s=2e-6,
             table_row_s=1e-7,
             copy_s=5e-5,
+            link_check_s=2e-6,
+            search_row_s=2e-6,
             advertise_s=2e-3,
             unadvertise_s=2e-3,
             subscribe_s=2e-3,

@@ -41,6 +41,8 @@ from reefcast.simulation.world import (
     Service,
     Setup,
     World,
+    framed_size,
+    wire_bytes,
 )
 
 STEPS = 20_000
@@ -81,11 +83,12 @@ class Kernel(World):
         if extra == DROPPED:
             self.lose(node, message, at, "fault")
             return
-        end = out.free_at = out.transmitted_at(max(out.free_at, at), size)
+        framed = framed_size(message, size)
+        end = out.free_at = out.transmitted_at(max(out.free_at, at), framed)
         queue_len = out.queue_len(at) + publication
         if publication:
             out.queued.append(end)
-        self.record.sent(node.trace, out.target, message, size, queue_len, at)
+        self.record.sent(node.trace, out.target, message, framed, queue_len, at)
         out.number += 1
         arrival = out.arrives_at(end, extra)
         heappush(self._heap, (arrival, out.rank, out.number, out, message, size, session))
@@ -253,13 +256,15 @@ class Kernel(World):
         if len(core.last_routed) != 1:
             self._leave(node, start, publish, size, effects)
             return
-        matched = core.last_routed[0][1]
-        matching = costs.table_row_s * node.prt_rows + costs.matched_row_s * matched
+        decision = core.last_routed[0][1]
+        matching = costs.matching_s(decision, node.prt_rows)
         cost = costs.publication_s + matching + costs.copy_s * copies_of(effects)
+        if decision.checked or decision.searched:
+            cost += costs.choice_s(decision)
         at = node.busy_until = start + cost
         trace = node.trace
         if trace is not None and (trace.everything or trace.wants(publication.id)):
-            trace.matching_row(publication, matched, costs.publication_s + matching, start)
+            trace.matched(publication, decision, costs.publication_s + matching, start)
         else:
             trace = None
         if at > self._barrier:
@@ -278,7 +283,7 @@ class Kernel(World):
         at: float,
         trace: BrokerTrace | None,
     ) -> None:
-        """`apply` where no link has jitter or faults and all effects are of this publication."""
+        """`apply` where no link has faults and all effects are of this publication."""
         links, heap = node.links, self._heap
         sent = 0
         for effect in effects:
@@ -287,17 +292,21 @@ class Kernel(World):
                 if out is None:
                     self.apply(node, Service(at, publish, size, [effect]))
                     continue
-                free_at, queued = out.free_at, out.queued
-                end = (free_at if free_at > at else at) + size / out.bytes_per_s
+                free_at, queued, message = out.free_at, out.queued, effect.message
+                header = message.header  # type: ignore[union-attr]
+                framed = size + wire_bytes(header) if header.civ or header.tid else size
+                end = (free_at if free_at > at else at) + framed / out.bytes_per_s
                 out.free_at = end
                 while queued and queued[0] <= at:
                     queued.popleft()
                 queued.append(end)
                 sent += 1
                 if trace is not None:
-                    trace.publication_row(effect.link, publish, size, len(queued), at)
+                    trace.publication_row(effect.link, publish, framed, len(queued), at)
                 out.number = number = out.number + 1
-                arrival, message = end + out.latency_s, effect.message
+                arrival = end + out.latency_s
+                if out.jitter_s:
+                    arrival = out.arrives_at(end, out.extra_s(at, True))
                 heappush(heap, (arrival, out.rank, number, out, message, size, out.session))
             elif type(effect) is Deliver:
                 self.record.handed_out(trace, effect, at)

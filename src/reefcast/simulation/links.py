@@ -58,13 +58,12 @@ class Link:
 
     `session` counts the times that an end crashed or came back: what belongs to an
     earlier session is lost; `ended` says when each one ended. `rates` are `(from_s, bytes_per_s)`,
-    ascending. `number` counts the messages. `steady`: no fault touches the link; `plain`: nor is
-    there jitter.
+    ascending. `number` counts the messages. `steady`: no fault touches the link.
     """
 
     __slots__ = (
-        "_delays", "_drops", "_reorders", "bytes_per_s", "cuts", "ended", "free_at", "last_arrival",
-        "latency_s", "number", "plain", "queued", "rank", "rates", "rng", "session", "source",
+        "_delays", "_drops", "_reorders", "bytes_per_s", "cuts", "ended", "free_at", "jitter_s",
+        "last_arrival", "latency_s", "number", "queued", "rank", "rates", "rng", "session", "source",
         "spec", "steady", "target",
     )  # fmt: skip
 
@@ -86,7 +85,7 @@ class Link:
         self._delays = [f for f in mine if isinstance(f, Delay)]
         self._reorders = [f for f in mine if isinstance(f, Reorder)]
         self.steady = not mine
-        self.plain = self.steady and not spec.jitter_s
+        self.jitter_s = spec.jitter_s
         self.latency_s, self.bytes_per_s = spec.latency_s, spec.bytes_per_s
         self.session = 0
         self.ended: list[float] = []

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from reefcast.model.messages import Input, LinkName, Publish, Timer
 from reefcast.simulation.links import DROPPED, Link
-from reefcast.simulation.world import Node, NoProgressError, Service, Setup, World
+from reefcast.simulation.world import Node, NoProgressError, Service, Setup, World, framed_size
 
 TRANSMITTED, SERVED, INTERVENTION, TIMER, CLIENT, ARRIVAL, START = range(7)
 
@@ -152,12 +152,13 @@ class PlainKernel(World):
             self.lose(node, message, at, "fault")
             return
         out.waiting.append(Waiting(message, size, extra))
-        self.record.sent(node.trace, out.target, message, size, out.queue_len(at), at)
+        framed = framed_size(message, size)
+        self.record.sent(node.trace, out.target, message, framed, out.queue_len(at), at)
         if len(out.waiting) == 1:
             self._start_transmission(out)
 
     def _start_transmission(self, link: PlainLink) -> None:
-        link.left = link.waiting[0].size
+        link.left = framed_size(link.waiting[0].message, link.waiting[0].size)
         link.since = self.now
         self._plan_end(link)
 

@@ -18,6 +18,7 @@ from reefcast.errors import ConfigurationError
 from reefcast.model.messages import ControlMessage, Deliver, LinkName, Publish
 from reefcast.model.publication import Publication, PublicationId
 from reefcast.model.trace import LEVELS
+from reefcast.routing.router import Decision
 from reefcast.storage.trace_files import TraceRecorder, remove_former_run, write_run
 
 FLUSH_ROWS = 500_000
@@ -101,12 +102,17 @@ class BrokerTrace:
         size_bytes(size)
         waiting(queue_len)
 
-    def matching_row(self, publication: Publication, rows: int, cost_s: float, at: float) -> None:
+    def matched(
+        self, publication: Publication, decision: Decision, cost_s: float, at: float
+    ) -> None:
+        """A publication was matched in `cost_s` seconds; no row where it was not."""
+        if decision.matched is None:
+            return
         time_us, publisher, seq, matched, duration_ns = self._matchings
         time_us(int(at * 1e6 + 0.5))
         publisher(publication.publisher)
         seq(publication.seq)
-        matched(rows)
+        matched(decision.matched)
         duration_ns(int(cost_s * 1e9 + 0.5))
 
     def delivery_row(

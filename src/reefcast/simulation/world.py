@@ -12,13 +12,16 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 
 from reefcast.errors import ConfigurationError, ReefcastError
 from reefcast.model.messages import (
+    Bind,
     Deliver,
     Discard,
     Effect,
+    Header,
     Input,
     LinkDown,
     LinkKind,
@@ -29,11 +32,14 @@ from reefcast.model.messages import (
     Send,
     SetTimer,
     Settled,
+    Subscribe,
 )
 from reefcast.model.publication import Publication, PublicationId
-from reefcast.model.wire import FrameKind, encode, encode_publication
+from reefcast.model.wire import FrameKind, encode, encode_publication, header_bytes
+from reefcast.overlay.scot import Scot
 from reefcast.overlay.topology import Edge, Graph, edges_of
 from reefcast.routing.broker import Broker
+from reefcast.routing.links import Overload
 from reefcast.routing.tables import IndexFactory
 from reefcast.simulation.clients import Scripted, SimClient
 from reefcast.simulation.costs import CostModel, copies_of
@@ -45,6 +51,8 @@ from reefcast.simulation.shared_index import SharedMatching
 PUBLISH_OVERHEAD_BYTES = 9
 """Frame head, header length and header of a PUBLISH frame."""
 TIMER_RANK, CLIENT_RANK, FIRST_LINK_RANK = 1, 2, 3
+COMPARED_WITH_ADVERTISEMENTS = (Subscribe, Bind)
+"""Messages whose filters a broker compares with the advertisements that it knows."""
 """Ranks order what happens at the same instant: interventions 0, timers 1, clients 2, links."""
 
 
@@ -55,6 +63,8 @@ class Setup:
     `links`: specs of single links, by their two ends; `link`: of all others.
     `index`: what each broker matches with; None for one matching of the whole network, the fastest.
     `keep_deliveries`: off for runs with tens of millions of them, which are then only counted.
+    `scot`: the structure of the overlay, for the routings that need one; `graph` is then its graph.
+    `overload`: when a link counts as overloaded.
     """
 
     graph: Graph
@@ -67,6 +77,8 @@ class Setup:
     trace: TraceOptions | None = None
     keep_deliveries: bool = True
     index: IndexFactory | None = None
+    scot: Scot | None = None
+    overload: Overload = field(default_factory=Overload)
 
     def validate(self) -> Setup:
         """Raises `ConfigurationError` for what cannot be simulated; returns itself."""
@@ -76,6 +88,8 @@ class Setup:
         if self.trace:
             self.trace.validate()
         edges = edges_of(self.graph)
+        if self.scot and self.scot.graph != self.graph:
+            raise ConfigurationError("the graph is not that of the SCOT; give graph=scot.graph")
         for a, b in self.links:
             if (a, b) not in edges and (b, a) not in edges:
                 raise ConfigurationError(f"a link spec is for {a} - {b}, but there is no such link")
@@ -104,8 +118,8 @@ class Node:
     `links`: outgoing, by neighbour; `linked`: neighbours whose link this core believes up;
     `queue`: inputs that wait for the CPU as `(arrival, link,
     item, size)`; `urgent`: interventions that wait for the service under way, `(at, link, item)`;
-    `timers`: key -> due. `plain`: so are all its links. The CPU is busy until `busy_until`, with
-    `leaving`.
+    `timers`: key -> due. `plain`: no fault touches its links. The CPU is busy until `busy_until`,
+    with `leaving`.
     """
 
     def __init__(self, name: str, index: int) -> None:
@@ -181,7 +195,7 @@ class World(ABC):
                 )
                 rank += 1
         for node in self.nodes.values():
-            node.plain = all(link.plain for link in node.links.values())
+            node.plain = all(link.steady for link in node.links.values())
 
     def add_intervention(self, at: float, action: Callable[[float], None]) -> None:
         """`action(at)` at that time; those of one instant in the order in which they were added."""
@@ -215,6 +229,8 @@ class World(ABC):
             rng=rng,
             new_index=self.setup.index or self._shared.new_index,
             queues=node,
+            overload=self.setup.overload,
+            scot=self.setup.scot.neighbours(node.name) if self.setup.scot else None,
         )
         node.trace = self.record.details_of(node.name)
         node.up = True
@@ -348,15 +364,17 @@ class World(ABC):
         """Seconds of CPU for the input that the core has just handled; traces what it matched."""
         core, costs = node.core, self.costs
         cost = self.fixed_cost[type(item)]
+        if type(item) in COMPARED_WITH_ADVERTISEMENTS and costs.advertisement_row_s:
+            tables = core.tables()
+            cost += costs.advertisement_row_s * (tables.get("SRT", 0) + tables.get("CLT", 0))
         if costs.table_row_s and type(item) is not Publish:
             node.prt_rows = core.tables()["PRT"]
-        for publish, matched in core.last_routed:
-            matching = costs.table_row_s * node.prt_rows + costs.matched_row_s * matched
-            cost += matching
+        for publish, decision in core.last_routed:
+            matching = costs.matching_s(decision, node.prt_rows)
+            cost += matching + costs.choice_s(decision)
             if node.trace and node.trace.wants(publish.publication.id):
-                node.trace.matching_row(
-                    publish.publication, matched, costs.publication_s + matching, start
-                )
+                in_engine = costs.publication_s + matching
+                node.trace.matched(publish.publication, decision, in_engine, start)
         return cost + costs.copy_s * copies_of(effects)
 
     def _check_relearning(self, node: Node, id: PublicationId) -> None:
@@ -432,12 +450,24 @@ class World(ABC):
 
 
 def publication_size(publication: Publication) -> int:
-    """Bytes of its PUBLISH frame."""
+    """Bytes of its PUBLISH frame, with a header that holds nothing but a hop count."""
     return PUBLISH_OVERHEAD_BYTES + len(encode_publication(publication))
 
 
 def message_size(message: Any) -> int:
-    """Bytes of the frame that carries the message."""
+    """Bytes of the frame that carries the message; of a publication without what its header says
+    (see `publication_size`)."""
     if type(message) is Publish:
         return publication_size(message.publication)
     return len(encode(FrameKind.CONTROL, message))
+
+
+def framed_size(message: Any, size: int) -> int:
+    """`size` is what `message_size` says; with what a publication's header says on top."""
+    return size + wire_bytes(message.header) if type(message) is Publish else size
+
+
+@lru_cache(maxsize=4096)
+def wire_bytes(header: Header) -> int:
+    """Bytes that this header adds to a frame."""
+    return header_bytes(header)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 from reefcast.bench.matching.engines import BASELINES, REEFCAST
 from reefcast.bench.matching.measure import BATCHED, SINGLE, Row
 from reefcast.bench.matching.worst import WorstRow
+from reefcast.bench.plots import svg
 from reefcast.errors import LocalError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 FIGURES, WORST = "figures", "worst cases"
 ENGINES = (REEFCAST, *BASELINES)
@@ -115,31 +116,13 @@ _LOOKS: Mapping[str, dict[str, Any]] = {
 }
 """Colours that colour-blind people tell apart (Okabe and Ito), and marks for those who print."""
 
-_STYLE: dict[Any, Any] = {
-    "svg.hashsalt": "reefcast",
-    "svg.fonttype": "none",
-    "font.size": 10,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.titlesize": 10.5,
-    "grid.linewidth": 0.5,
-    "grid.color": "#dddddd",
-    "lines.linewidth": 1.3,
-    "lines.markersize": 4.5,
-}
-
-
 def plot(rows: Sequence[Row]) -> str:
     """SVG: microseconds per event over the number of filters; a column of panels for each workload,
     a line of panels for each selectivity and mode."""
-    import matplotlib
-    from matplotlib.figure import Figure
-
     workloads = list(dict.fromkeys(row.workload for row in rows))
     kinds = list(dict.fromkeys((row.selectivity, row.mode) for row in rows))
-    with matplotlib.rc_context(_STYLE):
-        size = (1.2 + 2.5 * len(workloads), 0.9 + 2.3 * len(kinds))
-        figure = Figure(figsize=size, layout="constrained")
+
+    def draw(figure: Figure) -> None:
         panels = figure.subplots(
             len(kinds), len(workloads), sharex=True, sharey=True, squeeze=False
         )
@@ -154,9 +137,8 @@ def plot(rows: Sequence[Row]) -> str:
             axes.set_xlabel("filters")
         handles, labels = panels[0][0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside upper left", ncols=len(ENGINES), frameon=False)
-        out = io.StringIO()
-        figure.savefig(out, format="svg", metadata={"Date": None})
-    return out.getvalue()
+
+    return svg(1.2 + 2.5 * len(workloads), 0.9 + 2.3 * len(kinds), draw)
 
 
 def _draw(axes: Axes, rows: Sequence[Row]) -> None:

@@ -1,0 +1,146 @@
+"""`reefcast topology`: design overlays."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from reefcast.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from reefcast.overlay.scot import Scot
+
+FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+@click.group()
+def command() -> None:
+    """Design overlays: what they consist of, a drawing, a network file."""
+
+
+@command.command()
+@click.option(
+    "--tree",
+    required=True,
+    metavar="SOURCE",
+    help="path:NODES, star:NODES, balanced:NODES:CHILDREN, random:NODES:SEED, paper (that of "
+    "OctopiA's evaluation), or a file: GraphML (a spanning tree of it), a network file, or "
+    "text with a link (two names) a line.",
+)
+@click.option("--clusters", required=True, type=click.IntRange(1), help="Copies of the tree.")
+@click.option(
+    "--routing", default="idr", show_default=True, help="That the network file is to name."
+)
+@click.option(
+    "--listen",
+    default="127.0.0.1:7301",
+    show_default=True,
+    help="Of the first broker in the network file; the others take the ports after it.",
+)
+@click.option("--out", type=FILE, help="Write the network file.")
+@click.option("--draw", type=FILE, help="Draw it, as SVG.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def scot(
+    tree: str,
+    clusters: int,
+    routing: str,
+    listen: str,
+    out: Path | None,
+    draw: Path | None,
+    as_json: bool,
+) -> None:
+    """A structured cyclic overlay: a tree times a complete graph of clusters.
+
+    Every cluster is a copy of the tree (its links are aLinks); the brokers that
+    stand at one place of the tree are a region, all linked with one another
+    (iLinks). It prints how brokers and links are classified.
+    """
+    from reefcast.overlay.scot import scot as scot_from
+    from reefcast.overlay.tree_sources import tree_of
+
+    made = scot_from(tree_of(tree), clusters)
+    if out:
+        write_network(made, out, routing, listen)
+    if draw:
+        from reefcast.pipeline.scot_figure import scot_figure
+
+        draw.write_text(scot_figure(made), encoding="utf-8")
+    described = classification(made)
+    if as_json:
+        click.echo(json.dumps(described))
+    else:
+        _print(described, made)
+        for written in filter(None, (out, draw)):
+            click.echo(f"wrote {written}")
+
+
+def write_network(made: Scot, out: Path, routing: str, listen: str) -> None:
+    """Raises `ConfigurationError` for a routing or an address that cannot be."""
+    from reefcast.overlay.network_file import dump_network, scot_network
+    from reefcast.routing.registry import routing_named
+
+    routing_named(routing)
+    addresses = _addresses(listen, len(made.graph))
+    network = scot_network(made, addresses, routing=routing)
+    out.write_text(dump_network(network), encoding="utf-8")
+
+
+def _addresses(first: str, count: int) -> list[str]:
+    host, _, port = first.rpartition(":")
+    if not host or not port.isdecimal():
+        raise ConfigurationError(
+            f'--listen {first}: write host:port, for instance "127.0.0.1:7301"'
+        )
+    last = int(port) + count - 1
+    if not 0 < int(port) <= last < 65536:
+        raise ConfigurationError(
+            f"--listen {first}: {count} brokers need the ports {port} to {last}; there are 1 to "
+            "65535"
+        )
+    return [f"{host}:{int(port) + i}" for i in range(count)]
+
+
+def classification(made: Scot) -> dict[str, Any]:
+    """What the overlay consists of, as plain data; see `overlay.scot` for the words."""
+    brokers = [
+        {
+            "broker": name,
+            "region": place.region,
+            "cluster": place.cluster,
+            "kind": "edge" if made.is_edge(name) else "inner",
+            "primary": list(made.neighbours(name).primary),
+            "secondary": list(made.neighbours(name).secondary),
+        }
+        for name, place in made.places.items()
+    ]
+    return {
+        "regions": list(made.tree),
+        "clusters": made.clusters,
+        "edge": sum(row["kind"] == "edge" for row in brokers),
+        "inner": sum(row["kind"] == "inner" for row in brokers),
+        "a_links": len(made.a_links),
+        "i_links": len(made.i_links),
+        "diameter": made.diameter,
+        "brokers": brokers,
+    }
+
+
+def _print(described: dict[str, Any], made: Scot) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("region", "kind", "linked in the tree with", "brokers, cluster by cluster")
+    for label, around in made.tree.items():
+        brokers = made.region(label)
+        kind = "edge" if made.is_edge(brokers[0]) else "inner"
+        table.add_row(label, kind, ", ".join(around), ", ".join(brokers))
+    Console().print(table)
+    click.echo(
+        f"{len(described['regions'])} regions x {described['clusters']} clusters = "
+        f"{len(made.graph)} brokers ({described['edge']} edge, {described['inner']} inner), "
+        f"{described['a_links']} aLinks, {described['i_links']} iLinks, "
+        f"diameter {described['diameter']}"
+    )

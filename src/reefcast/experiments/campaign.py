@@ -1,0 +1,144 @@
+"""What a paper's evaluation is made of: runs, measures, campaigns, claims and plots.
+
+A `Campaign` is one scenario: it lists its runs and measures each of them, without regard to any
+other. A `Claim` is one figure of the paper, computed from the measures of a campaign's runs; a
+`Plot` is a curve of them. A `Paper` holds them together. Everything here is plain data, so that a
+run travels to a Spark task and its key stays the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+SCALES = ("small", "paper")
+
+Kind = Literal["effect", "level", "difference", "gap", "flat", "wins"]
+"""How a claim's figure comes from the values of the routings `of` and `against`. Pairs are runs of
+the same x and seed, of the preset alone (variant "").
+
+- effect: mean over pairs of value(of) / value(against) - 1
+- level: mean of value(of)
+- difference: mean over pairs of value(of) - value(against)
+- gap: the effect at the largest x minus the effect at the smallest; only the sign counts
+- flat: for each seed, value(of) at the largest x over that at the smallest, - 1; `reproduced` if
+  at most a third either way (the paper's figure is 0)
+- wins: the share of the pairs in which value(of) is below value(against)
+"""
+
+
+class Run(NamedTuple):
+    """One run of a campaign, the unit of work: a Spark task, a file of results.
+
+    x is what the campaign varies; variant "" is the preset of costs, and the only one that claims
+    look at.
+    """
+
+    paper: str
+    scale: str
+    campaign: str
+    routing: str
+    x: float
+    variant: str
+    seed: int
+
+
+class Measure(NamedTuple):
+    """One figure of one run; `at` is the place on a curve inside the run, 0.0 for a single one."""
+
+    metric: str
+    at: float
+    value: float
+
+
+class Point(NamedTuple):
+    """The mean over seeds of one measure, with the half-width of its 95 % interval (None of one
+    seed): a point of a plot, and what a paper's evidence is written from."""
+
+    campaign: str
+    metric: str
+    routing: str
+    variant: str
+    x: float
+    at: float
+    mean: float
+    interval: float | None
+    seeds: int
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """x says what x of the runs counts, with its unit ("publishers").
+
+    runs: the runs of a scale, with seeds 0, 1, ...; `--seeds N` takes 0 to N - 1 in their place.
+    measure: a pure function of the run and the paper's file of parameters; a function of a module,
+    for it travels to Spark tasks by name.
+    """
+
+    name: str
+    x: str
+    runs: Callable[[str], list[Run]]
+    measure: Callable[[Run], list[Measure]]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One figure of the paper beside ours; several claims may share an id ("octopia/O1").
+
+    metric: what it is, with its unit, as a reader wants it. measure: the `Measure.metric` that it
+    is computed from. paper: None where the paper gives no figure. explained: the note shows why
+    ours must differ, so that the claim is never `reproduced`.
+    """
+
+    id: str
+    metric: str
+    kind: Kind
+    campaign: str
+    measure: str
+    of: str
+    against: str = ""
+    paper: float | None = None
+    note: str = ""
+    explained: bool = False
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A line for each routing (and variant): means over seeds with 95 % intervals.
+
+    by "x": over the campaign's x. by "at": over the place inside the runs, a panel for each x.
+    ids: the ids of the claims that the plot belongs to.
+    """
+
+    name: str
+    title: str
+    campaign: str
+    measure: str
+    x_label: str
+    y_label: str
+    by: Literal["x", "at"]
+    ids: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Paper:
+    """A paper's package has it as `PAPER` in its module `claims`; its sources and the parameters
+    file stand in one folder, for a change of them makes results old.
+
+    setting: a sentence or two for the page, on what all its runs share (overlay, workload).
+    evidence: paragraphs of Markdown for the page, from the points of everything measured.
+    """
+
+    name: str
+    title: str
+    campaigns: tuple[Campaign, ...]
+    claims: tuple[Claim, ...]
+    plots: tuple[Plot, ...]
+    parameters_file: Path
+    setting: str = ""
+    evidence: Callable[[list[Point]], list[str]] | None = None
+
+    def campaign(self, name: str) -> Campaign:
+        return next(campaign for campaign in self.campaigns if campaign.name == name)

@@ -1,0 +1,146 @@
+"""A paper's page under docs/reproduction/: the table, the curves, the evidence. All of it is made
+from results; the same results give the same bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import reefcast
+from reefcast.bench.matching.page import markdown
+from reefcast.experiments import plots, table
+from reefcast.experiments.campaign import Paper, Plot, Point, Run
+from reefcast.experiments.store import Store
+from reefcast.experiments.table import Row
+
+
+def write(
+    folder: Path, results: Store, scale: str, runs: Sequence[Run], rows: Sequence[Row],
+    points: list[Point],
+) -> Path:  # fmt: skip
+    """Writes <paper>.md and its plots into `folder`; returns the page's path."""
+    paper = results.paper
+    folder.mkdir(parents=True, exist_ok=True)
+    looks = plots.looks(points)
+    for plot in paper.plots:
+        svg = plots.draw(plot, points, looks, paper.campaign(plot.campaign).x)
+        (folder / picture(paper, plot)).write_text(svg, encoding="utf-8")
+    page = folder / f"{paper.name}.md"
+    page.write_text(text(results, scale, runs, rows, points), encoding="utf-8")
+    return page
+
+
+def picture(paper: Paper, plot: Plot) -> str:
+    """The name of the plot's file."""
+    return f"{paper.name}-{plot.name}.svg"
+
+
+def text(
+    results: Store, scale: str, runs: Sequence[Run], rows: Sequence[Row], points: list[Point]
+) -> str:
+    """The page, in Markdown."""
+    paper = results.paper
+    command = f"reefcast experiment report {paper.name} --scale {scale}"
+    parts = [
+        f"<!-- made by `{command}`; change the code, not this page -->",
+        f"# {paper.title}",
+        *([paper.setting] if paper.setting else []),
+        _how(paper, scale, results.code_version, command),
+        _campaigns(paper, runs),
+        "## What the paper measured, and what we measure",
+        _reading(rows),
+        _table(rows),
+        "## Curves",
+        *(_curve(paper, plot) for plot in paper.plots),
+    ]
+    evidence = paper.evidence(points) if paper.evidence else []
+    parts += ["## Evidence", *evidence] if evidence else []
+    return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"
+
+
+def _how(paper: Paper, scale: str, code_version: str, command: str) -> str:
+    return (
+        f"Made by `{command}`: scale `{scale}`, one set of parameters for all rows "
+        f"(`{_shown(paper.parameters_file)}`), code version `{code_version}` (a hash of the "
+        "sources that a result depends on; every result is kept under the hash of its run, the "
+        "parameters and the code, and none of another version is in this page)."
+    )
+
+
+def _shown(file: Path) -> str:
+    """The path from the package on; the same wherever it is installed."""
+    above = Path(reefcast.__file__).parent.parent
+    return file.relative_to(above).as_posix() if file.is_relative_to(above) else file.name
+
+
+def _campaigns(paper: Paper, runs: Sequence[Run]) -> str:
+    lines = []
+    for campaign in paper.campaigns:
+        mine = [run for run in runs if run.campaign == campaign.name]
+        if mine:
+            lines.append(
+                [
+                    campaign.name,
+                    f"{_listed({run.x for run in mine})} {campaign.x}",
+                    ", ".join(sorted({run.routing for run in mine})),
+                    ", ".join(sorted({run.variant or "preset" for run in mine})),
+                    _seeds(mine),
+                    f"{len(mine):,}",
+                ]
+            )
+    return markdown(("scenario", "points", "routings", "costs", "seeds", "runs"), lines)
+
+
+def _listed(values: Iterable[float]) -> str:
+    return ", ".join(f"{value:,.0f}" if value == int(value) else f"{value}" for value in sorted(values))
+
+
+def _seeds(runs: Sequence[Run]) -> str:
+    """How many repeats a point has: "5", or "3 to 5"."""
+    of: dict[Run, int] = {}
+    for run in runs:
+        case = run._replace(seed=0)
+        of[case] = of.get(case, 0) + 1
+    least, most = min(of.values()), max(of.values())
+    return f"{least}" if least == most else f"{least} to {most}"
+
+
+def _reading(rows: Sequence[Row]) -> str:
+    states = [row.reproduced for row in rows]
+    explained = sum(row.claim.explained for row in rows)
+    told = sum(state is not None for state in states)
+    return (
+        "Percentages are effects (the ratio of the two, less 1); ± is half the width of the 95 % "
+        "interval over seeds. `reproduced`: the same sign, and within a third of the paper's "
+        "figure; of effects under 5 % the same sign is enough. `explained`: ours must differ, and "
+        "the note shows why.\n\n"
+        f"Of {told} figures {states.count(True)} are reproduced, {explained} explained, "
+        f"{told - states.count(True) - explained} neither."
+    )
+
+
+def _table(rows: Sequence[Row]) -> str:
+    titles = ("id", "what", "paper", "ours", "ratio", "state", "note")
+    lines = [
+        (
+            row.claim.id,
+            row.claim.metric,
+            table.paper_text(row),
+            table.ours_text(row),
+            table.ratio_text(row),
+            table.state_text(row),
+            row.claim.note,
+        )
+        for row in rows
+    ]
+    return markdown(titles, [[_cell(cell) for cell in line] for line in lines])
+
+
+def _cell(text: str) -> str:
+    """A bar would end the cell, and a line break the row."""
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def _curve(paper: Paper, plot: Plot) -> str:
+    ids = ", ".join(plot.ids)
+    return f"### {plot.title}\n\n{ids}\n\n![{plot.title}]({picture(paper, plot)})"

@@ -1,0 +1,98 @@
+"""Curves: means over seeds with 95 % intervals, a line for each routing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from reefcast.bench.plots import svg
+from reefcast.experiments.campaign import Plot, Point
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_COLOURS = ("#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#777777")
+_MARKERS = "os^Dvx*"
+"""Colours that colour-blind people tell apart (Okabe and Ito), and marks for those who print."""
+
+Looks = Mapping[str, dict[str, Any]]
+
+
+def looks(points: Iterable[Point]) -> Looks:
+    """Colour and mark of each routing, the same in all plots of these points."""
+    routings = sorted({point.routing for point in points})
+    return {
+        routing: {"color": _COLOURS[i % len(_COLOURS)], "marker": _MARKERS[i % len(_MARKERS)]}
+        for i, routing in enumerate(routings)
+    }
+
+
+def draw(plot: Plot, points: Sequence[Point], looks: Looks, x_name: str) -> str:
+    """SVG of one plot; `x_name` says what the campaign's x counts. Without points, empty axes.
+
+    A line of panels for each variant; by "at" also a column of panels for each x.
+    """
+    mine = [p for p in points if (p.campaign, p.metric) == (plot.campaign, plot.measure)]
+    variants = sorted({point.variant for point in mine}) or [""]
+    columns = sorted({point.x for point in mine}) if plot.by == "at" else []
+
+    def panels(figure: Figure) -> None:
+        grid = figure.subplots(
+            len(variants), len(columns) or 1, sharex=True, sharey=True, squeeze=False
+        )
+        for variant, line in zip(variants, grid, strict=True):
+            for axes, x in zip(line, columns or [None], strict=True):
+                here = [p for p in mine if p.variant == variant and x in (None, p.x)]
+                _panel(axes, plot, here, looks)
+                axes.set_title(_title(x, x_name, variant), loc="left")
+            line[0].set_ylabel(plot.y_label)
+        for axes in grid[-1]:
+            axes.set_xlabel(plot.x_label)
+        by_label = {
+            label: handle
+            for axes in grid.flat
+            for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+        }
+        if by_label:
+            figure.legend(
+                by_label.values(), by_label.keys(), loc="outside upper left",
+                ncols=len(by_label), frameon=False,
+            )  # fmt: skip
+
+    wide = 3.2 * len(columns) if len(columns) > 1 else 5.4
+    return svg(1 + wide, 0.9 + (2.4 if len(variants) > 1 else 3.0) * len(variants), panels)
+
+
+def _title(x: float | None, x_name: str, variant: str) -> str:
+    parts = [f"{x:,g} {x_name}"] if x is not None else []
+    return ", ".join([*parts, variant] if variant else parts)
+
+
+def _panel(axes: Axes, plot: Plot, points: Sequence[Point], looks: Looks) -> None:
+    from matplotlib.ticker import EngFormatter
+
+    for routing, look in looks.items():
+        place = [(p.at if plot.by == "at" else p.x, p) for p in points if p.routing == routing]
+        if place:
+            place.sort()
+            _line(axes, plot, routing, look, place)
+    axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
+    axes.grid(True)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(EngFormatter(sep=""))
+
+
+def _line(
+    axes: Axes, plot: Plot, routing: str, look: dict[str, Any], place: list[tuple[float, Point]]
+) -> None:
+    at = np.array([x for x, _ in place])
+    mean = np.array([point.mean for _, point in place])
+    half = np.array([point.interval or 0.0 for _, point in place])
+    if plot.by == "at":  # as dense as the run makes it: a band, where marks would be a smear
+        axes.plot(at, mean, label=routing, color=look["color"])
+        axes.fill_between(at, mean - half, mean + half, color=look["color"], alpha=0.2, linewidth=0)
+    else:
+        axes.errorbar(at, mean, half, label=routing, capsize=2.5, elinewidth=1, **look)

@@ -1,0 +1,111 @@
+"""Results on disk: a small Parquet file for each run, so that a run is never measured twice.
+
+A file's name is a hash of all that its content depends on: the run, the parameters, and the code.
+So results of other parameters or of other code are not found, rather than taken for ours.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import math
+import os
+import tomllib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import reefcast
+from reefcast.errors import LocalError
+from reefcast.experiments.campaign import Measure, Paper, Run
+
+CORE = ("model", "matching", "overlay", "routing", "simulation")
+"""Packages that a run's result depends on, besides the paper's own folder."""
+
+_PACKAGE = Path(reefcast.__file__).parent
+
+
+@dataclass(frozen=True)
+class Store:
+    """The results of one paper, under `folder`/<paper>/<scale>/<campaign>/."""
+
+    folder: Path
+    paper: Paper
+
+    @cached_property
+    def code_version(self) -> str:
+        """Changes with the code of the core and of the paper's own folder; comments, docstrings
+        and layout do not count."""
+        folders = [_PACKAGE / name for name in CORE]
+        return code_version([*folders, self.paper.parameters_file.parent])
+
+    @cached_property
+    def _version(self) -> str:
+        text = self.paper.parameters_file.read_text(encoding="utf-8")
+        return f"{self.code_version} {json.dumps(tomllib.loads(text), sort_keys=True, default=str)}"
+
+    def file(self, run: Run) -> Path:
+        """Where the results of this run are, or will be."""
+        named = json.dumps(run._replace(x=float(run.x)))
+        key = hashlib.sha256(f"{named} {self._version}".encode()).hexdigest()[:20]
+        return self.folder / run.paper / run.scale / run.campaign / f"{key}.parquet"
+
+    def missing(self, runs: Iterable[Run]) -> list[Run]:
+        return [run for run in runs if not self.file(run).exists()]
+
+
+def write(file: Path, run: Run, measures: Iterable[Measure]) -> None:
+    """Puts the whole file in place at once, or none of it.
+
+    Raises `LocalError` for a value that is no number: what was not reached has no row.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rows: list[dict[str, Any]] = []
+    for measure in measures:
+        if not math.isfinite(measure.value):
+            raise LocalError(f"{measure.metric} at {measure.at} is {measure.value}: leave it out")
+        rows.append(run._asdict() | measure._asdict())
+    file.parent.mkdir(parents=True, exist_ok=True)
+    started = file.with_name(f".{file.stem}.{os.getpid()}")
+    pq.write_table(pa.Table.from_pylist(rows, pa.schema(_columns(pa))), started)
+    started.replace(file)
+
+
+def _columns(pa: Any) -> list[tuple[str, Any]]:
+    text, whole, real = pa.string(), pa.int64(), pa.float64()
+    types = {"x": real, "seed": whole, "at": real, "value": real}
+    return [(name, types.get(name, text)) for name in (*Run._fields, *Measure._fields)]
+
+
+def code_version(folders: Iterable[Path]) -> str:
+    """A short hash of the sources in these folders; moving a folder does not change it."""
+    digest = hashlib.sha256()
+    for folder in folders:
+        for path in sorted(folder.rglob("*")):
+            if path.suffix in (".py", ".lark"):
+                digest.update(f"{folder.name}/{path.relative_to(folder)}\n".encode())
+                digest.update(_meaning(path).encode())
+    return digest.hexdigest()[:12]
+
+
+def _meaning(path: Path) -> str:
+    text = path.read_text(encoding="utf-8")
+    if path.suffix != ".py":
+        return text
+    tree = ast.parse(text)
+    for docstring in _docstrings(tree):
+        docstring.value = ""
+    return ast.dump(tree)
+
+
+def _docstrings(tree: ast.AST) -> Iterator[ast.Constant]:
+    """Strings that stand alone as statements."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            if isinstance(node.value.value, str):
+                yield node.value

@@ -1,0 +1,151 @@
+"""The rows *paper | ours | ratio | note*, and when one counts as reproduced."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from reefcast.experiments import effects
+from reefcast.experiments.campaign import Claim, Point
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+NEAR = 1 / 3
+"""A figure is reproduced within this share of the paper's."""
+
+SMALL = 0.05
+"""Of effects of the paper below this one, the sign is all that counts."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A claim and our figure for it (None: nothing was measured), with the half-width of its 95 %
+    interval over seeds (None: of one seed)."""
+
+    claim: Claim
+    ours: float | None
+    interval: float | None
+    seeds: int
+
+    @property
+    def ratio(self) -> float | None:
+        """Ours over the paper's; None where a sign or "flat" is all that the paper says."""
+        if self.ours is None or not self.claim.paper or self.claim.kind == "gap":
+            return None
+        return self.ours / self.claim.paper
+
+    @property
+    def reproduced(self) -> bool | None:
+        """None where the paper gives no figure."""
+        if self.claim.paper is None:
+            return None
+        if self.ours is None or self.claim.explained:
+            return False
+        if self.claim.kind == "flat":
+            return abs(self.ours) <= NEAR
+        by_sign = self.claim.kind == "gap" or (
+            self.claim.kind == "effect" and abs(self.claim.paper) < SMALL
+        )
+        if by_sign:
+            return self.ours * self.claim.paper > 0
+        # The last digit of a quotient must not decide: a third off is within a third.
+        return self.ratio is not None and abs(self.ratio - 1) <= NEAR + 1e-9
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "id": self.claim.id,
+            "metric": self.claim.metric,
+            "paper": self.claim.paper,
+            "ours": self.ours,
+            "ratio": self.ratio,
+            "reproduced": self.reproduced,
+            "note": self.claim.note,
+            "interval": self.interval,
+            "explained": self.claim.explained,
+        }
+
+
+def rows(results: DataFrame, claims: Sequence[Claim]) -> list[Row]:
+    """One for each claim, in their order; one Spark job."""
+    described = [
+        (number, claim.kind, claim.campaign, claim.measure, claim.of, claim.against)
+        for number, claim in enumerate(claims)
+    ]
+    table = results.sparkSession.createDataFrame(described, effects.CLAIMS)
+    found = {row["claim"]: row for row in effects.figures(results, table).collect()}
+    return [_row(claim, found.get(number)) for number, claim in enumerate(claims)]
+
+
+def _row(claim: Claim, figure: Any) -> Row:
+    if figure is None:
+        return Row(claim, None, None, 0)
+    return Row(claim, figure["ours"], figure["interval"], figure["seeds"])
+
+
+def points(results: DataFrame) -> list[Point]:
+    """All of them, in order; as many as the plots need, however many seeds there were."""
+    return [Point(*row) for row in effects.points(results).collect()]
+
+
+# --- in words ------------------------------------------------------------------------------------
+
+TIMES = 20.0
+"""Effects of the paper from here on are told as "88 times", not in percent."""
+
+
+def short(number: float) -> str:
+    """Three digits, or more where they are whole."""
+    return f"{number:,.0f}" if abs(number) >= 100 else f"{number:.3g}"
+
+
+def paper_text(row: Row) -> str:
+    claim = row.claim
+    if claim.paper is None:
+        return ""
+    if claim.kind == "flat":
+        return "flat"
+    if claim.kind == "gap":
+        return "rising" if claim.paper > 0 else "falling"
+    return _figure(claim, claim.paper)
+
+
+def ours_text(row: Row) -> str:
+    if row.ours is None:
+        return "not measured"
+    text = _figure(row.claim, row.ours)
+    return text if row.interval is None else f"{text} ± {_unsigned(row.claim, row.interval)}"
+
+
+def ratio_text(row: Row) -> str:
+    return "" if row.ratio is None else f"{row.ratio:.2f}"
+
+
+def state_text(row: Row) -> str:
+    """reproduced, explained, or no; empty where the paper gives no figure."""
+    if row.reproduced is None:
+        return ""
+    if row.claim.explained:
+        return "explained"
+    return "reproduced" if row.reproduced else "no"
+
+
+def _figure(claim: Claim, value: float) -> str:
+    if claim.kind in ("level", "difference"):
+        return short(value)
+    if claim.kind == "wins":
+        return f"{100 * value:.0f} %"
+    if _in_times(claim):
+        return f"{short(value + 1)} times"
+    sign = "+" if value > 0 else ""
+    return f"{sign}{short(100 * value)} {'points' if claim.kind == 'gap' else '%'}"
+
+
+def _unsigned(claim: Claim, interval: float) -> str:
+    percent = claim.kind not in ("level", "difference") and not _in_times(claim)
+    return short(100 * interval if percent else interval)
+
+
+def _in_times(claim: Claim) -> bool:
+    return claim.kind == "effect" and (claim.paper or 0.0) >= TIMES

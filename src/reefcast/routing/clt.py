@@ -1,0 +1,82 @@
+"""CLT (cluster link table): advertisements of one region, each with its CIV (cluster index vector).
+
+A CIV is an int whose bit y stands for cluster y (the paper's Fig. 6 writes bit 0 at the right).
+Section 8 of the paper gives it three contexts:
+
+- *advertisement context*, at the publisher's host broker: its own bit is always 1, bit j says that
+  cluster j is a target secondary cluster (TSC);
+- *subscription context*, at the secondary broker of cluster j: the bit of the sender's cluster is
+  1, bit j says that cluster j holds an intersecting subscription;
+- *publication context*, in a publication's header (`model.messages.Header.civ`).
+
+A row in subscription context keeps a *witness*, one subscription of the cluster that intersects the
+advertisement: its bit is 1 if and only if there is one. So a subscription that comes is compared
+with the rows without a witness only, and one that goes matters to the rows whose witness it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from reefcast.model.filters import Filter
+from reefcast.model.messages import EntityId, LinkName
+from reefcast.routing.tables import Row, Table
+
+
+class ClusterLinkRow(Row):
+    """An advertisement with its CIV. `witness`: in subscription context, see above."""
+
+    __slots__ = ("civ", "witness")
+
+    def __init__(
+        self, id: EntityId, filter: Filter, last_hop: LinkName, local: bool, civ: int
+    ) -> None:
+        super().__init__(id, filter, last_hop, local)
+        self.civ = civ
+        self.witness: EntityId | None = None
+
+
+class ClusterLinkTable(Table[ClusterLinkRow]):
+    """The CLT of one broker; `clusters` says how many bits a CIV has."""
+
+    def __init__(self, clusters: int) -> None:
+        super().__init__()
+        self._clusters = clusters
+        self._by_witness: dict[EntityId, dict[EntityId, ClusterLinkRow]] = {}
+
+    def hosted_by(self, client: LinkName) -> Collection[ClusterLinkRow]:
+        """The advertisements of one client of this broker."""
+        return self._by_hop.get(client, {}).values()
+
+    def remove(self, id: EntityId, link: LinkName) -> ClusterLinkRow | None:
+        row = super().remove(id, link)
+        if row is not None:
+            self.set_witness(row, None)
+        return row
+
+    def set_witness(self, row: ClusterLinkRow, subscription: EntityId | None) -> None:
+        if row.witness is not None:
+            rows = self._by_witness[row.witness]
+            del rows[row.id]
+            if not rows:
+                del self._by_witness[row.witness]
+        row.witness = subscription
+        if subscription is not None:
+            self._by_witness.setdefault(subscription, {})[row.id] = row
+
+    def witnessed_by(self, subscription: EntityId) -> list[ClusterLinkRow]:
+        return list(self._by_witness.get(subscription, {}).values())
+
+    def inspect(self) -> list[dict[str, Any]]:
+        """The rows as plain data; the CIV as the paper writes it, cluster 0 at the right."""
+        return [
+            {
+                "advertisement": f"{row.id[0]}#{row.id[1]}",
+                "filter": row.filter.text,
+                "context": "advertisement" if row.local else "subscription",
+                "civ": format(row.civ, f"0{self._clusters}b"),
+                "last_hop": row.last_hop,
+            }
+            for row in self
+        ]

@@ -1,0 +1,375 @@
+"""OctopiA: routing on a structured cyclic overlay (SCOT), static (SPR) and dynamic (IDR).
+
+Rules
+-----
+- *Advertise*: the publisher's host broker stores the advertisement in its CLT with all bits at 1
+  and sends it over its iLinks; a secondary broker stores it and passes it on to nobody. If its
+  cluster holds no subscription that intersects, it answers `CIV_UNSET`.
+- *Subscribe*: flooded over the aLinks of the host cluster, by the tree router. Each broker that
+  stores it looks at the advertisements from its iLinks whose bit for this cluster is 0: the bits of
+  those that it intersects become 1, and their hosts are told by `CIV_SET`, one for each iLink.
+- *Unsubscribe*: taken out of the PRTs of the host cluster. A broker where this was the last that
+  intersected an advertisement clears the bit and says `CIV_UNSET`.
+- *Unadvertise*: taken out of the CLTs of the region. No subscription moves.
+- *SPR*: at the host broker one copy per PRT last hop that matches, and one per iLink whose bit is 1
+  in an advertisement that the publication matches. Elsewhere PRT last hops only.
+- *IDR*: as SPR, but no copy goes onto an overloaded target iLink (`links.LinkStatusTable`) if that
+  can be helped: the bits of the clusters that are left over travel on one copy, in its header, and
+  the next broker decides anew. Cases I to III are in `Idr._carrier`. No table changes.
+- A broker that starts relearns PRT and CLT from its neighbours. While it does, it leaves all bits
+  at 1: a copy too many does no harm, one too few would.
+
+Theory of operation
+-------------------
+An advertisement is known at one broker of each cluster and a subscription at every broker of one
+cluster, so that each pair of the two meets at exactly one broker, the one in the publisher's region
+and the subscriber's cluster. It alone says by the bit whether copies are to come. Inside a cluster
+the overlay is a tree: a copy that entered it once reaches every interested broker once. A bit is
+cleared by the broker that sends a copy into its cluster, and a bit travels on one copy only, so
+that each cluster is entered at most once. Which clusters a copy has still to reach is said by the
+copy, not by any table: that is why congestion changes none.
+
+Departures from the paper, all of them in the spec with their reasons: bits start at 1 and are
+cleared by an answer (the paper starts at 0, and settled subscribers miss publications sent right
+after an advertisement); CIV messages list the ids of advertisements (the paper sends the
+subscription along: a set and a clear that cross leave bits stuck); in case III the copy goes over
+the iLink (Algorithm 4 writes the aLink; text and Fig. 7(d) say the iLink).
+
+Source: `OctopiA`, sections 5 to 9. Costs: an advertisement takes m - 1 messages, a subscription
+|T| - 1, and compares with the advertisements of the broker's region; a publication nothing beyond
+the match but one lookup of a load for each target link.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from reefcast.errors import ConfigurationError, ProtocolError
+from reefcast.model.covering import intersects
+from reefcast.model.filters import TRUE, Filter
+from reefcast.model.messages import (
+    FIRST_HOP,
+    Advertise,
+    CivSet,
+    CivUnset,
+    EntityId,
+    Header,
+    LinkName,
+    PeerMessage,
+    Publish,
+    Send,
+    Unadvertise,
+)
+from reefcast.routing.clt import ClusterLinkRow, ClusterLinkTable
+from reefcast.routing.router import Decision, Router, Surroundings
+from reefcast.routing.tables import Ways
+from reefcast.routing.tree import SubscriptionTree
+
+
+def _everywhere(link: LinkName, filter: Filter) -> bool:
+    """Inside a cluster each subscription goes to every broker."""
+    return True
+
+
+class ScotRouter(Router):
+    """What SPR and IDR share: everything but the choice of links. `cluster`: this broker's;
+    `a_links`, `i_links`: those that are up, the latter by cluster."""
+
+    relearns = True
+
+    def __init__(self, where: Surroundings) -> None:
+        super().__init__(where)
+        if where.scot is None:
+            raise ConfigurationError(
+                f"routing {self.name!r} needs a SCOT: give each broker its region and cluster "
+                "(`reefcast topology scot` writes such a network file)"
+            )
+        self.cluster = where.scot.cluster
+        self.a_links: list[LinkName] = []
+        self.i_links: dict[int, LinkName] = {}
+        self.tree = SubscriptionTree(self.prt, self.a_links, _everywhere)
+        self.clt = ClusterLinkTable(where.scot.clusters)
+        self._cluster_of = where.scot.secondary
+        self._all = (1 << where.scot.clusters) - 1
+        self._own = 1 << self.cluster
+
+    # --- advertisements ---------------------------------------------------------------------------
+
+    def advertise(self, id: EntityId, filter: Filter, link: LinkName, local: bool) -> list[Send]:
+        if local:
+            self.clt.add(ClusterLinkRow(id, filter, link, True, self._all))
+            return [
+                Send(other, Advertise(id, filter.text)) for other in self._secondary_neighbours()
+            ]
+        row = self.clt.get(id)
+        if row is None:
+            row = ClusterLinkRow(id, filter, link, False, self._sender_bit(link, "Advertise"))
+            self.clt.add(row)
+        else:
+            self.clt.confirm(id, link)
+        self._find_witness(row)
+        if self.relearning:
+            row.civ |= self._own
+        return [] if row.civ & self._own else [Send(link, CivUnset((id,)))]
+
+    def unadvertise(self, id: EntityId, link: LinkName) -> list[Send]:
+        row = self.clt.remove(id, link)
+        if row is None or not row.local:
+            return []
+        return [Send(other, Unadvertise(id)) for other in self._secondary_neighbours()]
+
+    def _secondary_neighbours(self) -> list[LinkName]:
+        return [self.i_links[cluster] for cluster in sorted(self.i_links)]
+
+    def _sender_bit(self, link: LinkName, what: str) -> int:
+        """The bit of the cluster at the other end of an iLink."""
+        if link not in self._cluster_of:
+            raise ProtocolError(
+                f"neighbour {link!r} sent {what} over an aLink; that travels over iLinks only: "
+                "give both brokers the same network file"
+            )
+        return 1 << self._cluster_of[link]
+
+    # --- subscriptions ----------------------------------------------------------------------------
+
+    def subscribe(self, id: EntityId, filter: Filter, link: LinkName, local: bool) -> list[Send]:
+        known = id in self.prt
+        sends = self.tree.subscribe(id, filter, link, local)
+        return sends if known else sends + self._set_bits(id, filter)
+
+    def unsubscribe(self, id: EntityId, link: LinkName) -> list[Send]:
+        known = id in self.prt
+        sends = self.tree.unsubscribe(id, link)
+        return sends + self._clear_bits(id) if known and id not in self.prt else sends
+
+    def _set_bits(self, id: EntityId, filter: Filter) -> list[Send]:
+        """A subscription came; returns a CIV_SET for each iLink with bits that were 0."""
+        set_now: dict[LinkName, list[EntityId]] = {}
+        for row in self.clt:
+            if row.local or row.witness is not None or not intersects(row.filter, filter):
+                continue
+            self.clt.set_witness(row, id)
+            if not row.civ & self._own:
+                row.civ |= self._own
+                set_now.setdefault(row.last_hop, []).append(row.id)
+        return [Send(link, CivSet(tuple(ids))) for link, ids in sorted(set_now.items())]
+
+    def _clear_bits(self, id: EntityId) -> list[Send]:
+        """A subscription went; returns a CIV_UNSET for each iLink with bits that are 0 now."""
+        for row in (rows := self.clt.witnessed_by(id)):
+            self._find_witness(row)
+        return self._unset(rows)
+
+    def _unset(self, rows: Sequence[ClusterLinkRow]) -> list[Send]:
+        """Clears the bits of the rows that have no witness; but not before all was relearned."""
+        cleared: dict[LinkName, list[EntityId]] = {}
+        for row in rows:
+            if row.witness is None and self.relearning:
+                row.civ |= self._own
+            elif row.witness is None:
+                cleared.setdefault(row.last_hop, []).append(row.id)
+        return [Send(link, CivUnset(tuple(ids))) for link, ids in sorted(cleared.items())]
+
+    def _find_witness(self, row: ClusterLinkRow) -> None:
+        """Sets the row's witness and its bit for this cluster from the PRT."""
+        found = (s.id for s in self.prt if intersects(row.filter, s.filter))
+        self.clt.set_witness(row, next(found, None))
+        if row.witness is None:
+            row.civ &= ~self._own
+        else:
+            row.civ |= self._own
+
+    # --- the CIV ----------------------------------------------------------------------------------
+
+    def peer(self, message: PeerMessage, link: LinkName) -> list[Send]:
+        if not isinstance(message, CivSet | CivUnset):
+            return super().peer(message, link)
+        bit = self._sender_bit(link, type(message).__name__)
+        for id in message.advertisements:
+            row = self.clt.get(id)
+            if row is not None and row.local:
+                row.civ = row.civ | bit if isinstance(message, CivSet) else row.civ & ~bit
+        return []
+
+    def _targets(self, publish: Publish, client: LinkName) -> int:
+        """The target secondary clusters of a publication that a client of this broker published:
+        the bits of all its advertisements that the publication matches."""
+        rows = self.clt.hosted_by(client)
+        only = len(rows) == 1  # the broker has checked that it matches one of them
+        bits = self._own
+        for row in rows:
+            if row.civ & ~bits and (
+                only or row.filter is TRUE or row.filter.matches(publish.publication)
+            ):
+                bits |= row.civ
+        return bits & ~self._own
+
+    # --- links ------------------------------------------------------------------------------------
+
+    def link_up(self, link: LinkName) -> list[Send]:
+        cluster = self._cluster_of.get(link)
+        if cluster is None:
+            if link not in self.a_links:
+                self.a_links.append(link)
+                self.a_links.sort()
+            return self.tree.link_up(link)
+        self.i_links[cluster] = link
+        self.clt.doubt(link)
+        hosted = [row for row in self.clt if row.local]
+        for row in hosted:
+            row.civ |= 1 << cluster
+        return [Send(link, Advertise(row.id, row.filter.text)) for row in hosted]
+
+    def synced(self, link: LinkName) -> list[Send]:
+        stale = self.prt.unconfirmed(link)
+        for id in self.clt.unconfirmed(link):
+            self.clt.remove(id, link)
+        return [send for id in stale for send in self.unsubscribe(id, link)]
+
+    def link_down(self, link: LinkName) -> list[Send]:
+        """A neighbour, or a client, is gone."""
+        if link in self.a_links:
+            self.a_links.remove(link)
+        if link in self._cluster_of:
+            del self.i_links[self._cluster_of[link]]
+        self.tree.sent.pop(link, None)
+        gone = [row.id for row in self.prt.from_hop(link)]
+        sends = [send for id in gone for send in self.unsubscribe(id, link)]
+        for row in self.clt.from_hop(link):
+            sends += self.unadvertise(row.id, link)
+        return sends
+
+    def passes_on(self, source: LinkName, target: LinkName) -> bool:
+        """Only subscriptions are passed on, from aLink to aLink."""
+        secondary = self._cluster_of
+        return source != target and source not in secondary and target not in secondary
+
+    def relearned(self) -> list[Send]:
+        rows = [row for row in self.clt if not row.local and row.witness is None]
+        for row in rows:
+            row.civ &= ~self._own
+        return self._unset(rows)
+
+    # --- what can be seen -------------------------------------------------------------------------
+
+    def tables(self) -> dict[str, int]:
+        return {"CLT": len(self.clt), "PRT": len(self.prt)}
+
+    def inspect(self) -> dict[str, list[dict[str, Any]]]:
+        return {"clt": self.clt.inspect()}
+
+    # --- publications -----------------------------------------------------------------------------
+
+    def route(self, publications: Sequence[Publish], link: LinkName) -> Iterator[Decision]:
+        found = self.prt.ways([publish.publication for publish in publications])
+        hosted = link not in self.a_links and link not in self._cluster_of
+        for publish, ways in zip(publications, found, strict=True):
+            bits = self._targets(publish, link) if hosted else publish.header.civ
+            yield self.choose(publish, ways, link, bits)
+
+    def choose(self, publish: Publish, ways: Ways, link: LinkName, bits: int) -> Decision:
+        """The next hops of a publication that came by `link`. `ways`: where the matching rows of
+        the PRT lead; `bits`: the clusters that it has still to be sent to from here."""
+        local, hops, matched = ways
+        onward = Header(publish.header.hops + 1) if hops or bits else FIRST_HOP
+        copies = [(hop, onward) for hop in hops if hop != link]
+        if not bits:
+            return Decision(local, copies, matched)
+        return self._between_clusters(Decision(local, copies, matched), link, onward, bits)
+
+    @abstractmethod
+    def _between_clusters(
+        self, inside: Decision, link: LinkName, onward: Header, bits: int
+    ) -> Decision:
+        """`inside` is the decision as far as this cluster goes; adds copies over iLinks."""
+
+
+class Spr(ScotRouter):
+    """Static publication routing (section 9.1, Algorithm 3)."""
+
+    name = "spr"
+    keeps_order = True
+
+    def _between_clusters(
+        self, inside: Decision, link: LinkName, onward: Header, bits: int
+    ) -> Decision:
+        for cluster, i_link in self.i_links.items():
+            if bits >> cluster & 1:
+                inside.hops.append((i_link, onward))
+        return inside
+
+
+class Target(NamedTuple):
+    """A target link. Sorted: the shortest queue first, then by name."""
+
+    queue_len: int
+    link: LinkName
+    bit: int
+
+
+class Idr(ScotRouter):
+    """Inter-cluster dynamic routing (section 9.2, Algorithm 4).
+
+    It counts what it does: `idr_case_1` to `idr_case_3` are decisions of the paper's three cases.
+    The others measure the two limits that section 9.2 states. Copies that a decision put on an
+    overloaded aLink: `idr_overloaded_a_link` (and the queue they met, summed:
+    `idr_overloaded_a_link_queue`). Decisions that had to take an overloaded iLink although an aLink
+    that leads to no matching subscription was free: `idr_no_tree_link` (and the queue met:
+    `idr_no_tree_link_queue`). `idr_unreachable`: clusters that no link leads to.
+    """
+
+    name = "idr"
+    keeps_order = False
+
+    def _between_clusters(
+        self, inside: Decision, link: LinkName, onward: Header, bits: int
+    ) -> Decision:
+        overloaded, queue_len = self.links.lst.overloaded, self.links.queue_len
+        targets = [
+            Target(queue_len(i_link), i_link, 1 << cluster)
+            for cluster, i_link in self.i_links.items()
+            if bits >> cluster & 1
+        ]
+        free = [target for target in targets if not overloaded(target.link)]
+        rest = bits
+        for target in free:
+            rest &= ~target.bit
+        if not rest:
+            inside.hops.extend((target.link, onward) for target in free)
+            return inside._replace(checked=len(targets))
+        a_links = [Target(queue_len(hop), hop, 0) for hop, _ in inside.hops]
+        copies = dict.fromkeys([target.link for target in a_links + free], onward)
+        carrier = self._carrier(free, a_links, targets, link)
+        if carrier is not None:
+            copies[carrier.link] = Header(onward.hops, rest & ~carrier.bit)
+        else:
+            self.counters["idr_unreachable"] += rest.bit_count()
+        checked = len(targets) + len(a_links)
+        return inside._replace(hops=list(copies.items()), checked=checked)
+
+    def _carrier(
+        self, free: list[Target], a_links: list[Target], targets: list[Target], came_by: LinkName
+    ) -> Target | None:
+        """The link whose copy takes the bits that are left over; None if there is no link."""
+        overloaded, counters = self.links.lst.overloaded, self.counters
+        crowded = [target for target in a_links if overloaded(target.link)]
+        if crowded:
+            counters["idr_overloaded_a_link"] += len(crowded)
+            counters["idr_overloaded_a_link_queue"] += sum(t.queue_len for t in crowded)
+        if free:
+            counters["idr_case_1"] += 1
+            return min(free)
+        if len(crowded) < len(a_links):
+            counters["idr_case_2"] += 1
+            return min(target for target in a_links if target not in crowded)
+        if not targets:
+            return min(a_links, default=None)
+        counters["idr_case_3"] += 1
+        carrier = min(targets)
+        tried = {came_by, *(target.link for target in a_links)}
+        if any(link not in tried and not overloaded(link) for link in self.a_links):
+            counters["idr_no_tree_link"] += 1
+            counters["idr_no_tree_link_queue"] += carrier.queue_len
+        return carrier
