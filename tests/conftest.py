@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,16 +20,25 @@ settings.load_profile("quick")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--soak", action="store_true", help="run the long seeded tests too")
+    parser.addoption(
+        "--data", type=Path, help="directory of public data sets: run the tests that read them too"
+    )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Long runs are deselected, not skipped: `make soak` asks for them by name."""
-    if config.getoption("--soak"):
-        return
-    long = [item for item in items if item.get_closest_marker("soak")]
-    if long:
-        config.hook.pytest_deselected(items=long)
-        items[:] = [item for item in items if item not in long]
+    """Tests that must be asked for are deselected, not skipped."""
+    unasked = [marker for marker in ("soak", "data") if not config.getoption(f"--{marker}")]
+    left_out = [item for item in items if any(map(item.get_closest_marker, unasked))]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
+
+
+@pytest.fixture(scope="session")
+def data(request: pytest.FixtureRequest) -> Path:
+    """Where the data sets are that the tests marked `data` read."""
+    directory: Path = request.config.getoption("--data")
+    return directory
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 
 import pytest
@@ -51,3 +52,28 @@ def test_a_cycle_and_a_forest_are_no_trees() -> None:
 def test_bad_edges_are_refused(edges: list[tuple[str, str]], says: str) -> None:
     with pytest.raises(ConfigurationError, match=says):
         topology.graph("ab", edges)
+
+
+@given(n=st.integers(1, 30), seed=st.integers(), data=st.data())
+def test_a_spanning_tree_keeps_the_way_from_the_centre(
+    n: int, seed: int, data: st.DataObject
+) -> None:
+    nodes = topology.names(n)
+    edges = set(topology.edges_of(topology.random_tree(nodes, random.Random(seed))))
+    pairs = list(itertools.combinations(nodes, 2))
+    if pairs:
+        edges |= set(data.draw(st.lists(st.sampled_from(pairs), max_size=n)))
+    network = topology.graph(nodes, edges)
+    tree = topology.spanning_tree(network)
+    assert topology.is_tree(tree)
+    assert list(tree) == nodes
+    assert set(topology.edges_of(tree)) <= edges
+    middle = topology.centre(network)
+    assert topology.hops_from(tree, middle) == topology.hops_from(network, middle)
+
+
+def test_centres() -> None:
+    assert topology.centre(topology.path("abcde")) == "c"
+    assert topology.centre(topology.path("abcd")) == "b"
+    lopsided = topology.graph("abcdx", [("a", "b"), ("b", "c"), ("c", "d"), ("c", "x")])
+    assert topology.centre(lopsided) == "c"

@@ -18,6 +18,7 @@ COMMANDS = {
     "bench": "measure: the live broker, the simulator, matching, covering",
     "broker": "run one broker of a network file",
     "demo": "carry flights over twelve brokers, check the result with Spark, write a report",
+    "experiment": "run the papers' evaluations, and report them beside the papers' figures",
     "explain": "say why a filter matches an event, or why not, and how an index would match it",
     "network": "run, plan or ask a whole overlay",
     "publish": "publish events from the command line, a file or standard input",

@@ -153,6 +153,7 @@ def command(network: Path, check: bool, as_json: bool, **options: Any) -> None:
 
 
 def _setup(described: NetworkFile, check: bool, options: dict[str, Any]) -> Setup:
+    from reefcast.routing.links import Overload
     from reefcast.routing.registry import routing_named
     from reefcast.simulation.costs import preset
     from reefcast.simulation.faults import parse_fault
@@ -167,6 +168,8 @@ def _setup(described: NetworkFile, check: bool, options: dict[str, Any]) -> Setu
     return Setup(
         graph=described.graph(),
         routing=routing_named(described.network.routing).name,
+        scot=described.scot(),
+        overload=Overload(described.overload.tau, described.overload.window_ms / 1e3),
         seed=options["seed"],
         costs=preset(options["costs"]),
         links={

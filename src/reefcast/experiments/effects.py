@@ -24,9 +24,9 @@ RESULTS = (
 CLAIMS = "claim INT, kind STRING, campaign STRING, metric STRING, of STRING, against STRING"
 
 _T = (
-    (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
-    + (2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086)
-    + (2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042)
+    *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228),
+    *(2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086),
+    *(2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042),
 )
 """97.5 % quantiles of Student's t for 1 to 30 degrees of freedom."""
 
@@ -76,9 +76,13 @@ def _pairs(results: DataFrame, claims: DataFrame) -> DataFrame:
         .join(against, list(twin), "left")
         .where((F.col("against") == "") | F.col("against_value").isNotNull())
         .select(
-            "claim", "kind", "seed", "x",
-            F.col("of_value").alias("of"), F.col("against_value").alias("against"),
-        )  # fmt: skip
+            "claim",
+            "kind",
+            "seed",
+            "x",
+            F.col("of_value").alias("of"),
+            F.col("against_value").alias("against"),
+        )
     )
 
 

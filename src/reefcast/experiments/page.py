@@ -10,23 +10,20 @@ import reefcast
 from reefcast.bench.matching.page import markdown
 from reefcast.experiments import plots, table
 from reefcast.experiments.campaign import Paper, Plot, Point, Run
-from reefcast.experiments.store import Store
+from reefcast.experiments.evaluation import Evaluation
 from reefcast.experiments.table import Row
 
 
-def write(
-    folder: Path, results: Store, scale: str, runs: Sequence[Run], rows: Sequence[Row],
-    points: list[Point],
-) -> Path:  # fmt: skip
+def write(folder: Path, evaluation: Evaluation, rows: Sequence[Row], points: list[Point]) -> Path:
     """Writes <paper>.md and its plots into `folder`; returns the page's path."""
-    paper = results.paper
+    paper = evaluation.paper
     folder.mkdir(parents=True, exist_ok=True)
     looks = plots.looks(points)
     for plot in paper.plots:
         svg = plots.draw(plot, points, looks, paper.campaign(plot.campaign).x)
         (folder / picture(paper, plot)).write_text(svg, encoding="utf-8")
     page = folder / f"{paper.name}.md"
-    page.write_text(text(results, scale, runs, rows, points), encoding="utf-8")
+    page.write_text(text(evaluation, rows, points), encoding="utf-8")
     return page
 
 
@@ -35,18 +32,16 @@ def picture(paper: Paper, plot: Plot) -> str:
     return f"{paper.name}-{plot.name}.svg"
 
 
-def text(
-    results: Store, scale: str, runs: Sequence[Run], rows: Sequence[Row], points: list[Point]
-) -> str:
+def text(evaluation: Evaluation, rows: Sequence[Row], points: list[Point]) -> str:
     """The page, in Markdown."""
-    paper = results.paper
-    command = f"reefcast experiment report {paper.name} --scale {scale}"
+    paper = evaluation.paper
+    command = f"reefcast experiment report {paper.name} --scale {evaluation.scale}"
     parts = [
         f"<!-- made by `{command}`; change the code, not this page -->",
         f"# {paper.title}",
         *([paper.setting] if paper.setting else []),
-        _how(paper, scale, results.code_version, command),
-        _campaigns(paper, runs),
+        _how(evaluation, command),
+        _campaigns(paper, evaluation.runs),
         "## What the paper measured, and what we measure",
         _reading(rows),
         _table(rows),
@@ -58,12 +53,13 @@ def text(
     return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"
 
 
-def _how(paper: Paper, scale: str, code_version: str, command: str) -> str:
+def _how(evaluation: Evaluation, command: str) -> str:
+    file, version = evaluation.paper.parameters_file, evaluation.store.code_version
     return (
-        f"Made by `{command}`: scale `{scale}`, one set of parameters for all rows "
-        f"(`{_shown(paper.parameters_file)}`), code version `{code_version}` (a hash of the "
-        "sources that a result depends on; every result is kept under the hash of its run, the "
-        "parameters and the code, and none of another version is in this page)."
+        f"Made by `{command}`: scale `{evaluation.scale}`, one set of parameters for all rows "
+        f"(`{_shown(file)}`), code version `{version}` (a hash of the sources that a result "
+        "depends on; every result is kept under the hash of its run, the parameters and the code, "
+        "and none of another version is in this page)."
     )
 
 
@@ -88,11 +84,13 @@ def _campaigns(paper: Paper, runs: Sequence[Run]) -> str:
                     f"{len(mine):,}",
                 ]
             )
-    return markdown(("scenario", "points", "routings", "costs", "seeds", "runs"), lines)
+    return markdown(("scenario", "points", "routings", "costs", "seeds", "runs"), lines, "llllrr")
 
 
 def _listed(values: Iterable[float]) -> str:
-    return ", ".join(f"{value:,.0f}" if value == int(value) else f"{value}" for value in sorted(values))
+    return ", ".join(
+        f"{value:,.0f}" if value == int(value) else f"{value}" for value in sorted(values)
+    )
 
 
 def _seeds(runs: Sequence[Run]) -> str:
@@ -106,16 +104,15 @@ def _seeds(runs: Sequence[Run]) -> str:
 
 
 def _reading(rows: Sequence[Row]) -> str:
-    states = [row.reproduced for row in rows]
-    explained = sum(row.claim.explained for row in rows)
-    told = sum(state is not None for state in states)
+    states = [table.state_text(row) for row in rows if row.claim.paper is not None]
+    counted = {state: states.count(state) for state in ("reproduced", "explained", "no")}
     return (
         "Percentages are effects (the ratio of the two, less 1); ± is half the width of the 95 % "
         "interval over seeds. `reproduced`: the same sign, and within a third of the paper's "
         "figure; of effects under 5 % the same sign is enough. `explained`: ours must differ, and "
         "the note shows why.\n\n"
-        f"Of {told} figures {states.count(True)} are reproduced, {explained} explained, "
-        f"{told - states.count(True) - explained} neither."
+        f"Of {len(states)} figures {counted['reproduced']} are reproduced, "
+        f"{counted['explained']} explained, {counted['no']} neither."
     )
 
 
@@ -133,7 +130,7 @@ def _table(rows: Sequence[Row]) -> str:
         )
         for row in rows
     ]
-    return markdown(titles, [[_cell(cell) for cell in line] for line in lines])
+    return markdown(titles, [[_cell(cell) for cell in line] for line in lines], "llrrrll")
 
 
 def _cell(text: str) -> str:

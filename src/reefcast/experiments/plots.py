@@ -37,14 +37,14 @@ def draw(plot: Plot, points: Sequence[Point], looks: Looks, x_name: str) -> str:
     """
     mine = [p for p in points if (p.campaign, p.metric) == (plot.campaign, plot.measure)]
     variants = sorted({point.variant for point in mine}) or [""]
-    columns = sorted({point.x for point in mine}) if plot.by == "at" else []
+    columns: list[float | None] = [None]
+    if plot.by == "at":
+        columns = [*sorted({point.x for point in mine})] or columns
 
     def panels(figure: Figure) -> None:
-        grid = figure.subplots(
-            len(variants), len(columns) or 1, sharex=True, sharey=True, squeeze=False
-        )
+        grid = figure.subplots(len(variants), len(columns), sharex=True, sharey=True, squeeze=False)
         for variant, line in zip(variants, grid, strict=True):
-            for axes, x in zip(line, columns or [None], strict=True):
+            for axes, x in zip(line, columns, strict=True):
                 here = [p for p in mine if p.variant == variant and x in (None, p.x)]
                 _panel(axes, plot, here, looks)
                 axes.set_title(_title(x, x_name, variant), loc="left")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from reefcast.errors import ConfigurationError
 from reefcast.experiments.campaign import SCALES, Campaign, Claim, Paper, Run
@@ -18,18 +18,12 @@ def papers() -> dict[str, Paper]:
     return {name: importlib.import_module(module).PAPER for name, module in modules.items()}
 
 
-@dataclass(frozen=True)
-class Selection:
-    """Claims of one paper."""
+class Selection(NamedTuple):
+    """Claims of one paper, and the campaigns that they are computed from."""
 
     paper: Paper
     claims: tuple[Claim, ...]
-
-    @property
-    def campaigns(self) -> list[Campaign]:
-        """Those that the claims are computed from, in the paper's order."""
-        needed = {claim.campaign for claim in self.claims}
-        return [campaign for campaign in self.paper.campaigns if campaign.name in needed]
+    campaigns: tuple[Campaign, ...]
 
 
 def select(papers: Mapping[str, Paper], ids: Iterable[str]) -> list[Selection]:
@@ -43,11 +37,20 @@ def select(papers: Mapping[str, Paper], ids: Iterable[str]) -> list[Selection]:
         raise ConfigurationError(
             f"there is no experiment {id!r}; `reefcast experiment list` names them all"
         )
-    chosen = [
-        Selection(paper, tuple(c for c in paper.claims if paper.name in wanted or c.id in wanted))
-        for paper in papers.values()
-    ]
-    return [selection for selection in chosen if selection.claims]
+    chosen = []
+    for paper in papers.values():
+        claims = tuple(c for c in paper.claims if paper.name in wanted or c.id in wanted)
+        needed = {claim.campaign for claim in claims}
+        campaigns = tuple(c for c in paper.campaigns if c.name in needed)
+        chosen += [Selection(paper, claims, campaigns)] if claims else []
+    return chosen
+
+
+def paper_named(papers: Mapping[str, Paper], name: str) -> Paper:
+    """Raises `ConfigurationError` if there is none."""
+    if name not in papers:
+        raise ConfigurationError(f"there is no paper {name!r}: take {' or '.join(papers)}")
+    return papers[name]
 
 
 def runs_of(campaigns: Iterable[Campaign], scale: str, seeds: int | None = None) -> list[Run]:

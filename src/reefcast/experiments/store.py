@@ -106,6 +106,6 @@ def _meaning(path: Path) -> str:
 def _docstrings(tree: ast.AST) -> Iterator[ast.Constant]:
     """Strings that stand alone as statements."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-            if isinstance(node.value.value, str):
-                yield node.value
+        match node:
+            case ast.Expr(value=ast.Constant(value=str()) as text):
+                yield text

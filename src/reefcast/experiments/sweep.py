@@ -56,14 +56,19 @@ def sweep(
     measures = {campaign.name: campaign.measure for campaign in results.paper.campaigns}
     work = [(run, results.file(run).absolute()) for run in missing]
     failed = []
-    for ended in _as_they_end(spark.sparkContext, work, measures) if work else ():
-        if not (ended.error or results.file(ended.run).exists()):
-            lost = f"its file is not in {results.folder}: Spark's workers have to share that folder"
-            ended = ended._replace(error=lost)
+    for told in _as_they_end(spark.sparkContext, work, measures) if work else ():
+        ended = _arrived(told, results)
         if ended.error:
             failed.append(ended)
         tell(ended)
     return failed
+
+
+def _arrived(ended: Ended, results: Store) -> Ended:
+    if ended.error or results.file(ended.run).exists():
+        return ended
+    where = results.folder
+    return ended._replace(error=f"its file is not in {where}: workers have to share that folder")
 
 
 # --- the driver's side ---------------------------------------------------------------------------

@@ -1,14 +1,8 @@
-"""The report's figures, as SVG to be put into a page.
-
-Drawn with matplotlib's objects (no pyplot, no global state). Text takes the page's font, and lines
-and letters its colour, so that a figure is readable on a light and on a dark page.
-"""
+"""The report's figures, as SVG to be put into a page."""
 
 from __future__ import annotations
 
-import io
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import matplotlib
@@ -18,6 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 from reefcast.pipeline import units
+from reefcast.pipeline.drawing import AMBER, CORAL, PAPER, SERIES, TEAL, svg_for_page
 from reefcast.pipeline.layout import positions
 
 if TYPE_CHECKING:
@@ -26,54 +21,11 @@ if TYPE_CHECKING:
     from reefcast.pipeline.analysis import Analysis
     from reefcast.pipeline.costs import Cost
 
-INK = "#010203"
-PAPER = "#030201"
-"""Stand for the page's colours of text and ground; replaced in the SVG."""
-
 Places = Mapping[str, tuple[float, float]]
 _ROOM = 0.45
 """Hops left free around the overlay, for circles and words."""
 
-TEAL, CORAL, AMBER, VIOLET = "#1b8a9a", "#ee6352", "#eaa63b", "#7768ae"
-SERIES = (TEAL, CORAL, AMBER, VIOLET)
 _LOAD = LinearSegmentedColormap.from_list("load", ("#7cc6c3", TEAL, AMBER, CORAL))
-_STYLE: dict[Any, Any] = {
-    "svg.fonttype": "none",
-    "font.size": 10,
-    "axes.edgecolor": INK,
-    "axes.labelcolor": INK,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.linewidth": 0.6,
-    "text.color": INK,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "legend.frameon": False,
-    "grid.color": INK,
-    "grid.alpha": 0.12,
-    "grid.linewidth": 0.6,
-}
-
-
-def _figure(name: str, width: float, height: float, draw: Callable[[Figure], None]) -> str:
-    """An SVG element drawn by `draw`; `name` makes its ids unique in the page."""
-    with matplotlib.rc_context({**_STYLE, "svg.hashsalt": name}):
-        figure = Figure(figsize=(width, height), layout="constrained")
-        draw(figure)
-        out = io.StringIO()
-        figure.savefig(out, format="svg", transparent=True, metadata={"Date": None})
-    return _for_a_page(out.getvalue(), name)
-
-
-def _for_a_page(svg: str, name: str) -> str:
-    svg = svg[svg.index("<svg") :]
-    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-    svg = re.sub(r'(<svg[^>]*?) width="[^"]*"', rf'\1 role="img" aria-label="{name}"', svg, count=1)
-    svg = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1)
-    svg = re.sub(r'\bid="', f'id="{name}-', svg)
-    svg = re.sub(r'(xlink:href="|url\()#', rf"\1#{name}-", svg)
-    svg = re.sub(r"font: ([^;\"]*?)'DejaVu Sans'[^;\"]*", r"font: \1var(--font)", svg)
-    return svg.replace(INK, "currentColor").replace(PAPER, "var(--paper)")
 
 
 # --- the overlay ---------------------------------------------------------------------------------
@@ -96,7 +48,7 @@ def overlay(analysis: Analysis, notes: Mapping[str, str]) -> str:
         axes.set_ylim(ys.min() - _ROOM, ys.max() + _ROOM)
         _draw_overlay(figure, axes, analysis, place, notes)
 
-    return _figure("overlay", 10, height, draw)
+    return svg_for_page("overlay", 10, height, draw)
 
 
 def _draw_overlay(
@@ -169,7 +121,7 @@ def _links_go_down(analysis: Analysis, place: Places, broker: str) -> bool:
 
 def delays(analysis: Analysis) -> str:
     """Histogram over a logarithmic axis, and the share delivered within a delay."""
-    return _figure("delays", 6.4, 3.6, lambda figure: _draw_delays(figure, analysis))
+    return svg_for_page("delays", 6.4, 3.6, lambda figure: _draw_delays(figure, analysis))
 
 
 def _draw_delays(figure: Figure, analysis: Analysis) -> None:
@@ -210,7 +162,7 @@ def brokers(analysis: Analysis) -> str:
         _stack(axes, names, [(label, _column(analysis.brokers, key)) for key, label in parts])
         axes.set_ylabel("publications")
 
-    return _figure("brokers", 6.4, 3.6, draw)
+    return svg_for_page("brokers", 6.4, 3.6, draw)
 
 
 def tables(analysis: Analysis) -> str:
@@ -224,7 +176,7 @@ def tables(analysis: Analysis) -> str:
         _stack(axes, names, [(k, [rows.get((k, name), 0) for name in names]) for k in kinds])
         axes.set_ylabel("rows at most")
 
-    return _figure("tables", 6.4, 3.6, draw)
+    return svg_for_page("tables", 6.4, 3.6, draw)
 
 
 def _column(rows: list[dict[str, Any]], key: str) -> list[float]:
@@ -245,7 +197,7 @@ def _stack(axes: Axes, names: list[str], series: list[tuple[str, list[float]]]) 
 
 def costs(compared: list[Cost]) -> str:
     """Publications between brokers and to subscribers, for each way to serve them."""
-    return _figure("costs", 10, 1.1 + 0.55 * len(compared), lambda f: _draw_costs(f, compared))
+    return svg_for_page("costs", 10, 1.1 + 0.55 * len(compared), lambda f: _draw_costs(f, compared))
 
 
 def _draw_costs(figure: Figure, compared: list[Cost]) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from reefcast.overlay.topology import Graph, graph, hops_from
+from reefcast.overlay.topology import Graph, centre, graph, hops_from
 
 _ROUNDS = 300
 Points = NDArray[np.float64]
@@ -26,7 +26,8 @@ def positions(
     if len(overlay) == 1:
         return dict.fromkeys(overlay, (0.0, 0.0))
     order = _from_the_centre(overlay)
-    hops = np.array([[hops_from(overlay, a)[b] for b in order] for a in order], dtype=float)
+    reach = {name: hops_from(overlay, name) for name in order}
+    hops = np.array([[reach[a][b] for b in order] for a in order], dtype=float)
     angles = np.linspace(0, 2 * np.pi, len(order), endpoint=False)
     radius = 0.2 + hops[0]
     points = np.column_stack((radius * np.cos(angles), radius * np.sin(angles)))
@@ -36,10 +37,9 @@ def positions(
 
 
 def _from_the_centre(overlay: Graph) -> list[str]:
-    """Depth-first from a node in the middle, so that branches start side by side."""
-    middle = min(overlay, key=lambda name: (max(hops_from(overlay, name).values()), name))
+    """Depth-first from the centre, so that branches start side by side."""
     order: list[str] = []
-    waiting = [middle]
+    waiting = [centre(overlay)]
     while waiting:
         name = waiting.pop()
         if name not in order:

@@ -25,6 +25,7 @@ from reefcast.model.messages import (
     LinkDown,
     LinkKind,
     LinkUp,
+    PeerMessage,
     Publish,
     Refused,
     TableChange,
@@ -169,7 +170,8 @@ class BrokerLink(End):
         self._host.publications(batch, self.name)
 
     def control(self, message: ControlMessage) -> None:
-        if not self._host.input(message, self.name) and isinstance(message, TableChange):
+        done = self._host.input(message, self.name)
+        if not done and isinstance(message, TableChange | PeerMessage):
             # Somebody waits for the answer; only the log can say more.
             reason = (
                 f"broker {self._host.name} failed on this {type(message).__name__}; see its log"

@@ -34,6 +34,7 @@ from reefcast.model.messages import (
 from reefcast.model.wire import Congestion, FrameKind, Hello, Role
 from reefcast.overlay.network_file import NetworkFile
 from reefcast.routing.broker import Broker
+from reefcast.routing.links import Overload
 from reefcast.server.broker_link import BrokerLink, check_neighbour, notice_frame
 from reefcast.server.client_session import Clients
 from reefcast.server.connection import TICK_S, Connection, End, Shared
@@ -69,12 +70,15 @@ class Node:
         self.congestion = CongestionControl(name, time.time_ns(), self._grant, self._flood)
         neighbours = network.neighbours(name)
         self.links = {neighbour: BrokerLink(self, neighbour) for neighbour in neighbours}
+        scot, overload = network.scot(), network.overload
         self.core = Broker(
             name,
             network.network.routing,
             neighbours=neighbours,
             rng=random.Random(self.session),
             queues=self,
+            overload=Overload(overload.tau, overload.window_ms / 1e3),
+            scot=scot.neighbours(name) if scot else None,
         )
         self.trace = self._open_trace()
         self._details = self.trace if self.trace is not None and self.trace.details else None

@@ -36,8 +36,8 @@ class CostModel:
 
     A publication costs `publication_s + copy_s * c` for `c` copies made, for brokers and local
     clients; where it is matched, `matched_row_s * m + table_row_s * r` for `m` matching rows and
-    `r` rows in the PRT; and for the choice of ways, `link_check_s` for each link whose load was looked
-    up and `search_row_s` for each row that was searched for its trees (`routing.router.Decision`).
+    `r` rows in the PRT; and for the choice of ways, `link_check_s` for each link whose load was
+    looked up and `search_row_s` for each row searched for its trees (`routing.router.Decision`).
     Every other input has a fixed cost, plus `copy_s` for each message that it causes; a delivery to
     `n` clients is `n` messages. A subscription costs also `advertisement_row_s` for each row of the
     broker's SRT or CLT.

@@ -63,8 +63,8 @@ class Link:
 
     __slots__ = (
         "_delays", "_drops", "_reorders", "bytes_per_s", "cuts", "ended", "free_at", "jitter_s",
-        "last_arrival", "latency_s", "number", "queued", "rank", "rates", "rng", "session", "source",
-        "spec", "steady", "target",
+        "last_arrival", "latency_s", "number", "queued", "rank", "rates", "rng", "session",
+        "source", "spec", "steady", "target",
     )  # fmt: skip
 
     def __init__(

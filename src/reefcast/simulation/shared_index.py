@@ -13,6 +13,9 @@ of bit masks by that number: bit 0 stands for its own clients, each other bit fo
 which a row with this filter came. The OR of the masks of all matching filters says which ways the
 publication goes; rows are looked at one by one only for local clients.
 
+Publications of one publisher often match the same filters. Equal answers are one object, and what a
+broker makes of an answer that came back is kept, until a row comes or goes there.
+
 The twin is `matching.scan.ScanIndex` with `routing.tables.ways_of`.
 """
 
@@ -34,6 +37,7 @@ from reefcast.model.publication import Publication
 from reefcast.routing.tables import Row, WayIndex, Ways, ways_of
 
 REMEMBERED = 20_000
+ANSWERS_OF_A_BROKER = 2_000
 LOCAL = 1
 HOPS_OF_A_MASK = 62
 Numbers = NDArray[np.int64]
@@ -55,6 +59,16 @@ def combine(masks: Numbers, numbers: Numbers, local: Numbers) -> tuple[int, int,
     return mask, locals_found, filters
 
 
+class Answer:
+    """Numbers of the filters that publications match. `again`: that more than one matches them."""
+
+    __slots__ = ("again", "numbers")
+
+    def __init__(self, numbers: Numbers) -> None:
+        self.numbers = numbers
+        self.again = False
+
+
 class SharedMatching:
     """The different filters of a network, numbered below `size`, and how many rows use each."""
 
@@ -64,8 +78,9 @@ class SharedMatching:
         self._numbers: dict[Filter, int] = {}
         self._users: dict[int, int] = {}
         self._free: list[int] = []
-        self._young: dict[int, tuple[Publication, Numbers]] = {}
-        self._old: dict[int, tuple[Publication, Numbers]] = {}
+        self._young: dict[int, tuple[Publication, Answer]] = {}
+        self._old: dict[int, tuple[Publication, Answer]] = {}
+        self._answers: dict[bytes, Answer] = {}
 
     def new_index(self) -> SharedIndex:
         """An index for one broker."""
@@ -80,7 +95,7 @@ class SharedMatching:
             self._numbers[filter] = number
             self._users[number] = 0
             self._index.add(number, filter)
-            self._young, self._old = {}, {}
+            self._young, self._old, self._answers = {}, {}, {}
         self._users[number] += 1
         return number
 
@@ -93,19 +108,29 @@ class SharedMatching:
             del self._numbers[filter], self._users[number]
             self._free.append(number)
 
-    def match(self, publication: Publication) -> Numbers:
+    def match(self, publication: Publication) -> Answer:
         """Numbers of the filters that hold; perhaps of some that nobody has any more."""
         key = id(publication)  # of an object that the entry keeps alive
         found = self._young.get(key)
         if found is None:
-            found = self._old.get(key) or (
-                publication,
-                np.array(self._index.match(publication), dtype=np.int64),
-            )
+            found = self._old.get(key) or (publication, self._answer(publication))
             if len(self._young) >= REMEMBERED:
                 self._old, self._young = self._young, {}
             self._young[key] = found
         return found[1]
+
+    def _answer(self, publication: Publication) -> Answer:
+        numbers = np.array(self._index.match(publication), dtype=np.int64)
+        numbers.sort()
+        key = numbers.tobytes()
+        answer = self._answers.get(key)
+        if answer is not None:
+            answer.again = True
+            return answer
+        if len(self._answers) >= REMEMBERED:
+            self._answers = {}
+        answer = self._answers[key] = Answer(numbers)
+        return answer
 
 
 class SharedIndex(WayIndex):
@@ -121,6 +146,7 @@ class SharedIndex(WayIndex):
         self._several = 0  # filters that more than one row has
         self._hops: list[LinkName] = []
         self._hops_of: dict[int, list[LinkName]] = {}
+        self._kept: dict[Answer, Ways] = {}
 
     def __len__(self) -> int:
         return len(self._numbers)
@@ -145,6 +171,7 @@ class SharedIndex(WayIndex):
     def _set_rows(self, number: int, rows: tuple[Row, ...]) -> None:
         self._several += (len(rows) > 1) - (len(self._rows[number]) > 1)
         self._rows[number] = rows
+        self._kept = {}
         self._locals[number] = tuple((row.last_hop, row.number) for row in rows if row.local)
         mask = 0
         for row in rows:
@@ -172,7 +199,7 @@ class SharedIndex(WayIndex):
     def match(self, publication: Publication) -> list[Row]:
         self._grow()
         rows = self._rows
-        return [row for n in self._shared.match(publication).tolist() for row in rows[n]]
+        return [row for n in self._shared.match(publication).numbers.tolist() for row in rows[n]]
 
     def match_many(self, publications: Sequence[Publication]) -> list[list[Row]]:
         return [self.match(publication) for publication in publications]
@@ -181,7 +208,17 @@ class SharedIndex(WayIndex):
         self._grow()
         if len(self._hops) > HOPS_OF_A_MASK:
             return [ways_of(self.match(publication)) for publication in publications]
-        return [self._ways(self._shared.match(publication)) for publication in publications]
+        return [self._ways_of(self._shared.match(publication)) for publication in publications]
+
+    def _ways_of(self, answer: Answer) -> Ways:
+        ways = self._kept.get(answer)
+        if ways is None:
+            ways = self._ways(answer.numbers)
+            if answer.again:
+                if len(self._kept) >= ANSWERS_OF_A_BROKER:
+                    self._kept = {}
+                self._kept[answer] = ways
+        return ways
 
     def _ways(self, numbers: Numbers) -> Ways:
         mask, locals_found, filters = combine(self._masks, numbers, self._local)

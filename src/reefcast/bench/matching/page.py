@@ -43,8 +43,11 @@ def short(number: float | None) -> str:
     return f"{number:.3g}"
 
 
-def markdown(titles: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
-    head = [" | ".join(titles), "|".join(["---", *["--:"] * (len(titles) - 1)])]
+def markdown(titles: Sequence[str], lines: Iterable[Sequence[str]], align: str = "") -> str:
+    """A table. `align`: l or r for each column; without it, all but the first go right."""
+    rules = {"l": "---", "r": "--:"}
+    marks = [rules[side] for side in align or "l" + "r" * (len(titles) - 1)]
+    head = [" | ".join(titles), "|".join(marks)]
     return "".join(f"| {line} |\n" for line in [*head, *map(" | ".join, lines)])
 
 
@@ -115,6 +118,7 @@ _LOOKS: Mapping[str, dict[str, Any]] = {
     "rein": {"color": "#777777", "marker": "D"},
 }
 """Colours that colour-blind people tell apart (Okabe and Ito), and marks for those who print."""
+
 
 def plot(rows: Sequence[Row]) -> str:
     """SVG: microseconds per event over the number of filters; a column of panels for each workload,

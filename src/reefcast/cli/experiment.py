@@ -1,0 +1,245 @@
+"""`reefcast experiment`: the papers' evaluations, in the simulator."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from reefcast.experiments.campaign import Run
+    from reefcast.experiments.evaluation import Evaluation
+    from reefcast.experiments.sweep import Ended
+    from reefcast.experiments.table import Row
+
+RUN_FAILED = 1
+"""Exit code: a run raised, so figures are missing or lack seeds."""
+
+FOLDER = click.Path(file_okay=False, path_type=Path)
+
+
+@click.group()
+def command() -> None:
+    """What the papers measured, and what we measure beside it."""
+
+
+@command.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: a list of rows.")
+def list_(as_json: bool) -> None:
+    """Name all experiments: a row for each figure of a paper."""
+    from reefcast.experiments.registry import papers
+
+    claims = [claim for paper in papers().values() for claim in paper.claims]
+    if as_json:
+        names = ("id", "metric", "kind", "campaign", "paper")
+        rows = [{name: getattr(claim, name) for name in names} for claim in claims]
+        click.echo(json.dumps(rows))
+        return
+    width = max(len(claim.id) for claim in claims)
+    for claim in claims:
+        click.echo(f"{claim.id:{width}}  {claim.metric}")
+
+
+def _sweep_options(function: Callable[..., None]) -> Callable[..., None]:
+    """What `run` and `report` have in common."""
+    options = (
+        click.option(
+            "--scale",
+            type=click.Choice(["small", "paper"]),
+            default="small",
+            show_default=True,
+            help="small: seconds a run; paper: the paper's own sizes.",
+        ),
+        click.option(
+            "--seeds",
+            type=click.IntRange(min=1),
+            help="Repeats of every run; by default as many as its scenario asks for.",
+        ),
+        click.option(
+            "--master",
+            default="local[2]",
+            show_default=True,
+            help="Spark's master; a run is a task.",
+        ),
+        click.option(
+            "--results",
+            type=FOLDER,
+            default="out/experiments",
+            show_default=True,
+            help="Where the results of runs are kept; shared by all workers of the master.",
+        ),
+    )
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+@command.command(epilog="Exit codes: 0 all was run, reproduced or not; 1 a run failed.")
+@click.argument("ids", nargs=-1, required=True, metavar="ID...")
+@_sweep_options
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: a list of rows.")
+def run(
+    ids: tuple[str, ...],
+    scale: str,
+    seeds: int | None,
+    master: str,
+    results: Path,
+    as_json: bool,
+) -> None:
+    """Run experiments, and print the paper's figures beside ours.
+
+    ID is one that `list` names, such as octopia/O4, or a paper's name for all
+    of it. What was run before with the same parameters and the same code is
+    not run again, so an interrupted sweep goes on where it stopped.
+    """
+    from reefcast.experiments.evaluation import evaluation
+    from reefcast.experiments.registry import papers, select
+
+    rows: list[Row] = []
+    failed: list[Ended] = []
+    chosen = [
+        (claims, evaluation(results, paper, campaigns, scale, seeds))
+        for paper, claims, campaigns in select(papers(), ids)
+    ]
+    with _spark(master) as spark:
+        for claims, each in chosen:
+            failed += _sweep(spark, each)
+            rows += each.rows(spark, claims)
+    if as_json:
+        click.echo(json.dumps([row.as_dict() for row in rows]))
+    else:
+        print_rows(rows)
+    _end(failed)
+
+
+@command.command(epilog="Exit codes: 0 the page is written; 1 a run failed, so it is not.")
+@click.argument("paper")
+@_sweep_options
+@click.option(
+    "--out",
+    type=FOLDER,
+    default="docs/reproduction",
+    show_default=True,
+    help="Where the page and its plots go.",
+)
+def report(
+    paper: str, scale: str, seeds: int | None, master: str, results: Path, out: Path
+) -> None:
+    """Run what is missing of PAPER, and write its page: table, curves, evidence."""
+    from reefcast.experiments import page
+    from reefcast.experiments.evaluation import evaluation
+    from reefcast.experiments.registry import paper_named, papers
+
+    described = paper_named(papers(), paper)
+    whole = evaluation(results, described, described.campaigns, scale, seeds)
+    with _spark(master) as spark:
+        _end(_sweep(spark, whole))
+        rows, points = whole.rows(spark, described.claims), whole.points(spark)
+    click.echo(page.write(out, whole, rows, points))
+
+
+@contextmanager
+def _spark(master: str) -> Iterator[SparkSession]:
+    from reefcast.experiments.sweep import patient
+    from reefcast.pipeline.session import spark_session
+
+    with spark_session("reefcast experiment", patient(master)) as spark:
+        yield spark
+
+
+def _end(failed: Sequence[Ended]) -> None:
+    """Exits if runs failed, after a line for each."""
+    for ended in failed:
+        click.echo(f"reefcast experiment: {name(ended.run)}: {ended.error}", err=True)
+    if failed:
+        sys.exit(RUN_FAILED)
+
+
+# --- progress ------------------------------------------------------------------------------------
+
+
+def _sweep(spark: SparkSession, evaluation: Evaluation) -> list[Ended]:
+    total = len(evaluation.store.missing(evaluation.runs))
+    with _progress(total) as tell:
+        return evaluation.sweep(spark, tell)
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[Callable[[Ended], None]]:
+    """On standard error: a bar where somebody watches, else a line for each run that ended."""
+    if not sys.stderr.isatty():
+        yield _lines(total)
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description:<44}"),
+        *(BarColumn(bar_width=24), MofNCompleteColumn(), TimeElapsedColumn()),
+        *(TextColumn("left"), TimeRemainingColumn(elapsed_when_finished=False)),
+    )
+    with Progress(*columns, console=Console(stderr=True), speed_estimate_period=600) as bar:
+        task = bar.add_task("starting", total=total)
+        yield lambda ended: bar.update(task, advance=1, description=name(ended.run))
+
+
+def _lines(total: int) -> Callable[[Ended], None]:
+    started, done = time.monotonic(), 0
+
+    def tell(ended: Ended) -> None:
+        nonlocal done
+        done += 1
+        left = duration((time.monotonic() - started) / done * (total - done))
+        result = "FAILED" if ended.error else duration(ended.seconds)
+        click.echo(f"{done}/{total} {name(ended.run)}: {result}; about {left} left", err=True)
+
+    return tell
+
+
+def name(run: Run) -> str:
+    """A run in a few words."""
+    variant = f" {run.variant}" if run.variant else ""
+    return f"{run.campaign} {run.x:g} {run.routing}{variant} seed {run.seed}"
+
+
+def duration(seconds: float) -> str:
+    """To the second, or to the minute where it is long."""
+    if seconds < 90:
+        return f"{seconds:.3g} s" if seconds < 10 else f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min"
+
+
+# --- the table -----------------------------------------------------------------------------------
+
+
+def print_rows(rows: Sequence[Row]) -> None:
+    """The figures for people."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from reefcast.experiments.table import ours_text, paper_text, ratio_text, state_text
+
+    table = Table("id", "what", box=None, pad_edge=False)
+    for title in ("paper", "ours", "ratio"):
+        table.add_column(title, justify="right")
+    table.add_column("state")
+    table.add_column("note")
+    for row in rows:
+        texts = (paper_text(row), ours_text(row), ratio_text(row), state_text(row))
+        table.add_row(row.claim.id, row.claim.metric, *texts, row.claim.note)
+    Console().print(table, markup=False, highlight=False)

@@ -1,0 +1,53 @@
+"""Campaigns of one paper at one scale: what to run, what was found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from reefcast.experiments import effects, table
+from reefcast.experiments.campaign import Campaign, Claim, Paper, Point, Run
+from reefcast.experiments.registry import runs_of
+from reefcast.experiments.store import Store
+from reefcast.experiments.sweep import Ended, sweep
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """`runs` are all that figures are computed from, measured or not yet."""
+
+    store: Store
+    scale: str
+    runs: tuple[Run, ...]
+
+    @property
+    def paper(self) -> Paper:
+        return self.store.paper
+
+    def sweep(self, spark: SparkSession, tell: Callable[[Ended], None]) -> list[Ended]:
+        """Runs what is missing; returns the runs that failed."""
+        return sweep(spark, self.store, self.runs, tell)
+
+    def rows(self, spark: SparkSession, claims: Sequence[Claim]) -> list[table.Row]:
+        """The claims beside our figures."""
+        return table.rows(self._results(spark), claims)
+
+    def points(self, spark: SparkSession) -> list[Point]:
+        """What curves and evidence are made of."""
+        return table.points(self._results(spark))
+
+    def _results(self, spark: SparkSession) -> DataFrame:
+        files = [self.store.file(run) for run in self.runs]
+        return effects.read(spark, [file for file in files if file.exists()])
+
+
+def evaluation(
+    folder: Path, paper: Paper, campaigns: Iterable[Campaign], scale: str, seeds: int | None
+) -> Evaluation:
+    """Results are kept in `folder`; `seeds` in place of as many as the campaigns would take."""
+    return Evaluation(Store(folder, paper), scale, tuple(runs_of(campaigns, scale, seeds)))

@@ -1,0 +1,157 @@
+"""The simulator's kernel with the instruments of these experiments; columns, no object per row."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reefcast.experiments.campaign import Run
+from reefcast.experiments.octopia.parameters import costs, link, overload, section
+from reefcast.model.messages import (
+    Advertise,
+    Bind,
+    Deliver,
+    Effect,
+    EntityId,
+    Input,
+    LinkName,
+    Publish,
+    Subscribe,
+)
+from reefcast.model.publication import PublicationId
+from reefcast.overlay.scot import Scot, evaluation_tree, scot
+from reefcast.simulation.kernel import Kernel
+from reefcast.simulation.links import Link
+from reefcast.simulation.recording import BrokerTrace, Recording
+from reefcast.simulation.simulation import Simulation
+from reefcast.simulation.world import Node, Setup
+
+
+class Delivered(NamedTuple):
+    """Deliveries in the order of their time, a row for each publication and broker.
+
+    `at_s`: when it was handed out, `delay_s`: since it was published, `width`: subscriptions that
+    got it there.
+    """
+
+    at_s: NDArray[np.float64]
+    delay_s: NDArray[np.float64]
+    width: NDArray[np.int64]
+
+
+class Columns(Recording):
+    """Deliveries as columns."""
+
+    def __init__(self, brokers: Sequence[str]) -> None:
+        super().__init__(None, brokers, keep=False)
+        self._at = array("d")
+        self._delay = array("d")
+        self._width = array("l")
+
+    def handed_out(self, trace: BrokerTrace | None, deliver: Deliver, at: float) -> None:
+        width = deliver.subscriptions
+        self.delivered_clients += len(deliver.to)
+        self.delivered_subscriptions += width
+        self._at.append(at)
+        self._delay.append(at - deliver.publish.publication.time_us * 1e-6)
+        self._width.append(width)
+
+    def in_order(self) -> Delivered:
+        """What was delivered so far."""
+        at = np.frombuffer(self._at, dtype=np.float64)
+        order = np.argsort(at, kind="stable")
+        delay = np.frombuffer(self._delay, dtype=np.float64)[order]
+        return Delivered(at[order], delay, np.array(self._width, dtype=np.int64)[order])
+
+
+class MeasuringKernel(Kernel):
+    """Also writes down when which broker stored a claim first, and the queues that publications
+    met: of each directed link how many were put on it from `watched_from_s` on, the sum of the
+    queue's lengths (the publication itself counted), and the longest. `path`: if it is a set, each
+    publication and broker that it reached."""
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        self.record: Columns = Columns(list(setup.graph))
+        self.stored_s: dict[EntityId, dict[str, float]] = {}
+        self.watched_from_s = 0.0
+        self.path: set[tuple[PublicationId, str]] | None = None
+        links = max(out.rank for node in self.nodes.values() for out in node.links.values()) + 1
+        self._queue_count = [0] * links
+        self._queue_sum = [0] * links
+        self._queue_max = [0] * links
+
+    def send(self, node: Node, out: Link, message: Any, size: int, at: float, session: int) -> None:
+        super().send(node, out, message, size, at, session)
+        if type(message) is Publish and at >= self.watched_from_s:
+            rank, queue_len = out.rank, len(out.queued)
+            self._queue_count[rank] += 1
+            self._queue_sum[rank] += queue_len
+            self._queue_max[rank] = max(queue_len, self._queue_max[rank])
+            if self.path is not None:
+                self.path.add((message.publication.id, out.target))
+
+    def _leave(
+        self, node: Node, start: float, item: Input, size: int, effects: list[Effect]
+    ) -> None:
+        super()._leave(node, start, item, size, effects)
+        if isinstance(item, (Advertise, Subscribe, Bind)):
+            self.stored_s.setdefault(item.id, {}).setdefault(node.name, node.busy_until)
+
+    def queues(self) -> dict[tuple[LinkName, LinkName], tuple[int, int, int]]:
+        """Directed link -> publications put on it, sum of the queue's lengths, the longest."""
+        return {
+            (node.name, out.target): (
+                self._queue_count[out.rank],
+                self._queue_sum[out.rank],
+                self._queue_max[out.rank],
+            )
+            for node in self.nodes.values()
+            for out in node.links.values()
+        }
+
+
+def evaluation_overlay() -> Scot:
+    """S_e: 56 brokers."""
+    return scot(evaluation_tree(), section("overlay").clusters)
+
+
+def simulation(run: Run, overlay: Scot) -> tuple[Simulation, MeasuringKernel]:
+    """A network of the run's routing and preset, with nobody in it yet."""
+    setup = Setup(
+        graph=overlay.graph,
+        routing=run.routing,
+        scot=overlay,
+        overload=overload(),
+        seed=run.seed,
+        costs=costs(run.variant),
+        link=link(run.variant),
+        keep_deliveries=False,
+    )
+    simulated = Simulation(setup, kernel=MeasuringKernel)
+    assert isinstance(simulated.world, MeasuringKernel)
+    return simulated, simulated.world
+
+
+def delays_s(simulated: Simulation, kernel: MeasuringKernel, *, subscriptions: bool) -> list[float]:
+    """Of each advertisement or subscription: from the client's call until the last broker that
+    should store it has done so (a dropped duplicate is not the first, and does not count)."""
+    return [
+        max(kernel.stored_s[claim.client, claim.number].values()) - claim.requested_s
+        for claim in simulated.result().claims
+        if claim.subscription is subscriptions
+    ]
+
+
+def mean_rows(kernel: MeasuringKernel, tables: Iterable[str]) -> float:
+    """Rows of the one of these tables that the routing has: mean over the brokers."""
+    rows = [_first(node.core.tables(), tables) for node in kernel.nodes.values()]
+    return sum(rows) / len(rows)
+
+
+def _first(rows: Mapping[str, int], tables: Iterable[str]) -> int:
+    return next(rows[table] for table in tables if table in rows)

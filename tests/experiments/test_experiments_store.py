@@ -1,0 +1,74 @@
+"""Keys of results: what makes old results strange, and what does not."""
+
+from __future__ import annotations
+
+import pyarrow.parquet as pq
+import pytest
+from toy_paper import toy_paper
+
+from reefcast.errors import LocalError
+from reefcast.experiments.campaign import Measure, Run
+from reefcast.experiments.store import Store, write
+
+RUN = Run("toy", "small", "sizes", "fast", 10.0, "", 0)
+
+
+def key(tmp_path, run=RUN):
+    return Store(tmp_path / "results", toy_paper(tmp_path / "toy")).file(run)
+
+
+def test_where_results_are(tmp_path):
+    file = key(tmp_path)
+    assert file.parent == tmp_path / "results" / "toy" / "small" / "sizes"
+    assert file.suffix == ".parquet"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        RUN._replace(seed=1),
+        RUN._replace(variant="half"),
+        RUN._replace(x=11.0),
+        RUN._replace(routing="slow"),
+        RUN._replace(scale="paper"),
+    ],
+)
+def test_another_run_has_another_file(tmp_path, other):
+    assert key(tmp_path, other) != key(tmp_path)
+
+
+def test_whole_numbers_and_others_are_one_size(tmp_path):
+    assert key(tmp_path, RUN._replace(x=10)) == key(tmp_path)
+
+
+def test_other_parameters_or_other_code_make_results_old(tmp_path):
+    first = key(tmp_path)
+    parameters, code = tmp_path / "toy" / "parameters.toml", tmp_path / "toy" / "code.py"
+    parameters.write_text("latency_ms = 2.0\n", encoding="utf-8")
+    second = key(tmp_path)
+    code.write_text("latency = 2\n", encoding="utf-8")
+    assert len({first, second, key(tmp_path)}) == 3
+
+
+def test_comments_and_layout_do_not(tmp_path):
+    first = key(tmp_path)
+    parameters, code = tmp_path / "toy" / "parameters.toml", tmp_path / "toy" / "code.py"
+    parameters.write_text("# of a link\nlatency_ms =   1.0\n", encoding="utf-8")
+    code.write_text('"""What it is."""\n\nlatency = (\n    1  # ms\n)\n', encoding="utf-8")
+    code_with_docstring = key(tmp_path)
+    code.write_text('"""What it really is."""\nlatency = 1\n', encoding="utf-8")
+    assert key(tmp_path) == code_with_docstring
+    code.write_text("latency = 1  # ms\n", encoding="utf-8")
+    assert key(tmp_path) == first
+
+
+def test_a_file_is_whole_or_not_there(tmp_path):
+    file = key(tmp_path)
+    with pytest.raises(LocalError, match="delay at 2.0 is nan"):
+        write(file, RUN, [Measure("delay", 1.0, 3.0), Measure("delay", 2.0, float("nan"))])
+    assert not file.exists()
+    write(file, RUN, [Measure("delay", 1.0, 3.0)])
+    assert [path.name for path in file.parent.iterdir()] == [file.name]
+    assert pq.read_table(file).to_pylist() == [
+        {**RUN._asdict(), "metric": "delay", "at": 1.0, "value": 3.0}
+    ]

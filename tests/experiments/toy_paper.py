@@ -1,0 +1,71 @@
+"""A paper of two routings whose figures one can compute by heart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from reefcast.experiments.campaign import Campaign, Claim, Measure, Paper, Plot, Point, Run
+
+
+def measure(delays: dict[str, float], broken: float | None) -> Callable[[Run], list[Measure]]:
+    """delay = delays[routing] * (x + seed); the curve inside the run has two places.
+
+    Made in a function, so that it travels to the tasks by value: they cannot import tests.
+    """
+
+    def measured(run: Run) -> list[Measure]:
+        if run.x == broken:
+            raise ValueError(f"no such size as {run.x:g}")
+        delay = delays[run.routing] * (run.x + run.seed)
+        return [Measure("delay", 0.0, delay), *(Measure("queue", at, at) for at in (1.0, 2.0))]
+
+    return measured
+
+
+def toy_paper(folder: Path, broken: float | None = None) -> Paper:
+    """Its parameters and its code are files in `folder`; runs of x = `broken` raise."""
+
+    def runs(scale: str) -> list[Run]:
+        sizes = (10, 20) if scale == "small" else (10, 20, 30)
+        return [
+            Run("toy", scale, "sizes", routing, size, "", seed)
+            for size in sizes
+            for routing in ("fast", "slow")
+            for seed in (0, 1)
+        ]
+
+    def no_runs(scale: str) -> list[Run]:
+        raise AssertionError("no claim of the toy needs this campaign")
+
+    def evidence(points: list[Point]) -> list[str]:
+        return [f"There are {len(points)} points."]
+
+    folder.mkdir(parents=True, exist_ok=True)
+    parameters = folder / "parameters.toml"
+    if not parameters.exists():
+        parameters.write_text("latency_ms = 1.0\n", encoding="utf-8")
+        (folder / "code.py").write_text("latency = 1\n", encoding="utf-8")
+    measured = measure({"fast": 2.0, "slow": 3.0}, broken)
+    return Paper(
+        "toy",
+        "A toy",
+        (Campaign("sizes", "brokers", runs, measured), Campaign("idle", "", no_runs, measured)),
+        (
+            Claim(
+                "toy/T1", "delay, slow over fast", "effect", "sizes", "delay", "slow", "fast", 0.4
+            ),
+            Claim(
+                "toy/T2", "delay of fast | s", "level", "sizes", "delay", "fast", "", 100.0, "far"
+            ),
+            Claim("toy/T2", "delay of no one", "level", "sizes", "delay", "nobody", "", 1.0),
+            Claim("toy/T3", "queue", "level", "idle", "queue", "fast"),
+        ),
+        (
+            Plot("delay", "Delay", "sizes", "delay", "brokers", "s", "x", ("toy/T1", "toy/T2")),
+            Plot("queue", "Queue", "sizes", "queue", "s", "messages", "at", ("toy/T3",)),
+        ),
+        parameters,
+        "All runs are toys.",
+        evidence,
+    )
