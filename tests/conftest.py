@@ -17,11 +17,17 @@ settings.register_profile(
 )
 settings.load_profile("quick")
 
+DATA = Path(__file__).parents[2] / "shared" / "data"
+"""Public data sets beside the checkout; not everybody has them."""
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--soak", action="store_true", help="run the long seeded tests too")
     parser.addoption(
-        "--data", type=Path, help="directory of public data sets: run the tests that read them too"
+        "--data",
+        type=Path,
+        default=DATA if DATA.is_dir() else None,
+        help="directory of public data sets: run the tests that read them too",
     )
 
 

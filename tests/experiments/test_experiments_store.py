@@ -64,7 +64,7 @@ def test_comments_and_layout_do_not(tmp_path):
 
 def test_a_file_is_whole_or_not_there(tmp_path):
     file = key(tmp_path)
-    with pytest.raises(LocalError, match="delay at 2.0 is nan"):
+    with pytest.raises(LocalError, match=r"delay at 2\.0 is nan"):
         write(file, RUN, [Measure("delay", 1.0, 3.0), Measure("delay", 2.0, float("nan"))])
     assert not file.exists()
     write(file, RUN, [Measure("delay", 1.0, 3.0)])

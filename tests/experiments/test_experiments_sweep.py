@@ -51,9 +51,8 @@ def test_a_run_that_raises_does_not_stop_the_others(spark, tmp_path):
 
 def test_local_masters_get_retries():
     assert [patient(f"local[{n}]") for n in ("2", "*")] == ["local[2,3]", "local[*,3]"]
-    assert [patient(master) for master in ("local[2,5]", "spark://h:7077", "local-cluster[2,1,1024]")] == [
-        "local[2,5]", "spark://h:7077", "local-cluster[2,1,1024]"
-    ]  # fmt: skip
+    others = ("local[2,5]", "spark://h:7077", "local-cluster[2,1,1024]")
+    assert tuple(map(patient, others)) == others
 
 
 SCRIPT = """

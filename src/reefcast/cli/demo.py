@@ -40,9 +40,16 @@ FOLDER = click.Path(file_okay=False, path_type=Path)
     help="Events to replay, the first ones in time.",
 )
 @click.option("--subscriptions", default=1000, show_default=True, help="Subscriptions in all.")
-@click.option("--brokers", default=12, show_default=True, help="Brokers, each a process.")
+@click.option(
+    "--tree",
+    default="path:3",
+    show_default=True,
+    metavar="SOURCE",
+    help="Of brokers, each a process; any that `reefcast topology scot` takes.",
+)
+@click.option("--clusters", default=4, show_default=True, help="Copies of the tree.")
 @click.option("--rate", default=1200.0, show_default=True, help="Events per second in all.")
-@click.option("--seed", default=1, show_default=True, help="Of overlay and subscriptions.")
+@click.option("--seed", default=1, show_default=True, help="Of subscriptions and places.")
 @click.option(
     "--out",
     type=FOLDER,
@@ -62,7 +69,8 @@ FOLDER = click.Path(file_okay=False, path_type=Path)
 def command(
     events: int,
     subscriptions: int,
-    brokers: int,
+    tree: str,
+    clusters: int,
     rate: float,
     seed: int,
     out: Path,
@@ -80,7 +88,7 @@ def command(
     from reefcast.pipeline.session import check_java
 
     check_java()
-    options = DemoOptions(events, subscriptions, brokers, rate, seed, out, data, master)
+    options = DemoOptions(events, subscriptions, tree, clusters, rate, seed, out, data, master)
     show = Terminal(options.events, quiet=as_json)
     summary = run_demo(options, show)
     if as_json:
@@ -136,7 +144,7 @@ def as_dict(summary: Summary) -> dict[str, Any]:
         "unexpected": check.unexpected,
         "unpublished": check.unpublished,
         "published_wrongly": check.published_wrongly,
-        "brokers": summary.options.brokers,
+        "brokers": len(summary.analysis.run["brokers"]),
         "subscriptions": summary.options.subscriptions,
         "p50_us": delays["p50"],
         "p99_us": delays["p99"],
@@ -158,6 +166,7 @@ def lines(summary: Summary) -> list[str]:
     routed, flooded, filtering = summary.costs
     saved = percent(1 - routed.link_messages / max(flooded.link_messages, 1))
     rate = check.published / summary.timing.publishing_s
+    brokers = len(analysis.run["brokers"])
     return [
         "",
         f"check        {'passed' if check.passed else 'FAILED'}: {count(check.lost)} lost, "
@@ -166,7 +175,8 @@ def lines(summary: Summary) -> list[str]:
         f"delivered    {count(check.delivered)}, as the subscribers logged",
         f"published    {count(check.published)} events by {len(ORIGINS)} programs, "
         f"{count(rate)} a second",
-        f"network      {options.brokers} brokers, {count(options.subscriptions)} subscriptions",
+        f"network      {options.clusters} clusters of {brokers // options.clusters} brokers, "
+        f"{count(options.subscriptions)} subscriptions",
         f"delay        50 % within {duration(analysis.delays['p50'])}, "
         f"99 % within {duration(analysis.delays['p99'])}",
         f"messages     {count(routed.link_messages)} between brokers; flooding takes "

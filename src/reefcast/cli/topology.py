@@ -30,7 +30,13 @@ def command() -> None:
     "OctopiA's evaluation), or a file: GraphML (a spanning tree of it), a network file, or "
     "text with a link (two names) a line.",
 )
-@click.option("--clusters", required=True, type=click.IntRange(1), help="Copies of the tree.")
+@click.option(
+    "--clusters",
+    required=True,
+    type=click.IntRange(1),
+    metavar="INTEGER",
+    help="Copies of the tree; 1 or more.",
+)
 @click.option(
     "--routing", default="idr", show_default=True, help="That the network file is to name."
 )

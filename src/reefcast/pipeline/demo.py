@@ -18,15 +18,14 @@ from typing import TYPE_CHECKING, Protocol
 from pyspark.sql import functions as F
 
 from reefcast.errors import ConfigurationError
-from reefcast.overlay import topology
 from reefcast.overlay.network_file import (
-    BrokerEntry,
-    LinkEntry,
     NetworkFile,
-    NetworkSection,
     TraceSection,
     dump_network,
+    scot_network,
 )
+from reefcast.overlay.scot import Scot, scot
+from reefcast.overlay.tree_sources import tree_of
 from reefcast.pipeline import units
 from reefcast.pipeline.analysis import Analysis, analyze
 from reefcast.pipeline.check import Check, check
@@ -45,18 +44,23 @@ if TYPE_CHECKING:
 ORIGINS = ("EWR", "JFK", "LGA")
 """The airports; each has a publisher of its own."""
 
+MOST_BROKERS = 200
+"""Each is a process."""
+
 TRACE_FLUSH_S = 10.0
 """Fewer and larger files than by default: Spark reads them at the end, nobody before."""
 
 
 @dataclass(frozen=True, slots=True)
 class DemoOptions:
-    """`events`: how many to replay, the first ones in time. `rate_per_s`: events per second in
-    all, below what two cores can carry. `seed`: of overlay, subscriptions and places."""
+    """`events`: how many to replay, the first ones in time. `tree` (see `overlay.tree_sources`) and
+    `clusters`: the factors of the overlay, a SCOT. `rate_per_s`: events per second in all, below
+    what two cores can carry. `seed`: of subscriptions and places."""
 
     events: int = 50_000
     subscriptions: int = 1000
-    brokers: int = 12
+    tree: str = "path:3"
+    clusters: int = 4
     rate_per_s: float = 1200.0
     seed: int = 1
     out: Path = Path("out/demo")
@@ -67,12 +71,20 @@ class DemoOptions:
     def report(self) -> Path:
         return self.out / "report.html"
 
+    def overlay(self) -> Scot:
+        """Raises `ConfigurationError` for a tree or a number of clusters that cannot be."""
+        return scot(tree_of(self.tree), self.clusters)
+
     def validate(self) -> DemoOptions:
-        """Raises `ConfigurationError` for numbers out of range; returns itself."""
+        """Raises `ConfigurationError` for what cannot be, or is out of range; returns itself."""
         if not 1 <= self.events <= EVENT_COUNT:
             raise ConfigurationError(f"events must be between 1 and {EVENT_COUNT}, or all")
-        if not 1 <= self.brokers <= 200:
-            raise ConfigurationError("brokers must be between 1 and 200: each is a process")
+        brokers = len(self.overlay().graph)
+        if brokers > MOST_BROKERS:
+            raise ConfigurationError(
+                f"the overlay has {brokers} brokers; each is a process, so take {MOST_BROKERS} at "
+                "most"
+            )
         if self.subscriptions < 1 or self.rate_per_s <= 0:
             raise ConfigurationError("subscriptions must be at least 1, the rate above 0")
         return self
@@ -162,21 +174,15 @@ def run_demo(options: DemoOptions, show: Show) -> Summary:
 
 
 def make_network(options: DemoOptions) -> NetworkFile:
-    """A random tree of brokers on free ports of loopback; written to the folder too, for those who
-    want to look or to start it by hand."""
-    names = topology.names(options.brokers)
-    tree = topology.random_tree(names, random.Random(options.seed))
-    network = NetworkFile(
-        network=NetworkSection(name="demo"),
-        trace=TraceSection(
-            level="full", directory=str(options.out / "trace"), flush_s=TRACE_FLUSH_S
-        ),
-        broker=[
-            BrokerEntry(name=name, listen=f"127.0.0.1:{port}")
-            for name, port in zip(names, free_ports(len(names)), strict=True)
-        ],
-        link=[LinkEntry(between=edge) for edge in topology.edges_of(tree)],
-    ).validate()
+    """The SCOT, with dynamic routing, on free ports of loopback; written to the folder too, for
+    those who want to look or to start it by hand."""
+    made = options.overlay()
+    listen = [f"127.0.0.1:{port}" for port in free_ports(len(made.graph))]
+    network = scot_network(made, listen, name="demo", routing="idr")
+    network.trace = TraceSection(
+        level="full", directory=str(options.out / "trace"), flush_s=TRACE_FLUSH_S
+    )
+    network.validate()
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "network.toml").write_text(dump_network(network), encoding="utf-8")
     return network
@@ -184,7 +190,7 @@ def make_network(options: DemoOptions) -> NetworkFile:
 
 def place_publishers(options: DemoOptions) -> dict[str, str]:
     """airport -> the broker at which its publisher sits; different ones while there are enough."""
-    names = topology.names(options.brokers)
+    names = list(options.overlay().graph)
     rng = random.Random(options.seed)
     chosen = rng.sample(names, min(len(ORIGINS), len(names)))
     return {origin: chosen[i % len(chosen)] for i, origin in enumerate(ORIGINS)}

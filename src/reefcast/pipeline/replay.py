@@ -1,7 +1,8 @@
 """The live part of the demo: an overlay, publishers and subscribers, each process of its own.
 
 The demo waits for words and states, never for time to pass: for `ready` (everything settled), for
-`complete` (all publishers are through; all subscribers have all end marks), then for empty links.
+`complete` (all publishers are through; all subscribers have all end marks), then until no broker
+has anything to pass on: where routing is dynamic, an end mark may overtake other events.
 """
 
 from __future__ import annotations
@@ -131,7 +132,7 @@ async def run_replay(replay: Replay, tell: Tell) -> Timing:
         try:
             await _start(replay, publishers, subscribers)
             timing = await _play(publishers, subscribers, tell)
-            await overlay.linked()
+            await _until_quiet(overlay)
             for program in publishers + subscribers:
                 program.tell(FINISH)
             await asyncio.gather(*(program.end() for program in publishers + subscribers))
@@ -162,6 +163,19 @@ async def _play(publishers: list[Program], subscribers: list[Program], tell: Tel
         telling.cancel()
     tell(_done(publishers), _done(subscribers))
     return Timing(published_s - started_s, loop.time() - started_s)
+
+
+async def _until_quiet(overlay: Overlay) -> None:
+    """Returns when no publication is under way between brokers. One look at many brokers is no
+    snapshot: so all links must be empty in between two looks that show the same counts."""
+    before: object = None
+    while True:
+        answers = await overlay.status()
+        now = {name: answer and answer["counters"] for name, answer in answers.items()}
+        if now == before:
+            return
+        before = now
+        await overlay.linked()
 
 
 async def _until_all_arrived(subscribers: list[Program]) -> None:

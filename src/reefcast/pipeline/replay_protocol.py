@@ -19,8 +19,8 @@ from reefcast.client.loop import new_event_loop
 
 READY, GO, FINISH = "ready", "go", "finish"
 END_MARK = "end_of_replay"
-"""The attribute of the last publication of each publisher. A tree keeps the order of a publisher's
-publications, so whoever has the mark has all that came before it."""
+"""The attribute of the last publication of each publisher: whoever has the mark has nearly all that
+came before it, for some routings do not keep the order (see `replay`)."""
 
 
 class Progress(msgspec.Struct):

@@ -45,13 +45,15 @@ class Subscriber:
             await subscription.settled()
 
     async def complete(self) -> None:
-        """Returns when the end marks of all publishers are here, and so all before them."""
+        """Returns when the end marks of all publishers are here."""
         publishers: set[str] = set()
         while len(publishers) < self._publishers:
             publishers.update(event.publisher for event in await self._end_marks.next_batch())
 
     async def stop(self) -> None:
-        """Logs what was not read yet."""
+        """Logs what the broker has sent and was not read yet: its answer to the cancelling comes
+        after that."""
+        await self._end_marks.cancel()
         for reader in self._readers:
             reader.cancel()
         await asyncio.gather(*self._readers, return_exceptions=True)
@@ -96,8 +98,7 @@ async def run(task: SubscriberTask) -> None:
         await orders.wait_for(FINISH)
         waiting.cancel()
         teller.cancel()
-    for subscriber in subscribers:
-        await subscriber.stop()
+    await asyncio.gather(*(subscriber.stop() for subscriber in subscribers))
     log.write(Path(task.log))
     await asyncio.gather(*(client.close() for client in clients))
 

@@ -23,6 +23,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import msgspec
+
 from reefcast.errors import LocalError, ReefcastError
 from reefcast.matching import warm_up
 from reefcast.overlay.network_file import NetworkFile, dump_network
@@ -265,12 +267,14 @@ def begin_run(network: NetworkFile) -> None:
     """Makes the trace directory that of a new run: what a former run left there goes."""
     directory = Path(network.trace.directory)
     remove_former_run(directory)
+    scot = network.scot()
     run = {
         "simulated": False,
         "network": network.network.name,
         "routing": network.network.routing,
         "brokers": network.names,
         "links": [list(link.between) for link in network.link],
+        "places": msgspec.to_builtins(scot.places) if scot else {},
         "seed": None,
         "level": network.trace.level,
         "sample": network.trace.sample,

@@ -86,10 +86,11 @@ def matching_delay_s(
     warm_up()
     hosts = _interested_brokers(crowd)
     by_id = {id: publication for id, (_, publication, _) in kernel.published.items()}
+    path = {(id, broker) for id, (_, _, broker) in kernel.published.items()} | (kernel.path or set())
     sample = sorted(by_id)[:: max(1, len(by_id) // publications)]
     total, visits = 0.0, 0
     for name, node in kernel.nodes.items():
-        here = [id for id in sample if (id, name) in (kernel.path or ())]
+        here = [id for id in sample if (id, name) in path]
         visits += len(here)
         matched = [id for id in here if not _forwards_only(kernel, id, name, hosts)]
         total += _time_of(node.core.router.prt, [by_id[id] for id in matched], rounds)

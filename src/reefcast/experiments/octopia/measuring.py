@@ -20,6 +20,7 @@ from reefcast.model.messages import (
     Input,
     LinkName,
     Publish,
+    Send,
     Subscribe,
 )
 from reefcast.model.publication import PublicationId
@@ -87,13 +88,33 @@ class MeasuringKernel(Kernel):
 
     def send(self, node: Node, out: Link, message: Any, size: int, at: float, session: int) -> None:
         super().send(node, out, message, size, at, session)
-        if type(message) is Publish and at >= self.watched_from_s:
-            rank, queue_len = out.rank, len(out.queued)
-            self._queue_count[rank] += 1
-            self._queue_sum[rank] += queue_len
-            self._queue_max[rank] = max(queue_len, self._queue_max[rank])
-            if self.path is not None:
-                self.path.add((message.publication.id, out.target))
+        if type(message) is Publish:
+            self._queued(out, message, at)
+
+    def _leave_now(
+        self,
+        node: Node,
+        publish: Publish,
+        effects: list[Effect],
+        size: int,
+        at: float,
+        trace: BrokerTrace | None,
+    ) -> None:
+        super()._leave_now(node, publish, effects, size, at, trace)
+        for effect in effects:
+            if type(effect) is Send and effect.link in node.links:
+                self._queued(node.links[effect.link], publish, at)
+
+    def _queued(self, out: Link, publish: Publish, at: float) -> None:
+        if at < self.watched_from_s:
+            return
+        rank, queue_len = out.rank, len(out.queued)
+        self._queue_count[rank] += 1
+        self._queue_sum[rank] += queue_len
+        if queue_len > self._queue_max[rank]:
+            self._queue_max[rank] = queue_len
+        if self.path is not None:
+            self.path.add((publish.publication.id, out.target))
 
     def _leave(
         self, node: Node, start: float, item: Input, size: int, effects: list[Effect]

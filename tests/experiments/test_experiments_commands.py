@@ -1,0 +1,109 @@
+"""`reefcast experiment` with a toy paper: what is printed, and exit codes."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+
+import pytest
+from click.testing import CliRunner
+from toy_paper import toy_paper
+
+from reefcast.cli import experiment
+from reefcast.errors import ConfigurationError
+from reefcast.experiments import registry
+from reefcast.experiments.campaign import Run
+
+
+@pytest.fixture
+def call(monkeypatch, tmp_path):
+    """Calls the command with the toy paper; its runs of x = `broken` raise."""
+
+    def called(*arguments, broken=None, exit_code=0):
+        toy = {"toy": toy_paper(tmp_path / "toy", broken)}
+        monkeypatch.setattr(registry, "papers", lambda: toy)
+        results = [] if arguments[0] == "list" else ["--results", str(tmp_path / "results")]
+        done = CliRunner().invoke(experiment.command, [*arguments, *results])
+        if exit_code is not None:
+            assert done.exit_code == exit_code, (done.output, done.exception)
+        return done
+
+    return called
+
+
+@pytest.fixture
+def shared_spark(spark, monkeypatch):
+    """The command takes the tests' one session."""
+    monkeypatch.setattr(experiment, "_spark", lambda master: contextlib.nullcontext(spark))
+
+
+def test_list(call):
+    named = json.loads(call("list", "--json").stdout)
+    assert [row["id"] for row in named] == ["toy/T1", "toy/T2", "toy/T2", "toy/T3"]
+    assert named[0] == {
+        "id": "toy/T1",
+        "metric": "delay, slow over fast",
+        "kind": "effect",
+        "campaign": "sizes",
+        "paper": 0.4,
+    }
+    assert call("list").stdout.splitlines()[1] == "toy/T2  delay of fast | s"
+
+
+@pytest.mark.spark
+def test_run_prints_rows_and_runs_nothing_twice(call, shared_spark):
+    first = call("run", "toy/T2", "toy/T1", "--json")
+    rows = json.loads(first.stdout)
+    assert [row["id"] for row in rows] == ["toy/T1", "toy/T2", "toy/T2"]
+    fields = "id metric paper ours ratio reproduced note interval explained"
+    assert list(rows[0]) == fields.split()
+    assert rows[0]["ours"] == pytest.approx(0.5)
+    assert rows[0]["reproduced"] is True
+    lines = first.stderr.splitlines()
+    assert len(lines) == 8
+    assert lines[-1].startswith("8/8 sizes ") and lines[-1].endswith("; about 0 s left")
+    second = call("run", "toy/T1", "--seeds", "2")
+    assert second.stderr == ""
+    assert "toy/T1" in second.stdout and "+50 % ± 0" in second.stdout
+
+
+@pytest.mark.spark
+def test_a_run_that_fails(call, shared_spark, tmp_path):
+    done = call("run", "toy/T2", "--json", broken=20, exit_code=1)
+    assert json.loads(done.stdout)[0]["ours"] == pytest.approx(21.0)
+    told = [line for line in done.stderr.splitlines() if line.startswith("reefcast experiment: ")]
+    assert len(told) == 4
+    assert told[0].startswith("reefcast experiment: sizes 20 ")
+    assert "ValueError: no such size as 20" in told[0]
+    assert done.stderr.count("FAILED") == 4
+
+
+@pytest.mark.spark
+def test_a_report(call, shared_spark, tmp_path):
+    """It takes all campaigns, also those that no chosen claim needs; without a run, no page."""
+    page = tmp_path / "docs" / "toy.md"
+    arguments = ("report", "toy", "--seeds", "1", "--out", str(page.parent))
+    call(*arguments, broken=20, exit_code=1)
+    assert not page.exists()
+    assert call(*arguments).stdout == f"{page}\n"
+    assert "| idle | 5 " in page.read_text(encoding="utf-8")
+
+
+def test_what_is_not_known(call):
+    with pytest.raises(ConfigurationError, match="no experiment 'toy/T9'"):
+        raise call("run", "toy/T9", exit_code=None).exception
+    with pytest.raises(ConfigurationError, match="no paper 'toy/T1'"):
+        raise call("report", "toy/T1", exit_code=None).exception
+    assert call("run", "toy", "--scale", "huge", exit_code=2)
+
+
+def test_a_failed_run_in_words():
+    run = Run("toy", "small", "burst", "spr", 60.0, "half", 3)
+    assert experiment.name(run) == "burst 60 spr half seed 3"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"), [(0.1234, "0.123 s"), (12.6, "13 s"), (89.9, "90 s"), (3600.0, "60 min")]
+)
+def test_durations(seconds, told):
+    assert experiment.duration(seconds) == told
