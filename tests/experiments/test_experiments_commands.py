@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import sys
 
 import pytest
 from click.testing import CliRunner
@@ -12,7 +13,9 @@ from toy_paper import toy_paper
 from reefcast.cli import experiment
 from reefcast.errors import ConfigurationError
 from reefcast.experiments import registry
-from reefcast.experiments.campaign import Run
+from reefcast.experiments.campaign import Claim, Run
+from reefcast.experiments.sweep import Ended
+from reefcast.experiments.table import Row
 
 
 @pytest.fixture
@@ -65,6 +68,22 @@ def test_run_prints_rows_and_runs_nothing_twice(call, shared_spark):
     second = call("run", "toy/T1", "--seeds", "2")
     assert second.stderr == ""
     assert "toy/T1" in second.stdout and "+50 % ± 0" in second.stdout
+
+
+def test_a_bar_where_somebody_watches(monkeypatch, capsys):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with experiment._progress(2) as tell:
+        tell(Ended(Run("toy", "small", "burst", "spr", 60.0, "", 3), 0.5, ""))
+    shown = capsys.readouterr().err
+    assert "1/2" in shown and "burst 60 spr seed 3" in shown
+
+
+def test_notes_are_below_the_table(capsys):
+    claim = Claim("toy/T1", "delay [s]", "level", "sizes", "delay", "fast", "", 2.0, "as [3] says")
+    experiment.print_rows([Row(claim, 2.5, None, 1)])
+    table, note = capsys.readouterr().out.split("\n\n")
+    assert " ".join(table.splitlines()[1].split()) == "toy/T1 delay [s] 2 2.5 1.25 reproduced"
+    assert note == "toy/T1, delay [s]: as [3] says\n"
 
 
 @pytest.mark.spark

@@ -52,9 +52,9 @@ def test_the_page(toy, tmp_path):
     text = written.read_text(encoding="utf-8")
     assert text.startswith("<!-- made by `reefcast experiment report toy --scale paper`;")
     assert "All runs are toys." in text
-    assert f"code version `{toy.store.code_version}`" in text
     assert "(`parameters.toml`)" in text
-    assert "| sizes | 10, 20, 30 brokers | fast, slow | preset | 2 | 12 |" in text
+    code = toy.store.code_versions["sizes"]
+    assert f"| sizes | 10, 20, 30 brokers | fast, slow | preset | 2 | 12 | `{code}` |" in text
     assert "Of 2 figures 1 are reproduced, 0 explained, 1 neither." in text
     assert "| toy/T1 | delay, slow over fast | +40 % | +50 % ± 1 | 1.25 | reproduced |  |" in text
     assert "| toy/T2 | delay of fast \\| s | 100 | 200 | 2.00 | no | far |" in text

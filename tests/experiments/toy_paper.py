@@ -24,7 +24,7 @@ def measure(delays: dict[str, float], broken: float | None) -> Callable[[Run], l
 
 
 def toy_paper(folder: Path, broken: float | None = None) -> Paper:
-    """Its parameters and its code are files in `folder`; runs of x = `broken` raise."""
+    """Its parameters are a file in `folder`; runs of x = `broken` raise."""
 
     def runs(scale: str) -> list[Run]:
         sizes = (10, 20) if scale == "small" else (10, 20, 30)
@@ -45,7 +45,6 @@ def toy_paper(folder: Path, broken: float | None = None) -> Paper:
     parameters = folder / "parameters.toml"
     if not parameters.exists():
         parameters.write_text("latency_ms = 1.0\n", encoding="utf-8")
-        (folder / "code.py").write_text("latency = 1\n", encoding="utf-8")
     measured = measure({"fast": 2.0, "slow": 3.0}, broken)
     return Paper(
         "toy",

@@ -1,10 +1,15 @@
 """The slowest, most obvious driver of the broker core: queues of messages, delivered one at a time
-in whatever order across links the given generator chooses; each link keeps its order."""
+in whatever order across links the given generator chooses; each link keeps its order.
+
+What a broker believes of its output queues is up to the test: `lengths` says it for each broker and
+link, and with `congestion` it is drawn anew, and some time passes, before each input.
+"""
 
 from __future__ import annotations
 
 import random
 from collections import Counter, deque
+from typing import NamedTuple
 
 from reefcast.matching.scan import ScanIndex
 from reefcast.model.messages import (
@@ -12,6 +17,7 @@ from reefcast.model.messages import (
     Deliver,
     Discard,
     Effect,
+    Header,
     Input,
     LinkDown,
     LinkKind,
@@ -27,17 +33,52 @@ from reefcast.model.messages import (
     Unsubscribe,
 )
 from reefcast.model.publication import Publication, Value
+from reefcast.overlay.scot import Scot
 from reefcast.overlay.topology import Graph
 from reefcast.routing.broker import Broker
+
+LENGTHS = (0, 0, 1, 3, 11, 40)
+STEPS_S = (0.0, 0.0, 0.004, 0.03, 0.3)
+
+
+class Copy(NamedTuple):
+    """A publication that one broker sent to another."""
+
+    id: tuple[str, int]
+    source: str
+    target: str
+    header: Header
+
+
+class Queues:
+    """What the harness says of one broker's output queues."""
+
+    def __init__(self, lengths: dict[tuple[str, str], int], broker: str) -> None:
+        self._lengths = lengths
+        self._broker = broker
+
+    def queue_len(self, link: str) -> int:
+        return self._lengths.get((self._broker, link), 0)
 
 
 class Harness:
     """Brokers over `overlay`; `rng` orders what happens on different links."""
 
-    def __init__(self, overlay: Graph, routing: str = "acyclic", rng: random.Random | None = None):
-        self.overlay = overlay
+    def __init__(
+        self,
+        overlay: Graph | Scot,
+        routing: str = "acyclic",
+        rng: random.Random | None = None,
+        congestion: random.Random | None = None,
+    ):
+        self.scot = overlay if isinstance(overlay, Scot) else None
+        self.overlay = overlay.graph if isinstance(overlay, Scot) else overlay
         self.routing = routing
         self.rng = rng or random.Random(0)
+        self.congestion = congestion
+        self.lengths: dict[tuple[str, str], int] = {}
+        self.copies: list[Copy] = []
+        self.down: set[frozenset[str]] = set()
         self.now = 0.0
         self.brokers: dict[str, Broker] = {}
         self.queues: dict[tuple[str, str], deque[Input]] = {}
@@ -51,7 +92,7 @@ class Harness:
         self.sent: Counter[str] = Counter()
         self._numbers: Counter[str] = Counter()
         self._seqs: Counter[str] = Counter()
-        for name in overlay:
+        for name in self.overlay:
             self.start(name)
 
     # --- brokers ----------------------------------------------------------------------------------
@@ -59,12 +100,29 @@ class Harness:
     def start(self, name: str) -> None:
         """Starts a broker without memory; its links to those that run come up on both sides."""
         self.brokers[name] = Broker(
-            name, self.routing, neighbours=self.overlay[name], new_index=ScanIndex
+            name,
+            self.routing,
+            neighbours=self.overlay[name],
+            new_index=ScanIndex,
+            queues=Queues(self.lengths, name),
+            scot=self.scot.neighbours(name) if self.scot else None,
         )
         for other in self.overlay[name]:
-            if other in self.brokers:
-                for ends in ((name, other), (other, name)):
-                    self.queues[ends] = deque([LinkUp(LinkKind.BROKER)])
+            if other in self.brokers and {name, other} not in self.down:
+                self.link_up(name, other)
+
+    def link_up(self, a: str, b: str) -> None:
+        """The link between two that run works, from scratch: both hear of it."""
+        self.down.discard(frozenset((a, b)))
+        for ends in ((a, b), (b, a)):
+            self.queues[ends] = deque([LinkUp(LinkKind.BROKER)])
+
+    def give_up(self, a: str, b: str) -> None:
+        """Both ends give the link up, if they run; what was on it is lost."""
+        self.down.add(frozenset((a, b)))
+        for ends in ((a, b), (b, a)):
+            if ends[1] in self.brokers:
+                self.queues[ends] = deque([LinkDown()])
 
     def kill(self, name: str) -> None:
         """The broker is gone, with its queues and its clients."""
@@ -125,9 +183,16 @@ class Harness:
         item = self.queues[source, target].popleft()
         broker = self.brokers[target]
         known = source in broker.clients or source in broker.router.brokers
+        if self.congestion:
+            self._congest(self.congestion, target)
         if known or isinstance(item, LinkUp):
             self._apply(target, broker.handle(item, source, self.now))
         return True
+
+    def _congest(self, rng: random.Random, broker: str) -> None:
+        self.now += rng.choice(STEPS_S)
+        for other in self.overlay[broker]:
+            self.lengths[broker, other] = rng.choice(LENGTHS)
 
     def run(self, steps: int = 200_000) -> None:
         """Until all is quiet; a message that travels for ever is a failure."""
@@ -160,14 +225,26 @@ class Harness:
 
     def _send(self, name: str, send: Send) -> None:
         message = send.message
-        if (name, send.link) in self.queues and send.link in self.brokers:
-            self.queues[name, send.link].append(message)
-            self.sent[type(message).__name__] += 1
+        if send.link in self.overlay:
+            if self._works(name, send.link):
+                self.queues[name, send.link].append(message)
+                self.sent[type(message).__name__] += 1
+                if isinstance(message, Publish):
+                    self.copies.append(
+                        Copy(message.publication.id, name, send.link, message.header)
+                    )
         elif isinstance(message, Settled):
             self.settled.add((send.link, message.token))
         elif isinstance(message, Refused):
             self.refused.append((send.link, message))
         self._write(f"{name} -> {send.link}: {describe(message)}")
+
+    def _works(self, source: str, target: str) -> bool:
+        """Whether what is sent now arrives: not if the link began anew and `source` has not been
+        told yet, so that it still means the old one."""
+        back = self.queues.get((target, source))
+        new = bool(back) and isinstance(back[0], LinkUp)
+        return (source, target) in self.queues and {source, target} not in self.down and not new
 
     def _write(self, line: str) -> None:
         self.log.append(line)

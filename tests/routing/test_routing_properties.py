@@ -9,42 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from routing_harness import Harness
+from routing_scenarios import act, publish
 
 from reefcast.model.covering import intersects
 from reefcast.model.filters import parse_filter
 from reefcast.overlay.topology import Graph, hops_from, names, random_tree
-
-FILTERS = ("x > 2", "x <= 2", "x IN (1, 3, 5)", "y IS NULL", "y = 'a' OR x = 4", "TRUE", "x > 9")
-ADVERTISEMENTS = ("TRUE", "x > 1", "x <= 3", "y = 'a'", "x BETWEEN 2 AND 4")
-
-
-def act(network: Harness, rng: random.Random, live: dict[str, dict[int, str]]) -> None:
-    """One random thing that a client does; `live` keeps subscriptions and advertisements."""
-    client = rng.choice(sorted(network.home))
-    kind, mine = client[0], live.setdefault(client, {})
-    if kind == "s" and mine and rng.random() < 0.4:
-        number = rng.choice(sorted(mine))
-        del mine[number]
-        network.unsubscribe(client, number)
-    elif kind == "s":
-        filter = rng.choice(FILTERS)
-        mine[network.subscribe(client, filter)] = filter
-    elif mine and rng.random() < 0.3:
-        number = rng.choice(sorted(mine))
-        del mine[number]
-        network.unadvertise(client, number)
-    elif rng.random() < 0.5:
-        filter = rng.choice(ADVERTISEMENTS)
-        mine[network.advertise(client, filter)] = filter
-    else:
-        publish(network, client, rng)
-
-
-def publish(network: Harness, client: str, rng: random.Random) -> tuple[int, dict[str, object]]:
-    attributes: dict[str, object] = {"x": rng.randrange(6)}
-    if rng.random() < 0.5:
-        attributes["y"] = rng.choice("ab")
-    return network.publish(client, **attributes), attributes  # type: ignore[arg-type]
 
 
 def churned(routing: str, seed: int) -> tuple[Harness, dict[str, dict[int, str]], random.Random]:

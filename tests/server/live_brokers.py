@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack
+import copy
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, suppress
 from typing import Any
 
 from raw_client import RawClient
@@ -16,7 +18,11 @@ from reefcast.overlay.network_file import (
     NetworkFile,
     NetworkSection,
     TraceSection,
+    scot_network,
 )
+from reefcast.overlay.scot import scot
+from reefcast.overlay.tree_sources import tree_of
+from reefcast.server.broker_link import BrokerLink
 from reefcast.server.node import Node
 from reefcast.server.supervisor import free_ports
 
@@ -49,6 +55,25 @@ def make_network(
         ],
         link=[LinkEntry(between=link) for link in links],
     ).validate()
+
+
+def make_scot(
+    tree: str, clusters: int, *, routing: str = "idr", trace: TraceSection | None = None
+) -> NetworkFile:
+    """A SCOT on free ports of loopback; its brokers are `b1-0`, `b2-0`, ..., cluster by cluster."""
+    made = scot(tree_of(tree), clusters)
+    listen = [f"127.0.0.1:{port}" for port in free_ports(len(made.graph))]
+    network = scot_network(made, listen, name="test", routing=routing)
+    network.trace = trace or TraceSection()
+    return network
+
+
+def as_seen(network: NetworkFile, ports: Mapping[str, int]) -> NetworkFile:
+    """The network file of one broker, to whom these others listen on these ports of loopback."""
+    seen = copy.deepcopy(network)
+    for name, port in ports.items():
+        seen.entry(name).listen = f"127.0.0.1:{port}"
+    return seen
 
 
 class Live:
@@ -110,6 +135,25 @@ class Live:
         return client
 
 
+def count_sent(nodes: Mapping[str, Node]) -> Counter[tuple[str, str]]:
+    """(broker, neighbour) -> publications put on that link from now on."""
+    sent: Counter[tuple[str, str]] = Counter()
+
+    def watch(name: str, link: BrokerLink) -> None:
+        send = link.send_publication
+
+        def counting(*args: Any) -> None:
+            sent[name, link.name] += 1
+            send(*args)
+
+        link.send_publication = counting  # type: ignore[method-assign]
+
+    for name, node in nodes.items():
+        for link in node.links.values():
+            watch(name, link)
+    return sent
+
+
 OneBroker = Callable[..., Awaitable[Node]]
 
 
@@ -142,12 +186,15 @@ class Proxy:
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             while data := await reader.read(4096):
-                writer.write(data)
-                await writer.drain()
+                await self._pass_on(data, writer)
         except ConnectionError:
             pass
         finally:
             writer.close()
+
+    async def _pass_on(self, data: bytes, writer: asyncio.StreamWriter) -> None:
+        writer.write(data)
+        await writer.drain()
 
     def cut(self) -> None:
         """Breaks every connection; what is under way is lost."""
@@ -157,3 +204,30 @@ class Proxy:
     async def stop(self) -> None:
         self._server.close()
         self.cut()
+
+
+class Throttle(Proxy):
+    """A proxy that passes at most `bytes_per_s` on in each direction, until `release`."""
+
+    def __init__(self, target: tuple[str, int]) -> None:
+        super().__init__(target)
+        self.bytes_per_s = 0.0
+        self._released = asyncio.Event()
+        self._released.set()
+
+    def throttle(self, bytes_per_s: float) -> None:
+        self.bytes_per_s = bytes_per_s
+        self._released.clear()
+
+    def release(self) -> None:
+        """All that waits, and what comes, passes as it comes."""
+        self._released.set()
+
+    async def _pass_on(self, data: bytes, writer: asyncio.StreamWriter) -> None:
+        for start in range(0, len(data), 64):
+            piece = data[start : start + 64]
+            if not self._released.is_set():
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(len(piece) / self.bytes_per_s):
+                        await self._released.wait()
+            await super()._pass_on(piece, writer)

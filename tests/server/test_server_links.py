@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 from collections.abc import AsyncIterator
 
 import pytest
-from live_brokers import Live, Proxy, make_network, until
+from live_brokers import Live, Proxy, as_seen, make_network, until
 from raw_client import RawClient, expect
 
 from reefcast.model.wire import Role
-from reefcast.overlay.network_file import NetworkFile
 from reefcast.server.node import Node
 
 
@@ -21,17 +19,10 @@ async def proxied(live: Live) -> AsyncIterator[tuple[dict[str, Node], Proxy]]:
     network = make_network("ab", [("a", "b")])
     proxy = await Proxy(network.address("b")).start()
     await live.node(network, "b")
-    await live.node(through(network, proxy), "a")
+    await live.node(as_seen(network, {"b": proxy.port}), "a")
     await live.linked()
     yield live.nodes, proxy
     await proxy.stop()
-
-
-def through(network: NetworkFile, proxy: Proxy) -> NetworkFile:
-    """The same network as broker a sees it."""
-    seen = copy.deepcopy(network)
-    seen.entry("b").listen = f"127.0.0.1:{proxy.port}"
-    return seen
 
 
 async def test_cuts_in_mid_traffic_lose_double_and_disorder_nothing(

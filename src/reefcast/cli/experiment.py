@@ -175,40 +175,40 @@ def _sweep(spark: SparkSession, evaluation: Evaluation) -> list[Ended]:
 @contextmanager
 def _progress(total: int) -> Iterator[Callable[[Ended], None]]:
     """On standard error: a bar where somebody watches, else a line for each run that ended."""
+    estimate = _estimate(total)
     if not sys.stderr.isatty():
-        yield _lines(total)
+        yield lambda ended: click.echo(_line(ended, *estimate(), total), err=True)
         return
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-    columns = (
-        TextColumn("{task.description:<44}"),
-        *(BarColumn(bar_width=24), MofNCompleteColumn(), TimeElapsedColumn()),
-        *(TextColumn("left"), TimeRemainingColumn(elapsed_when_finished=False)),
-    )
-    with Progress(*columns, console=Console(stderr=True), speed_estimate_period=600) as bar:
-        task = bar.add_task("starting", total=total)
-        yield lambda ended: bar.update(task, advance=1, description=name(ended.run))
+    words = (TextColumn("{task.description}"), TextColumn("{task.fields[last]}"))
+    columns = (BarColumn(bar_width=24), MofNCompleteColumn(), *words)
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task("starting", total=total, last="")
+
+        def tell(ended: Ended) -> None:
+            done, left = estimate()
+            bar.update(task, completed=done, description=f"about {left} left", last=name(ended.run))
+
+        yield tell
 
 
-def _lines(total: int) -> Callable[[Ended], None]:
+def _estimate(total: int) -> Callable[[], tuple[int, str]]:
+    """Counts its calls; says how many there were, and how long the rest will take."""
     started, done = time.monotonic(), 0
 
-    def tell(ended: Ended) -> None:
+    def ended() -> tuple[int, str]:
         nonlocal done
         done += 1
-        left = duration((time.monotonic() - started) / done * (total - done))
-        result = "FAILED" if ended.error else duration(ended.seconds)
-        click.echo(f"{done}/{total} {name(ended.run)}: {result}; about {left} left", err=True)
+        return done, duration((time.monotonic() - started) / done * (total - done))
 
-    return tell
+    return ended
+
+
+def _line(ended: Ended, done: int, left: str, total: int) -> str:
+    result = "FAILED" if ended.error else duration(ended.seconds)
+    return f"{done}/{total} {name(ended.run)}: {result}; about {left} left"
 
 
 def name(run: Run) -> str:
@@ -228,7 +228,7 @@ def duration(seconds: float) -> str:
 
 
 def print_rows(rows: Sequence[Row]) -> None:
-    """The figures for people."""
+    """The figures for people; the notes below, for they are long."""
     from rich.console import Console
     from rich.table import Table
 
@@ -238,8 +238,11 @@ def print_rows(rows: Sequence[Row]) -> None:
     for title in ("paper", "ours", "ratio"):
         table.add_column(title, justify="right")
     table.add_column("state")
-    table.add_column("note")
     for row in rows:
         texts = (paper_text(row), ours_text(row), ratio_text(row), state_text(row))
-        table.add_row(row.claim.id, row.claim.metric, *texts, row.claim.note)
-    Console().print(table, markup=False, highlight=False)
+        table.add_row(row.claim.id, row.claim.metric, *texts)
+    console = Console(markup=False, highlight=False)
+    console.print(table)
+    for row in rows:
+        if row.claim.note:
+            console.print(f"\n{row.claim.id}, {row.claim.metric}: {row.claim.note}")

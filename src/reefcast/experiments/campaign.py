@@ -124,8 +124,8 @@ class Plot:
 
 @dataclass(frozen=True)
 class Paper:
-    """A paper's package has it as `PAPER` in its module `claims`; its sources and the parameters
-    file stand in one folder, for a change of them makes results old.
+    """A paper's package has it as `PAPER` in its module `claims`; the modules of its campaigns and
+    the file of parameters stand in one folder, for a change of them makes results old.
 
     setting: a sentence or two for the page, on what all its runs share (overlay, workload).
     evidence: paragraphs of Markdown for the page, from the points of everything measured.

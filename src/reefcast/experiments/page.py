@@ -41,7 +41,7 @@ def text(evaluation: Evaluation, rows: Sequence[Row], points: list[Point]) -> st
         f"# {paper.title}",
         *([paper.setting] if paper.setting else []),
         _how(evaluation, command),
-        _campaigns(paper, evaluation.runs),
+        _campaigns(evaluation),
         "## What the paper measured, and what we measure",
         _reading(rows),
         _table(rows),
@@ -54,12 +54,11 @@ def text(evaluation: Evaluation, rows: Sequence[Row], points: list[Point]) -> st
 
 
 def _how(evaluation: Evaluation, command: str) -> str:
-    file, version = evaluation.paper.parameters_file, evaluation.store.code_version
     return (
         f"Made by `{command}`: scale `{evaluation.scale}`, one set of parameters for all rows "
-        f"(`{_shown(file)}`), code version `{version}` (a hash of the sources that a result "
-        "depends on; every result is kept under the hash of its run, the parameters and the code, "
-        "and none of another version is in this page)."
+        f"(`{_shown(evaluation.paper.parameters_file)}`). Every result is kept under the hash of "
+        "its run, the parameters and the code that it depends on; none of other parameters or "
+        "other code is in this page."
     )
 
 
@@ -69,22 +68,19 @@ def _shown(file: Path) -> str:
     return file.relative_to(above).as_posix() if file.is_relative_to(above) else file.name
 
 
-def _campaigns(paper: Paper, runs: Sequence[Run]) -> str:
+def _campaigns(evaluation: Evaluation) -> str:
+    titles = ("scenario", "points", "routings", "costs", "seeds", "runs", "code")
     lines = []
-    for campaign in paper.campaigns:
-        mine = [run for run in runs if run.campaign == campaign.name]
+    for campaign in evaluation.paper.campaigns:
+        mine = [run for run in evaluation.runs if run.campaign == campaign.name]
         if mine:
-            lines.append(
-                [
-                    campaign.name,
-                    f"{_listed({run.x for run in mine})} {campaign.x}",
-                    ", ".join(sorted({run.routing for run in mine})),
-                    ", ".join(sorted({run.variant or "preset" for run in mine})),
-                    _seeds(mine),
-                    f"{len(mine):,}",
-                ]
-            )
-    return markdown(("scenario", "points", "routings", "costs", "seeds", "runs"), lines, "llllrr")
+            sizes = f"{_listed({run.x for run in mine})} {campaign.x}"
+            routings = ", ".join(sorted({run.routing for run in mine}))
+            variants = ", ".join(sorted({run.variant or "preset" for run in mine}))
+            version = f"`{evaluation.store.code_versions[campaign.name]}`"
+            line = (campaign.name, sizes, routings, variants, _seeds(mine), f"{len(mine):,}")
+            lines.append((*line, version))
+    return markdown(titles, lines, "llllrrl")
 
 
 def _listed(values: Iterable[float]) -> str:

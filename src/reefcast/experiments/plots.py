@@ -49,6 +49,7 @@ def draw(plot: Plot, points: Sequence[Point], looks: Looks, x_name: str) -> str:
                 _panel(axes, plot, here, looks)
                 axes.set_title(_title(x, x_name, variant), loc="left")
             line[0].set_ylabel(plot.y_label)
+        grid[0][0].set_ylim(bottom=min(0.0, grid[0][0].get_ylim()[0]))  # theirs are all one
         for axes in grid[-1]:
             axes.set_xlabel(plot.x_label)
         by_label = {
@@ -72,17 +73,21 @@ def _title(x: float | None, x_name: str, variant: str) -> str:
 
 
 def _panel(axes: Axes, plot: Plot, points: Sequence[Point], looks: Looks) -> None:
-    from matplotlib.ticker import EngFormatter
+    from matplotlib.ticker import FuncFormatter
 
     for routing, look in looks.items():
         place = [(p.at if plot.by == "at" else p.x, p) for p in points if p.routing == routing]
         if place:
             place.sort()
             _line(axes, plot, routing, look, place)
-    axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
     axes.grid(True)
     for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_formatter(EngFormatter(sep=""))
+        axis.set_major_formatter(FuncFormatter(_number))
+
+
+def _number(value: float, _: object) -> str:
+    """20k, 300, 0.02; never 20m, which of seconds would be read as minutes."""
+    return f"{value / 1000:g}k" if abs(value) >= 1000 else f"{value:g}"
 
 
 def _line(

@@ -6,26 +6,20 @@ So results of other parameters or of other code are not found, rather than taken
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import json
 import math
 import os
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import reefcast
 from reefcast.errors import LocalError
 from reefcast.experiments.campaign import Measure, Paper, Run
-
-CORE = ("model", "matching", "overlay", "routing", "simulation")
-"""Packages that a run's result depends on, besides the paper's own folder."""
-
-_PACKAGE = Path(reefcast.__file__).parent
+from reefcast.experiments.versions import code_version
 
 
 @dataclass(frozen=True)
@@ -36,21 +30,21 @@ class Store:
     paper: Paper
 
     @cached_property
-    def code_version(self) -> str:
-        """Changes with the code of the core and of the paper's own folder; comments, docstrings
-        and layout do not count."""
-        folders = [_PACKAGE / name for name in CORE]
-        return code_version([*folders, self.paper.parameters_file.parent])
+    def code_versions(self) -> dict[str, str]:
+        """By campaign."""
+        sources = self.paper.parameters_file.parent
+        return {each.name: code_version(each, sources) for each in self.paper.campaigns}
 
     @cached_property
-    def _version(self) -> str:
+    def _parameters(self) -> str:
         text = self.paper.parameters_file.read_text(encoding="utf-8")
-        return f"{self.code_version} {json.dumps(tomllib.loads(text), sort_keys=True, default=str)}"
+        return json.dumps(tomllib.loads(text), sort_keys=True, default=str)
 
     def file(self, run: Run) -> Path:
         """Where the results of this run are, or will be."""
         named = json.dumps(run._replace(x=float(run.x)))
-        key = hashlib.sha256(f"{named} {self._version}".encode()).hexdigest()[:20]
+        content = f"{named} {self.code_versions[run.campaign]} {self._parameters}"
+        key = hashlib.sha256(content.encode()).hexdigest()[:20]
         return self.folder / run.paper / run.scale / run.campaign / f"{key}.parquet"
 
     def missing(self, runs: Iterable[Run]) -> list[Run]:
@@ -80,32 +74,3 @@ def _columns(pa: Any) -> list[tuple[str, Any]]:
     text, whole, real = pa.string(), pa.int64(), pa.float64()
     types = {"x": real, "seed": whole, "at": real, "value": real}
     return [(name, types.get(name, text)) for name in (*Run._fields, *Measure._fields)]
-
-
-def code_version(folders: Iterable[Path]) -> str:
-    """A short hash of the sources in these folders; moving a folder does not change it."""
-    digest = hashlib.sha256()
-    for folder in folders:
-        for path in sorted(folder.rglob("*")):
-            if path.suffix in (".py", ".lark"):
-                digest.update(f"{folder.name}/{path.relative_to(folder)}\n".encode())
-                digest.update(_meaning(path).encode())
-    return digest.hexdigest()[:12]
-
-
-def _meaning(path: Path) -> str:
-    text = path.read_text(encoding="utf-8")
-    if path.suffix != ".py":
-        return text
-    tree = ast.parse(text)
-    for docstring in _docstrings(tree):
-        docstring.value = ""
-    return ast.dump(tree)
-
-
-def _docstrings(tree: ast.AST) -> Iterator[ast.Constant]:
-    """Strings that stand alone as statements."""
-    for node in ast.walk(tree):
-        match node:
-            case ast.Expr(value=ast.Constant(value=str()) as text):
-                yield text

@@ -77,6 +77,8 @@ class LinkStatusTable:
         self._len_before: dict[LinkName, int] = {}
         self._last: dict[LinkName, tuple[int, float]] = {}
         self._ratio: dict[LinkName, float] = {}
+        self.found_overloaded: Counter[LinkName] = Counter()
+        """How often a decision looked at the link and found it overloaded."""
 
     def pass_time(self, now: float) -> None:
         """It is `now` (seconds): closes the window if it is over."""
@@ -90,7 +92,11 @@ class LinkStatusTable:
         self._entered[link] += 1
 
     def overloaded(self, link: LinkName) -> bool:
-        return self._queues.queue_len(link) * self._ratio.get(link, 1.0) > self._tau
+        """For a decision; counted if so."""
+        if self._queues.queue_len(link) * self._ratio.get(link, 1.0) <= self._tau:
+            return False
+        self.found_overloaded[link] += 1
+        return True
 
     def status(self, link: LinkName) -> LinkStatus:
         queue_len = self._queues.queue_len(link)
@@ -122,8 +128,9 @@ class Links:
         overload: Overload | None = None,
         window_s: float = WINDOW_S,
     ) -> None:
-        self.queues = queues or NoQueues()
-        self.lst = LinkStatusTable(self.queues, overload or Overload())
+        self._queues = queues or NoQueues()
+        self._put: dict[LinkName, int] = {}
+        self.lst = LinkStatusTable(self, overload or Overload())
         self.window_s = window_s
         self._window = 0
         self._in: Counter[LinkName] = Counter()
@@ -132,8 +139,9 @@ class Links:
         self._last_out: Counter[LinkName] = Counter()
 
     def queue_len(self, link: LinkName) -> int:
-        """Publications waiting on `link`."""
-        return self.queues.queue_len(link)
+        """Publications waiting on `link`; those too that were put there since the present input
+        came: the driver hears of them when all of it has been routed."""
+        return self._queues.queue_len(link) + self._put.get(link, 0)
 
     def rates(self, link: LinkName) -> Rates:
         """Over the last whole window."""
@@ -142,7 +150,8 @@ class Links:
     # --- for the broker ---------------------------------------------------------------------------
 
     def pass_time(self, now: float) -> None:
-        """It is `now` (seconds): closes the windows that are over."""
+        """An input comes, and it is `now` (seconds): closes the windows that are over."""
+        self._put.clear()
         self.lst.pass_time(now)
         window = int(now / self.window_s)
         if window != self._window:
@@ -159,4 +168,5 @@ class Links:
     def goes(self, link: LinkName) -> None:
         """A publication goes out over `link`."""
         self._out[link] += 1
+        self._put[link] = self._put.get(link, 0) + 1
         self.lst.entered(link)

@@ -7,9 +7,10 @@ from reefcast.routing.acyclic import Acyclic
 from reefcast.routing.flooding import Flooding
 from reefcast.routing.router import Router
 from reefcast.routing.scot import Idr, Spr
+from reefcast.routing.tid import TidD, TidS
 
 ROUTINGS: dict[str, type[Router]] = {
-    routing.name: routing for routing in (Acyclic, Flooding, Spr, Idr)
+    routing.name: routing for routing in (Acyclic, Flooding, Spr, Idr, TidS, TidD)
 }
 
 

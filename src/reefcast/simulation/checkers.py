@@ -12,30 +12,27 @@ What may be demanded
 - A publication that a fault touched is not demanded (`Result.damaged`). Nor is one from around a
   crash after which neighbours gave up the broker: they took back what came from there.
 - Order per publisher and subscription, where the routing declares it.
-- Tables that say what the scripts say, once quiet and with all brokers up.
+- Tables that say what the scripts say, once quiet and with all brokers up (`table_truth`).
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 from reefcast.errors import ReefcastError
-from reefcast.model.covering import intersects
 from reefcast.model.filters import parse_filter
-from reefcast.model.messages import EntityId, LinkName
 from reefcast.model.publication import Publication
-from reefcast.overlay.topology import Graph
-from reefcast.routing.acyclic import Acyclic
 from reefcast.routing.broker import HOLD_S
 from reefcast.routing.registry import routing_named
 from reefcast.simulation.clients import Claim
 from reefcast.simulation.faults import Crash
 from reefcast.simulation.recording import Deliveries
 from reefcast.simulation.simulation import Published, Result, Simulation
+from reefcast.simulation.table_truth import TABLE_TRUTHS, Live, Scene
 
 Pair = tuple[str, int, str, int]
 """Publisher, seq, client, number of the subscription."""
@@ -132,18 +129,18 @@ class Evidence:
 
     # --- the truth about tables -------------------------------------------------------------------
 
-    def live(self, *, subscriptions: bool) -> list[tuple[EntityId, str, LinkName, str]]:
-        """`(id, broker, client, filter)` of what clients want now, by the scripts."""
+    def live(self, *, subscriptions: bool) -> list[Live]:
+        """What clients want now, by the scripts."""
         rows = []
         for client in self.clients.values():
             for claim in client.current.values():
                 if claim.subscription is subscriptions and not claim.refused:
-                    entity = (client.name, claim.number)
-                    rows.append((entity, client.broker, client.name, claim.filter))
+                    id = (client.name, claim.number)
+                    rows.append(Live(id, client.broker, client.name, claim.filter))
             if not subscriptions:
                 owner = f"{client.name}@{client.broker}"
                 for number in client.implicit:
-                    rows.append(((owner, number), client.broker, client.name, "TRUE"))
+                    rows.append(Live((owner, number), client.broker, client.name, "TRUE"))
         return rows
 
     @property
@@ -226,73 +223,14 @@ def tables_true(evidence: Evidence) -> list[str]:
     """Once quiet, each broker's tables hold what the scripts say that they have to."""
     if not evidence.result.quiet or not evidence.all_up:
         return []
-    graph = evidence.setup.graph
-    subscriptions = evidence.live(subscriptions=True)
-    if routing_named(evidence.setup.routing) is not Acyclic:
-        local = {name: dict[EntityId, LinkName]() for name in graph}
-        for id, home, client, _ in subscriptions:
-            local[home][id] = client
-        return _compare_tables(evidence, "PRT", local)
-    ways = {name: next_hops(graph, name) for name in graph}
-    advertisements = evidence.live(subscriptions=False)
-    srt = {
-        name: {
-            id: client if home == name else ways[home][name]
-            for id, home, client, _ in advertisements
-        }
-        for name in graph
-    }
-    prt = {name: dict[EntityId, LinkName]() for name in graph}
-    for id, home, client, text in subscriptions:
-        for name in _brokers_that_need(text, home, advertisements, ways[home]):
-            prt[name][id] = client if home == name else ways[home][name]
-    return _compare_tables(evidence, "SRT", srt) + _compare_tables(evidence, "PRT", prt)
-
-
-def next_hops(graph: Graph, target: str) -> dict[str, str]:
-    """In a tree: from each broker the neighbour on the way to `target`."""
-    hops: dict[str, str] = {}
-    waiting = [target]
-    for name in waiting:
-        for other in graph[name]:
-            if other != target and other not in hops:
-                hops[other] = name
-                waiting.append(other)
-    return hops
-
-
-def _brokers_that_need(
-    text: str,
-    home: str,
-    advertisements: Iterable[tuple[EntityId, str, LinkName, str]],
-    ways: dict[str, str],
-) -> set[str]:
-    """Those on the ways from the subscriber's broker to intersecting advertisements."""
-    need = {home}
-    for _, advertiser, _, advertised in advertisements:
-        name = advertiser
-        if name not in need and intersects(parse_filter(advertised), parse_filter(text)):
-            while name not in need:
-                need.add(name)
-                name = ways[name]
-    return need
-
-
-def _compare_tables(
-    evidence: Evidence, table: str, truth: dict[str, dict[EntityId, LinkName]]
-) -> list[str]:
-    problems = []
-    for name, node in evidence.nodes.items():
-        router = node.core.router
-        rows = router.tree.srt if table == "SRT" and isinstance(router, Acyclic) else router.prt
-        found = {row.id: row.last_hop for row in rows}
-        for id in sorted({*found, *truth[name]}):
-            if found.get(id) != truth[name].get(id):
-                problems.append(
-                    f"{table} of {name}: {id} has the last hop {found.get(id)}, "
-                    f"but must have {truth[name].get(id)}"
-                )
-    return problems
+    scene = Scene(
+        evidence.setup.graph,
+        {name: node.core.router for name, node in evidence.nodes.items()},
+        evidence.live(subscriptions=True),
+        evidence.live(subscriptions=False),
+        evidence.setup.scot,
+    )
+    return TABLE_TRUTHS[evidence.setup.routing](scene)
 
 
 CHECKERS: dict[str, Callable[[Evidence], list[str]]] = {

@@ -86,7 +86,9 @@ def matching_delay_s(
     warm_up()
     hosts = _interested_brokers(crowd)
     by_id = {id: publication for id, (_, publication, _) in kernel.published.items()}
-    path = {(id, broker) for id, (_, _, broker) in kernel.published.items()} | (kernel.path or set())
+    path = {(id, broker) for id, (_, _, broker) in kernel.published.items()} | (
+        kernel.path or set()
+    )
     sample = sorted(by_id)[:: max(1, len(by_id) // publications)]
     total, visits = 0.0, 0
     for name, node in kernel.nodes.items():

@@ -111,7 +111,7 @@ class MeasuringKernel(Kernel):
         rank, queue_len = out.rank, len(out.queued)
         self._queue_count[rank] += 1
         self._queue_sum[rank] += queue_len
-        if queue_len > self._queue_max[rank]:
+        if queue_len > self._queue_max[rank]:  # noqa: PLR1730  (a call of max costs more)
             self._queue_max[rank] = queue_len
         if self.path is not None:
             self.path.add((publish.publication.id, out.target))

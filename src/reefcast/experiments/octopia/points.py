@@ -26,8 +26,8 @@ def points(delivered: Delivered, size: int) -> tuple[Column, Column]:
     last = np.searchsorted(ends, borders)
     first = np.concatenate(([0], np.searchsorted(ends, borders[:-1], side="right")))
     slices = np.column_stack((first, last + 1)).ravel()
-    # A border beyond the end cannot be given to reduceat; the last slice runs to the end instead.
-    largest = np.maximum.reduceat(delivered.delay_s[: last[-1] + 1], slices[:-1])[::2]
+    # Every second one is between a slice and the next. One delay more, for the end of the last.
+    largest = np.maximum.reduceat(np.append(delivered.delay_s, 0.0), slices)[::2]
     return delivered.at_s[last], largest
 
 
@@ -60,7 +60,9 @@ def running_median(values: Column, window: int) -> Column:
     return np.asarray(np.median(np.lib.stride_tricks.sliding_window_view(padded, window), axis=1))
 
 
-def curve(at_s: Column, delay_s: Column, burst_s: float, step_s: float) -> list[tuple[float, float]]:
+def curve(
+    at_s: Column, delay_s: Column, burst_s: float, step_s: float
+) -> list[tuple[float, float]]:
     """(seconds since the start of the burst, largest delay) for each `step_s` that has a point."""
     steps = np.floor((at_s - burst_s) / step_s).astype(np.int64)
     largest: dict[int, float] = {}

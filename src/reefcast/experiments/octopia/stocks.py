@@ -97,7 +97,7 @@ def read_quotes(path: str) -> tuple[Quotes, ...]:
     Raises `ConfigurationError` for a file that cannot be read or has other columns.
     """
     import pyarrow as pa
-    import pyarrow.csv as csv
+    from pyarrow import csv
 
     try:
         table = csv.read_csv(Path(path))

@@ -50,7 +50,7 @@ class Publisher:
 
 @dataclass(frozen=True)
 class Subscriber:
-    """`matches`: numbers of the publishers whose publications it wants; `burst`: and the burst's."""
+    """`matches`: numbers of the publishers that it wants; `burst`: and the burst publisher."""
 
     name: str
     broker: str

@@ -1,0 +1,379 @@
+"""PADRES: routing on any connected overlay by tree identifiers (TIDs), static and dynamic.
+
+The rival that OctopiA is measured against.
+
+Rules
+-----
+- *Advertise*: flooded. A broker keeps the first copy with its last hop (SRT) and drops the others;
+  the last hops form a tree, whose TID is the id of the advertisement.
+- *Unadvertise*: flooded. A broker drops the tree, with all that is bound to it, when its last hop
+  in the tree says so, and remembers the TID: a copy of the advertisement may still be under way.
+- *Subscribe*: `Bind` goes up each tree whose advertisement intersects, trees with the same last hop
+  in one message. Each broker on the way stores the link it came by for each tree. An advertisement
+  that comes draws the subscriptions of the broker's own clients in the same way.
+- *Unsubscribe*: `Unbind` takes the same ways.
+- *Publish*: the host broker writes into the header the TID of the first advertisement of the
+  publisher that matches.
+- *TID-S*: copies go to the last hops of the matching subscriptions that are bound to the TID. A
+  broker none of whose clients has a subscription bound to it (forward-only) does not match: copies
+  go to the last hops of all that are bound.
+- *TID-D*: as TID-S, but where a next link is overloaded (`links.LinkStatusTable`) the copy takes
+  another tree, if all subscriptions that it serves are bound to that one too, with one last hop
+  whose link is not overloaded; of several the least loaded link. A copy switches only once.
+- A broker hands a publication to its clients once, and sends it over a link once for each tree.
+
+Theory of operation
+-------------------
+`Bind` goes from the subscriber's broker towards the publisher's, so that whoever knows of a binding
+knows that all brokers between itself and the subscriber know it too: a copy that is put on any
+tree which a subscription is bound to will reach it. `Unadvertise` is obeyed only when it comes down
+the tree, behind all publications that were sent down before: otherwise it overtook them on a
+shorter way.
+
+A copy on the tree that it began on crosses each link once. One that switched can meet another one
+that switched to the same tree elsewhere, and its tree can lead to brokers that another branch
+serves: what was served is remembered (`recent`), by publication, TID, next hop and the state of the
+bindings. Without the last, a copy that passed before a subscription was bound here (its
+advertisement is new) would keep back the copy for just this subscription.
+
+Order is kept along a tree, hence for publishers with one advertisement, if no copy switches.
+
+Departures from the spec: the state of the bindings in what is remembered, see above. When congested
+forward-only brokers match, they send no copy over links beyond which nothing matches.
+
+Limits: trees cannot be mended. What a lost link carried is gone until the publishers advertise and
+the subscribers subscribe again, and a broker that restarts does not relearn.
+
+Source: PADRES, as section 2 of `OctopiA` describes it. Costs: an advertisement takes one message
+for each link of its tree and two for each other link; a subscription at least one for each link of
+its ways to the publishers; a publication a match where clients may want it, and elsewhere nothing.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from reefcast.errors import ProtocolError
+from reefcast.model.covering import intersects
+from reefcast.model.filters import TRUE, Filter, parse_filter
+from reefcast.model.messages import (
+    Advertise,
+    Bind,
+    EntityId,
+    Header,
+    LinkName,
+    PeerMessage,
+    Publish,
+    Send,
+    Unadvertise,
+    Unbind,
+)
+from reefcast.model.publication import Publication, PublicationId
+from reefcast.routing.recent import RecentIds
+from reefcast.routing.router import Decision, Router, Surroundings
+from reefcast.routing.tables import Row, Table, ways_of
+from reefcast.routing.tid_tables import VARIOUS, Bindings, Tree
+
+Served = tuple[PublicationId, EntityId, LinkName, int]
+"""A copy that was sent: publication, TID, next hop, and the tree's `version` at that time."""
+
+
+class TidRouter(Router):
+    """What TID-S and TID-D share: everything but the choice of links."""
+
+    relearns = False
+
+    def __init__(self, where: Surroundings) -> None:
+        super().__init__(where)
+        self.srt: Table[Tree] = Table()
+        self.bindings = Bindings(self.prt)
+        self._withdrawn = RecentIds[EntityId]()
+
+    # --- advertisements ---------------------------------------------------------------------------
+
+    def advertise(self, id: EntityId, filter: Filter, link: LinkName, local: bool) -> list[Send]:
+        if id in self.srt or id in self._withdrawn:
+            return []
+        tree = Tree(id, filter, link, local)
+        self.srt.add(tree)
+        sends = self._to_others(link, Advertise(id, filter.text))
+        wanted: dict[str, bool] = {}  # many subscriptions, few texts
+        for row in [row for row in self.prt if row.local]:
+            text = row.filter.text
+            if text not in wanted:
+                wanted[text] = intersects(filter, row.filter)
+            if wanted[text]:
+                sends += self._bind(row, [tree], row.last_hop)
+        return sends
+
+    def unadvertise(self, id: EntityId, link: LinkName) -> list[Send]:
+        tree = self.srt.remove(id, link)
+        if tree is None:
+            return []
+        self._withdrawn.is_new(id)
+        for row, hop in list(tree.bound.items()):
+            self.bindings.unbind(row, [tree], hop)
+        return self._to_others(link, Unadvertise(id))
+
+    def _to_others(self, link: LinkName, message: Advertise | Unadvertise) -> list[Send]:
+        return [Send(other, message) for other in self.brokers if other != link]
+
+    # --- subscriptions ----------------------------------------------------------------------------
+
+    def subscribe(self, id: EntityId, filter: Filter, link: LinkName, local: bool) -> list[Send]:
+        if not local:
+            raise ProtocolError(
+                f"neighbour {link!r} sent Subscribe, but with routing {self.name!r} brokers send "
+                "Bind to each other; give both brokers the same network file"
+            )
+        if id in self.prt:
+            return []
+        row = Row(id, filter, link, True)
+        self.prt.add(row)
+        wanted: dict[str, bool] = {}  # many advertisements, few texts
+        for tree in self.srt:
+            text = tree.filter.text
+            if text not in wanted:
+                wanted[text] = intersects(tree.filter, filter)
+        return self._bind(row, [tree for tree in self.srt if wanted[tree.filter.text]], link)
+
+    def unsubscribe(self, id: EntityId, link: LinkName) -> list[Send]:
+        row = self.prt.remove(id, link)
+        if row is None:
+            return []
+        return self._unbind(row, self.bindings.trees(row), link)
+
+    def peer(self, message: PeerMessage, link: LinkName) -> list[Send]:
+        if not isinstance(message, Bind | Unbind):
+            return super().peer(message, link)
+        row = self.prt.get(message.id)
+        if row is not None and row.local:
+            return []  # an id of one of this broker's own clients
+        trees = [tree for tree in map(self.srt.get, message.trees) if tree is not None]
+        if isinstance(message, Unbind):
+            return [] if row is None else self._unbind(row, trees, link)
+        filter = parse_filter(message.filter)
+        if not trees:
+            return []
+        if row is None:
+            row = Row(message.id, filter, VARIOUS, False)
+            self.prt.add(row)
+        return self._bind(row, trees, link)
+
+    def _bind(self, row: Row, trees: Iterable[Tree], link: LinkName) -> list[Send]:
+        new = self.bindings.bind(row, trees, link)
+        return [Send(hop, Bind(row.id, row.filter.text, tids)) for hop, tids in _upwards(new)]
+
+    def _unbind(self, row: Row, trees: Iterable[Tree], link: LinkName) -> list[Send]:
+        gone = self.bindings.unbind(row, trees, link)
+        return [Send(hop, Unbind(row.id, tids)) for hop, tids in _upwards(gone)]
+
+    # --- links ------------------------------------------------------------------------------------
+
+    def link_up(self, link: LinkName) -> list[Send]:
+        """It is told every tree; what it told before it lost its memory is void."""
+        return self.link_down(link) + [
+            Send(link, Advertise(tree.id, tree.filter.text)) for tree in self.srt
+        ]
+
+    def link_down(self, link: LinkName) -> list[Send]:
+        """A neighbour, or a client, is gone, with the trees that came from it and what it bound."""
+        sends: list[Send] = []
+        for subscription in self.prt.from_hop(link):
+            sends += self.unsubscribe(subscription.id, link)
+        for advertisement in self.srt.from_hop(link):
+            sends += self.unadvertise(advertisement.id, link)
+        bound: dict[Row, list[Tree]] = {}
+        for tree in self.srt:
+            for row, hop in tree.bound.items():
+                if hop == link:
+                    bound.setdefault(row, []).append(tree)
+        for row, trees in bound.items():
+            sends += self._unbind(row, trees, link)
+        return sends
+
+    def synced(self, link: LinkName) -> list[Send]:
+        return []
+
+    # --- what can be seen -------------------------------------------------------------------------
+
+    def tables(self) -> dict[str, int]:
+        return {"SRT": len(self.srt), "PRT": len(self.prt)}
+
+    def inspect(self) -> dict[str, list[dict[str, Any]]]:
+        return {"tid": [tree.inspect() for tree in self.srt]}
+
+    # --- publications -----------------------------------------------------------------------------
+
+    def route(self, publications: Sequence[Publish], link: LinkName) -> Iterator[Decision]:
+        if link in self.brokers:
+            trees = [self._tree(publish.header.tid) for publish in publications]
+        else:
+            trees = [self._first_tree(publish.publication, link) for publish in publications]
+        found = iter(
+            self.prt.match_many(
+                [p.publication for p, t in zip(publications, trees, strict=True) if t and t.clients]
+            )
+        )
+        for publish, tree in zip(publications, trees, strict=True):
+            if tree is None:
+                yield Decision({}, [], None)
+            else:
+                yield self._choose(publish, tree, link, next(found) if tree.clients else None)
+
+    def _tree(self, tid: EntityId | None) -> Tree | None:
+        return None if tid is None else self.srt.get(tid)
+
+    def _first_tree(self, publication: Publication, client: LinkName) -> Tree | None:
+        """The first advertisement of this publisher that it matches; they were stored in the order
+        of their numbers."""
+        trees = self.srt.from_hop(client)
+        if len(trees) == 1:  # the broker has checked that it matches one of them
+            return trees[0]
+        matching = (t for t in trees if t.filter is TRUE or t.filter.matches(publication))
+        return next(matching, None)
+
+    @abstractmethod
+    def _choose(
+        self, publish: Publish, tree: Tree, link: LinkName, rows: list[Row] | None
+    ) -> Decision:
+        """The next hops of a publication on `tree` that came by `link`. `rows`: those that match;
+        None at a forward-only broker."""
+
+    def _along(
+        self, publish: Publish, tree: Tree, link: LinkName, rows: list[Row] | None
+    ) -> Decision:
+        """The decision of TID-S."""
+        header = publish.header
+        onward = Header(header.hops + 1, 0, tree.id, header.switched)
+        if rows is None:
+            return Decision({}, [(hop, onward) for hop in tree.hops if hop != link], None)
+        bound = map(tree.bound.get, rows)
+        hops = {hop for hop, row in zip(bound, rows, strict=True) if hop and not row.local}
+        copies = [(hop, onward) for hop in sorted(hops) if hop != link]
+        return Decision(ways_of(rows).local, copies, len(rows))
+
+
+def _upwards(trees: Iterable[Tree]) -> list[tuple[LinkName, tuple[EntityId, ...]]]:
+    """The TIDs of these trees by last hop, in the order of their names; not those that end here."""
+    by_hop: dict[LinkName, list[EntityId]] = {}
+    for tree in trees:
+        if not tree.local:
+            by_hop.setdefault(tree.last_hop, []).append(tree.id)
+    return [(hop, tuple(by_hop[hop])) for hop in sorted(by_hop)]
+
+
+class TidS(TidRouter):
+    """Static routing."""
+
+    name = "tid-s"
+    keeps_order = True
+
+    def _choose(
+        self, publish: Publish, tree: Tree, link: LinkName, rows: list[Row] | None
+    ) -> Decision:
+        return self._along(publish, tree, link, rows)
+
+
+class TidD(TidRouter):
+    """Dynamic routing.
+
+    It counts what it does. `tid_switched`: copies that took another tree; `tid_not_switched`: those
+    that stayed on an overloaded link because no other tree would do. What its memory kept back:
+    `tid_suppressed` copies to brokers, `tid_suppressed_deliveries` to clients.
+    """
+
+    name = "tid-d"
+    keeps_order = False
+
+    def __init__(self, where: Surroundings) -> None:
+        super().__init__(where)
+        self._sent = RecentIds[Served]()
+        self._delivered = RecentIds[PublicationId]()
+
+    def _choose(
+        self, publish: Publish, tree: Tree, link: LinkName, rows: list[Row] | None
+    ) -> Decision:
+        decision = self._along(publish, tree, link, rows)
+        if not publish.header.switched:
+            overloaded = self.links.lst.overloaded
+            crowded = {hop for hop, _ in decision.hops if overloaded(hop)}
+            decision = decision._replace(checked=len(decision.hops))
+            if crowded:
+                decision = self._around(publish, tree, link, rows, decision, crowded)
+        return self._once(publish.publication.id, decision)
+
+    def _around(
+        self,
+        publish: Publish,
+        tree: Tree,
+        link: LinkName,
+        rows: list[Row] | None,
+        along: Decision,
+        crowded: set[LinkName],
+    ) -> Decision:
+        """`along`, but where it can be without the links in `crowded`."""
+        if rows is None:
+            (rows,) = self.prt.match_many((publish.publication,))
+        served: dict[LinkName, list[Row]] = {}
+        for row in rows:
+            hop = tree.bound.get(row)
+            if hop is not None and not row.local:
+                served.setdefault(hop, []).append(row)
+        copies: dict[tuple[LinkName, EntityId], Header] = {}
+        checked, searched = along.checked, 0
+        for hop, onward in along.hops:
+            other = None
+            if hop not in served:
+                continue
+            if hop in crowded:
+                searched += len(served[hop])
+                others = self._other_trees(served[hop], tree, link)
+                checked += len({to for to, _ in others})
+                other = self._least_loaded(others)
+                self.counters["tid_switched" if other else "tid_not_switched"] += 1
+            to, tid = other or (hop, tree.id)
+            copies[to, tid] = Header(onward.hops, 0, tid, other is not None)
+        hops = [(to, header) for (to, _), header in copies.items()]
+        return along._replace(hops=hops, matched=len(rows), checked=checked, searched=searched)
+
+    def _other_trees(
+        self, rows: list[Row], tree: Tree, link: LinkName
+    ) -> list[tuple[LinkName, EntityId]]:
+        """The trees that all these subscriptions are bound to, with one last hop: (it, TID)."""
+        first, *rest = rows
+        found = [(other.bound[first], other) for other in self.bindings.trees(first)]
+        return [
+            (hop, other.id)
+            for hop, other in found
+            if other is not tree
+            and hop != link
+            and all(other.bound.get(row) == hop for row in rest)
+        ]
+
+    def _least_loaded(
+        self, others: list[tuple[LinkName, EntityId]]
+    ) -> tuple[LinkName, EntityId] | None:
+        """Of the links that are not overloaded that with the shortest queue."""
+        overloaded, queue_len = self.links.lst.overloaded, self.links.queue_len
+        free = [(queue_len(hop), hop, tid) for hop, tid in others if not overloaded(hop)]
+        return min(free)[1:] if free else None
+
+    def _once(self, id: PublicationId, decision: Decision) -> Decision:
+        """Without what was served before."""
+        hops, local = decision.hops, decision.local
+        if any(header.switched for _, header in hops):
+            hops = [copy for copy in hops if not copy[1].switched or self._is_new(id, *copy)]
+            self.counters["tid_suppressed"] += len(decision.hops) - len(hops)
+        if local and not self._delivered.is_new(id):
+            self.counters["tid_suppressed_deliveries"] += len(local)
+            local = {}
+        if local is decision.local and len(hops) == len(decision.hops):
+            return decision
+        return decision._replace(local=local, hops=hops, duplicate=not (local or hops))
+
+    def _is_new(self, id: PublicationId, hop: LinkName, header: Header) -> bool:
+        tree = self._tree(header.tid)
+        return tree is not None and self._sent.is_new((id, tree.id, hop, tree.version))

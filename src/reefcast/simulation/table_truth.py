@@ -1,0 +1,208 @@
+"""What the tables of a quiet network must say: one function per routing, each the slow obvious way.
+
+Each takes a `Scene` and returns sentences, one for each row that is missing, too many or wrong. The
+truth is what clients want now, by their scripts, and the overlay; no message is looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from reefcast.model.covering import intersects
+from reefcast.model.filters import parse_filter
+from reefcast.model.messages import EntityId, LinkName
+from reefcast.overlay.scot import Scot
+from reefcast.overlay.topology import Graph
+from reefcast.routing.acyclic import Acyclic
+from reefcast.routing.router import Router
+from reefcast.routing.scot import ScotRouter
+from reefcast.routing.tables import Row
+
+Rows = dict[EntityId, object]
+"""What a table says of each id: its last hop, and more where a routing keeps more."""
+
+
+class Live(NamedTuple):
+    """An advertisement or a subscription that a client wants now. `broker`: where the client is."""
+
+    id: EntityId
+    broker: str
+    client: LinkName
+    filter: str
+
+    def meets(self, other: Live) -> bool:
+        """Whether the two filters intersect."""
+        return intersects(parse_filter(self.filter), parse_filter(other.filter))
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A network that is quiet. `routers`: of every broker, by name; `scot`: where the overlay is
+    one."""
+
+    graph: Graph
+    routers: Mapping[str, Router]
+    subscriptions: list[Live]
+    advertisements: list[Live]
+    scot: Scot | None = None
+
+
+# --- flooding -------------------------------------------------------------------------------------
+
+
+def flooding(scene: Scene) -> list[str]:
+    """A subscription is known to its own broker only."""
+    prt: dict[str, Rows] = {name: {} for name in scene.graph}
+    for live in scene.subscriptions:
+        prt[live.broker][live.id] = live.client
+    return _compare("PRT", prt, _prt_of(scene))
+
+
+# --- acyclic --------------------------------------------------------------------------------------
+
+
+def acyclic(scene: Scene) -> list[str]:
+    """Advertisements are everywhere; subscriptions on the ways to those that they intersect."""
+    ways = {name: next_hops(scene.graph, name) for name in scene.graph}
+    srt: dict[str, Rows] = {
+        name: {live.id: _last_hop(live, name, ways[live.broker]) for live in scene.advertisements}
+        for name in scene.graph
+    }
+    prt: dict[str, Rows] = {name: {} for name in scene.graph}
+    for live in scene.subscriptions:
+        way = ways[live.broker]
+        for name in _brokers_that_need(live, scene.advertisements, way):
+            prt[name][live.id] = _last_hop(live, name, way)
+    found = {name: _hops(_acyclic(router).tree.srt) for name, router in scene.routers.items()}
+    return _compare("SRT", srt, found) + _compare("PRT", prt, _prt_of(scene))
+
+
+def _acyclic(router: Router) -> Acyclic:
+    assert isinstance(router, Acyclic)
+    return router
+
+
+def next_hops(graph: Graph, target: str) -> dict[str, str]:
+    """In a tree: from each broker the neighbour on the way to `target`."""
+    hops: dict[str, str] = {}
+    waiting = [target]
+    for name in waiting:
+        for other in graph[name]:
+            if other != target and other not in hops:
+                hops[other] = name
+                waiting.append(other)
+    return hops
+
+
+def _last_hop(live: Live, name: str, ways: Mapping[str, str]) -> LinkName:
+    return live.client if live.broker == name else ways[name]
+
+
+def _brokers_that_need(
+    subscription: Live, advertisements: Iterable[Live], ways: Mapping[str, str]
+) -> set[str]:
+    """Those on the ways from the subscriber's broker to intersecting advertisements."""
+    need = {subscription.broker}
+    for advertisement in advertisements:
+        name = advertisement.broker
+        if name not in need and advertisement.meets(subscription):
+            while name not in need:
+                need.add(name)
+                name = ways[name]
+    return need
+
+
+# --- spr and idr ----------------------------------------------------------------------------------
+
+
+def clustered(scene: Scene) -> list[str]:
+    """A subscription is at every broker of its host cluster, an advertisement at every broker of
+    its host region; the bits of each CIV say which clusters hold a subscription that intersects."""
+    prt: dict[str, Rows] = {name: {} for name in scene.graph}
+    for live in scene.subscriptions:
+        cluster = _cluster_of(scene, live.broker)
+        ways = next_hops(_inside(scene, cluster), live.broker)
+        for name in _scot(scene).cluster(cluster):
+            prt[name][live.id] = _last_hop(live, name, ways)
+    clt: dict[str, Rows] = {name: {} for name in scene.graph}
+    for live in scene.advertisements:
+        for name, row in _civ_rows(scene, live).items():
+            clt[name][live.id] = row
+    found = {name: _civs(router) for name, router in scene.routers.items()}
+    return _compare("PRT", prt, _prt_of(scene)) + _compare("CLT", clt, found)
+
+
+def _scot(scene: Scene) -> Scot:
+    assert scene.scot is not None
+    return scene.scot
+
+
+def _cluster_of(scene: Scene, broker: str) -> int:
+    return _scot(scene).places[broker].cluster
+
+
+def _inside(scene: Scene, cluster: int) -> Graph:
+    """The tree that one cluster is."""
+    brokers = set(_scot(scene).cluster(cluster))
+    return {name: [o for o in scene.graph[name] if o in brokers] for name in sorted(brokers)}
+
+
+def _civ_rows(scene: Scene, advertisement: Live) -> dict[str, tuple[LinkName, str]]:
+    """The CLT rows of one advertisement: last hop and CIV, by broker."""
+    made = _scot(scene)
+    home = made.places[advertisement.broker]
+    wanted = 0
+    for subscription in scene.subscriptions:
+        if subscription.meets(advertisement):
+            wanted |= 1 << _cluster_of(scene, subscription.broker)
+    own = 1 << home.cluster
+    rows: dict[str, tuple[LinkName, str]] = {}
+    for name in made.region(home.region):
+        if name == advertisement.broker:
+            rows[name] = (advertisement.client, _bits(own | wanted))
+        else:
+            rows[name] = (
+                advertisement.broker,
+                _bits(own | wanted & 1 << made.places[name].cluster),
+            )
+    return rows
+
+
+def _bits(civ: int) -> str:
+    return f"CIV {civ:b}"
+
+
+def _civs(router: Router) -> Rows:
+    assert isinstance(router, ScotRouter)
+    return {row.id: (row.last_hop, _bits(row.civ)) for row in router.clt}
+
+
+# --- all ------------------------------------------------------------------------------------------
+
+
+def _hops(rows: Iterable[Row]) -> Rows:
+    return {row.id: row.last_hop for row in rows}
+
+
+def _prt_of(scene: Scene) -> dict[str, Rows]:
+    return {name: _hops(router.prt) for name, router in scene.routers.items()}
+
+
+def _compare(table: str, truth: Mapping[str, Rows], found: Mapping[str, Rows]) -> list[str]:
+    return [
+        f"{table} of {name}: {id} says {found[name].get(id)}, but must say {truth[name].get(id)}"
+        for name in truth
+        for id in sorted({*found[name], *truth[name]})
+        if found[name].get(id) != truth[name].get(id)
+    ]
+
+
+TABLE_TRUTHS: dict[str, Callable[[Scene], list[str]]] = {
+    "flooding": flooding,
+    "acyclic": acyclic,
+    "spr": clustered,
+    "idr": clustered,
+}
+"""By the name of the routing."""

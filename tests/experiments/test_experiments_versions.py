@@ -1,0 +1,66 @@
+"""What makes results old: the code that they depend on, and nothing else."""
+
+from __future__ import annotations
+
+import pytest
+
+from reefcast.experiments import versions
+from reefcast.experiments.campaign import Campaign
+
+SOURCES = {
+    "burst": "def runs(scale): ...\ndef measure(run):\n    from paper.common import size\n",
+    "common": "def size():\n    from paper import far\n    return far\n",
+    "far": "x = 1\n",
+    "claims": "from paper import burst\n",
+}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for name, text in SOURCES.items():
+        (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
+    return tmp_path
+
+
+def version(folder):
+    file = folder / "burst.py"
+    functions = {}
+    exec(compile(file.read_text(encoding="utf-8"), str(file), "exec"), functions)
+    campaign = Campaign("burst", "", functions["runs"], functions["measure"])
+    return versions.code_version(campaign, folder)
+
+
+def version_after(folder, name, text):
+    (folder / f"{name}.py").write_text(text, encoding="utf-8")
+    return version(folder)
+
+
+@pytest.mark.parametrize("name", ["burst", "common", "far"])
+def test_what_a_campaign_leads_to_counts(folder, name):
+    first = version(folder)
+    assert version_after(folder, name, SOURCES[name] + "y = 2\n") != first
+
+
+def test_what_leads_to_a_campaign_does_not(folder):
+    first = version(folder)
+    assert version_after(folder, "claims", "from paper import burst\nnote = 'why'\n") == first
+
+
+def test_comments_docstrings_and_layout_do_not(folder):
+    first = version_after(folder, "far", '"""What."""\nx = (1, 2)\n')
+    assert version_after(folder, "far", '"""Why."""\nx = (\n    1,\n    2,  # two\n)\n') == first
+    assert version_after(folder, "far", '"""What."""\nx = ("1", 2)\n') != first
+
+
+def test_the_core_counts(folder, tmp_path, monkeypatch):
+    first = version(folder)
+    for name in versions.CORE:
+        (tmp_path / "package" / name).mkdir(parents=True)
+    monkeypatch.setattr(versions, "_PACKAGE", tmp_path / "package")
+    versions._core.cache_clear()
+    second = version(folder)
+    (tmp_path / "package" / "routing" / "spr.py").write_text("x = 1\n", encoding="utf-8")
+    versions._core.cache_clear()
+    third = version(folder)
+    versions._core.cache_clear()
+    assert len({first, second, third}) == 3

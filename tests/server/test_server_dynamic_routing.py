@@ -1,0 +1,167 @@
+"""Dynamic routing over real TCP: a SCOT some of whose iLinks are throttled."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Iterable
+from contextlib import AsyncExitStack
+
+import pytest
+from live_brokers import Live, Throttle, as_seen, count_sent, make_scot, until
+from raw_client import RawClient
+
+from reefcast.model.wire import FrameKind
+from reefcast.overlay.network_file import NetworkFile
+from reefcast.overlay.topology import Edge
+
+BURST = 300
+SLOW_BYTES_PER_S = 1000.0
+"""About twenty publications a second."""
+
+
+class Throttled:
+    """A SCOT in this process; `throttles` are in the way of the iLinks asked for."""
+
+    def __init__(self, live: Live, network: NetworkFile) -> None:
+        self.live = live
+        self.network = network
+        self.throttles: dict[Edge, Throttle] = {}
+
+    async def start(self, slow: Iterable[Edge], stack: AsyncExitStack) -> None:
+        """Nothing is slow yet. The first of the two ends of a link is the one that dials."""
+        for edge in sorted(slow):
+            throttle = await Throttle(self.network.address(edge[1])).start()
+            stack.push_async_callback(throttle.stop)
+            self.throttles[edge] = throttle
+        for name in self.network.names:
+            ports = {b: each.port for (a, b), each in self.throttles.items() if a == name}
+            await self.live.node(as_seen(self.network, ports), name)
+        await self.live.linked()
+
+    def throttle(self) -> None:
+        for each in self.throttles.values():
+            each.throttle(SLOW_BYTES_PER_S)
+
+    def release(self) -> None:
+        for each in self.throttles.values():
+            each.release()
+
+    async def subscribers(self, filter: str = "TRUE") -> dict[str, RawClient]:
+        """One at each broker."""
+        nodes = self.live.nodes
+        clients = {name: await self.live.client(node, f"s-{name}") for name, node in nodes.items()}
+        for client in clients.values():
+            await client.subscribe(filter)
+        return clients
+
+    async def publisher(self, broker: str, filter: str = "TRUE") -> RawClient:
+        client = await self.live.client(self.live.nodes[broker], f"p-{broker}")
+        await client.advertise(filter)
+        return client
+
+    def counters(self) -> Counter[str]:
+        return sum((node.core.counters for node in self.live.nodes.values()), Counter[str]())
+
+
+async def all_once(client: RawClient, expected: list[tuple[str, int]]) -> None:
+    """All of these, each once, in any order; and nothing more comes after them."""
+    got = [(await client.delivery())[1].id for _ in expected]
+    assert sorted(got) == sorted(expected), client.name
+    await client.subscribe("FALSE")  # its answer comes after all that was delivered before
+    assert not [kind for kind, _ in client.inbox if kind == FrameKind.DELIVER], client.name
+
+
+@pytest.fixture
+async def stack():
+    async with AsyncExitStack() as stack:
+        yield stack
+
+
+SCOT = ("path:2", 3)
+
+
+async def burst(live: Live, stack: AsyncExitStack, routing: str, slow: list[Edge]):
+    """A burst at b1-0 while `slow` links are throttled; the links are released when all of it is
+    routed there, so that the end need not be waited for."""
+    scene = Throttled(live, make_scot(*SCOT, routing=routing))
+    await scene.start(slow, stack)
+    subscribers = await scene.subscribers()
+    publisher = await scene.publisher("b1-0")
+    sent = count_sent(live.nodes)
+    scene.throttle()
+    publisher.publish(BURST)
+    await publisher.until_acknowledged(1 + BURST)
+    first = Counter({link: count for link, count in sent.items() if link[0] == "b1-0"})
+    scene.release()
+    for client in subscribers.values():
+        await all_once(client, [("p-b1-0", seq) for seq in range(1, BURST + 1)])
+    return scene, sent, first
+
+
+async def test_a_throttled_ilink_is_gone_round_by_another(live: Live, stack: AsyncExitStack):
+    """Case I: the cluster behind the slow link is reached through the third one."""
+    scene, sent, first = await burst(live, stack, "idr", [("b1-0", "b1-1")])
+    assert 10 < first["b1-0", "b1-1"] < BURST / 4
+    assert first["b1-0", "b1-2"] == BURST
+    assert sent["b1-2", "b1-1"] + sent["b2-2", "b2-1"] == BURST - sent["b1-0", "b1-1"]
+    assert scene.counters()["idr_case_1"] >= BURST - first["b1-0", "b1-1"]
+    lst = live.nodes["b1-0"].core.links.lst
+    assert lst.found_overloaded["b1-1"] == BURST - first["b1-0", "b1-1"]
+    assert not any(node.congestion.announced for node in live.nodes.values())
+
+
+async def test_where_all_ilinks_are_throttled_the_alink_takes_their_clusters(
+    live: Live, stack: AsyncExitStack
+):
+    """Case II: the neighbour in the cluster, which has a subscriber, goes on with the bits."""
+    slow = [("b1-0", "b1-1"), ("b1-0", "b1-2")]
+    scene, sent, first = await burst(live, stack, "idr", slow)
+    assert max(first[link] for link in slow) < BURST / 4
+    assert sent["b1-0", "b2-0"] == BURST
+    assert sent["b2-0", "b2-1"] + sent["b2-0", "b2-2"] > BURST
+    assert scene.counters()["idr_case_2"] > BURST / 2
+
+
+async def test_static_routing_sends_all_over_the_throttled_link(live: Live, stack: AsyncExitStack):
+    """The control: the same with SPR."""
+    scene, sent, first = await burst(live, stack, "spr", [("b1-0", "b1-1")])
+    assert first["b1-0", "b1-1"] == first["b1-0", "b1-2"] == BURST
+    assert not sent["b1-2", "b1-1"] + sent["b2-2", "b2-1"]
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(20))
+async def test_whatever_is_throttled_all_arrive_once(
+    live: Live, stack: AsyncExitStack, seed: int
+):
+    rng = random.Random(seed)
+    network = make_scot(rng.choice(("path:2", "path:3", "star:4")), rng.choice((2, 3)))
+    scene = Throttled(live, network)
+    links = [link.between for link in network.link]
+    await scene.start(rng.sample(links, rng.randint(1, len(links))), stack)
+    subscribers = await scene.subscribers()
+    hosts = rng.sample(network.names, 3)
+    publishers = [await scene.publisher(host) for host in hosts]
+    scene.throttle()
+    sizes = dict.fromkeys(hosts, 0)
+    for _ in range(12):
+        for host, publisher in zip(hosts, publishers, strict=True):
+            count = rng.randint(0, 60)
+            publisher.publish(count)
+            sizes[host] += count
+        if rng.random() < 0.3:
+            scene.release()
+        elif rng.random() < 0.5:
+            scene.throttle()
+        await asyncio.sleep(rng.random() * 0.1)
+    for host, publisher in zip(hosts, publishers, strict=True):
+        await publisher.until_acknowledged(1 + sizes[host])
+    scene.release()
+    expected = [(f"p-{host}", n) for host, size in sizes.items() for n in range(1, size + 1)]
+    for client in subscribers.values():
+        await all_once(client, expected)
+    counters = scene.counters()
+    assert counters["idr_case_1"] + counters["idr_case_2"] + counters["idr_case_3"] > 0
+    assert not counters["link_lost"] + counters["idr_unreachable"]
