@@ -52,9 +52,10 @@ def test_points_are_those_of_the_deliveries_one_by_one(
 BEFORE = [1.0, 1.05, 0.95]
 
 
-def stable_s(after: list[float], window: int = 1) -> float:
+def stable_s(after: list[float], window: int = 1, until_s: float = math.inf) -> float:
     delays = np.array(BEFORE + after)
-    return stable_after_s(np.arange(len(delays)) - 3.0, delays, 0.0, 0.1, window)
+    when = np.arange(len(delays)) - 3.0
+    return stable_after_s(when, delays, 0.0, until_s=until_s, tolerance=0.1, window=window)
 
 
 def test_stable_from_when_on_the_points_stay_within_a_tenth_of_the_level_before() -> None:
@@ -63,6 +64,11 @@ def test_stable_from_when_on_the_points_stay_within_a_tenth_of_the_level_before(
 
 def test_points_below_the_level_are_not_stable_either() -> None:
     assert stable_s([1.0, 0.5, 1.0]) == 2.0
+
+
+def test_when_publishers_come_to_their_end_points_below_the_level_are_stable() -> None:
+    assert stable_s([5.0, 1.0, 1.0, 0.5, 0.1], until_s=3.0) == 1.0
+    assert stable_s([5.0, 1.0, 1.0, 0.5, 2.0, 0.1], until_s=3.0) == 5.0
 
 
 def test_a_burst_that_nobody_notices_is_stable_from_its_start() -> None:

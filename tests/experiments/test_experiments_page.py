@@ -77,6 +77,17 @@ def test_a_paper_without_evidence_has_no_such_heading(toy):
     assert "Evidence" not in page.text(dataclasses.replace(toy, store=store), rows(toy), points())
 
 
+def test_real_data_are_named(toy, tmp_path):
+    data = tmp_path / "stocks.csv"
+    data.write_text("IBM,1", encoding="utf-8")
+    store = dataclasses.replace(
+        toy.store, paper=dataclasses.replace(toy.paper, data=lambda: str(data))
+    )
+    text = page.text(dataclasses.replace(toy, store=store), rows(toy), points())
+    assert f"The data are those of `stocks.csv` (hash `{store.data_version}`)." in text
+    assert "The data are" not in page.text(toy, rows(toy), points())
+
+
 def test_a_plot_over_x_has_a_panel_for_each_variant(toy):
     delay = toy.paper.plots[0]
     found = words(plots.draw(delay, points(), plots.looks(points()), "brokers"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pyarrow.parquet as pq
 import pytest
 from toy_paper import toy_paper
@@ -48,6 +50,16 @@ def test_other_parameters_make_results_old_but_comments_do_not(tmp_path):
     assert key(tmp_path) == first
     parameters.write_text("latency_ms = 2.0\n", encoding="utf-8")
     assert key(tmp_path) != first
+
+
+def test_real_data_make_results_of_generated_ones_old(tmp_path):
+    paper, data = toy_paper(tmp_path / "toy"), tmp_path / "stocks.csv"
+    given = dataclasses.replace(paper, data=lambda: str(data))
+    files = [Store(tmp_path, paper).file(RUN)]
+    for text in ("IBM,1", "IBM,2"):
+        data.write_text(text, encoding="utf-8")
+        files.append(Store(tmp_path, given).file(RUN))
+    assert len(set(files)) == 3
 
 
 def test_a_file_is_whole_or_not_there(tmp_path):

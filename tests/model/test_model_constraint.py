@@ -27,6 +27,7 @@ from reefcast.model.constraint import (
     among,
     compared,
     constraint_covers,
+    exclusive,
     intersect,
     is_empty,
     matching,
@@ -106,6 +107,11 @@ def test_matching_means_the_pattern(pattern):
 @given(with_patterns, with_patterns)
 def test_intersection_is_and(a, b):
     assert holding(intersect(a, b)) == [n for n in holding(a) if n in holding(b)]
+
+
+@given(with_patterns, with_patterns)
+def test_exclusive_is_an_empty_intersection(a, b):
+    assert exclusive(a, b) == is_empty(intersect(a, b))
 
 
 @settings(max_examples=400)

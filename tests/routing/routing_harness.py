@@ -79,6 +79,8 @@ class Harness:
         self.lengths: dict[tuple[str, str], int] = {}
         self.copies: list[Copy] = []
         self.down: set[frozenset[str]] = set()
+        self.slow: set[tuple[str, str]] = set()
+        """Queues that do not move, as (source, target)."""
         self.now = 0.0
         self.brokers: dict[str, Broker] = {}
         self.queues: dict[tuple[str, str], deque[Input]] = {}
@@ -176,7 +178,7 @@ class Harness:
 
     def step(self) -> bool:
         """One message of one link; False when all queues are empty."""
-        ready = [ends for ends, queue in self.queues.items() if queue]
+        ready = [ends for ends, queue in self.queues.items() if queue and ends not in self.slow]
         if not ready:
             return False
         source, target = self.rng.choice(ready)

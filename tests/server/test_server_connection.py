@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import errno
 
-from reefcast.model.wire import Hello
+from reefcast.model import wire
+from reefcast.model.messages import Publish
+from reefcast.model.publication import Publication
+from reefcast.model.wire import FrameKind, Hello, Role
 from reefcast.server.connection import Connection, End, Shared
 from reefcast.server.outbox import Flusher, Outbox
 
@@ -47,6 +50,29 @@ async def test_a_connection_that_is_lost_takes_no_other_with_it():
     await asyncio.sleep(0)
     connections[1].connection_lost(None)
     assert (gone.written, other.written) == (b"", b"12")
+
+
+class Taker(End):
+    def publications(self, batch: list[Publish]) -> None:
+        pass
+
+
+async def test_a_few_frames_are_acknowledged_at_once_and_many_together():
+    """What is not acknowledged counts as queue, and IDR goes round links with more than ten."""
+    shared = Shared(Flusher(asyncio.get_running_loop()), set(), 10)
+    connection, transport = Connection(shared, lambda connection, hello: Taker()), Transport()
+    connection.connection_made(transport)
+    hello = Hello(wire.VERSION, Role.BROKER, "b", "net", "session")
+    connection.data_received(wire.encode(FrameKind.HELLO, hello))
+    publication = Publication("p", 1, 0, {})
+    frame = wire.encode_publish(Publish(publication, body=wire.encode_publication(publication)))
+    expected = b""
+    for count, acknowledged in ((3, None), (1, 4), (1000, 1004)):
+        connection.data_received(frame * count)
+        await asyncio.sleep(0)
+        expected += b"" if acknowledged is None else wire.encode(FrameKind.ACK, acknowledged)
+        assert transport.written == expected
+    connection.connection_lost(None)
 
 
 class Reset(Transport):

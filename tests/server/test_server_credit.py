@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import pytest
+
 from reefcast.model.wire import Congestion
+from reefcast.overlay.scot import scot
+from reefcast.overlay.topology import Graph, graph, path
 from reefcast.server.credit import EXPIRE_S, RENEW_S, Account, CongestionControl
 
 
 class Broker:
     """A `CongestionControl` that remembers what it said."""
 
-    def __init__(self, name: str = "b", number: int = 0) -> None:
+    def __init__(self, name: str = "b", number: int = 0, ways: Sequence[str] = ()) -> None:
         self.granted: list[tuple[str, int]] = []
         self.flooded: list[tuple[Congestion, str | None]] = []
         self.control = CongestionControl(
@@ -17,6 +23,7 @@ class Broker:
             number,
             lambda client, n: self.granted.append((client, n)),
             lambda notice, link: self.flooded.append((notice, link)),
+            ways,
         )
 
     def client(self, name: str, window: int = 8) -> Account:
@@ -153,17 +160,51 @@ def test_a_client_that_returns_gets_what_it_is_not_refused():
     assert account.reopen() == 3
 
 
-def test_notices_in_a_ring_die_out():
+RING = graph("abc", [("a", "b"), ("b", "c"), ("a", "c")])
+
+
+@pytest.mark.parametrize("overlay", [RING, scot(path(["x", "y", "z"]), 4).graph])
+def test_notices_die_out_on_cycles(overlay: Graph):
     """Each notice crosses each broker once, whatever the cycles."""
-    ring = {name: Broker(name) for name in "abc"}
-    ring["a"].control.full("s")
-    ring["a"].control.fed("b", {"s"}, 0.0)
-    for _ in range(10):
-        for name, broker in ring.items():
+    brokers = {name: Broker(name, ways=around) for name, around in overlay.items()}
+    full = next(iter(overlay))
+    brokers[full].control.full("s")
+    brokers[full].control.fed(overlay[full][0], {"s"}, 0.0)
+    for congested in (True, False):
+        passed = pass_notices(overlay, brokers)
+        assert passed == sum(map(len, overlay.values())) - len(overlay) + 1
+        for name, broker in brokers.items():
+            beyond = {link: {full} for link in overlay[name]} if congested else {}
+            assert broker.control.targets == beyond or name == full
+        brokers[full].control.relieved("s")
+    assert not pass_notices(overlay, brokers)
+
+
+def pass_notices(overlay: Graph, brokers: dict[str, Broker]) -> int:
+    """Until nobody passes any on; returns how often one crossed a link."""
+    passed = 0
+    while any(broker.flooded for broker in brokers.values()):
+        for name, broker in brokers.items():
             flooded, broker.flooded = broker.flooded, []
             for notice, source in flooded:
-                for other, that in ring.items():
-                    if other not in (name, source):
-                        that.control.notice(notice, name, 0.0)
-    assert all(not broker.flooded for broker in ring.values())
-    assert ring["b"].control.targets == {"a": {"a"}}
+                for other in overlay[name]:
+                    if other != source:
+                        brokers[other].control.notice(notice, name, 0.0)
+                        passed += 1
+    return passed
+
+
+def test_where_there_are_cycles_a_notice_stands_for_every_way():
+    """Publications may go another way than the notice came."""
+    broker = Broker(ways=("m", "n"))
+    for client in "pq":
+        broker.client(client)
+    broker.control.notice(Congestion("far", 1, True), "n", 0.0)
+    broker.publish("p", 4, "m")
+    broker.publish("q", 4, "s")
+    assert broker.granted == [("q", 4)]
+    broker.control.notice(Congestion("far", 2, True), "m", 1.0)
+    assert broker.granted == [("q", 4)]
+    broker.control.notice(Congestion("far", 3, False), "m", 2.0)
+    assert broker.granted == [("q", 4), ("p", 4)]
+    assert broker.control.targets == {}

@@ -6,7 +6,7 @@ import asyncio
 from itertools import pairwise
 
 import pytest
-from live_brokers import Live, make_network, until
+from live_brokers import Live, make_network, make_scot, until
 from raw_client import RawClient, expect
 
 from reefcast.model.wire import FrameKind
@@ -80,7 +80,24 @@ async def test_a_blocked_subscriber_holds_its_publisher_back_and_loses_nothing(
 ):
     links = list(pairwise(path))
     nodes = await live.up(make_network(path, links, credit=64))
-    far, near = nodes[path[-1]], nodes[path[0]]
+    expect(await held_back(live, nodes[path[0]], nodes[path[-1]]), 1, 3000)
+
+
+@pytest.mark.parametrize("routing", ["spr", "idr"])
+@pytest.mark.parametrize("far", ["b2-0", "b1-1", "b2-1"])
+async def test_a_blocked_subscriber_holds_its_publisher_back_on_a_cyclic_overlay(
+    live: Live, far: str, routing: str
+):
+    """Whichever way the notice came first, and whichever way the publications go."""
+    network = make_scot("path:2", 3, routing=routing)
+    network.limits.credit = 64
+    nodes = await live.up(network)
+    expect(sorted(await held_back(live, nodes["b1-0"], nodes[far])), 1, 3000)
+
+
+async def held_back(live: Live, near: Node, far: Node) -> list[int]:
+    """A publisher at `near` waits for a subscriber at `far` that sleeps; returns what this reads
+    when it wakes up."""
     subscriber = await sleeper(live, far, "block", 10)
     bystander = await live.client(near, "q")
     await bystander.subscribe("n < 0")
@@ -92,9 +109,10 @@ async def test_a_blocked_subscriber_holds_its_publisher_back_and_loses_nothing(
     assert not publishing.done()
     assert near.core.counters["published"] < 3000
     subscriber.writer.transport.resume_reading()  # type: ignore[attr-defined]
-    expect(await subscriber.seqs_of(3000), 1, 3000)
+    seqs = await subscriber.seqs_of(3000)
     assert await publishing == 3000
     await until(lambda: not near.congestion.targets and not far.congestion.announced)
+    return seqs
 
 
 async def test_a_blocked_subscriber_that_leaves_frees_its_publishers(live: Live):

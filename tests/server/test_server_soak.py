@@ -8,9 +8,10 @@ import random
 from functools import partial
 
 import pytest
-from live_brokers import make_network, until
+from live_brokers import make_network, make_scot, until
 
 import reefcast
+from reefcast.overlay.network_file import NetworkFile
 from reefcast.server.supervisor import Overlay
 
 KILLS = 100
@@ -49,9 +50,11 @@ async def healed(overlay: Overlay, members: dict[str, Member], back: asyncio.Eve
 
 
 @pytest.mark.soak
-async def test_the_network_heals_after_each_of_many_kills() -> None:
+@pytest.mark.parametrize(
+    "network", [make_network("abcde", LINKS), make_scot("path:2", 3)], ids=["tree", "scot"]
+)
+async def test_the_network_heals_after_each_of_many_kills(network: NetworkFile) -> None:
     rng = random.Random(1)
-    network = make_network("abcde", LINKS)
     back: dict[str, asyncio.Event] = {name: asyncio.Event() for name in network.names}
     async with Overlay(network) as overlay:
         members = {}

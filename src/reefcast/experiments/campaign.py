@@ -129,6 +129,7 @@ class Paper:
 
     setting: a sentence or two for the page, on what all its runs share (overlay, workload).
     evidence: paragraphs of Markdown for the page, from the points of everything measured.
+    data: the path of a file of real data that runs take when it is given, or "".
     """
 
     name: str
@@ -139,6 +140,7 @@ class Paper:
     parameters_file: Path
     setting: str = ""
     evidence: Callable[[list[Point]], list[str]] | None = None
+    data: Callable[[], str] = str
 
     def campaign(self, name: str) -> Campaign:
         return next(campaign for campaign in self.campaigns if campaign.name == name)

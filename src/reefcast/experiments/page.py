@@ -58,8 +58,13 @@ def _how(evaluation: Evaluation, command: str) -> str:
         f"Made by `{command}`: scale `{evaluation.scale}`, one set of parameters for all rows "
         f"(`{_shown(evaluation.paper.parameters_file)}`). Every result is kept under the hash of "
         "its run, the parameters and the code that it depends on; none of other parameters or "
-        "other code is in this page."
+        f"other code is in this page.{_data(evaluation)}"
     )
+
+
+def _data(evaluation: Evaluation) -> str:
+    file, version = evaluation.paper.data(), evaluation.store.data_version
+    return f" The data are those of `{Path(file).name}` (hash `{version}`)." if file else ""
 
 
 def _shown(file: Path) -> str:

@@ -1,7 +1,8 @@
 """Results on disk: a small Parquet file for each run, so that a run is never measured twice.
 
-A file's name is a hash of all that its content depends on: the run, the parameters, and the code.
-So results of other parameters or of other code are not found, rather than taken for ours.
+A file's name is a hash of all that its content depends on: the run, the parameters, the code,
+and the real data where they are given. So results of others of these are not found, rather than
+taken for ours.
 """
 
 from __future__ import annotations
@@ -36,6 +37,12 @@ class Store:
         return {each.name: code_version(each, sources) for each in self.paper.campaigns}
 
     @cached_property
+    def data_version(self) -> str:
+        """Of the file of real data that is given; "" without one."""
+        given = self.paper.data()
+        return hashlib.sha256(Path(given).read_bytes()).hexdigest()[:12] if given else ""
+
+    @cached_property
     def _parameters(self) -> str:
         text = self.paper.parameters_file.read_text(encoding="utf-8")
         return json.dumps(tomllib.loads(text), sort_keys=True, default=str)
@@ -43,7 +50,8 @@ class Store:
     def file(self, run: Run) -> Path:
         """Where the results of this run are, or will be."""
         named = json.dumps(run._replace(x=float(run.x)))
-        content = f"{named} {self.code_versions[run.campaign]} {self._parameters}"
+        code = self.code_versions[run.campaign]
+        content = f"{named} {code} {self.data_version} {self._parameters}"
         key = hashlib.sha256(content.encode()).hexdigest()[:20]
         return self.folder / run.paper / run.scale / run.campaign / f"{key}.parquet"
 

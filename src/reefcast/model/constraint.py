@@ -44,6 +44,7 @@ __all__ = [
     "among",
     "compared",
     "constraint_covers",
+    "exclusive",
     "intersect",
     "is_empty",
     "matching",
@@ -230,6 +231,32 @@ def intersect(a: Constraint, b: Constraint) -> Constraint:
     if b.members is not None:
         return _filtered(b, a)
     return _normal(_overlap(a, b))
+
+
+def exclusive(a: Constraint, b: Constraint) -> bool:
+    """Whether `intersect` is empty, without making it where that is not needed."""
+    if a.missing or b.missing:
+        return not (a.missing and b.missing)
+    if a.kind is None or b.kind is None:
+        return is_empty(a) or is_empty(b)
+    if a.kind is not b.kind:
+        return True
+    if a.members is not None:
+        return not any(_contains(b, member) for member in a.members)
+    if b.members is not None:
+        return not any(_contains(a, member) for member in b.members)
+    if a.excluded or b.excluded or a.patterns or b.patterns:
+        return is_empty(intersect(a, b))
+    return _ends_before(a, b) or _ends_before(b, a)
+
+
+def _ends_before(a: Constraint, b: Constraint) -> bool:
+    """Whether the interval `a` ends before `b` starts."""
+    if a.high is None or b.low is None:
+        return False
+    if a.high == b.low:
+        return a.high_open or b.low_open
+    return less(a.high, b.low)
 
 
 def _intersect_any_kind(a: Constraint, b: Constraint) -> Constraint:

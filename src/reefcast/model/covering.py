@@ -19,8 +19,7 @@ from reefcast.model.constraint import (
     Constraint,
     Kind,
     constraint_covers,
-    intersect,
-    is_empty,
+    exclusive,
 )
 from reefcast.model.filters import TOPIC, Conjunction, Filter
 
@@ -79,4 +78,4 @@ def _conjunctions_intersect(a: Conjunction, b: Conjunction) -> bool:
 def _exclusive(name: str, a: Constraint, b: Constraint) -> bool:
     if name == TOPIC and a.kind is Kind.STRING and b.kind is Kind.STRING:
         return False
-    return is_empty(intersect(a, b))
+    return exclusive(a, b)

@@ -89,6 +89,9 @@ DISCARD_REASONS = (
     "link_lost",  # it was on its way to a broker that restarted or stayed away
 )
 
+FOUND_OVERLOADED = "found_overloaded"
+"""The counter, one for each link, of decisions that met the link overloaded (OctopiA's LST)."""
+
 LEVELS = ("off", "counters", "sampled", "full")
 """off: nothing; counters: `table`, `queue` and `counter` snapshots; sampled: also the other kinds,
 for a share of the publications; full: for all of them."""

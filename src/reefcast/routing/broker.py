@@ -315,6 +315,8 @@ class Broker:
         cause = Cause()
         if message is not None and message.token:
             self._settlement.owe(cause, link, message.token)
+        if self.router.relearns and isinstance(message, Advertise | Subscribe):
+            self._settlement.follow(cause, link, message.id)
         if self._relearning.active:
             self._settlement.hold(cause, getattr(message, "id", None))
         return cause

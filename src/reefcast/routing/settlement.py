@@ -17,6 +17,8 @@ Rules
   an advertisement or subscription in that time, that one's cause waits for too, whatever input
   made it be sent. (One cause for all of it would not do: two neighbours that both relearn would
   wait for each other.)
+- What comes again by the same link while it is under way already, because a broker behind that link
+  restarted, is answered only when the first time is done, too.
 - A link that is given up answers nothing and is waited for no longer.
 
 Source: diffusing computations (Dijkstra and Scholten, 1980), with one tree per message.
@@ -44,12 +46,14 @@ from reefcast.model.messages import (
 class Cause:
     """An input under way: who waits for it, and for how many answers it waits itself.
 
-    `answers`: link, the link's life (see `Settlement.owe`) and token of each that waits.
+    `answers`: link, the link's life (see `Settlement.owe`) and token of each that waits; `key`: see
+    `Settlement.follow`.
     """
 
-    __slots__ = ("answers", "outstanding", "parents", "reason", "then")
+    __slots__ = ("answers", "key", "outstanding", "parents", "reason", "then")
 
     def __init__(self) -> None:
+        self.key: tuple[LinkName, EntityId] | None = None
         self.answers: list[tuple[LinkName, int, int]] = []
         self.parents: list[Cause] = []
         self.then: list[Callable[[], None]] = []
@@ -66,11 +70,22 @@ class Settlement:
         self._lives: dict[LinkName, int] = {}
         self._held: list[Cause] = []
         self._held_by_id: dict[EntityId, Cause] = {}
+        self._under_way: dict[tuple[LinkName, EntityId], Cause] = {}
 
     def owe(self, cause: Cause, link: LinkName, token: int) -> None:
         """`token` is to be answered on `link` when `cause` is complete, if its other end has not
         lost its memory until then."""
         cause.answers.append((link, self._lives.get(link, 0), token))
+
+    def follow(self, cause: Cause, link: LinkName, id: EntityId) -> None:
+        """`cause` is of what came with `id` by `link`; it waits for what came so before and is not
+        complete yet."""
+        cause.key = (link, id)
+        earlier = self._under_way.get(cause.key)
+        if earlier is not None:
+            earlier.parents.append(cause)
+            cause.outstanding += 1
+        self._under_way[cause.key] = cause
 
     def hold(self, cause: Cause, id: EntityId | None) -> None:
         """The broker is relearning: `cause`, of what came with `id`, stays open until `let_go`."""
@@ -116,6 +131,8 @@ class Settlement:
         """If `cause` is complete: answer everybody who waits for it."""
         if cause.outstanding > 0:
             return []
+        if cause.key is not None and self._under_way.get(cause.key) is cause:
+            del self._under_way[cause.key]
         sends = [
             Send(link, self._answer(token, cause))
             for link, life, token in cause.answers

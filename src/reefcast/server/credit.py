@@ -12,24 +12,30 @@ A *target* is a link of this broker: a subscriber or a neighbour. It is congeste
       half of it is left;
   (b) while a neighbour that is up has left more publications unacknowledged than `link_high`, and
       until half of them are left;
-  (c) while a broker beyond that neighbour says so.
+  (c) while a broker beyond that neighbour says so. In a tree that is whoever is behind the link
+      that the notice came by. On an overlay with cycles publications may go to it another way than
+      its notice came, or by many: there every neighbour leads to every broker.
 A client that feeds a congested target gets no credit while any target that it fed is congested.
 
 When publications that came from a *neighbour* feed a target with reason (a) or (b), their publisher
 is elsewhere: this broker announces itself congested (CONGESTION with its name and a number; the
 newest number of an origin counts), and everyone passes the notice on, away from where it came. Only
 (a) and (b) make a broker announce anything, never (c): a notice always stands for a queue that
-really is full and that really drains, so that notices cannot keep one another alive. They are sent
-again every `RENEW_S` and expire after `EXPIRE_S`, should the word of the end get lost.
+really is full and that really drains, so that notices cannot keep one another alive; nor can they
+go round in cycles, since each broker passes a number on once. They are sent again every `RENEW_S`
+and expire after `EXPIRE_S`, should the word of the end get lost.
 
 What this costs: all publishers that send in the direction of a congested broker wait, also those
-that do not feed the slow subscriber; and what is under way when the word arrives still comes, at
-most one window for each publisher.
+that do not feed the slow subscriber (on an overlay with cycles: all that send to any other broker);
+and what is under way when the word arrives still comes, at most one window for each publisher.
+
+Dynamic routing goes round a link long before any of this: from tens of unacknowledged publications
+on (OctopiA's `tau`), while `link_high` is thousands. Credit is what is left when no way is free.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
+from collections.abc import Callable, Iterable, Set
 from typing import NamedTuple
 
 from reefcast.model.messages import LinkName
@@ -75,8 +81,10 @@ class Account:
 
 
 class Notice(NamedTuple):
+    """`links`: those that lead to its origin."""
+
     number: int
-    link: LinkName
+    links: tuple[LinkName, ...]
     congested: bool
     expires_s: float
 
@@ -86,6 +94,7 @@ class CongestionControl:
 
     `grant(client, n)` gives a client credit; `flood(notice, link)` sends a notice to all neighbours
     but `link`. `number` must exceed those of the broker's former lives (its start time does).
+    `ways`: the links by which every other broker may be reached, where the overlay has cycles.
     """
 
     def __init__(
@@ -94,6 +103,7 @@ class CongestionControl:
         number: int,
         grant: Callable[[LinkName, int], None],
         flood: Callable[[Congestion, LinkName | None], None],
+        ways: Iterable[LinkName] = (),
     ) -> None:
         self.accounts: dict[LinkName, Account] = {}
         self.targets: dict[LinkName, set[str]] = {}
@@ -101,6 +111,7 @@ class CongestionControl:
         self._number = number
         self._grant = grant
         self._flood = flood
+        self._ways = tuple(ways)
         self._announced = False
         self._renew_at_s = 0.0
         self._notices: dict[str, Notice] = {}
@@ -151,14 +162,15 @@ class CongestionControl:
         known = self._notices.get(notice.origin)
         if notice.origin == self._name or (known and known.number >= notice.number):
             return
-        if known and known.link != link:
-            self.relieved(known.link, notice.origin)
-        expires_s = now + EXPIRE_S
-        self._notices[notice.origin] = Notice(notice.number, link, notice.congested, expires_s)
+        links = self._ways or (link,)
+        for other in known.links if known else ():
+            if other not in links or not notice.congested:
+                self.relieved(other, notice.origin)
         if notice.congested:
-            self.full(link, notice.origin)
-        else:
-            self.relieved(link, notice.origin)
+            for each in links:
+                self.full(each, notice.origin)
+        expires_s = now + EXPIRE_S
+        self._notices[notice.origin] = Notice(notice.number, links, notice.congested, expires_s)
         self._flood(notice, link)
 
     def tick(self, now: float) -> None:
@@ -169,7 +181,8 @@ class CongestionControl:
         for origin, notice in self._notices.items():
             if notice.congested and notice.expires_s <= now:
                 self._notices[origin] = notice._replace(congested=False)
-                self.relieved(notice.link, origin)
+                for link in notice.links:
+                    self.relieved(link, origin)
 
     def _own_reasons(self) -> bool:
         return any(OWN_QUEUE in reasons for reasons in self.targets.values())

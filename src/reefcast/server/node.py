@@ -33,6 +33,7 @@ from reefcast.model.messages import (
 )
 from reefcast.model.wire import Congestion, FrameKind, Hello, Role
 from reefcast.overlay.network_file import NetworkFile
+from reefcast.overlay.topology import is_tree
 from reefcast.routing.broker import Broker
 from reefcast.routing.links import Overload
 from reefcast.server.broker_link import BrokerLink, check_neighbour, notice_frame
@@ -67,10 +68,16 @@ class Node:
             Flusher(self.loop), set(), network.limits.max_clients + SPARE_CONNECTIONS
         )
         self.clients = Clients(self)
-        self.congestion = CongestionControl(name, time.time_ns(), self._grant, self._flood)
         neighbours = network.neighbours(name)
+        self.congestion = CongestionControl(
+            name,
+            time.time_ns(),
+            self._grant,
+            self._flood,
+            ways=() if is_tree(network.graph()) else neighbours,
+        )
         self.links = {neighbour: BrokerLink(self, neighbour) for neighbour in neighbours}
-        scot, overload = network.scot(), network.overload
+        self.scot, overload = network.scot(), network.overload
         self.core = Broker(
             name,
             network.network.routing,
@@ -78,7 +85,7 @@ class Node:
             rng=random.Random(self.session),
             queues=self,
             overload=Overload(overload.tau, overload.window_ms / 1e3),
-            scot=scot.neighbours(name) if scot else None,
+            scot=self.scot.neighbours(name) if self.scot else None,
         )
         self.trace = self._open_trace()
         self._details = self.trace if self.trace is not None and self.trace.details else None
@@ -347,4 +354,9 @@ class Node:
     def _snapshot(self) -> None:
         assert self.trace is not None
         queues = {name: link.window.queue_len for name, link in self.links.items()}
-        self.trace.snapshot(self.core.tables(), queues, self.core.counters + self.counters)
+        self.trace.snapshot(
+            self.core.tables(),
+            queues,
+            self.core.counters + self.counters,
+            self.core.links.lst.found_overloaded,
+        )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from reefcast.model import wire
 
 if TYPE_CHECKING:
+    from reefcast.server.broker_link import BrokerLink
     from reefcast.server.node import Node
 
 
@@ -18,8 +19,12 @@ def status_of(node: Node) -> dict[str, object]:
     from importlib.metadata import version  # slow to load, and not needed to start
 
     node.core.links.pass_time(node.loop.time())
+    place = node.scot.places[node.name] if node.scot else None
     return {
         **node.core.status(),
+        "region": place and place.region,
+        "cluster": place and place.cluster,
+        "tau": node.network.overload.tau,
         "counters": dict(node.core.counters + node.counters),
         "network": node.network.network.name,
         "session": node.session,
@@ -32,11 +37,23 @@ def status_of(node: Node) -> dict[str, object]:
         "stopping": node.stopping,
         "congested": node.congestion.announced,
         "congested_links": sorted(node.congestion.targets),
-        "links": [
-            link.status() | node.core.links.rates(link.name)._asdict()
-            for link in node.links.values()
-        ],
+        "links": [_link(node, link) for link in node.links.values()],
         "clients": [session.status() for session in node.clients.sessions.values()],
+    }
+
+
+def _link(node: Node, link: BrokerLink) -> dict[str, object]:
+    """`kind`: "a_link", "i_link", or "" where the overlay is no SCOT; `cluster`: that it leads to;
+    `found_overloaded`: how often a decision met it so."""
+    links, places = node.core.links, node.scot.places if node.scot else {}
+    cluster = places[link.name].cluster if places else None
+    inside = bool(places) and cluster == places[node.name].cluster
+    return {
+        **link.status(),
+        **links.rates(link.name)._asdict(),
+        "kind": "" if cluster is None else "a_link" if inside else "i_link",
+        "cluster": cluster,
+        "found_overloaded": links.lst.found_overloaded[link.name],
     }
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from reefcast.model.messages import Deliver, Discard, Effect, LinkName, Publish, Send
+from reefcast.model.trace import FOUND_OVERLOADED
 from reefcast.routing.router import Decision
 from reefcast.storage.trace_files import TraceRecorder
 
@@ -89,8 +90,13 @@ class LiveTrace:
     # --- snapshots and files ----------------------------------------------------------------------
 
     def snapshot(
-        self, tables: Mapping[str, int], queues: QueueOf, counters: Mapping[str, int]
+        self,
+        tables: Mapping[str, int],
+        queues: QueueOf,
+        counters: Mapping[str, int],
+        overloaded: Mapping[LinkName, int],
     ) -> None:
+        """`overloaded`: how often decisions met a link so."""
         row, now = self._recorder.row, now_us()
         for table, rows in tables.items():
             row("table", now, table, rows)
@@ -98,6 +104,8 @@ class LiveTrace:
             row("queue", now, link, queue_len)
         for counter, count in counters.items():
             row("counter", now, None, counter, count)
+        for link, count in overloaded.items():
+            row("counter", now, link, FOUND_OVERLOADED, count)
 
     def flush_if_due(self, now_s: float) -> None:
         """Starts writing files in a thread, unless one is at it or it is too early."""

@@ -46,10 +46,11 @@ def measure(run: Run) -> list[Measure]:
     burst_s = kernel.watched_from_s = at_s + entries.before_s
     for when, name, broker, attributes in schedule(crowd, run, entries, at_s):
         simulated.publish(name, broker, attributes, when)
+    until_s = at_s + entries.publications * MINUTE_S / entries.largest_rate
     result = simulated.run()
     delivered = kernel.record.in_order()
     figures = (
-        _of_points(delivered, burst_s, entries)
+        _of_points(delivered, burst_s, until_s, entries)
         | _of_deliveries(delivered, burst_s)
         | _of_messages(result, crowd, entries)
         | _of_queues(kernel, overlay, crowd)
@@ -92,11 +93,20 @@ def schedule(
 # --- what came of it ------------------------------------------------------------------------------
 
 
-def _of_points(delivered: Delivered, burst_s: float, entries: Section) -> dict[str, float]:
+def _of_points(
+    delivered: Delivered, burst_s: float, until_s: float, entries: Section
+) -> dict[str, float]:
     """`stable_s` of a run that never became stable is the time until its end, a lower bound, and
     `stable` says so."""
     when, largest = points(delivered, entries.point)
-    stable_s = stable_after_s(when, largest, burst_s, entries.tolerance, entries.smooth)
+    stable_s = stable_after_s(
+        when,
+        largest,
+        burst_s,
+        until_s=until_s,
+        tolerance=entries.tolerance,
+        window=entries.smooth,
+    )
     stable = float(np.isfinite(stable_s))
     return {
         "stable_s": stable_s if stable else float(when[-1] - burst_s),

@@ -6,7 +6,7 @@ from reefcast.experiments.campaign import Claim, Paper, Plot
 from reefcast.experiments.octopia import burst, delivery, publishers, selection, subscribers
 from reefcast.experiments.octopia.evidence import evidence
 from reefcast.experiments.octopia.grid import PAPER as NAME
-from reefcast.experiments.octopia.parameters import FILE
+from reefcast.experiments.octopia.parameters import FILE, stocks_file
 
 
 def _id(number: int) -> str:
@@ -92,16 +92,16 @@ DELIVERING = (
 CHOOSING = (
     Claim(
         _id(11), "path selection delay, TID-D over IDR",
-        "effect", "selection", "selection_s", "tid-d", "idr", 12.3,
+        "effect", "selection", "selection_over_spr", "tid-d", "idr", 12.3,
         note="wall-clock time of the routers that run live, with overloaded links",
     ),
     Claim(
         _id(11), "path selection delay, TID-D over TID-S",
-        "effect", "selection", "selection_s", "tid-d", "tid-s", 6.0,
+        "effect", "selection", "selection_over_spr", "tid-d", "tid-s", 6.0,
     ),
     Claim(
         _id(11), "path selection delay, IDR over SPR",
-        "effect", "selection", "selection_s", "idr", "spr", 0.07,
+        "effect", "selection", "selection_over_spr", "idr", "spr", 0.07,
     ),
 )  # fmt: skip
 
@@ -225,4 +225,5 @@ PAPER = Paper(
     "of stocks have seven attributes; each publisher has a symbol, each client one advertisement "
     "or subscription, placed at random.",
     evidence=evidence,
+    data=stocks_file,
 )

@@ -32,21 +32,29 @@ def points(delivered: Delivered, size: int) -> tuple[Column, Column]:
 
 
 def stable_after_s(
-    at_s: Column, delay_s: Column, burst_s: float, tolerance: float, window: int = 1
+    at_s: Column,
+    delay_s: Column,
+    burst_s: float,
+    *,
+    until_s: float = math.inf,
+    tolerance: float,
+    window: int = 1,
 ) -> float:
     """Seconds from the start of the burst until the points stay near the level before it.
 
-    The level is the median of the points before `burst_s`. Points are smoothed by a running median
-    of `window` of them, since the largest of a few delays is noisy by itself. inf if the last point
-    is still further from the level than `tolerance` times it.
+    The level is the median of the points before `burst_s`; near is within `tolerance` times it.
+    From `until_s` on, when publishers come to their end, points below the level are near too.
+    Points are smoothed by a running median of `window` of them, since the largest of a few delays
+    is noisy by itself. inf if the last point is not near.
     """
     before = at_s < burst_s
     level = float(np.median(delay_s[before]))
-    smooth = running_median(delay_s[~before], window)
-    off = np.flatnonzero(np.abs(smooth - level) > tolerance * level)
+    beyond = running_median(delay_s[~before], window) - level
+    ending = at_s[~before] >= until_s
+    off = np.flatnonzero(np.where(ending, beyond, np.abs(beyond)) > tolerance * level)
     if not len(off):
         return 0.0
-    if off[-1] == len(smooth) - 1:
+    if off[-1] == len(beyond) - 1:
         return math.inf
     return float(at_s[~before][off[-1] + 1] - burst_s)
 

@@ -1,0 +1,172 @@
+"""Each campaign of OctopiA's evaluation, tiny: what it measures, on which routings, and again."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from reefcast.experiments.campaign import Measure, Run
+from reefcast.experiments.octopia import burst, delivery, parameters, publishers, subscribers
+from reefcast.experiments.octopia.claims import PAPER
+from reefcast.experiments.octopia.grid import ALL
+from reefcast.experiments.octopia.publishers import structural_messages
+from reefcast.experiments.octopia.selection import measure as measure_selection
+
+TINY = {
+    "publishers": {"gap_s": 0.2},
+    "subscribers": {"publishers": 10, "selectivity": 0.2},
+    "delivery": {"publications": 30, "matching_publications": 5, "matching_rounds": 1},
+    "selection": {
+        "publishers": 10,
+        "subscribers": 40,
+        "selectivity": 0.2,
+        "publications": 10,
+        "rounds": 2,
+    },
+    "burst": {
+        "publishers": 10,
+        "subscribers": 60,
+        "selectivity": 0.2,
+        "publications": 10,
+        "burst": 300,
+        "before_s": 2.0,
+        "point": 20,
+        "smooth": 1,
+    },
+}
+
+
+@pytest.fixture(autouse=True)
+def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, values in TINY.items():
+        for key, value in values.items():
+            monkeypatch.setitem(parameters.section(name, "small")._values, key, value)
+
+
+def run(campaign: str, routing: str, x: float, variant: str = "") -> Run:
+    return Run("octopia", "small", campaign, routing, x, variant, 1)
+
+
+def figures(measures: list[Measure]) -> dict[str, float]:
+    assert all(math.isfinite(measure.value) for measure in measures)
+    return {measure.metric: measure.value for measure in measures}
+
+
+def test_publishers_count_what_the_overlay_makes_certain() -> None:
+    octopia = figures(publishers.measure(run("publishers", "spr", 5)))
+    padres = figures(publishers.measure(run("publishers", "tid-s", 5)))
+    assert octopia["advertise_messages"] == octopia["structural_messages"] == 3
+    assert padres["advertise_messages"] == padres["structural_messages"] == 217
+    assert octopia["civ_unset_messages"] == 3 and padres["civ_unset_messages"] == 0
+    assert octopia["advertisements_stored"] == pytest.approx(5 * 4 / 56)
+    assert padres["advertisements_stored"] == 5
+    assert 0 < octopia["advertisement_delay_s"] < padres["advertisement_delay_s"]
+
+
+def test_dynamic_routings_advertise_like_their_static_twins() -> None:
+    assert structural_messages("idr") == 3
+    assert structural_messages("tid-d") == 217
+
+
+def test_subscribers_fill_the_tables_of_their_cluster_or_of_the_ways_to_publishers() -> None:
+    octopia = figures(subscribers.measure(run("subscribers", "spr", 20)))
+    padres = figures(subscribers.measure(run("subscribers", "tid-s", 20)))
+    assert octopia["prt_rows"] == 20 * 14 / 56
+    assert octopia["subscription_messages"] == 13
+    assert 0 < padres["prt_rows"] < octopia["prt_rows"]
+    assert 0 < padres["subscription_messages"] < octopia["subscription_messages"]
+    assert octopia["civ_set_messages"] > 0 == padres["civ_set_messages"]
+    assert octopia["subscription_delay_s"] > 0 and padres["subscription_delay_s"] > 0
+
+
+@pytest.mark.parametrize("routing", ALL)
+def test_delivery_reaches_all_and_is_the_same_again(routing: str) -> None:
+    found = figures(delivery.measure(run("delivery", routing, 40)))
+    again = figures(delivery.measure(run("delivery", routing, 40)))
+    timed = {found.pop("matching_delay_s", None), again.pop("matching_delay_s", None)}
+    assert (timed == {None}) == (routing in ("idr", "tid-d"))
+    assert found == again
+    assert found["deliveries_per_publication"] == pytest.approx(40 * 0.2, rel=0.3)
+    assert found["publication_delay_s"] > 0
+
+
+def test_all_routings_deliver_the_same() -> None:
+    counts = {
+        figures(delivery.measure(run("delivery", routing, 20)))["deliveries_per_publication"]
+        for routing in ALL
+    }
+    assert len(counts) == 1
+
+
+@pytest.mark.parametrize("routing", ALL)
+def test_selection_times_a_routing_against_spr(routing: str) -> None:
+    found = figures(measure_selection(run("selection", routing, 40)))
+    assert found["selection_s"] > 0
+    assert found["selection_over_spr"] > 0
+
+
+@pytest.mark.parametrize("routing", ALL)
+def test_a_burst_loses_nothing_and_is_the_same_again(routing: str) -> None:
+    measures = burst.measure(run("burst", routing, 100_000))
+    assert burst.measure(run("burst", routing, 100_000)) == measures
+    found = figures(measures)
+    assert found["undelivered"] == 0
+    assert found["longest_a_link_queue_own"] > 20
+    assert found["worst_delay_s"] > 2 * found["level_s"]
+    assert 0 <= found["under_1_s"] <= 1
+    curve = [measure.at for measure in measures if measure.metric == "largest_delay_s"]
+    assert curve == sorted(curve) and curve[0] < 0 < curve[-1]
+    assert ("idr_decisions" in found) == (routing == "idr")
+
+
+def test_idr_counts_its_cases_and_limits() -> None:
+    found = figures(burst.measure(run("burst", "idr", 100_000)))
+    assert found["idr_decisions"] > 0
+    assert sum(found[f"idr_case_{case}_share"] for case in (1, 2, 3)) == pytest.approx(1)
+    assert found["idr_overloaded_a_link"] > 0 and found["idr_overloaded_a_link_wait_s"] > 0
+
+
+def test_half_the_costs_make_delays_shorter_and_double_longer() -> None:
+    level = [
+        figures(burst.measure(run("burst", "spr", 100_000, variant)))["level_s"]
+        for variant in ("half", "", "double")
+    ]
+    assert level[0] == pytest.approx(level[1] / 2, rel=0.2)
+    assert level[2] == pytest.approx(level[1] * 2, rel=0.2)
+
+
+# --- the plan -------------------------------------------------------------------------------------
+
+
+def test_claims_and_plots_use_what_the_campaigns_run_and_measure() -> None:
+    measured = {
+        "publishers": figures(publishers.measure(run("publishers", "spr", 5))),
+        "subscribers": figures(subscribers.measure(run("subscribers", "spr", 20))),
+        "delivery": figures(delivery.measure(run("delivery", "spr", 20))),
+        "selection": figures(measure_selection(run("selection", "spr", 40))),
+        "burst": figures(burst.measure(run("burst", "idr", 100_000))),
+    }
+    for claim in PAPER.claims:
+        assert claim.measure in measured[claim.campaign], claim
+        routings = {r.routing for r in PAPER.campaign(claim.campaign).runs("paper")}
+        assert {claim.of, claim.against or claim.of} <= routings
+    for plot in PAPER.plots:
+        assert plot.measure in measured[plot.campaign], plot
+        assert set(plot.ids) <= {claim.id for claim in PAPER.claims}
+
+
+def test_every_row_of_the_paper_is_there() -> None:
+    assert {claim.id for claim in PAPER.claims} == {f"octopia/O{i}" for i in range(1, 14)}
+
+
+def test_the_paper_scale_is_the_papers() -> None:
+    sizes = {c.name: sorted({r.x for r in c.runs("paper")}) for c in PAPER.campaigns}
+    assert sizes["publishers"] == [100, 200, 300, 400, 500]
+    assert sizes["subscribers"][0] == sizes["delivery"][0] == 1_000
+    assert sizes["subscribers"][-1] == sizes["delivery"][-1] == 10_000
+    assert sizes["burst"] == [40_000, 60_000, 80_000, 100_000]
+    for campaign in PAPER.campaigns:
+        assert {r.seed for r in campaign.runs("paper")} >= {0, 1, 2}
+    variants = {r.variant for r in PAPER.campaign("burst").runs("paper")}
+    assert variants == {"", "half", "double"}
