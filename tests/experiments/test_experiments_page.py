@@ -71,6 +71,11 @@ def test_the_same_results_give_the_same_bytes(toy, tmp_path):
     assert one == two
 
 
+def test_the_command_says_how_many_seeds_were_asked_for(toy):
+    text = page.text(dataclasses.replace(toy, seeds=5), rows(toy), points())
+    assert "Made by `reefcast experiment report toy --scale paper --seeds 5`:" in text
+
+
 def test_a_paper_without_evidence_has_no_such_heading(toy):
     bare = dataclasses.replace(toy.paper, evidence=None, setting="")
     store = dataclasses.replace(toy.store, paper=bare)
@@ -99,6 +104,25 @@ def test_a_plot_over_places_has_a_panel_for_each_x(toy):
     found = words(plots.draw(queue, points(), plots.looks(points()), "brokers"))
     assert {"fast", "10 brokers", "messages"} <= found
     assert "slow" not in found
+
+
+def test_a_place_without_points_has_no_panel(toy):
+    """Variant "half" was run at 20 brokers only, the preset at 10 only: two panels of four."""
+    queue = toy.paper.plots[1]
+    mine = [
+        Point("sizes", "queue", "fast", variant, x, at, at, None, 1)
+        for variant, x in (("", 10.0), ("half", 20.0))
+        for at in (1.0, 2.0)
+    ]
+    found = words(plots.draw(queue, mine, plots.looks(mine), "brokers"))
+    assert {"10 brokers", "20 brokers, half"} <= found
+    assert not {"20 brokers", "10 brokers, half"} & found
+
+
+def test_wide_intervals_do_not_stretch_the_scale(toy):
+    point = Point("sizes", "delay", "fast", "", 10.0, 0.0, 4.0, 900.0, 2)
+    found = words(plots.draw(toy.paper.plots[0], [point], plots.looks([point]), "brokers"))
+    assert "4" in found and not {"200", "-200", "\N{MINUS SIGN}200"} & found
 
 
 def test_a_plot_without_points_is_empty_axes(toy):

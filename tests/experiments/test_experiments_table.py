@@ -66,7 +66,13 @@ def test_the_fields_of_a_row():
     [
         ("effect", -0.33, 0.284, 0.0123, ("-33 %", "+28.4 % ± 1.23", "-0.86", "no")),
         ("effect", 12.3, 11.0, None, ("+1,230 %", "+1,100 %", "0.89", "reproduced")),
-        ("effect", 87.5, 71.333, 0.5, ("88.5 times", "72.3 times ± 0.5", "0.82", "reproduced")),
+        (
+            "effect",
+            87.5,
+            71.333,
+            0.5,
+            ("87.5 times more", "71.3 times more ± 0.5", "0.82", "reproduced"),
+        ),
         ("level", 217.0, 216.5, 1.0, ("217", "216 ± 1", "1.00", "reproduced")),
         ("gap", -1.0, -0.05, 0.01, ("falling", "-5 points ± 1", "", "reproduced")),
         ("flat", 0.0, 0.02, None, ("flat", "+2 %", "", "reproduced")),

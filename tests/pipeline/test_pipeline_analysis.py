@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reefcast.overlay import topology
+from reefcast.model.trace import FOUND_OVERLOADED
 from reefcast.pipeline.analysis import analyze
 from reefcast.simulation.recording import TraceOptions
 from reefcast.simulation.simulation import Simulation
@@ -94,6 +95,7 @@ def test_snapshots_alone(spark, tmp_path):
         recorder.row("queue", time_us, "b", waiting)
         recorder.row("queue", time_us, None, 0)
         recorder.row("counter", time_us, None, "published", count)
+        recorder.row("counter", time_us, "b", FOUND_OVERLOADED, 2 * count)
     recorder.flush()
     result = analyze(spark, tmp_path)
     assert result.tables == [{"broker": "a", "table": "PRT", "rows": 6, "most": 9}]
@@ -102,6 +104,7 @@ def test_snapshots_alone(spark, tmp_path):
         {"broker": "a", "link": "b", "mean": 2.0, "most": 4},
     ]
     assert result.counters == [{"counter": "published", "count": 11}]
+    assert result.overloaded == [{"broker": "a", "link": "b", "count": 22}]
     assert (result.delays["count"], result.delays["p50"], result.body_bytes) == (0, None, 0)
     assert [link["publications"] for link in result.links] == [0, 0]
 

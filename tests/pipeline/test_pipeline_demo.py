@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from reefcast.cli.demo import command
 from reefcast.errors import ConfigurationError
+from reefcast.overlay.network_file import load_network
 from reefcast.pipeline import demo
 from reefcast.pipeline.check import Check
 from reefcast.pipeline.costs import Cost
@@ -23,8 +24,9 @@ pytestmark = pytest.mark.spark
 
 @pytest.mark.usefixtures("java")
 def test_small_demo(tmp_path):
-    """Real flights, three brokers, a hundred subscriptions: nothing lost, doubled or made up."""
-    sizes = ("--events", "1500", "--subscriptions", "100", "--brokers", "3")
+    """Real flights, a SCOT of four brokers, a hundred subscriptions: nothing lost, doubled or made
+    up."""
+    sizes = ("--events", "1500", "--subscriptions", "100", "--tree", "path:2", "--clusters", "2")
     folders = ("--out", str(tmp_path / "demo"), "--data", str(tmp_path / "data"))
     done = subprocess.run(
         [sys.executable, "-m", "reefcast", "demo", *sizes, *folders, "--json"],
@@ -34,13 +36,15 @@ def test_small_demo(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     summary = json.loads(done.stdout)
-    assert (summary["published"], summary["brokers"]) == (1500, 3)
+    assert (summary["published"], summary["brokers"]) == (1500, 4)
     assert summary["expected"] == summary["delivered"] > 100
     assert (summary["lost"], summary["duplicated"], summary["unexpected"]) == (0, 0, 0)
     assert 0 < summary["link_messages"] < summary["flooding_link_messages"]
     assert summary["seconds"] > 0
     page = Path(summary["report"]).read_text(encoding="utf-8")
     assert "exactly as Spark SQL says" in page
+    assert "What dynamic routing did" in page
+    assert summary["idr_unreachable"] == 0
     analysis = subprocess.run(
         [sys.executable, "-m", "reefcast", "analyze", str(tmp_path / "demo" / "trace"), "--json"],
         capture_output=True,
@@ -71,7 +75,7 @@ def test_exit_code_and_output(monkeypatch, lost, code, json_flag):
         assert summary["lost"] == lost
         assert summary["report"] == "somewhere/report.html"
     else:
-        assert len(result.stdout.strip().splitlines()) == 10
+        assert len(result.stdout.strip().splitlines()) == 11
         assert ("FAILED" if lost else "passed") in result.stdout
 
 
@@ -90,21 +94,29 @@ def test_all_events(monkeypatch):
     assert "neither a number" in CliRunner().invoke(command, ["--events", "many"]).output
 
 
-@pytest.mark.parametrize("wrong", [{"events": 0}, {"brokers": 0}, {"subscriptions": 0}])
+@pytest.mark.parametrize(
+    "wrong",
+    [{"events": 0}, {"clusters": 0}, {"clusters": 70}, {"tree": "path:0"}, {"subscriptions": 0}],
+)
 def test_options_out_of_range_are_refused(wrong):
     with pytest.raises(ConfigurationError):
         demo.DemoOptions(**wrong).validate()
 
 
-def test_overlay_and_places_follow_from_the_seed(tmp_path):
-    first, again, other = (
-        demo.make_network(demo.DemoOptions(seed=seed, out=tmp_path)) for seed in (1, 1, 2)
-    )
-    assert [link.between for link in first.link] == [link.between for link in again.link]
-    assert [link.between for link in first.link] != [link.between for link in other.link]
-    assert len(first.link) == 11
-    assert (tmp_path / "network.toml").exists()
-    places = demo.place_publishers(demo.DemoOptions())
-    assert sorted(places) == ["EWR", "JFK", "LGA"]
-    assert len(set(places.values())) == 3
-    assert len(set(demo.place_publishers(demo.DemoOptions(brokers=1)).values())) == 1
+def test_the_overlay_is_a_scot_with_dynamic_routing(tmp_path):
+    network = demo.make_network(demo.DemoOptions(out=tmp_path))
+    made = network.scot()
+    assert (network.network.routing, len(made.tree), made.clusters) == ("idr", 3, 4)
+    assert len(network.link) == 4 * 2 + 3 * 6
+    written = load_network(tmp_path / "network.toml")
+    assert written.scot() == made
+    assert written.trace == network.trace
+
+
+def test_places_follow_from_the_seed():
+    first, again, other = (demo.place_publishers(demo.DemoOptions(seed=n)) for n in (1, 1, 2))
+    assert first == again != other
+    assert sorted(first) == ["EWR", "JFK", "LGA"]
+    assert len(set(first.values())) == 3
+    alone = demo.place_publishers(demo.DemoOptions(tree="path:1", clusters=1))
+    assert len(set(alone.values())) == 1

@@ -11,16 +11,19 @@ pytest.importorskip("matplotlib")
 
 import itertools
 
+import msgspec
 from click.testing import CliRunner
 
 from reefcast.cli.analyze import command, print_tables
 from reefcast.errors import ConfigurationError
+from reefcast.overlay.scot import scot
+from reefcast.overlay.topology import edges_of, path
 from reefcast.pipeline import units
 from reefcast.pipeline.analysis import Analysis
 from reefcast.pipeline.check import Check
 from reefcast.pipeline.costs import Flooding, compare
 from reefcast.pipeline.layout import positions
-from reefcast.pipeline.report import Report, cards, render
+from reefcast.pipeline.report import Report, cards, cases, render
 
 
 def an_analysis(**changes):
@@ -61,6 +64,7 @@ def an_analysis(**changes):
         "discards": [{"reason": "unwanted", "count": 2}],
         "queues": [{"broker": "a", "link": "b", "mean": 0.5, "most": 3}],
         "counters": [],
+        "overloaded": [],
         "body_bytes": 90.0,
     }
     return Analysis(**(values | changes))
@@ -109,6 +113,55 @@ def test_page_is_whole_and_needs_no_other_file():
     assert len(set(page.ids)) == len(page.ids)
     assert "A &lt;b&gt;title&lt;/b&gt;" in html
     assert "publishes JFK" in html
+
+
+def a_scot_run(clusters, **changes):
+    made = scot(path(["x", "y"]), clusters)
+    rows = [
+        {"broker": n, "published": 5, "sent": 3, "deliveries": 30, "matching_ns": 900}
+        for n in made.graph
+    ]
+    links = [
+        {"a": a, "b": b, "publications": 100 + i, "control": 4, "size_bytes": 3100}
+        for i, (a, b) in enumerate(edges_of(made.graph))
+    ]
+    run = {
+        "simulated": False,
+        "routing": "idr",
+        "brokers": list(made.graph),
+        "links": [list(edge) for edge in edges_of(made.graph)],
+        "places": msgspec.to_builtins(made.places),
+    }
+    return an_analysis(run=run, brokers=rows, links=links, **changes)
+
+
+def test_page_of_a_scot_says_what_it_is_and_what_dynamic_routing_did():
+    analysis = a_scot_run(
+        4,
+        counters=[{"counter": "idr_case_1", "count": 123}, {"counter": "published", "count": 9}],
+        overloaded=[
+            {"broker": "x-0", "link": "x-1", "count": 7},
+            {"broker": "x-2", "link": "y-2", "count": 45},
+        ],
+    )
+    html = render(Report("A SCOT", analysis, notes={"x-0": "publishes JFK"}))
+    page = Page(html)
+    assert page.open == []
+    assert len(set(page.ids)) == len(page.ids)
+    for words in ("4 clusters, each a copy", "region y", "cluster 3", "CLT: advertisements"):
+        assert words in html
+    assert html.index("x-2 to y-2") < html.index("x-0 to x-1")
+    assert [row[:2] for row in cases(analysis)][:2] == [
+        ("decisions, case I", 123),
+        ("decisions, case II", 0),
+    ]
+    for link in analysis.links:
+        assert f">{link['publications']}<" in html
+
+
+def test_page_of_a_static_run_or_without_overload_does_not_talk_of_detours():
+    assert "No decision met an overloaded link" in render(Report("Calm", a_scot_run(2)))
+    assert "dynamic routing" not in render(Report("Tree", an_analysis()))
 
 
 def test_page_of_a_trace_without_details():

@@ -1,4 +1,4 @@
-"""What a client may rely on once it was told Settled; publications that wait; links that are down."""
+"""On a SCOT: what a client may rely on once it was told Settled, publications that wait, links."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def test_a_subscription_settles_when_the_hosts_of_advertisements_have_set_its_bi
 
 @pytest.mark.parametrize("routing", ["acyclic", "spr", "idr"])
 def test_what_comes_again_after_a_restart_is_settled_when_the_first_time_is(routing: str) -> None:
-    """y restarts while v has told the publisher's broker h, which has not heard it yet; x and then y
-    say the same again."""
+    """y restarts while v has told the publisher's broker h, which has not heard it yet; x and then
+    y say the same again."""
     network = Harness(path("xyvh") if routing == "acyclic" else scot(path("xyv"), 2), routing)
     s, y, v, h = ("x", "y", "v", "h") if routing == "acyclic" else ("x-0", "y-0", "v-0", "v-1")
     network.connect("s", s)
@@ -50,3 +50,159 @@ def test_what_comes_again_after_a_restart_is_settled_when_the_first_time_is(rout
     network.slow = set()
     network.run()
     assert ("s", number) in network.settled
+
+
+# --- publications that wait, publishers that leave or have several advertisements -----------------
+
+
+def three_clusters(routing: str) -> Harness:
+    """a - b times 3; p at a-0, s1 at b-1 wants x = 1, s2 at b-2 wants x IN (1, 2); all settled."""
+    network = Harness(scot(path("ab"), 3), routing)
+    for client, home in {"p": "a-0", "s1": "b-1", "s2": "b-2"}.items():
+        network.connect(client, home)
+    network.subscribe("s1", "x = 1")
+    network.subscribe("s2", "x IN (1, 2)")
+    network.run()
+    return network
+
+
+def got(network: Harness) -> list[tuple[str, int]]:
+    return sorted((client, id[1]) for client, id, _ in network.delivered)
+
+
+@BOTH
+def test_what_a_publisher_said_before_it_left_is_sent_on_its_rows(routing: str) -> None:
+    network = three_clusters(routing)
+    network.slow = {("a-0", "a-1")}
+    network.advertise("p", "TRUE")
+    network.publish("p", x=1)
+    network.publish("p", x=2)
+    network.disconnect("p")
+    network.run()
+    assert network.delivered == []
+    network.slow = set()
+    network.run()
+    assert got(network) == [("s1", 1), ("s2", 1), ("s2", 2)]
+    assert network.brokers["a-0"].clients == {}
+    assert all(broker.tables()["CLT"] == 0 for broker in network.brokers.values())
+
+
+@BOTH
+def test_a_publication_that_waits_keeps_the_bits_of_an_advertisement_withdrawn(
+    routing: str,
+) -> None:
+    network = three_clusters(routing)
+    first = network.advertise("p", "x = 1")
+    network.run()
+    network.slow = {("a-0", "a-1")}
+    network.advertise("p", "x = 2")
+    network.publish("p", x=1)
+    network.unadvertise("p", first)
+    network.publish("p", x=1)
+    network.publish("p", x=2)
+    network.run()
+    network.slow = set()
+    network.run()
+    assert got(network) == [("s1", 1), ("s2", 1), ("s2", 3)]
+    assert network.discarded == {"outside_advertisement": 1}
+    assert network.brokers["a-1"].tables()["CLT"] == 1
+
+
+@BOTH
+def test_a_publication_takes_the_bits_of_all_advertisements_that_it_matches(routing: str) -> None:
+    """The union, as the spec has it; one of them alone would have the bits of all that want it."""
+    network = three_clusters(routing)
+    for filter in ("x = 1 AND y IS NULL", "x = 2", "x <= 2", "x > 2"):
+        network.advertise("p", filter)
+    network.run()
+    civs = [row["civ"] for row in network.brokers["a-0"].status()["clt"]]
+    assert civs == ["111", "101", "111", "001"]
+    for x in (1, 2, 3):
+        network.publish("p", x=x)
+    network.run()
+    assert got(network) == [("s1", 1), ("s2", 1), ("s2", 2)]
+    entered = sorted((c.id[1], c.target) for c in network.copies if c.source == "a-0")
+    assert entered == [(1, "a-1"), (1, "a-2"), (2, "a-1"), (2, "a-2")]
+
+
+@BOTH
+def test_the_advertisements_of_other_clients_do_not_count(routing: str) -> None:
+    network = three_clusters(routing)
+    network.connect("q", "a-0")
+    network.advertise("q", "TRUE")
+    network.connect("s3", "b-0")
+    network.subscribe("s3", "TRUE")
+    network.advertise("p", "x = 3")
+    network.run()
+    network.publish("p", x=3)
+    network.run()
+    assert [(copy.source, copy.target) for copy in network.copies] == [("a-0", "b-0")]
+
+
+@BOTH
+def test_a_publisher_that_never_advertised_reaches_all_clusters(routing: str) -> None:
+    network = three_clusters(routing)
+    network.publish("p", x=1)
+    network.run()
+    assert got(network) == [("s1", 1), ("s2", 1)]
+    row = network.brokers["a-2"].status()["clt"][0]
+    assert row == {
+        "advertisement": "p@a-0#-1",
+        "filter": "TRUE",
+        "context": "subscription",
+        "civ": "101",
+        "last_hop": "a-0",
+    }
+
+
+# --- links that are down --------------------------------------------------------------------------
+
+
+def test_idr_takes_an_a_link_where_the_i_link_is_down() -> None:
+    """a-0's iLink to a-1 is down; b-0, which gets a copy anyway, takes it into cluster 1."""
+    network = three_clusters("idr")
+    network.connect("s0", "b-0")
+    network.subscribe("s0", "TRUE")
+    network.advertise("p", "TRUE")
+    network.run()
+    network.give_up("a-0", "a-1")
+    network.run()
+    network.unsubscribe("s2", 1)
+    network.run()
+    network.publish("p", x=1)
+    network.run()
+    assert got(network) == [("s0", 1), ("s1", 1)]
+    assert [(c.source, c.target, c.header.civ) for c in network.copies] == [
+        ("a-0", "b-0", 0b010),
+        ("b-0", "b-1", 0),
+    ]
+
+
+def test_spr_sends_nothing_where_the_i_link_is_down() -> None:
+    network = three_clusters("spr")
+    network.advertise("p", "TRUE")
+    network.run()
+    network.give_up("a-0", "a-1")
+    network.run()
+    network.publish("p", x=1)
+    network.run()
+    assert got(network) == [("s2", 1)]
+    assert network.brokers["a-1"].tables() == {"CLT": 0, "PRT": 1}
+
+
+@BOTH
+def test_a_bit_says_1_again_when_a_link_is_back(routing: str) -> None:
+    """While it was down, cluster 1 could not tell of its new subscription."""
+    network = three_clusters(routing)
+    network.advertise("p", "x = 3")
+    network.run()
+    assert network.brokers["a-0"].status()["clt"][0]["civ"] == "001"
+    network.give_up("a-0", "a-1")
+    number = network.subscribe("s1", "x = 3")
+    network.run()
+    assert ("s1", number) in network.settled
+    network.link_up("a-0", "a-1")
+    network.run()
+    network.publish("p", x=3)
+    network.run()
+    assert got(network) == [("s1", 1)]

@@ -6,7 +6,9 @@ import random
 from dataclasses import replace
 
 from reefcast.matching.scan import ScanIndex
+from reefcast.overlay.scot import Scot, scot
 from reefcast.overlay.topology import edges_of, names, random_tree
+from reefcast.routing.links import Overload
 from reefcast.simulation.costs import CostModel
 from reefcast.simulation.faults import (
     BandwidthChange,
@@ -36,7 +38,8 @@ FILTERS = (
 
 
 def random_setup(rng: random.Random, routing: str = "acyclic", brokers: int = 6) -> Setup:
-    """A small random tree, slow enough for queues to build up."""
+    """A small random overlay of the kind that the routing is for, slow enough for queues to build
+    up."""
     slow = rng.choice((1, 20, 400))
     costs = CostModel()
     costs = replace(
@@ -45,7 +48,8 @@ def random_setup(rng: random.Random, routing: str = "acyclic", brokers: int = 6)
         subscribe_s=costs.subscribe_s * slow,
         table_row_s=rng.choice((0.0, 1e-6)),
     )
-    graph = random_tree(names(rng.randint(2, brokers)), rng)
+    made = random_scot(rng, brokers) if routing not in ("acyclic", "flooding") else None
+    graph = made.graph if made else random_tree(names(rng.randint(2, brokers)), rng)
     jitter_s = rng.choice((0.0, 0.002, 0.02))
     links = {
         edge: LinkSpec(rng.uniform(1e-4, 0.02), 10 ** rng.uniform(4.3, 7), jitter_s)
@@ -58,7 +62,16 @@ def random_setup(rng: random.Random, routing: str = "acyclic", brokers: int = 6)
         costs=costs,
         links=links,
         index=ScanIndex,
+        scot=made,
+        overload=Overload(rng.choice((0.0, 1.0, 10.0)), rng.choice((0.005, 0.05))),
     )
+
+
+def random_scot(rng: random.Random, brokers: int) -> Scot:
+    """Of two clusters at least."""
+    clusters = rng.randint(2, 3)
+    regions = rng.randint(1, max(1, brokers // clusters))
+    return scot(random_tree("abcdef"[:regions], rng), clusters)
 
 
 def random_scripts(

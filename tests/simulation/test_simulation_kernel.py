@@ -24,7 +24,7 @@ Rows = dict[tuple[str, str], list[tuple[object, ...]]]
 def outcome(kernel: type[World], number: int, folder: Path) -> tuple[Result, Rows]:
     """A random scenario with faults, in two stages; all that it wrote, sorted."""
     rng = random.Random(number)
-    setup = random_setup(rng, rng.choice(("acyclic", "flooding")))
+    setup = random_setup(rng, rng.choice(("acyclic", "flooding", "spr", "idr", "tid-s", "tid-d")))
     faults = harmless_faults(setup, rng) + (harmful_faults(setup, rng) if number % 2 else [])
     trace = TraceOptions(folder, snapshot_s=0.17)
     simulation = Simulation(replace(setup, faults=faults, trace=trace), kernel)

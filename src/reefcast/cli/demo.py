@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from reefcast.pipeline.demo import Summary
 
 
+IDR_CASES = ("idr_case_1", "idr_case_2", "idr_case_3")
+IDR_COUNTERS = (*IDR_CASES, "idr_overloaded_a_link", "idr_no_tree_link", "idr_unreachable")
+
+
 def event_count(context: click.Context, parameter: click.Parameter, value: str) -> int:
     """A number, or `all`."""
     from reefcast.pipeline.flights import EVENT_COUNT
@@ -150,6 +154,7 @@ def as_dict(summary: Summary) -> dict[str, Any]:
         "p99_us": delays["p99"],
         "link_messages": summary.analysis.link_publications,
         "flooding_link_messages": summary.costs[1].link_messages,
+        **{name: count for name, count in counts(summary).items() if name.startswith("idr_")},
         "publishing_s": round(summary.timing.publishing_s, 1),
         "steps_s": summary.steps,
         "seconds": summary.seconds,
@@ -157,8 +162,14 @@ def as_dict(summary: Summary) -> dict[str, Any]:
     }
 
 
+def counts(summary: Summary) -> dict[str, int]:
+    """The brokers' counters, those too of what never happened."""
+    found = {row["counter"]: row["count"] for row in summary.analysis.counters}
+    return dict.fromkeys(IDR_COUNTERS, 0) | found
+
+
 def lines(summary: Summary) -> list[str]:
-    """Ten lines for people."""
+    """Eleven lines for people."""
     from reefcast.pipeline.demo import ORIGINS
     from reefcast.pipeline.units import count, duration, percent, size
 
@@ -179,6 +190,8 @@ def lines(summary: Summary) -> list[str]:
         f"{count(options.subscriptions)} subscriptions",
         f"delay        50 % within {duration(analysis.delays['p50'])}, "
         f"99 % within {duration(analysis.delays['p99'])}",
+        f"detours      {count(sum(counts(summary)[name] for name in IDR_CASES))} decisions met "
+        "overloaded links between clusters",
         f"messages     {count(routed.link_messages)} between brokers; flooding takes "
         f"{count(flooded.link_messages)} ({saved} saved)",
         f"bytes        {size(routed.size_bytes)}; filtering at the client takes "

@@ -155,7 +155,12 @@ def plan_of(network: NetworkFile, file: str) -> dict[str, Any]:
 @FILE
 @JSON
 def status(file: str, as_json: bool) -> None:
-    """Ask every broker of FILE how it is; exit code 1 if one does not answer."""
+    """Ask every broker of FILE how it is; exit code 1 if one does not answer.
+
+    On a SCOT it also shows the advertisements that each broker knows with their
+    CIVs, and what dynamic routing did. Long lists are cut; --json has all.
+    """
+    from reefcast.cli.network_status import print_status
     from reefcast.server.supervisor import overlay_status
 
     network = load_network(file)
@@ -163,34 +168,8 @@ def status(file: str, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(answers))
     else:
-        _print_status(answers)
+        print_status(answers)
     sys.exit(1 if None in answers.values() else 0)
-
-
-def _print_status(answers: dict[str, dict[str, Any] | None]) -> None:
-    brokers = _table("broker", "up for", "clients", "tables", "published", "delivered", "memory")
-    links = _table("broker", "link", "state", "waiting", "in/s", "out/s", "reconnects")
-    for name, answer in answers.items():
-        if answer is None:
-            brokers.add_row(name, "does not answer", *[""] * 5)
-            continue
-        counters = answer["counters"]
-        brokers.add_row(
-            name,
-            f"{answer['uptime_s']:.0f} s",
-            str(len(answer["clients"])),
-            ", ".join(f"{table} {rows}" for table, rows in answer["tables"].items()),
-            str(counters.get("published", 0)),
-            str(counters.get("delivered", 0)),
-            f"{answer['memory_mb']:.0f} MB",
-        )
-        for link in answer["links"]:
-            rates = (f"{link['in_per_s']:.0f}", f"{link['out_per_s']:.0f}")
-            waiting, reconnects = str(link["queue_len"]), str(link["reconnects"])
-            links.add_row(name, link["link"], link["state"], waiting, *rates, reconnects)
-    _print(brokers)
-    if links.row_count:
-        _print(links)
 
 
 def _several(count: int, noun: str) -> str:

@@ -19,10 +19,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """`runs` are all that figures are computed from, measured or not yet."""
+    """`runs` are all that figures are computed from, measured or not yet; `seeds` is how many
+    repeats were asked for (None: as many as the campaigns take)."""
 
     store: Store
     scale: str
+    seeds: int | None
     runs: tuple[Run, ...]
 
     @property
@@ -50,4 +52,5 @@ def evaluation(
     folder: Path, paper: Paper, campaigns: Iterable[Campaign], scale: str, seeds: int | None
 ) -> Evaluation:
     """Results are kept in `folder`; `seeds` in place of as many as the campaigns would take."""
-    return Evaluation(Store(folder, paper), scale, tuple(runs_of(campaigns, scale, seeds)))
+    runs = tuple(runs_of(campaigns, scale, seeds))
+    return Evaluation(Store(folder, paper), scale, seeds, runs)

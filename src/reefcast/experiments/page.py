@@ -36,6 +36,7 @@ def text(evaluation: Evaluation, rows: Sequence[Row], points: list[Point]) -> st
     """The page, in Markdown."""
     paper = evaluation.paper
     command = f"reefcast experiment report {paper.name} --scale {evaluation.scale}"
+    command += f" --seeds {evaluation.seeds}" if evaluation.seeds is not None else ""
     parts = [
         f"<!-- made by `{command}`; change the code, not this page -->",
         f"# {paper.title}",

@@ -48,23 +48,42 @@ def draw(plot: Plot, points: Sequence[Point], looks: Looks, x_name: str) -> str:
                 here = [p for p in mine if p.variant == variant and x in (None, p.x)]
                 _panel(axes, plot, here, looks)
                 axes.set_title(_title(x, x_name, variant), loc="left")
-            line[0].set_ylabel(plot.y_label)
-        grid[0][0].set_ylim(bottom=min(0.0, grid[0][0].get_ylim()[0]))  # theirs are all one
-        for axes in grid[-1]:
-            axes.set_xlabel(plot.x_label)
-        by_label = {
-            label: handle
-            for axes in grid.flat
-            for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
-        }
-        if by_label:
-            figure.legend(
-                by_label.values(), by_label.keys(), loc="outside upper left",
-                ncols=len(by_label), frameon=False,
-            )  # fmt: skip
+                axes.set_visible(bool(here) or not mine)
+        _limit(grid[0][0], [point.mean for point in mine])
+        _describe(figure, grid, plot)
 
     wide = 3.2 * len(columns) if len(columns) > 1 else 5.4
     return svg(1 + wide, 0.9 + (2.4 if len(variants) > 1 else 3.0) * len(variants), panels)
+
+
+def _limit(axes: Axes, means: Sequence[float]) -> None:
+    """The scale is that of the means: an interval of few seeds may reach far beyond, and below 0
+    where nothing can be."""
+    if means and min(means) >= 0:
+        axes.set_ylim(0, min(axes.get_ylim()[1], 1.5 * max(means)) or 1)
+
+
+def _describe(figure: Figure, grid: Any, plot: Plot) -> None:
+    """Labels and legend of all panels together, ticks where a line or column of panels ends."""
+    figure.supxlabel(plot.x_label, fontsize="medium")
+    figure.supylabel(plot.y_label, fontsize="medium")
+    for column in grid.T:
+        [axes for axes in column if axes.get_visible()][-1].tick_params(labelbottom=True)
+    for line in grid:
+        next(axes for axes in line if axes.get_visible()).tick_params(labelleft=True)
+    by_label = {
+        label: handle
+        for axes in grid.flat
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+    }
+    if by_label:
+        figure.legend(
+            by_label.values(),
+            by_label.keys(),
+            loc="outside upper left",
+            ncols=len(by_label),
+            frameon=False,
+        )
 
 
 def _title(x: float | None, x_name: str, variant: str) -> str:

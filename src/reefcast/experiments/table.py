@@ -92,7 +92,7 @@ def points(results: DataFrame) -> list[Point]:
 # --- in words ------------------------------------------------------------------------------------
 
 TIMES = 20.0
-"""Effects of the paper from here on are told as "88 times", not in percent."""
+"""Effects of the paper from here on are told as "88 times more", not in percent."""
 
 
 def short(number: float) -> str:
@@ -137,7 +137,7 @@ def _figure(claim: Claim, value: float) -> str:
     if claim.kind == "wins":
         return f"{100 * value:.0f} %"
     if _in_times(claim):
-        return f"{short(value + 1)} times"
+        return f"{short(value)} times more"
     sign = "+" if value > 0 else ""
     return f"{sign}{short(100 * value)} {'points' if claim.kind == 'gap' else '%'}"
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
-from reefcast.model.trace import KINDS
+from reefcast.model.trace import FOUND_OVERLOADED, KINDS
 from reefcast.storage.trace_files import read_run
 
 if TYPE_CHECKING:
@@ -39,7 +39,8 @@ class Analysis:
     `links`: a, b, publications, control, size_bytes, both directions together. `messages`: message,
     count, size_bytes, between brokers. `brokers`: broker, published, sent (publications to other
     brokers), deliveries, matching_ns (mean). `tables`: broker, table, rows (at the end), most.
-    `discards`: reason, count. `queues`: broker, link, mean, most. `counters`: counter, count.
+    `discards`: reason, count. `queues`: broker, link, mean, most. `counters`: counter, count, of
+    the brokers in all. `overloaded`: broker, link, count (of decisions that met the link so).
     `body_bytes`: mean size of a publication's body.
     """
 
@@ -54,6 +55,7 @@ class Analysis:
     discards: list[Row]
     queues: list[Row]
     counters: list[Row]
+    overloaded: list[Row]
     body_bytes: float
 
     @property
@@ -93,6 +95,7 @@ def analyze(spark: SparkSession, directory: Path) -> Analysis:
             discards=_rows(discards(traces["discard"], scale)),
             queues=_rows(queue_lengths(traces["queue"])),
             counters=_rows(counters(traces["counter"])),
+            overloaded=_rows(overloaded(traces["counter"])),
             body_bytes=_one(traces["publish"].agg(F.mean("size_bytes").alias("mean")))["mean"] or 0,
         )
     finally:
@@ -260,12 +263,22 @@ def discards(rows: DataFrame, scale: float) -> DataFrame:
 
 
 def counters(rows: DataFrame) -> DataFrame:
-    """counter, count: the last state of each counter, summed over brokers and links."""
+    """counter, count: the last state of each counter of a broker, summed over brokers."""
+    last = _last_counts(rows.where(F.col("link").isNull()))
+    return last.groupBy("counter").agg(F.sum("count").alias("count")).orderBy("counter")
+
+
+def overloaded(rows: DataFrame) -> DataFrame:
+    """broker, link, count: decisions that met the link overloaded."""
+    last = _last_counts(rows.where(F.col("counter") == FOUND_OVERLOADED))
+    return last.select("broker", "link", "count").orderBy("broker", "link")
+
+
+def _last_counts(rows: DataFrame) -> DataFrame:
     newest = Window.partitionBy("broker", "link", "counter").orderBy(
         F.desc("time_us"), F.desc("count")
     )
-    last = rows.withColumn("age", F.row_number().over(newest)).where(F.col("age") == 1)
-    return last.groupBy("counter").agg(F.sum("count").alias("count")).orderBy("counter")
+    return rows.withColumn("age", F.row_number().over(newest)).where(F.col("age") == 1)
 
 
 # --- helpers -------------------------------------------------------------------------------------

@@ -2,119 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import matplotlib
 import numpy as np
-from matplotlib.colors import LinearSegmentedColormap, Normalize, to_hex
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 from reefcast.pipeline import units
-from reefcast.pipeline.drawing import AMBER, CORAL, PAPER, SERIES, TEAL, svg_for_page
-from reefcast.pipeline.layout import positions
+from reefcast.pipeline.drawing import CORAL, SERIES, TEAL, svg_for_page
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from reefcast.pipeline.analysis import Analysis
     from reefcast.pipeline.costs import Cost
-
-Places = Mapping[str, tuple[float, float]]
-_ROOM = 0.45
-"""Hops left free around the overlay, for circles and words."""
-
-_LOAD = LinearSegmentedColormap.from_list("load", ("#7cc6c3", TEAL, AMBER, CORAL))
-
-
-# --- the overlay ---------------------------------------------------------------------------------
-
-
-def overlay(analysis: Analysis, notes: Mapping[str, str]) -> str:
-    """Brokers and links; the load of a link is its width and colour and the number on it.
-    `notes`: a word or two to be written under a broker."""
-    ends = [(link["a"], link["b"]) for link in analysis.links]
-    place = positions(analysis.run["brokers"], ends)
-    xs, ys = (np.array(axis) for axis in zip(*place.values(), strict=True))
-    wide, high = np.ptp(xs) + 2 * _ROOM, np.ptp(ys) + 2 * _ROOM
-    height = min(max(10 * high / wide, 2), 5.5) + 0.7
-
-    def draw(figure: Figure) -> None:
-        axes = figure.add_subplot()
-        axes.set_axis_off()
-        axes.set_aspect("equal")
-        axes.set_xlim(xs.min() - _ROOM, xs.max() + _ROOM)
-        axes.set_ylim(ys.min() - _ROOM, ys.max() + _ROOM)
-        _draw_overlay(figure, axes, analysis, place, notes)
-
-    return svg_for_page("overlay", 10, height, draw)
-
-
-def _draw_overlay(
-    figure: Figure, axes: Axes, analysis: Analysis, place: Places, notes: Mapping[str, str]
-) -> None:
-    most = max((link["publications"] for link in analysis.links), default=0) or 1
-    for link in analysis.links:
-        _draw_link(axes, place[link["a"]], place[link["b"]], link["publications"], most)
-    _draw_brokers(axes, analysis, place, notes)
-    scale = matplotlib.cm.ScalarMappable(Normalize(0, most), _LOAD)
-    bar = figure.colorbar(scale, ax=axes, orientation="horizontal", shrink=0.32, aspect=38, pad=0)
-    bar.outline.set_visible(False)
-    bar.ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: units.short(value)))
-    bar.set_label("publications on a link, both directions", fontsize=9)
-
-
-def _draw_link(
-    axes: Axes, a: tuple[float, float], b: tuple[float, float], load: int, most: int
-) -> None:
-    colour = to_hex(_LOAD(load / most))
-    (x1, y1), (x2, y2) = a, b
-    axes.plot(
-        (x1, x2), (y1, y2), color=colour, linewidth=1.5 + 9 * load / most,
-        solid_capstyle="round", zorder=1,
-    )  # fmt: skip
-    axes.text(
-        (x1 + x2) / 2, (y1 + y2) / 2, units.short(load), ha="center", va="center", fontsize=8.5,
-        color="#ffffff", zorder=2,
-        bbox={"boxstyle": "round,pad=0.28", "facecolor": "#22313f", "edgecolor": "none"},
-    )  # fmt: skip
-
-
-def _draw_brokers(
-    axes: Axes,
-    analysis: Analysis,
-    place: Places,
-    notes: Mapping[str, str],
-) -> None:
-    most = max((row["deliveries"] for row in analysis.brokers), default=0) or 1
-    for row in analysis.brokers:
-        x, y = place[row["broker"]]
-        area = 650 + 1500 * row["deliveries"] / most
-        axes.scatter(
-            [x], [y], s=area, color="#14505c", edgecolors="#ffffff", linewidths=2, zorder=3
-        )
-        axes.text(
-            x, y, row["broker"], ha="center", va="center", color="#ffffff", fontsize=10,
-            fontweight="bold", zorder=4,
-        )  # fmt: skip
-        if row["broker"] in notes:
-            above = _links_go_down(analysis, place, row["broker"])
-            away = area**0.5 / 2 + 4
-            axes.annotate(
-                notes[row["broker"]], (x, y), xytext=(0, away if above else -away),
-                textcoords="offset points", ha="center", va="bottom" if above else "top",
-                fontsize=9, zorder=4,
-                bbox={"boxstyle": "round,pad=0.15", "facecolor": PAPER, "edgecolor": "none"},
-            )  # fmt: skip
-
-
-def _links_go_down(analysis: Analysis, place: Places, broker: str) -> bool:
-    """Whether there is more room for words above the broker than below."""
-    ends = [(link["a"], link["b"]) for link in analysis.links if broker in (link["a"], link["b"])]
-    y = place[broker][1]
-    return sum(place[a][1] + place[b][1] - 2 * y for a, b in ends) < 0
-
 
 # --- delays --------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from reefcast.pipeline import figures, units
+from reefcast.pipeline.overlay_figure import overlay, scot_run
 
 if TYPE_CHECKING:
     from reefcast.pipeline.analysis import Analysis
@@ -68,13 +69,16 @@ def render(report: Report) -> str:
         drawn=draw(report),
         busiest=sorted(analysis.links, key=lambda link: -link["publications"]),
         waiting=longest_queues(analysis),
+        scot=scot_run(analysis),
+        cases=cases(analysis),
+        crowded=sorted(analysis.overloaded, key=lambda row: -row["count"])[:10],
     )
 
 
 def draw(report: Report) -> dict[str, str]:
     """The figures for which there are data, by name."""
     analysis = report.analysis
-    drawn = {"overlay": figures.overlay(analysis, report.notes)}
+    drawn = {"overlay": overlay(analysis, report.notes)}
     if analysis.delay_bins:
         drawn["delays"] = figures.delays(analysis)
         drawn["brokers"] = figures.brokers(analysis)
@@ -117,6 +121,30 @@ def _check_cards(check: Check) -> list[Card]:
         ),
         Card(units.count(check.delivered), "deliveries", "one per event and subscription"),
     ]
+
+
+CASES = (
+    ("decisions, case I", "idr_case_1", "some target iLink was free: the copy on the one with the "
+     "shortest queue took the clusters of the others along"),
+    ("decisions, case II", "idr_case_2", "all target iLinks were overloaded: the copy to a "
+     "neighbour in the cluster took their clusters along"),
+    ("decisions, case III", "idr_case_3", "no such neighbour was free either: the copy on the "
+     "iLink with the shortest queue took them along"),
+    ("copies on overloaded aLinks", "idr_overloaded_a_link", "inside a cluster there is no other "
+     "way"),
+    ("case III with a free aLink", "idr_no_tree_link", "the aLink led to no matching subscription, "
+     "and so was no candidate"),
+    ("clusters cut off", "idr_unreachable", "no link led there"),
+)  # fmt: skip
+"""Name, counter and meaning of what dynamic routing did (see `routing.scot.Idr`)."""
+
+
+def cases(analysis: Analysis) -> list[tuple[str, int, str]]:
+    """Name, count and meaning; empty for a run without dynamic routing."""
+    if analysis.run["routing"] != "idr":
+        return []
+    counts = {row["counter"]: row["count"] for row in analysis.counters}
+    return [(name, counts.get(counter, 0), meaning) for name, counter, meaning in CASES]
 
 
 def longest_queues(analysis: Analysis) -> list[dict[str, object]]:

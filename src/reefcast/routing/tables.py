@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 from reefcast.matching.interface import EventIndex
@@ -47,12 +47,26 @@ class Ways(NamedTuple):
     matched: int
 
 
+K = TypeVar("K", bound=Hashable)
+T = TypeVar("T")
+
+
 class WayIndex(ABC):
-    """A `EventIndex` of rows that finds the ways without listing every row."""
+    """A `EventIndex` of rows that does not look at every row for every publication."""
 
     @abstractmethod
     def ways(self, publications: Sequence[Publication]) -> list[Ways]:
         """`ways_of` what each publication matches."""
+
+    @abstractmethod
+    def digests(
+        self,
+        publications: Sequence[Publication],
+        keys: Sequence[K],
+        digest: Callable[[list[Row], K], T],
+    ) -> list[T]:
+        """`digest(rows, key)` of what each publication matches; it may be kept and given again for
+        the same rows and an equal key."""
 
 
 def ways_of(rows: Sequence[Row]) -> Ways:
@@ -189,3 +203,15 @@ class SubscriptionTable(Table[Row]):
 
     def _ways(self, publications: Sequence[Publication]) -> list[Ways]:
         return [ways_of(rows) for rows in self._index.match_many(publications)]
+
+    def digests(
+        self,
+        publications: Sequence[Publication],
+        keys: Sequence[K],
+        digest: Callable[[list[Row], K], T],
+    ) -> list[T]:
+        """For each publication, what `digest` makes of the rows that it matches; see `WayIndex`."""
+        if isinstance(self._index, WayIndex):
+            return self._index.digests(publications, keys, digest)
+        found = self._index.match_many(publications)
+        return [digest(rows, key) for rows, key in zip(found, keys, strict=True)]

@@ -53,7 +53,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from reefcast.errors import ProtocolError
 from reefcast.model.covering import intersects
@@ -78,6 +78,16 @@ from reefcast.routing.tid_tables import VARIOUS, Bindings, Tree
 
 Served = tuple[PublicationId, EntityId, LinkName, int]
 """A copy that was sent: publication, TID, next hop, and the tree's `version` at that time."""
+
+
+class Matching(NamedTuple):
+    """What a publication on some tree matches at a broker. `local`: client -> ascending numbers of
+    its subscriptions. `served`: neighbour, by name -> subscriptions that are bound to the tree and
+    came from there. `rows`: how many matched."""
+
+    local: dict[LinkName, list[int]]
+    served: dict[LinkName, list[Row]]
+    rows: int
 
 
 class TidRouter(Router):
@@ -212,16 +222,22 @@ class TidRouter(Router):
             trees = [self._tree(publish.header.tid) for publish in publications]
         else:
             trees = [self._first_tree(publish.publication, link) for publish in publications]
-        found = iter(
-            self.prt.match_many(
-                [p.publication for p, t in zip(publications, trees, strict=True) if t and t.clients]
-            )
-        )
+        asked = [
+            (publish.publication, tree)
+            for publish, tree in zip(publications, trees, strict=True)
+            if tree is not None and tree.clients
+        ]
+        found = iter(self._match(asked) if asked else ())
         for publish, tree in zip(publications, trees, strict=True):
             if tree is None:
                 yield Decision({}, [], None)
             else:
                 yield self._choose(publish, tree, link, next(found) if tree.clients else None)
+
+    def _match(self, asked: Sequence[tuple[Publication, Tree]]) -> list[Matching]:
+        """What each publication matches here, on its tree."""
+        keys = [(tree, tree.version) for _, tree in asked]
+        return self.prt.digests([publication for publication, _ in asked], keys, _divide)
 
     def _tree(self, tid: EntityId | None) -> Tree | None:
         return None if tid is None else self.srt.get(tid)
@@ -237,23 +253,33 @@ class TidRouter(Router):
 
     @abstractmethod
     def _choose(
-        self, publish: Publish, tree: Tree, link: LinkName, rows: list[Row] | None
+        self, publish: Publish, tree: Tree, link: LinkName, found: Matching | None
     ) -> Decision:
-        """The next hops of a publication on `tree` that came by `link`. `rows`: those that match;
-        None at a forward-only broker."""
+        """The next hops of a publication on `tree` that came by `link`; `found` is None at a
+        forward-only broker."""
 
     def _along(
-        self, publish: Publish, tree: Tree, link: LinkName, rows: list[Row] | None
+        self, publish: Publish, tree: Tree, link: LinkName, found: Matching | None
     ) -> Decision:
         """The decision of TID-S."""
         header = publish.header
         onward = Header(header.hops + 1, 0, tree.id, header.switched)
-        if rows is None:
+        if found is None:
             return Decision({}, [(hop, onward) for hop in tree.hops if hop != link], None)
-        bound = map(tree.bound.get, rows)
-        hops = {hop for hop, row in zip(bound, rows, strict=True) if hop and not row.local}
-        copies = [(hop, onward) for hop in sorted(hops) if hop != link]
-        return Decision(ways_of(rows).local, copies, len(rows))
+        copies = [(hop, onward) for hop in found.served if hop != link]
+        return Decision(found.local, copies, found.rows)
+
+
+def _divide(rows: list[Row], key: tuple[Tree, int]) -> Matching:
+    """These rows match; the second part of the key is the version of the tree."""
+    bound = key[0].bound
+    served: dict[LinkName, list[Row]] = {}
+    for row in rows:
+        hop = bound.get(row)
+        if hop is not None and not row.local:
+            served.setdefault(hop, []).append(row)
+    in_order = {hop: served[hop] for hop in sorted(served)}
+    return Matching(ways_of(rows).local, in_order, len(rows))
 
 
 def _upwards(trees: Iterable[Tree]) -> list[tuple[LinkName, tuple[EntityId, ...]]]:
@@ -266,15 +292,16 @@ def _upwards(trees: Iterable[Tree]) -> list[tuple[LinkName, tuple[EntityId, ...]
 
 
 class TidS(TidRouter):
-    """Static routing."""
+    """Static routing. Publications of one publisher that go down different trees may overtake each
+    other: its order is kept only as long as it has one advertisement."""
 
     name = "tid-s"
-    keeps_order = True
+    keeps_order = False
 
     def _choose(
-        self, publish: Publish, tree: Tree, link: LinkName, rows: list[Row] | None
+        self, publish: Publish, tree: Tree, link: LinkName, found: Matching | None
     ) -> Decision:
-        return self._along(publish, tree, link, rows)
+        return self._along(publish, tree, link, found)
 
 
 class TidD(TidRouter):
@@ -294,50 +321,49 @@ class TidD(TidRouter):
         self._delivered = RecentIds[PublicationId]()
 
     def _choose(
-        self, publish: Publish, tree: Tree, link: LinkName, rows: list[Row] | None
+        self, publish: Publish, tree: Tree, link: LinkName, found: Matching | None
     ) -> Decision:
-        decision = self._along(publish, tree, link, rows)
-        if not publish.header.switched:
+        decision = self._along(publish, tree, link, found)
+        id = publish.publication.id
+        if publish.header.switched:
+            decision = self._without_sent(id, decision)
+        else:
             overloaded = self.links.lst.overloaded
-            crowded = {hop for hop, _ in decision.hops if overloaded(hop)}
-            decision = decision._replace(checked=len(decision.hops))
+            crowded = [hop for hop, _ in decision.hops if overloaded(hop)]
             if crowded:
-                decision = self._around(publish, tree, link, rows, decision, crowded)
-        return self._once(publish.publication.id, decision)
+                if found is None:
+                    (found,) = self._match([(publish.publication, tree)])
+                decision = self._around(decision, tree, link, found, crowded)
+                decision = self._without_sent(id, decision)
+            else:
+                local, hops, matched, *_ = decision
+                decision = Decision(local, hops, matched, checked=len(hops))
+        if decision.local and not self._delivered.is_new(id):
+            self.counters["tid_suppressed_deliveries"] += len(decision.local)
+            return decision._replace(local={}, duplicate=not decision.hops)
+        return decision
 
     def _around(
-        self,
-        publish: Publish,
-        tree: Tree,
-        link: LinkName,
-        rows: list[Row] | None,
-        along: Decision,
-        crowded: set[LinkName],
+        self, along: Decision, tree: Tree, link: LinkName, found: Matching, crowded: list[LinkName]
     ) -> Decision:
-        """`along`, but where it can be without the links in `crowded`."""
-        if rows is None:
-            (rows,) = self.prt.match_many((publish.publication,))
-        served: dict[LinkName, list[Row]] = {}
-        for row in rows:
-            hop = tree.bound.get(row)
-            if hop is not None and not row.local:
-                served.setdefault(hop, []).append(row)
+        """`along`, without the links in `crowded` where there is another way."""
         copies: dict[tuple[LinkName, EntityId], Header] = {}
-        checked, searched = along.checked, 0
+        checked, searched = len(along.hops), 0
         for hop, onward in along.hops:
-            other = None
-            if hop not in served:
+            rows = found.served.get(hop)
+            if rows is None:
                 continue
+            other = None
             if hop in crowded:
-                searched += len(served[hop])
-                others = self._other_trees(served[hop], tree, link)
+                others = self._other_trees(rows, tree, link)
                 checked += len({to for to, _ in others})
+                searched += len(rows)
                 other = self._least_loaded(others)
                 self.counters["tid_switched" if other else "tid_not_switched"] += 1
             to, tid = other or (hop, tree.id)
             copies[to, tid] = Header(onward.hops, 0, tid, other is not None)
         hops = [(to, header) for (to, _), header in copies.items()]
-        return along._replace(hops=hops, matched=len(rows), checked=checked, searched=searched)
+        return Decision(along.local, hops, found.rows, checked=checked, searched=searched)
 
     def _other_trees(
         self, rows: list[Row], tree: Tree, link: LinkName
@@ -361,18 +387,14 @@ class TidD(TidRouter):
         free = [(queue_len(hop), hop, tid) for hop, tid in others if not overloaded(hop)]
         return min(free)[1:] if free else None
 
-    def _once(self, id: PublicationId, decision: Decision) -> Decision:
-        """Without what was served before."""
-        hops, local = decision.hops, decision.local
-        if any(header.switched for _, header in hops):
-            hops = [copy for copy in hops if not copy[1].switched or self._is_new(id, *copy)]
-            self.counters["tid_suppressed"] += len(decision.hops) - len(hops)
-        if local and not self._delivered.is_new(id):
-            self.counters["tid_suppressed_deliveries"] += len(local)
-            local = {}
-        if local is decision.local and len(hops) == len(decision.hops):
+    def _without_sent(self, id: PublicationId, decision: Decision) -> Decision:
+        """Without the copies that went before; only copies that switched can meet again."""
+        hops = [copy for copy in decision.hops if not copy[1].switched or self._is_new(id, *copy)]
+        suppressed = len(decision.hops) - len(hops)
+        if not suppressed:
             return decision
-        return decision._replace(local=local, hops=hops, duplicate=not (local or hops))
+        self.counters["tid_suppressed"] += suppressed
+        return decision._replace(hops=hops, duplicate=not (hops or decision.local))
 
     def _is_new(self, id: PublicationId, hop: LinkName, header: Header) -> bool:
         tree = self._tree(header.tid)

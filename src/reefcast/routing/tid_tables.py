@@ -24,7 +24,7 @@ class Tree(Row):
 
     `bound`: subscription -> the link that it came by. `clients`: how many of these are of clients
     of this broker; where there are none, the broker is *forward-only* for this tree. `hops`: the
-    neighbours that some came by, by name. `version`: how many were ever bound.
+    neighbours that some came by, by name. `version`: how often that changed.
     """
 
     __slots__ = ("_by_hop", "bound", "clients", "hops", "version")
@@ -49,6 +49,7 @@ class Tree(Row):
 
     def unbind(self, row: Row) -> None:
         link = self.bound.pop(row)
+        self.version += 1
         if row.local:
             self.clients -= 1
             return

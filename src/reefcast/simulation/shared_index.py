@@ -22,7 +22,8 @@ The twin is `matching.scan.ScanIndex` with `routing.tables.ways_of`.
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -34,7 +35,7 @@ from reefcast.matching.interface import EventIndex
 from reefcast.model.filters import Filter
 from reefcast.model.messages import LinkName
 from reefcast.model.publication import Publication
-from reefcast.routing.tables import Row, WayIndex, Ways, ways_of
+from reefcast.routing.tables import K, Row, T, WayIndex, Ways, ways_of
 
 REMEMBERED = 20_000
 ANSWERS_OF_A_BROKER = 2_000
@@ -146,7 +147,7 @@ class SharedIndex(WayIndex):
         self._several = 0  # filters that more than one row has
         self._hops: list[LinkName] = []
         self._hops_of: dict[int, list[LinkName]] = {}
-        self._kept: dict[Answer, Ways] = {}
+        self._kept: dict[Hashable, Any] = {}
 
     def __len__(self) -> int:
         return len(self._numbers)
@@ -198,8 +199,11 @@ class SharedIndex(WayIndex):
 
     def match(self, publication: Publication) -> list[Row]:
         self._grow()
+        return self._matching(self._shared.match(publication))
+
+    def _matching(self, answer: Answer) -> list[Row]:
         rows = self._rows
-        return [row for n in self._shared.match(publication).numbers.tolist() for row in rows[n]]
+        return [row for number in answer.numbers.tolist() for row in rows[number]]
 
     def match_many(self, publications: Sequence[Publication]) -> list[list[Row]]:
         return [self.match(publication) for publication in publications]
@@ -211,14 +215,35 @@ class SharedIndex(WayIndex):
         return [self._ways_of(self._shared.match(publication)) for publication in publications]
 
     def _ways_of(self, answer: Answer) -> Ways:
-        ways = self._kept.get(answer)
+        ways: Ways | None = self._kept.get(answer)
         if ways is None:
             ways = self._ways(answer.numbers)
-            if answer.again:
-                if len(self._kept) >= ANSWERS_OF_A_BROKER:
-                    self._kept = {}
-                self._kept[answer] = ways
+            self._keep(answer, answer, ways)
         return ways
+
+    def digests(
+        self,
+        publications: Sequence[Publication],
+        keys: Sequence[K],
+        digest: Callable[[list[Row], K], T],
+    ) -> list[T]:
+        self._grow()
+        found: list[T] = []
+        for publication, key in zip(publications, keys, strict=True):
+            answer = self._shared.match(publication)
+            kept: T | None = self._kept.get((answer, key))
+            if kept is None:
+                kept = digest(self._matching(answer), key)
+                self._keep(answer, (answer, key), kept)
+            found.append(kept)
+        return found
+
+    def _keep(self, answer: Answer, key: Hashable, made: object) -> None:
+        """What was made of an answer, if that comes back."""
+        if answer.again:
+            if len(self._kept) >= ANSWERS_OF_A_BROKER:
+                self._kept = {}
+            self._kept[key] = made
 
     def _ways(self, numbers: Numbers) -> Ways:
         mask, locals_found, filters = combine(self._masks, numbers, self._local)

@@ -6,7 +6,7 @@ truth is what clients want now, by their scripts, and the overlay; no message is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -19,6 +19,8 @@ from reefcast.routing.acyclic import Acyclic
 from reefcast.routing.router import Router
 from reefcast.routing.scot import ScotRouter
 from reefcast.routing.tables import Row
+from reefcast.routing.tid import TidRouter
+from reefcast.routing.tid_tables import VARIOUS
 
 Rows = dict[EntityId, object]
 """What a table says of each id: its last hop, and more where a routing keeps more."""
@@ -179,6 +181,74 @@ def _civs(router: Router) -> Rows:
     return {row.id: (row.last_hop, _bits(row.civ)) for row in router.clt}
 
 
+# --- tid-s and tid-d ------------------------------------------------------------------------------
+
+
+def trees(scene: Scene) -> list[str]:
+    """Each advertisement is everywhere, and its last hops lead to its publisher; a subscription is
+    bound to a tree at the brokers on its way up this tree, and nowhere else."""
+    found = {name: _hops(_tid(router).srt) for name, router in scene.routers.items()}
+    problems = [text for live in scene.advertisements for text in _astray(live, found)]
+    srt: dict[str, Rows] = {
+        name: {live.id: rows.get(live.id) for live in scene.advertisements}
+        for name, rows in found.items()
+    }
+    problems += _compare("SRT", srt, found)
+    if problems:
+        return problems  # there are no ways to follow
+    bound: dict[str, Rows] = {name: {} for name in scene.graph}
+    prt: dict[str, Rows] = {name: {} for name in scene.graph}
+    for live in scene.subscriptions:
+        prt[live.broker][live.id] = live.client
+        for advertisement in scene.advertisements:
+            if advertisement.meets(live):
+                for name, hop in _way_up(live, advertisement, found):
+                    bound[name][_pair(live.id, advertisement.id)] = hop
+                    prt[name].setdefault(live.id, VARIOUS)
+    bindings = {name: _bindings(router) for name, router in scene.routers.items()}
+    return _compare("PRT", prt, _prt_of(scene)) + _compare("bindings", bound, bindings)
+
+
+def _tid(router: Router) -> TidRouter:
+    assert isinstance(router, TidRouter)
+    return router
+
+
+def _astray(live: Live, srt: Mapping[str, Rows]) -> list[str]:
+    """Where the last hops do not lead to the advertisement's publisher."""
+    problems = []
+    for start in srt:
+        name: object = start
+        for _ in srt:
+            name = srt[str(name)].get(live.id)
+            if name not in srt:
+                break
+        if name != live.client or srt[live.broker].get(live.id) != live.client:
+            problems.append(f"SRT of {start}: {live.id} does not lead to {live.broker}, but {name}")
+    return problems
+
+
+def _way_up(
+    subscription: Live, advertisement: Live, srt: Mapping[str, Rows]
+) -> Iterator[tuple[str, LinkName]]:
+    """The brokers on the way, each with the link that the subscription came by."""
+    name, hop = subscription.broker, subscription.client
+    while name != advertisement.client:
+        yield name, hop
+        name, hop = str(srt[name][advertisement.id]), name
+
+
+def _pair(subscription: EntityId, advertisement: EntityId) -> EntityId:
+    """Both as one id, so that bindings compare like rows."""
+    return f"{subscription} to {advertisement}", 0
+
+
+def _bindings(router: Router) -> Rows:
+    return {
+        _pair(row.id, tree.id): hop for tree in _tid(router).srt for row, hop in tree.bound.items()
+    }
+
+
 # --- all ------------------------------------------------------------------------------------------
 
 
@@ -204,5 +274,7 @@ TABLE_TRUTHS: dict[str, Callable[[Scene], list[str]]] = {
     "acyclic": acyclic,
     "spr": clustered,
     "idr": clustered,
+    "tid-s": trees,
+    "tid-d": trees,
 }
 """By the name of the routing."""

@@ -53,7 +53,7 @@ def measure(run: Run) -> list[Measure]:
         _of_points(delivered, burst_s, until_s, entries)
         | _of_deliveries(delivered, burst_s)
         | _of_messages(result, crowd, entries)
-        | _of_queues(kernel, overlay, crowd)
+        | _of_queues(kernel, overlay, crowd, entries)
         | _limits_of_idr(kernel, run)
     )
     drawn = curve(*points(delivered, entries.point), burst_s, entries.curve_s)
@@ -136,9 +136,12 @@ def _of_messages(result: Result, crowd: Market, entries: Section) -> dict[str, f
     }
 
 
-def _of_queues(kernel: MeasuringKernel, overlay: Scot, crowd: Market) -> dict[str, float]:
+def _of_queues(
+    kernel: MeasuringKernel, overlay: Scot, crowd: Market, entries: Section
+) -> dict[str, float]:
     """Queues of target links when a publication was put on them, from the burst on; of all, and
-    the longest ever on aLinks and iLinks of the burst's own broker and of all others."""
+    the longest ever on aLinks and iLinks of the burst's own broker and of all others. And what the
+    busiest directed link carried before the burst: the rest of its rate is what drains it."""
     assert crowd.burst is not None
     longest: dict[str, int] = {}
     count = total = 0
@@ -148,7 +151,11 @@ def _of_queues(kernel: MeasuringKernel, overlay: Scot, crowd: Market) -> dict[st
         whose = "own" if source == crowd.burst.broker else "other"
         name = f"longest_{'a' if inside else 'i'}_link_queue_{whose}"
         longest[name] = max(most, longest.get(name, 0))
-    return {"queue_len": total / max(count, 1)} | {n: float(q) for n, q in longest.items()}
+    return {
+        "queue_len": total / max(count, 1),
+        "busiest_link_per_s": max(kernel.count_before) / entries.before_s,
+        **{name: float(most) for name, most in longest.items()},
+    }
 
 
 def _limits_of_idr(kernel: MeasuringKernel, run: Run) -> dict[str, float]:

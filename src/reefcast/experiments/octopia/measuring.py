@@ -73,7 +73,9 @@ class MeasuringKernel(Kernel):
     """Also writes down when which broker stored a claim first, and the queues that publications
     met: of each directed link how many were put on it from `watched_from_s` on, the sum of the
     queue's lengths (the publication itself counted), and the longest. `path`: if it is a set, each
-    publication and broker that it reached."""
+    publication and broker that it reached. `count_before`: publications on each link before that
+    time, by the link's rank.
+    """
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
@@ -82,6 +84,7 @@ class MeasuringKernel(Kernel):
         self.watched_from_s = 0.0
         self.path: set[tuple[PublicationId, str]] | None = None
         links = max(out.rank for node in self.nodes.values() for out in node.links.values()) + 1
+        self.count_before = [0] * links
         self._queue_count = [0] * links
         self._queue_sum = [0] * links
         self._queue_max = [0] * links
@@ -107,6 +110,7 @@ class MeasuringKernel(Kernel):
 
     def _queued(self, out: Link, publish: Publish, at: float) -> None:
         if at < self.watched_from_s:
+            self.count_before[out.rank] += 1
             return
         rank, queue_len = out.rank, len(out.queued)
         self._queue_count[rank] += 1
