@@ -15,8 +15,19 @@ from click.testing import CliRunner, Result
 
 from reefcast.cli.bench import command as bench
 from reefcast.cli.simulate import CRASHED, NO_PROGRESS, WRONG, command
+from reefcast.errors import ConfigurationError
 from reefcast.model.messages import Effect, Publish, Send
-from reefcast.overlay.network_file import BrokerEntry, LinkEntry, NetworkFile, dump_network
+from reefcast.model.trace import FOUND_OVERLOADED
+from reefcast.overlay.network_file import (
+    BrokerEntry,
+    LinkEntry,
+    NetworkFile,
+    OverloadSection,
+    dump_network,
+    scot_network,
+)
+from reefcast.overlay.scot import scot
+from reefcast.overlay.topology import path
 from reefcast.routing.broker import Broker
 from reefcast.routing.router import Decision
 from reefcast.simulation import checkers
@@ -112,10 +123,60 @@ def test_workload_from_files(network: Path, tmp_path: Path) -> None:
     assert (summary["published"], summary["delivered"]) == (3, 1)
 
 
+@pytest.fixture
+def scot_file(tmp_path: Path) -> Path:
+    """A SCOT of six brokers whose links between clusters are slow."""
+    made = scot(path(["x", "y"]), 3)
+    network = scot_network(made, [""] * len(made.graph), routing="idr")
+    for link in network.link:
+        if link.between in made.i_links:
+            link.bandwidth_mbit_per_s = 0.1
+    network.overload = OverloadSection(tau=1.0, window_ms=5.0)
+    file = tmp_path / "scot.toml"
+    file.write_text(dump_network(network), encoding="utf-8")
+    return file
+
+
+@pytest.mark.parametrize("routing", ["idr", "spr", "flooding"])
+def test_a_scot_with_any_routing(scot_file: Path, tmp_path: Path, routing: str) -> None:
+    trace = tmp_path / "trace"
+    done = simulate(scot_file, "--routing", routing, "--trace", str(trace), "--json")
+    assert done.exit_code == 0, done.output
+    summary = json.loads(done.output)
+    assert summary["routing"] == routing
+    assert summary["lost"] == summary["duplicated"] == summary["unexpected"] == 0
+    places = json.loads((trace / "run.json").read_text())["places"]
+    assert places["y-2"] == {"region": "y", "cluster": 2}
+
+
+def test_the_threshold_of_the_network_file_counts(scot_file: Path, tmp_path: Path) -> None:
+    import pyarrow.dataset as ds
+
+    def detours(file: Path) -> int:
+        trace = tmp_path / file.stem
+        burst = ("--rate", "20000", "--publications", "400", "--selectivity", "0.5")
+        done = simulate(file, *burst, "--trace", str(trace))
+        assert done.exit_code == 0, done.output
+        rows = ds.dataset(trace / "counter").to_table().to_pylist()
+        return sum(row["count"] for row in rows if row["counter"] == FOUND_OVERLOADED)
+
+    lazy = tmp_path / "lazy.toml"
+    lazy.write_text(scot_file.read_text().replace("tau = 1.0", "tau = 1000000.0"))
+    assert detours(scot_file) > 0
+    assert detours(lazy) == 0
+
+
+@pytest.mark.parametrize("routing", ["idr", "spr"])
+def test_a_network_without_places_is_refused(network: Path, routing: str) -> None:
+    done = simulate(network, "--routing", routing)
+    assert isinstance(done.exception, ConfigurationError)
+    assert "needs a SCOT" in str(done.exception)
+
+
 def digest_of(directory: Path) -> str:
     """Of every file's name and bytes."""
     digest = hashlib.sha256()
-    for file in sorted(path for path in directory.rglob("*") if path.is_file()):
+    for file in sorted(each for each in directory.rglob("*") if each.is_file()):
         digest.update(str(file.relative_to(directory)).encode())
         digest.update(file.read_bytes())
     return digest.hexdigest()

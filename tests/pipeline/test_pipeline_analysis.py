@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from reefcast.overlay import topology
 from reefcast.model.trace import FOUND_OVERLOADED
+from reefcast.overlay import topology
 from reefcast.pipeline.analysis import analyze
 from reefcast.simulation.recording import TraceOptions
 from reefcast.simulation.simulation import Simulation

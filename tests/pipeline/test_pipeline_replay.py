@@ -15,7 +15,13 @@ import pytest
 from reefcast.errors import LocalError
 from reefcast.overlay.network_file import BrokerEntry, LinkEntry, NetworkFile
 from reefcast.pipeline.flooding import sample_events, simulate_flooding
-from reefcast.pipeline.replay import Program, Replay, publisher_tasks, subscriber_tasks
+from reefcast.pipeline.replay import (
+    Program,
+    Replay,
+    publisher_tasks,
+    subscriber_tasks,
+    until_quiet,
+)
 from reefcast.pipeline.replay_log import DELIVERIES, Log
 from reefcast.pipeline.replay_protocol import PublisherTask, SubscriberTask, run_program
 from reefcast.pipeline.replay_publisher import read_events
@@ -135,3 +141,26 @@ def test_flooding_crosses_every_link_of_the_tree(tmp_path):
     wanted = [Wanted(0, "delay > 6", "b3", "b3-client-1")]
     flooding = simulate_flooding(NETWORK.graph(), wanted, {"EWR": "b1", "JFK": "b3"}, events)
     assert (flooding.events, flooding.link_messages) == (4, 8)
+
+
+class Busy:
+    """An overlay whose brokers have passed on so many publications at each look; its links are
+    empty whenever they are looked at."""
+
+    def __init__(self, counts):
+        self.counts = counts
+        self.looks = []
+
+    async def status(self):
+        self.looks.append("counts")
+        return {"a": {"counters": {"forwarded": self.counts.pop(0)}}, "b": None}
+
+    async def linked(self):
+        self.looks.append("links")
+
+
+async def test_the_network_is_quiet_when_nothing_moved_between_two_looks():
+    overlay = Busy([1, 2, 2, 3])
+    await until_quiet(overlay)
+    assert overlay.looks == ["counts", "links", "counts", "links", "counts"]
+    assert overlay.counts == [3]

@@ -228,6 +228,7 @@ class Harness:
     def _send(self, name: str, send: Send) -> None:
         message = send.message
         if send.link in self.overlay:
+            assert send.link in self.brokers[name].router.brokers, "sent on a link that is down"
             if self._works(name, send.link):
                 self.queues[name, send.link].append(message)
                 self.sent[type(message).__name__] += 1

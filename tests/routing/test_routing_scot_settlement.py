@@ -30,6 +30,29 @@ def test_a_subscription_settles_when_the_hosts_of_advertisements_have_set_its_bi
     assert ("s", number) in network.settled
 
 
+@BOTH
+def test_a_subscription_settles_no_sooner_than_the_bit_that_another_one_set(routing: str) -> None:
+    """The CIV_SET for the first is under way when the second finds the bit at 1 already."""
+    network = Harness(scot(path("v"), 2), routing)
+    network.connect("s", "v-0")
+    network.connect("p", "v-1")
+    network.advertise("p", "x > 0")
+    network.run()
+    network.slow = {("v-0", "v-1")}
+    first = network.subscribe("s", "x = 1")
+    second = network.subscribe("s", "x = 2")
+    network.unsubscribe("s", first)
+    third = network.subscribe("s", "x = 3")
+    elsewhere = network.subscribe("s", "x < 0")
+    network.run()
+    assert network.sent["CivSet"] == 1
+    assert network.settled == {("p", 1), ("s", elsewhere)}
+    network.slow = set()
+    network.run()
+    assert {("s", number) for number in (first, second, third)} <= network.settled
+    assert network.sent["CivSet"] == 1
+
+
 @pytest.mark.parametrize("routing", ["acyclic", "spr", "idr"])
 def test_what_comes_again_after_a_restart_is_settled_when_the_first_time_is(routing: str) -> None:
     """y restarts while v has told the publisher's broker h, which has not heard it yet; x and then
@@ -178,6 +201,24 @@ def test_idr_takes_an_a_link_where_the_i_link_is_down() -> None:
     ]
 
 
+def test_what_waited_for_a_link_that_is_given_up_is_not_sent_there() -> None:
+    """The publication waits for the answer of a-1; its bits go by another way then, though the
+    queue to a-1 would be the shortest."""
+    network = three_clusters("idr")
+    for link in ("a-1", "a-2"):
+        network.lengths["a-0", link] = 20
+    network.slow = {("a-0", "a-1")}
+    network.advertise("p", "TRUE")
+    network.publish("p", x=1)
+    network.run()
+    network.lengths["a-0", "a-1"] = 0
+    network.give_up("a-0", "a-1")
+    network.slow = set()
+    network.run()
+    assert got(network) == [("s1", 1), ("s2", 1)]
+    assert network.copies[0].target == "a-2"
+
+
 def test_spr_sends_nothing_where_the_i_link_is_down() -> None:
     network = three_clusters("spr")
     network.advertise("p", "TRUE")
@@ -188,6 +229,21 @@ def test_spr_sends_nothing_where_the_i_link_is_down() -> None:
     network.run()
     assert got(network) == [("s2", 1)]
     assert network.brokers["a-1"].tables() == {"CLT": 0, "PRT": 1}
+
+
+@BOTH
+def test_what_came_by_a_link_that_is_given_up_is_taken_back(routing: str) -> None:
+    """A client's subscriptions, those beyond an aLink, and the bits that stood for them."""
+    network = three_clusters(routing)
+    network.advertise("p", "x = 1")
+    network.run()
+    assert network.brokers["a-0"].status()["clt"][0]["civ"] == "111"
+    network.disconnect("s1")
+    network.give_up("a-2", "b-2")
+    network.run()
+    assert network.brokers["a-0"].status()["clt"][0]["civ"] == "001"
+    prt = {name: broker.tables()["PRT"] for name, broker in network.brokers.items()}
+    assert prt == {**dict.fromkeys(prt, 0), "b-2": 1}
 
 
 @BOTH

@@ -1,102 +1,40 @@
-"""TID routing, step by step: the examples of Fig. 1, and what each rule is there for."""
+"""TID routing, step by step: the examples of Fig. 1, when a copy switches, and what others see."""
 
 from __future__ import annotations
 
 import pytest
 from routing_harness import Harness
+from routing_tid_scripts import (
+    BUSY,
+    copies,
+    delivered,
+    last_hops,
+    network_of,
+    overlay,
+    run,
+    total,
+)
 
 from reefcast.errors import ProtocolError
 from reefcast.matching.scan import ScanIndex
-from reefcast.model.messages import Bind, CivSet, Header, LinkKind, LinkUp, Publish, Subscribe
+from reefcast.model.messages import (
+    Advertise,
+    Bind,
+    CivSet,
+    Header,
+    LinkKind,
+    LinkUp,
+    Publish,
+    Subscribe,
+    Unbind,
+)
 from reefcast.model.publication import Publication
-from reefcast.overlay.topology import Graph, graph
 from reefcast.routing.broker import Broker
-
-Link = tuple[str, str]
-BUSY = 40
-
-
-class Slow:
-    """An order of messages: these links wait as long as others have something."""
-
-    def __init__(self, *links: Link) -> None:
-        self.links = links
-
-    def choice(self, ready: list[Link]) -> Link:
-        return min(ready, key=lambda ends: ends in self.links)
-
-
-def overlay(*links: str) -> Graph:
-    """From `"ab"` for a link between a and b, and so on."""
-    edges = [(link[0], link[1]) for link in links]
-    return graph(sorted({name for edge in edges for name in edge}), edges)
-
-
-def network_of(routing: str, graph: Graph, **clients: str) -> Harness:
-    network = Harness(graph, routing)
-    for client, broker in clients.items():
-        network.connect(client, broker)
-    network.run()
-    return network
-
-
-def run(network: Harness, *slow: str) -> None:
-    """Until quiet; the links in `slow`, such as "ab" for that from a to b, are the last to move."""
-    network.rng = Slow(*[(link[0], link[1]) for link in slow])  # type: ignore[assignment]
-    network.run()
-
-
-def move(network: Harness, *links: str) -> None:
-    """One message on each of these links, and nothing else."""
-    for link in links:
-        network.rng = Slow(*[ends for ends in network.queues if ends != (link[0], link[1])])  # type: ignore[assignment]
-        assert network.queues[link[0], link[1]]
-        network.step()
-
-
-def drain(network: Harness, *links: str) -> None:
-    """All that waits on each of these links."""
-    for link in links:
-        move(network, *[link] * len(network.queues[link[0], link[1]]))
-
-
-def carry(network: Harness, *links: str) -> None:
-    """The next publication on each of these links, with what waits before it."""
-    for link in links:
-        waiting = [type(item) for item in network.queues[link[0], link[1]]]
-        move(network, *[link] * (waiting.index(Publish) + 1))
-
-
-def last_hops(network: Harness, tid: tuple[str, int]) -> dict[str, str]:
-    """Broker -> last hop of this tree."""
-    found = {}
-    for name, broker in network.brokers.items():
-        tree = broker.router.srt.get(tid)  # type: ignore[attr-defined]
-        if tree is not None:
-            found[name] = tree.last_hop
-    return found
-
-
-def copies(network: Harness) -> list[str]:
-    """Where publications went between brokers, with the publisher of the tree that they were on."""
-    found = []
-    for copy in network.copies:
-        assert copy.header.tid is not None
-        switched = "*" if copy.header.switched else ""
-        found.append(f"{copy.source}{copy.target} {copy.header.tid[0]}{switched}")
-    return found
-
-
-def delivered(network: Harness) -> list[tuple[str, int]]:
-    return sorted((client, seq) for client, (_, seq), _ in network.delivered)
-
-
-def total(network: Harness, counter: str) -> int:
-    return sum(broker.counters[counter] for broker in network.brokers.values())
-
+from reefcast.simulation.shared_index import SharedMatching
 
 # --- Fig. 1 ---------------------------------------------------------------------------------------
 
+RING = overlay("ab", "bc", "ca")
 FIG_1 = overlay("12", "23", "14", "25", "36", "45", "56")
 
 
@@ -263,150 +201,34 @@ def test_the_least_loaded_link_is_taken() -> None:
     assert copies(network) == ["ad r*", "de r*"]
 
 
-# --- what is remembered ---------------------------------------------------------------------------
-
-MEETING = overlay("ac", "cb", "cd", "by", "dy", "dr", "rz", "yz")
-"""The tree of p at a: over b to y and over d and r to z; that of q at c: over d and y to z."""
-
-
-def meeting() -> Harness:
-    network = network_of("tid-d", MEETING, p="a", q="c", s="y", t="z")
-    network.subscribe("s", "TRUE")
-    network.subscribe("t", "TRUE")
-    network.advertise("p", "TRUE")
-    run(network, "dy", "yz")
-    assert last_hops(network, ("p", 1)).items() >= {"y": "b", "z": "r", "r": "d"}.items()
-    network.advertise("q", "TRUE")
-    network.lengths["c", "b"] = BUSY
-    return network
-
-
-def settle(network: Harness) -> Harness:
-    run(network, "cb", "by", "dr", "rz")
-    assert last_hops(network, ("q", 1)).items() >= {"y": "d", "z": "y"}.items()
-    return network
-
-
-def test_clients_get_a_publication_once_though_two_trees_bring_it() -> None:
-    network = settle(meeting())
-    network.publish("p")
-    carry(network, "pa", "ac", "cd", "dy", "yz")
-    assert delivered(network) == [("s", 1), ("t", 1)]
-    network.run()
-    assert copies(network) == ["ac p", "cd q*", "cd p", "dy q*", "yz q*", "dr p", "rz p"]
-    assert delivered(network) == [("s", 1), ("t", 1)]
-    assert total(network, "tid_suppressed_deliveries") == 1
-    assert network.discarded == {"duplicate": 1}
-
-
-def test_a_link_carries_a_publication_once_for_each_tree() -> None:
-    network = settle(meeting())
-    network.lengths["d", "r"] = BUSY
-    network.publish("p")
-    network.run()
-    assert copies(network) == ["ac p", "cd q*", "cd p", "dy q*", "yz q*"]
-    assert delivered(network) == [("s", 1), ("t", 1)]
-    assert total(network, "tid_suppressed") == 1
-    assert network.discarded == {"duplicate": 1}
-
-
-def test_a_copy_that_went_before_a_binding_came_does_not_keep_back_another() -> None:
-    """t has settled long ago and is owed the publication; only its binding to q's new tree is under
-    way, and the first copy on this tree passes y before it."""
-    network = meeting()
-    move(network, "qc", "cd", "dy", "yz", "yd", "dc")
-    assert network.queues["z", "y"]
-    network.publish("p")
-    carry(network, "pa", "ac", "cd", "dy")
-    assert delivered(network) == [("s", 1)]
-    drain(network, "zy", "yd")
-    network.lengths["d", "r"] = BUSY
-    network.run()
-    assert copies(network) == ["ac p", "cd q*", "cd p", "dy q*", "dy q*", "yz q*"]
-    assert delivered(network) == [("s", 1), ("t", 1)]
-
-
-# --- advertisements that go -----------------------------------------------------------------------
-
-RING = overlay("ab", "bc", "ca")
-
-
-def test_a_late_copy_of_a_withdrawn_advertisement_is_dropped() -> None:
-    network = network_of("tid-s", RING, p="a", s="c")
-    number = network.advertise("p", "TRUE")
-    network.unadvertise("p", number)
-    move(network, "pa", "pa", "ab", "ab", "bc", "bc")
-    assert network.brokers["c"].tables()["SRT"] == 0
-    sent = network.sent["Advertise"]
-    move(network, "ac")
-    assert network.brokers["c"].tables()["SRT"] == 0
-    assert network.sent["Advertise"] == sent
-    network.run()
-    assert all(broker.tables()["SRT"] == 0 for broker in network.brokers.values())
-
-
-def test_a_withdrawal_does_not_overtake_publications() -> None:
-    network = network_of("tid-s", RING, p="a", s="c")
-    number = network.advertise("p", "TRUE")
-    run(network, "bc", "cb")
-    network.subscribe("s", "TRUE")
-    network.run()
-    network.publish("p")
-    network.unadvertise("p", number)
-    move(network, "pa", "pa", "ab", "bc")
-    network.run()
-    assert delivered(network) == [("s", 1)]
-    assert network.brokers["c"].tables() == {"SRT": 0, "PRT": 1}
-
-
-def test_a_publication_takes_the_first_advertisement_that_it_matches() -> None:
-    network = network_of("tid-s", RING, p="a", s="c")
-    for filter in ("x > 5", "x > 0", "TRUE"):
-        network.advertise("p", filter)
-    network.subscribe("s", "TRUE")
-    network.run()
-    for x in (0, 3, 9):
-        network.publish("p", x=x)
-    network.run()
-    tids = {copy.id[1]: copy.header.tid for copy in network.copies}
-    assert tids == {1: ("p", 3), 2: ("p", 2), 3: ("p", 1)}
-
-
-def test_trees_that_came_by_one_link_are_bound_by_one_message() -> None:
-    network = network_of("tid-s", overlay("ab", "bc"), p="a", q="a", r="b", s="c")
-    for publisher in "pqr":
-        network.advertise(publisher, "TRUE")
-    network.run()
-    number = network.subscribe("s", "TRUE")
-    network.run()
-    assert network.sent["Bind"] == 2
-    assert network.brokers["b"].tables() == {"SRT": 3, "PRT": 1}
-    network.unsubscribe("s", number)
-    network.run()
-    assert network.sent["Unbind"] == 2
-    assert all(broker.tables()["PRT"] == 0 for broker in network.brokers.values())
-
-
-def test_a_lost_link_takes_its_trees_with_it_and_new_advertisements_make_new_ones() -> None:
-    network = network_of("tid-s", RING, p="a", s="c")
-    number = network.advertise("p", "TRUE")
-    run(network, "ab", "bc")
-    network.subscribe("s", "TRUE")
-    network.run()
-    network.give_up("a", "c")
-    network.run()
-    assert network.brokers["a"].tables() == {"SRT": 1, "PRT": 0}
-    assert network.brokers["c"].tables() == {"SRT": 0, "PRT": 1}
-    network.unadvertise("p", number)
-    network.advertise("p", "TRUE")
-    network.run()
-    network.publish("p")
-    network.run()
-    assert copies(network) == ["ab p", "bc p"]
-    assert delivered(network) == [("s", 1)]
-
-
 # --- what can be seen, and what others do wrong ---------------------------------------------------
+
+
+def test_a_binding_counts_for_what_comes_next() -> None:
+    """With an index that keeps what it made of the rows: they stay the same here."""
+    broker = Broker("a", "tid-s", new_index=SharedMatching().new_index)
+    for neighbour in ("b", "c"):
+        broker.handle(LinkUp(LinkKind.BROKER), neighbour, 0.0)
+    broker.handle(LinkUp(LinkKind.CLIENT), "s", 0.0)
+    broker.handle(Subscribe(("s", 1), "TRUE"), "s", 0.0)
+    one, other = ("p", 1), ("p", 2)
+    for tid in (one, other):
+        broker.handle(Advertise(tid, "TRUE"), "b", 0.0)
+
+    def hops() -> list[list[str]]:
+        found = []
+        for seq in range(3):
+            publish = Publish(Publication("p", seq + 1, 0, {}), Header(1, 0, one))
+            broker.handle(publish, "b", 0.0)
+            found.append([hop for hop, _ in broker.last_routed[0][1].hops])
+        return found
+
+    broker.handle(Bind(("t", 1), "TRUE", (other,)), "c", 0.0)
+    assert hops() == [[], [], []]
+    broker.handle(Bind(("t", 1), "TRUE", (one,)), "c", 0.0)
+    assert hops() == [["c"], ["c"], ["c"]]
+    broker.handle(Unbind(("t", 1), (one,)), "c", 0.0)
+    assert hops() == [[], [], []]
 
 
 def test_an_operator_sees_the_trees() -> None:

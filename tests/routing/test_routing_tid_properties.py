@@ -14,7 +14,7 @@ from reefcast.model.covering import intersects
 from reefcast.model.filters import parse_filter
 from reefcast.model.messages import EntityId
 from reefcast.overlay.scot import Scot, scot
-from reefcast.overlay.topology import Graph, edges_of, graph, names, random_tree
+from reefcast.overlay.topology import Graph, edges_of, graph, is_connected, names, random_tree
 from reefcast.routing.tid import TidRouter
 
 FILTERS = ("x > 2", "x <= 2", "x IN (1, 3, 5)", "y IS NULL", "y = 'a' OR x = 4", "TRUE", "x > 9")
@@ -171,13 +171,9 @@ def test_what_was_settled_misses_nothing_and_nobody_gets_anything_twice(
             assert text is None or parse_filter(text).holds(scene.published[id])
 
 
-@BOTH
-@settings(max_examples=150)
-@given(seed=SEEDS)
-def test_once_quiet_every_interested_subscriber_gets_it_exactly_once(
-    routing: str, seed: int
-) -> None:
-    scene = churned(routing, seed)
+def deliver_all(scene: Scene) -> None:
+    """All publishers publish; each interested subscriber must get each publication exactly once,
+    and no table changes."""
     network = scene.network
     for publisher in scene.clients("p"):
         scene.advertise(publisher, "TRUE")
@@ -198,6 +194,41 @@ def test_once_quiet_every_interested_subscriber_gets_it_exactly_once(
                 expected.append((client, id, tuple(mine)))
     assert sorted(network.delivered) == sorted(expected)
     assert tables == {name: dump(router) for name, router in scene.routers().items()}
+
+
+@BOTH
+@settings(max_examples=150)
+@given(seed=SEEDS)
+def test_once_quiet_every_interested_subscriber_gets_it_exactly_once(
+    routing: str, seed: int
+) -> None:
+    deliver_all(churned(routing, seed))
+
+
+@BOTH
+@settings(max_examples=100)
+@given(seed=SEEDS)
+def test_after_links_were_lost_new_publishers_reach_all(routing: str, seed: int) -> None:
+    scene = churned(routing, seed)
+    network, rng = scene.network, scene.rng
+    links = edges_of(network.overlay)
+    for link in rng.sample(links, rng.randint(0, len(links))):
+        rest = [other for other in links if other != link]
+        if is_connected(graph(network.overlay, rest)):
+            links = rest
+            network.give_up(*link)
+            scene.act()
+    for a, b in sorted((min(link), max(link)) for link in network.down):
+        for _ in range(rng.randrange(6)):
+            network.step()
+        if rng.random() < 0.3:
+            network.link_up(a, b)
+    scene.run()
+    for publisher in scene.clients("p"):
+        scene.leave(publisher)
+    scene.run()
+    deliver_all(scene)
+    check_tables(scene)
 
 
 @settings(max_examples=200)
@@ -241,7 +272,11 @@ def way_up(routers: dict[str, TidRouter], start: str, tid: EntityId) -> list[str
 @settings(max_examples=200)
 @given(seed=SEEDS)
 def test_tables_agree_with_the_truth_once_quiet(routing: str, seed: int) -> None:
-    scene = churned(routing, seed)
+    check_tables(churned(routing, seed))
+
+
+def check_tables(scene: Scene) -> None:
+    """Every broker knows every tree, and the bindings are exactly the ways up the trees."""
     network, routers = scene.network, scene.routers()
     advertised = {tree.id: tree for router in routers.values() for tree in router.srt if tree.local}
     for client in scene.clients("p"):

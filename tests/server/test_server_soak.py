@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Callable
 from functools import partial
 
 import pytest
@@ -51,10 +52,13 @@ async def healed(overlay: Overlay, members: dict[str, Member], back: asyncio.Eve
 
 @pytest.mark.soak
 @pytest.mark.parametrize(
-    "network", [make_network("abcde", LINKS), make_scot("path:2", 3)], ids=["tree", "scot"]
+    "make",
+    [partial(make_network, "abcde", LINKS), partial(make_scot, "path:2", 3)],
+    ids=["tree", "scot"],
 )
-async def test_the_network_heals_after_each_of_many_kills(network: NetworkFile) -> None:
+async def test_the_network_heals_after_each_of_many_kills(make: Callable[[], NetworkFile]) -> None:
     rng = random.Random(1)
+    network = make()
     back: dict[str, asyncio.Event] = {name: asyncio.Event() for name in network.names}
     async with Overlay(network) as overlay:
         members = {}

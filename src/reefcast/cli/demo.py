@@ -15,10 +15,6 @@ if TYPE_CHECKING:
     from reefcast.pipeline.demo import Summary
 
 
-IDR_CASES = ("idr_case_1", "idr_case_2", "idr_case_3")
-IDR_COUNTERS = (*IDR_CASES, "idr_overloaded_a_link", "idr_no_tree_link", "idr_unreachable")
-
-
 def event_count(context: click.Context, parameter: click.Parameter, value: str) -> int:
     """A number, or `all`."""
     from reefcast.pipeline.flights import EVENT_COUNT
@@ -154,7 +150,7 @@ def as_dict(summary: Summary) -> dict[str, Any]:
         "p99_us": delays["p99"],
         "link_messages": summary.analysis.link_publications,
         "flooding_link_messages": summary.costs[1].link_messages,
-        **{name: count for name, count in counts(summary).items() if name.startswith("idr_")},
+        **routing_counts(summary),
         "publishing_s": round(summary.timing.publishing_s, 1),
         "steps_s": summary.steps,
         "seconds": summary.seconds,
@@ -162,10 +158,12 @@ def as_dict(summary: Summary) -> dict[str, Any]:
     }
 
 
-def counts(summary: Summary) -> dict[str, int]:
-    """The brokers' counters, those too of what never happened."""
+def routing_counts(summary: Summary) -> dict[str, int]:
+    """What dynamic routing did, by counter; zeros too."""
+    from reefcast.pipeline.report import CASES
+
     found = {row["counter"]: row["count"] for row in summary.analysis.counters}
-    return dict.fromkeys(IDR_COUNTERS, 0) | found
+    return {counter: found.get(counter, 0) for _, counter, _ in CASES}
 
 
 def lines(summary: Summary) -> list[str]:
@@ -178,6 +176,7 @@ def lines(summary: Summary) -> list[str]:
     saved = percent(1 - routed.link_messages / max(flooded.link_messages, 1))
     rate = check.published / summary.timing.publishing_s
     brokers = len(analysis.run["brokers"])
+    detours = sum(n for name, n in routing_counts(summary).items() if "_case_" in name)
     return [
         "",
         f"check        {'passed' if check.passed else 'FAILED'}: {count(check.lost)} lost, "
@@ -190,8 +189,7 @@ def lines(summary: Summary) -> list[str]:
         f"{count(options.subscriptions)} subscriptions",
         f"delay        50 % within {duration(analysis.delays['p50'])}, "
         f"99 % within {duration(analysis.delays['p99'])}",
-        f"detours      {count(sum(counts(summary)[name] for name in IDR_CASES))} decisions met "
-        "overloaded links between clusters",
+        f"detours      {count(detours)} decisions met overloaded links between clusters",
         f"messages     {count(routed.link_messages)} between brokers; flooding takes "
         f"{count(flooded.link_messages)} ({saved} saved)",
         f"bytes        {size(routed.size_bytes)}; filtering at the client takes "

@@ -132,7 +132,7 @@ async def run_replay(replay: Replay, tell: Tell) -> Timing:
         try:
             await _start(replay, publishers, subscribers)
             timing = await _play(publishers, subscribers, tell)
-            await _until_quiet(overlay)
+            await until_quiet(overlay)
             for program in publishers + subscribers:
                 program.tell(FINISH)
             await asyncio.gather(*(program.end() for program in publishers + subscribers))
@@ -165,7 +165,7 @@ async def _play(publishers: list[Program], subscribers: list[Program], tell: Tel
     return Timing(published_s - started_s, loop.time() - started_s)
 
 
-async def _until_quiet(overlay: Overlay) -> None:
+async def until_quiet(overlay: Overlay) -> None:
     """Returns when no publication is under way between brokers. One look at many brokers is no
     snapshot: so all links must be empty in between two looks that show the same counts."""
     before: object = None

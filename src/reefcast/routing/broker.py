@@ -251,7 +251,11 @@ class Broker:
                 client.withdrawn.append(message)
                 return []
         sends = self._change_tables(message, filter, link, local=client is not None)
-        return self._send(self._cause(link, message), sends)
+        cause = self._cause(link, message)
+        if isinstance(message, Subscribe) and filter is not None:
+            settlement = self._settlement
+            settlement.join(cause, self.router.needs(filter, settlement.unanswered()))
+        return self._send(cause, sends)
 
     def _peer_message(self, message: PeerMessage, link: LinkName, now: float) -> list[Effect]:
         if link in self.clients:
@@ -393,9 +397,9 @@ class Broker:
             client.leaving = True  # what it published and is held goes first
             return [] if client.held else self._client_left(client)
         self.router.brokers.remove(link)
-        answers = self._finish(self._settlement.forget(link))
         effects = self._send(Cause(), self.router.link_down(link))
-        return answers + effects + self._tell_synced(self._relearning.went(link))
+        effects += self._finish(self._settlement.forget(link))  # may release what was held
+        return effects + self._tell_synced(self._relearning.went(link))
 
     def _timer(self, timer: Timer, link: LinkName, now: float) -> list[Effect]:
         if timer.key == RELEARN_TIMER:

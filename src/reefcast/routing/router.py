@@ -118,6 +118,11 @@ class Router(ABC):
             "not know; give both brokers the same network file"
         )
 
+    def needs(self, subscription: Filter, told: Iterable[EntityId]) -> list[EntityId]:
+        """Which of these advertisements, whose brokers are being told of another subscription, this
+        one needs, too: it settles when they have been."""
+        return []
+
     def passes_on(self, source: LinkName, target: LinkName) -> bool:
         """Whether `target` is told what `source` tells: then it is told `Synced` later."""
         return source != target

@@ -43,7 +43,7 @@ the match but one lookup of a load for each target link.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from reefcast.errors import ConfigurationError, ProtocolError
@@ -138,6 +138,10 @@ class ScotRouter(Router):
         known = id in self.prt
         sends = self.tree.subscribe(id, filter, link, local)
         return sends if known else sends + self._set_bits(id, filter)
+
+    def needs(self, subscription: Filter, told: Iterable[EntityId]) -> list[EntityId]:
+        rows = [row for row in map(self.clt.get, told) if row is not None]
+        return [row.id for row in rows if intersects(row.filter, subscription)]
 
     def unsubscribe(self, id: EntityId, link: LinkName) -> list[Send]:
         known = id in self.prt

@@ -19,6 +19,8 @@ Rules
   wait for each other.)
 - What comes again by the same link while it is under way already, because a broker behind that link
   restarted, is answered only when the first time is done, too.
+- A subscription that needs nothing said, because another one had CIV_SET say it, is settled only
+  when that has been answered.
 - A link that is given up answers nothing and is waited for no longer.
 
 Source: diffusing computations (Dijkstra and Scholten, 1980), with one tree per message.
@@ -27,11 +29,12 @@ Cost: one answer per control message.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import msgspec
 
 from reefcast.model.messages import (
+    CivSet,
     ControlMessage,
     EntityId,
     LinkName,
@@ -71,6 +74,7 @@ class Settlement:
         self._held: list[Cause] = []
         self._held_by_id: dict[EntityId, Cause] = {}
         self._under_way: dict[tuple[LinkName, EntityId], Cause] = {}
+        self._set_by: dict[EntityId, tuple[LinkName, int]] = {}
 
     def owe(self, cause: Cause, link: LinkName, token: int) -> None:
         """`token` is to be answered on `link` when `cause` is complete, if its other end has not
@@ -86,6 +90,21 @@ class Settlement:
             earlier.parents.append(cause)
             cause.outstanding += 1
         self._under_way[cause.key] = cause
+
+    def unanswered(self) -> list[EntityId]:
+        """The advertisements that a CIV_SET under way is about."""
+        self._set_by = {
+            id: (link, token)
+            for id, (link, token) in self._set_by.items()
+            if token in self._waiting.get(link, ())
+        }
+        return list(self._set_by)
+
+    def join(self, cause: Cause, advertisements: Iterable[EntityId]) -> None:
+        """`cause` waits for the CIV_SETs about these, too; they are some of `unanswered`."""
+        for link, token in dict.fromkeys(self._set_by[id] for id in advertisements):
+            self._waiting[link][token] += (cause,)
+            cause.outstanding += 1
 
     def hold(self, cause: Cause, id: EntityId | None) -> None:
         """The broker is relearning: `cause`, of what came with `id`, stays open until `let_go`."""
@@ -111,6 +130,8 @@ class Settlement:
         self._waiting.setdefault(link, {})[self._last_token] = causes
         for waiting in causes:
             waiting.outstanding += 1
+        if isinstance(message, CivSet):
+            self._set_by.update(dict.fromkeys(message.advertisements, (link, self._last_token)))
         return msgspec.structs.replace(message, token=self._last_token)
 
     def answered(self, link: LinkName, token: int, reason: str = "") -> list[Send]:

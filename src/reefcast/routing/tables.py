@@ -188,8 +188,6 @@ class SubscriptionTable(Table[Row]):
         self._index = new_index()
         self.ways = self._index.ways if isinstance(self._index, WayIndex) else self._ways
         """For each publication where the rows lead that it matches."""
-        self.match_many = self._index.match_many
-        """For each publication the rows that it matches, in any order."""
 
     def add(self, row: Row) -> None:
         super().add(row)

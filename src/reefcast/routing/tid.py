@@ -32,17 +32,19 @@ shorter way.
 
 A copy on the tree that it began on crosses each link once. One that switched can meet another one
 that switched to the same tree elsewhere, and its tree can lead to brokers that another branch
-serves: what was served is remembered (`recent`), by publication, TID, next hop and the state of the
-bindings. Without the last, a copy that passed before a subscription was bound here (its
-advertisement is new) would keep back the copy for just this subscription.
+serves: what was served is remembered (`recent`), by publication, TID, next hop and version of the
+bindings. Without the last, a copy that passed before a subscription was bound here (the tree is
+new) would keep back the copy that is for this very subscription.
 
-Order is kept along a tree, hence for publishers with one advertisement, if no copy switches.
+Order is kept along a tree. Two advertisements of one publisher can have different trees, so that
+what is published under one may overtake what is published under the other, with TID-S too.
 
-Departures from the spec: the state of the bindings in what is remembered, see above. When congested
-forward-only brokers match, they send no copy over links beyond which nothing matches.
+Departures from the spec: the version of the bindings in what is remembered, see above; copies that
+did not switch are not remembered, they cannot meet. A forward-only broker that matches because a
+link is overloaded sends no copy where nothing matches.
 
-Limits: trees cannot be mended. What a lost link carried is gone until the publishers advertise and
-the subscribers subscribe again, and a broker that restarts does not relearn.
+Limits: trees cannot be mended. Beyond a lost link they are gone until the publishers withdraw their
+advertisements and advertise again; and a broker that restarts does not relearn.
 
 Source: PADRES, as section 2 of `OctopiA` describes it. Costs: an advertisement takes one message
 for each link of its tree and two for each other link; a subscription at least one for each link of
@@ -76,8 +78,8 @@ from reefcast.routing.router import Decision, Router, Surroundings
 from reefcast.routing.tables import Row, Table, ways_of
 from reefcast.routing.tid_tables import VARIOUS, Bindings, Tree
 
-Served = tuple[PublicationId, EntityId, LinkName, int]
-"""A copy that was sent: publication, TID, next hop, and the tree's `version` at that time."""
+SentCopy = tuple[PublicationId, EntityId, LinkName, int]
+"""Publication, TID, next hop, and the tree's `version` when it was sent."""
 
 
 class Matching(NamedTuple):
@@ -307,8 +309,8 @@ class TidS(TidRouter):
 class TidD(TidRouter):
     """Dynamic routing.
 
-    It counts what it does. `tid_switched`: copies that took another tree; `tid_not_switched`: those
-    that stayed on an overloaded link because no other tree would do. What its memory kept back:
+    It counts what it does. `tid_switched`: overloaded links that a copy avoided by another tree;
+    `tid_not_switched`: those it took because no other tree would do. What its memory kept back:
     `tid_suppressed` copies to brokers, `tid_suppressed_deliveries` to clients.
     """
 
@@ -317,7 +319,7 @@ class TidD(TidRouter):
 
     def __init__(self, where: Surroundings) -> None:
         super().__init__(where)
-        self._sent = RecentIds[Served]()
+        self._sent = RecentIds[SentCopy]()
         self._delivered = RecentIds[PublicationId]()
 
     def _choose(

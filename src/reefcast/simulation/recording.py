@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from reefcast.errors import ConfigurationError
 from reefcast.model.messages import ControlMessage, Deliver, LinkName, Publish
 from reefcast.model.publication import Publication, PublicationId
-from reefcast.model.trace import LEVELS
+from reefcast.model.trace import FOUND_OVERLOADED, LEVELS
+from reefcast.routing.broker import Broker
 from reefcast.routing.router import Decision
 from reefcast.storage.trace_files import TraceRecorder, remove_former_run, write_run
 
@@ -237,22 +238,19 @@ class Recording:
             trace.recorder.row("discard", microseconds(at), *publication.id, None, reason)
 
     def snapshot(
-        self,
-        broker: str,
-        tables: dict[str, int],
-        queues: dict[LinkName | None, int],
-        counters: dict[str, int],
-        at: float,
+        self, broker: str, core: Broker, queues: dict[LinkName | None, int], at: float
     ) -> None:
         """The sizes of a broker's tables and queues, and its counters."""
         recorder = self.recorders[broker]
         time_us = microseconds(at)
-        for table, rows in sorted(tables.items()):
+        for table, rows in sorted(core.tables().items()):
             recorder.row("table", time_us, table, rows)
         for link, queue_len in queues.items():
             recorder.row("queue", time_us, link, queue_len)
-        for counter, count in sorted(counters.items()):
+        for counter, count in sorted(core.counters.items()):
             recorder.row("counter", time_us, None, counter, count)
+        for name, count in sorted(core.links.lst.found_overloaded.items()):
+            recorder.row("counter", time_us, name, FOUND_OVERLOADED, count)
 
     @property
     def messages_sent(self) -> int:

@@ -18,6 +18,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from reefcast.errors import ConfigurationError
 from reefcast.model.filters import parse_filter
 from reefcast.model.publication import Publication, PublicationId, check_attributes
@@ -160,11 +162,13 @@ class Simulation:
         return self.result()
 
     def _description(self) -> dict[str, Any]:
+        scot = self.setup.scot
         return {
             "simulated": True,
             "routing": self.setup.routing,
             "brokers": list(self.setup.graph),
             "links": [list(edge) for edge in edges_of(self.setup.graph)],
+            "places": msgspec.to_builtins(scot.places) if scot else {},
             "seed": self.setup.seed,
         }
 

@@ -300,8 +300,7 @@ class World(ABC):
             if node.up:
                 queues: dict[LinkName | None, int] = {None: self.input_queue_len(node, now)}
                 queues |= {other: link.queue_len(now) for other, link in node.links.items()}
-                tables, counters = node.core.tables(), node.core.counters
-                self.record.snapshot(node.name, tables, queues, counters, now)
+                self.record.snapshot(node.name, node.core, queues, now)
         if self.setup.trace and self.under_way():
             self.add_intervention(now + self.setup.trace.snapshot_s, self._snapshot)
 

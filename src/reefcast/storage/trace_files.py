@@ -138,8 +138,9 @@ def remove_former_run(directory: Path | str) -> None:
 
 
 def write_run(directory: Path | str, run: dict[str, Any]) -> None:
-    """What the run was: `{"simulated", "routing", "brokers", "links", "seed", ...}`; raises
-    `ConfigurationError` if nothing can be written there."""
+    """What the run was: `{"simulated", "routing", "brokers", "links", "seed", ...}`, and for a SCOT
+    `places`, each broker's region and cluster; raises `ConfigurationError` if nothing can be
+    written there."""
     path = Path(directory) / RUN_FILE
     _make_directory(path.parent)
     path.write_text(json.dumps(run, indent=1, sort_keys=True) + "\n", encoding="utf-8")

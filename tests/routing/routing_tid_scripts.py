@@ -1,0 +1,90 @@
+"""What the scripts of TID routing are made of: the order of messages, and what went where."""
+
+from __future__ import annotations
+
+from routing_harness import Harness
+
+from reefcast.model.messages import Publish
+from reefcast.overlay.topology import Graph, graph
+
+Link = tuple[str, str]
+BUSY = 40
+
+
+class Slow:
+    """An order of messages: these links wait as long as others have something."""
+
+    def __init__(self, *links: Link) -> None:
+        self.links = links
+
+    def choice(self, ready: list[Link]) -> Link:
+        return min(ready, key=lambda ends: ends in self.links)
+
+
+def overlay(*links: str) -> Graph:
+    """From `"ab"` for a link between a and b, and so on."""
+    edges = [(link[0], link[1]) for link in links]
+    return graph(sorted({name for edge in edges for name in edge}), edges)
+
+
+def network_of(routing: str, graph: Graph, **clients: str) -> Harness:
+    network = Harness(graph, routing)
+    for client, broker in clients.items():
+        network.connect(client, broker)
+    network.run()
+    return network
+
+
+def run(network: Harness, *slow: str) -> None:
+    """Until quiet; the links in `slow`, such as "ab" for that from a to b, are the last to move."""
+    network.rng = Slow(*[(link[0], link[1]) for link in slow])  # type: ignore[assignment]
+    network.run()
+
+
+def move(network: Harness, *links: str) -> None:
+    """One message on each of these links, and nothing else."""
+    for link in links:
+        network.rng = Slow(*[ends for ends in network.queues if ends != (link[0], link[1])])  # type: ignore[assignment]
+        assert network.queues[link[0], link[1]]
+        network.step()
+
+
+def drain(network: Harness, *links: str) -> None:
+    """All that waits on each of these links."""
+    for link in links:
+        move(network, *[link] * len(network.queues[link[0], link[1]]))
+
+
+def carry(network: Harness, *links: str) -> None:
+    """The next publication on each of these links, with what waits before it."""
+    for link in links:
+        waiting = [type(item) for item in network.queues[link[0], link[1]]]
+        move(network, *[link] * (waiting.index(Publish) + 1))
+
+
+def last_hops(network: Harness, tid: tuple[str, int]) -> dict[str, str]:
+    """Broker -> last hop of this tree."""
+    found = {}
+    for name, broker in network.brokers.items():
+        tree = broker.router.srt.get(tid)  # type: ignore[attr-defined]
+        if tree is not None:
+            found[name] = tree.last_hop
+    return found
+
+
+def copies(network: Harness) -> list[str]:
+    """Where publications went between brokers, with the publisher of the tree that they were on."""
+    found = []
+    for copy in network.copies:
+        assert copy.header.tid is not None
+        switched = "*" if copy.header.switched else ""
+        found.append(f"{copy.source}{copy.target} {copy.header.tid[0]}{switched}")
+    return found
+
+
+def delivered(network: Harness) -> list[tuple[str, int]]:
+    return sorted((client, seq) for client, (_, seq), _ in network.delivered)
+
+
+def total(network: Harness, counter: str) -> int:
+    return sum(broker.counters[counter] for broker in network.brokers.values())

@@ -1,0 +1,128 @@
+"""What a broker of a SCOT does with messages that are wrong, late, or about something unknown."""
+
+from __future__ import annotations
+
+import pytest
+
+from reefcast.errors import ConfigurationError, ProtocolError
+from reefcast.matching.scan import ScanIndex
+from reefcast.model.messages import (
+    Advertise,
+    Bind,
+    CivSet,
+    CivUnset,
+    LinkKind,
+    LinkUp,
+    Send,
+    Settled,
+    Subscribe,
+    Synced,
+    Unadvertise,
+    Unsubscribe,
+)
+from reefcast.overlay.scot import scot
+from reefcast.overlay.topology import path
+from reefcast.routing.broker import Broker
+
+MADE = scot(path("abc"), 3)
+BOTH = pytest.mark.parametrize("routing", ["spr", "idr"])
+AD = ("p", 1)
+
+
+def broker(routing: str, *, host: bool = False, relearning: bool = False) -> Broker:
+    """b-0 with all its links up; it knows advertisement AD, of its own client or from b-1."""
+    made = Broker(
+        "b-0",
+        routing,
+        new_index=ScanIndex,
+        neighbours=MADE.graph["b-0"] if relearning else (),
+        scot=MADE.neighbours("b-0"),
+    )
+    for link in MADE.graph["b-0"]:
+        made.handle(LinkUp(LinkKind.BROKER), link, 0.0)
+    made.handle(LinkUp(LinkKind.CLIENT), "p", 0.0)
+    made.handle(Advertise(AD, "TRUE", 1), "p" if host else "b-1", 0.0)
+    return made
+
+
+def civ(made: Broker) -> str:
+    return str(made.status()["clt"][0]["civ"])
+
+
+@BOTH
+def test_only_the_host_takes_note_of_civ_messages(routing: str) -> None:
+    for host, before, after in ((True, "111", "011"), (False, "010", "010")):
+        made = broker(routing, host=host)
+        assert civ(made) == before
+        assert made.handle(CivUnset((AD,), 7), "b-2", 0.0) == [Send("b-2", Settled(7))]
+        assert civ(made) == after
+        assert made.handle(CivSet((AD,), 8), "b-2", 0.0) == [Send("b-2", Settled(8))]
+        assert civ(made) == before
+
+
+@BOTH
+def test_a_civ_message_about_what_is_gone_is_answered(routing: str) -> None:
+    made = broker(routing, host=True)
+    for message in (CivSet((("q", 1), AD), 1), CivUnset((("q", 1),), 2)):
+        assert made.handle(message, "b-1", 0.0) == [Send("b-1", Settled(message.token))]
+    assert civ(made) == "111"
+    assert made.tables() == {"CLT": 1, "PRT": 0}
+
+
+@BOTH
+@pytest.mark.parametrize("message", [CivSet((AD,)), CivUnset((AD,)), Advertise(("q", 1), "TRUE")])
+def test_what_belongs_on_i_links_is_refused_on_a_links(
+    routing: str, message: CivSet | CivUnset | Advertise
+) -> None:
+    made = broker(routing, host=True)
+    with pytest.raises(ProtocolError, match="over an aLink"):
+        made.handle(message, "a-0", 0.0)
+    assert civ(made) == "111"
+    assert made.tables() == {"CLT": 1, "PRT": 0}
+
+
+@BOTH
+def test_messages_of_other_routings_and_of_clients_are_refused(routing: str) -> None:
+    made = broker(routing)
+    with pytest.raises(ProtocolError, match="does not know"):
+        made.handle(Bind(("s", 1), "TRUE", (AD,)), "b-1", 0.0)
+    with pytest.raises(ProtocolError, match="only brokers"):
+        made.handle(CivSet((AD,)), "p", 0.0)
+
+
+@BOTH
+def test_the_routing_needs_a_scot(routing: str) -> None:
+    with pytest.raises(ConfigurationError, match="needs a SCOT"):
+        Broker("b-0", routing)
+
+
+@BOTH
+def test_an_advertisement_of_another_broker_is_withdrawn_by_that_broker_only(routing: str) -> None:
+    made = broker(routing)
+    made.handle(Unadvertise(AD), "b-2", 0.0)
+    assert made.tables()["CLT"] == 1
+    assert made.handle(Unadvertise(AD, 5), "b-1", 0.0) == [Send("b-1", Settled(5))]
+    assert made.tables()["CLT"] == 0
+
+
+@BOTH
+def test_a_broker_that_relearns_clears_no_bit_for_a_client_either(routing: str) -> None:
+    made = broker(routing, relearning=True)
+    made.handle(Subscribe(("p", 3), "TRUE", 3), "p", 0.0)
+    effects = made.handle(Unsubscribe(("p", 3), 4), "p", 0.0)
+    assert {e.link for e in effects if isinstance(e, Send)} == {"a-0", "c-0"}
+    assert civ(made) == "011"
+
+
+@BOTH
+def test_a_broker_that_relearns_clears_no_bit_until_all_have_told(routing: str) -> None:
+    """b-0 has no subscription yet, but c-0 may still tell one."""
+    made = broker(routing, relearning=True)
+    assert civ(made) == "011"
+    for link in ("a-0", "b-1", "b-2"):
+        effects = made.handle(Synced(), link, 0.0)
+        assert not any(isinstance(getattr(e, "message", None), CivUnset) for e in effects)
+    assert civ(made) == "011"
+    effects = made.handle(Synced(), "c-0", 0.0)
+    assert Send("b-1", CivUnset((AD,), 1)) in effects
+    assert civ(made) == "010"
