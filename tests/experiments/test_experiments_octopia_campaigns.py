@@ -112,7 +112,7 @@ def test_a_burst_loses_nothing_and_is_the_same_again(routing: str) -> None:
     assert burst.measure(run("burst", routing, 100_000)) == measures
     found = figures(measures)
     assert found["undelivered"] == 0
-    assert found["longest_a_link_queue_own"] > 20
+    assert max(found["longest_a_link_queue_own"], found["longest_i_link_queue_own"]) > 20
     assert found["worst_delay_s"] > 2 * found["level_s"]
     assert 0 <= found["under_1_s"] <= 1
     curve = [measure.at for measure in measures if measure.metric == "largest_delay_s"]

@@ -123,3 +123,24 @@ def test_a_decision_is_the_one_of_the_spec(seed: int) -> None:
         if isinstance(effect, Send) and isinstance(effect.message, Publish)
     }
     assert found == {link: Header(header.hops + 1, civ) for link, civ in expected.items()}
+
+
+@settings(max_examples=100)
+@given(seed=st.integers(0, 2**32))
+def test_a_batch_is_decided_as_if_its_publications_came_one_by_one(seed: int) -> None:
+    """What was put on a link counts for the next one, before the driver hears of it."""
+    found = []
+    for together in (True, False):
+        rng = random.Random(seed)
+        interested = [link for link in NEIGHBOURS.primary if rng.random() < 0.5]
+        broker, queues = broker_with(rng, interested, [])
+        came_by = hosted(broker, 0b1011)
+        batch = [Publish(Publication("c", seq, 0, {})) for seq in range(1, rng.randint(2, 40))]
+        sends = []
+        for part in [batch] if together else [[publish] for publish in batch]:
+            effects = broker.handle_publications(part, came_by, 0.06)
+            copies = [e for e in effects if isinstance(e, Send) and isinstance(e.message, Publish)]
+            queues.lengths.update(copy.link for copy in copies)
+            sends += copies
+        found.append(sends)
+    assert found[0] == found[1]

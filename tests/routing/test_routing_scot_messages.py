@@ -11,6 +11,7 @@ from reefcast.model.messages import (
     Bind,
     CivSet,
     CivUnset,
+    LinkDown,
     LinkKind,
     LinkUp,
     Send,
@@ -112,6 +113,25 @@ def test_a_broker_that_relearns_clears_no_bit_for_a_client_either(routing: str) 
     effects = made.handle(Unsubscribe(("p", 3), 4), "p", 0.0)
     assert {e.link for e in effects if isinstance(e, Send)} == {"a-0", "c-0"}
     assert civ(made) == "011"
+
+
+@BOTH
+def test_a_broker_that_relearns_keeps_no_i_link_waiting(routing: str) -> None:
+    """What others tell is no concern of theirs; an aLink must wait for the other one."""
+    made = broker(routing, relearning=True)
+    assert Send("b-2", Synced()) in made.handle(LinkUp(LinkKind.BROKER), "b-2", 0.0)
+    assert Send("c-0", Synced()) not in made.handle(LinkUp(LinkKind.BROKER), "c-0", 0.0)
+    assert Send("c-0", Synced()) in made.handle(Synced(), "a-0", 0.0)
+
+
+@BOTH
+def test_a_neighbour_that_is_given_up_need_not_tell(routing: str) -> None:
+    made = broker(routing, relearning=True)
+    for link in ("a-0", "b-1", "b-2"):
+        made.handle(Synced(), link, 0.0)
+    assert made.relearning
+    assert Send("b-1", CivUnset((AD,), 1)) in made.handle(LinkDown(), "c-0", 0.0)
+    assert not made.relearning
 
 
 @BOTH

@@ -4,6 +4,7 @@ of the truth, by the filters alone."""
 from __future__ import annotations
 
 import random
+from collections import Counter
 
 import pytest
 from hypothesis import given, settings
@@ -219,41 +220,39 @@ def test_the_longest_path_of_idr_is_reached() -> None:
 @settings(max_examples=60)
 @given(seed=SEEDS, routing=ROUTINGS)
 def test_messages_of_each_call(seed: int, routing: str) -> None:
-    """m - 1 for an advertisement and |T| - 1 for a subscription; the same to take them back. A CIV
-    message over an iLink only when a bit changes: that is m - 1 at most, too."""
+    """m - 1 for an advertisement and |T| - 1 for a subscription; the same to take them back. A
+    CIV_UNSET from each cluster that does not want what is advertised; later one CIV message for
+    each iLink of the subscriber's cluster at most."""
     network, live, rng = churned(routing, seed)
     assert network.scot
     clusters, regions = network.scot.clusters, len(network.scot.tree)
 
-    def sent_by(call: object) -> dict[str, int]:
+    def sent() -> Counter[str]:
+        """Since the last time, but for the answers: each message is answered once."""
         network.sent.clear()
         network.run()
-        counted = {kind: n for kind, n in network.sent.items() if kind != "Settled"}
-        assert network.sent["Settled"] == sum(counted.values())  # each is answered once
-        return counted
+        answers = network.sent.pop("Settled", 0)
+        assert answers == network.sent.total()
+        return Counter(network.sent)
 
-    filter = rng.choice(["x > 9", "y = 'a'"])
-    others = {
-        network.scot.places[network.home[client]].cluster
-        for client in live
-        if client[0] == "s" and live[client]
-    }
     number = network.advertise("p0", "FALSE")
-    counted = sent_by(number)
-    assert counted.get("Advertise", 0) == clusters - 1
-    assert counted.get("CivUnset", 0) == clusters - 1
+    assert sent() == +Counter(Advertise=clusters - 1, CivUnset=clusters - 1)
     network.unadvertise("p0", number)
-    assert sent_by(None).get("Unadvertise", 0) == clusters - 1
-    number = network.advertise("p0", "TRUE")
-    here = network.scot.places[network.home["p0"]].cluster
-    assert sent_by(number).get("CivUnset", 0) == clusters - len(others | {here})
-    number = network.subscribe("s0", filter)
-    counted = sent_by(number)
-    assert counted.get("Subscribe", 0) == regions - 1
-    assert counted.get("CivSet", 0) <= regions * (clusters - 1)
+    assert sent() == +Counter(Unadvertise=clusters - 1)
+    places = network.scot.places
+    here = places[network.home["p0"]].cluster
+    others = {places[network.home[s]].cluster for s in live if s[0] == "s" and live[s]}
+    network.advertise("p0", "TRUE")
+    unset = clusters - len(others | {here})
+    assert sent() == +Counter(Advertise=clusters - 1, CivUnset=unset)
+    number = network.subscribe("s0", rng.choice(["x > 9", "y = 'a'"]))
+    counted = sent()
+    assert counted.pop("CivSet", 0) <= regions * (clusters - 1)
+    assert counted == +Counter(Subscribe=regions - 1)
     network.unsubscribe("s0", number)
-    assert sent_by(None).get("Unsubscribe", 0) == regions - 1
-    assert wrong_tables(network, live | {"p0": {**live.get("p0", {}), 0: "TRUE"}}) is not None
+    counted = sent()
+    assert counted.pop("CivUnset", 0) <= regions * (clusters - 1)
+    assert counted == +Counter(Unsubscribe=regions - 1)
 
 
 # --- restarts and links ---------------------------------------------------------------------------
@@ -291,6 +290,35 @@ def test_after_a_restart_all_is_relearned(seed: int, routing: str) -> None:
     network, live, rng = restart_while_others_churn(seed, routing)
     assert not any(broker.relearning for broker in network.brokers.values())
     all_is_well(network, live, rng)
+
+
+def several_restart_at_once(seed: int, routing: str) -> None:
+    """They do not wait for each other: without any timer all is relearned, and whoever asked for
+    anything is answered."""
+    network, live, rng = churned(routing, seed)
+    victims = [name for name in network.brokers if rng.random() < rng.choice([0.2, 0.5, 1.0])]
+    for victim in victims:
+        network.kill(victim)
+    lose_clients(network, live)
+    old = dict(network._numbers)
+    for victim in victims:
+        network.start(victim)
+        network.connect(f"s-{victim}", victim)
+        network.connect(f"p-{victim}", victim)
+        churn(network, rng, live, rng.randrange(6))
+    network.slow = set()
+    network.run()
+    assert not any(broker.relearning for broker in network.brokers.values())
+    for client in network.home:
+        asked = range(old.get(client, 0) + 1, network._numbers[client] + 1)
+        assert {(client, number) for number in asked} <= network.settled
+    all_is_well(network, live, rng)
+
+
+@settings(max_examples=100)
+@given(seed=SEEDS, routing=ROUTINGS)
+def test_several_restart_at_once(seed: int, routing: str) -> None:
+    several_restart_at_once(seed, routing)
 
 
 @settings(max_examples=100)
@@ -427,3 +455,4 @@ def test_many_random_scots() -> None:
             keep_what_is_settled(seed, routing)
             all_is_well(*restart_while_others_churn(seed, routing))
             settles_around_a_restart(seed, routing)
+            several_restart_at_once(seed, routing)

@@ -7,6 +7,7 @@ from routing_harness import Harness
 
 from reefcast.overlay.scot import scot
 from reefcast.overlay.topology import path
+from reefcast.routing.scot import ScotRouter
 
 BOTH = pytest.mark.parametrize("routing", ["spr", "idr"])
 
@@ -53,26 +54,49 @@ def test_a_subscription_settles_no_sooner_than_the_bit_that_another_one_set(rout
     assert network.sent["CivSet"] == 1
 
 
-@pytest.mark.parametrize("routing", ["acyclic", "spr", "idr"])
-def test_what_comes_again_after_a_restart_is_settled_when_the_first_time_is(routing: str) -> None:
-    """y restarts while v has told the publisher's broker h, which has not heard it yet; x and then
-    y say the same again."""
-    network = Harness(path("xyvh") if routing == "acyclic" else scot(path("xyv"), 2), routing)
-    s, y, v, h = ("x", "y", "v", "h") if routing == "acyclic" else ("x-0", "y-0", "v-0", "v-1")
-    network.connect("s", s)
-    network.connect("p", h)
+@BOTH
+@pytest.mark.parametrize("slow", [("v-0", "v-1"), ("v-0", "w-0")])
+def test_what_comes_again_after_a_restart_is_settled_when_the_first_time_is(
+    routing: str, slow: tuple[str, str]
+) -> None:
+    """y restarts while v has told the next broker, which has not heard it yet; x and then y say the
+    same again."""
+    network = Harness(scot(path("xyvw"), 2), routing)
+    network.connect("s", "x-0")
+    network.connect("p", "v-1")
+    network.connect("q", "w-1")
     network.advertise("p", "TRUE")
+    network.advertise("q", "TRUE")
     network.run()
-    network.slow = {(v, h)}
+    network.slow = {slow}
     number = network.subscribe("s", "TRUE")
     network.run()
-    network.kill(y)
-    network.start(y)
+    network.kill("y-0")
+    network.start("y-0")
     network.run()
     assert ("s", number) not in network.settled
     network.slow = set()
     network.run()
     assert ("s", number) in network.settled
+
+
+@BOTH
+def test_what_came_through_a_broker_that_relearns_is_not_swept_before_it_has_heard_all(
+    routing: str,
+) -> None:
+    network = Harness(scot(path("xvy"), 2), routing)
+    network.connect("s", "y-0")
+    network.subscribe("s", "TRUE")
+    network.run()
+    network.slow = {("y-0", "v-0")}
+    network.kill("v-0")
+    network.start("v-0")
+    network.run()
+    assert network.brokers["x-0"].tables()["PRT"] == 1
+    network.disconnect("s")
+    network.slow = set()
+    network.run()
+    assert all(broker.tables()["PRT"] == 0 for broker in network.brokers.values())
 
 
 # --- publications that wait, publishers that leave or have several advertisements -----------------
@@ -242,6 +266,9 @@ def test_what_came_by_a_link_that_is_given_up_is_taken_back(routing: str) -> Non
     network.give_up("a-2", "b-2")
     network.run()
     assert network.brokers["a-0"].status()["clt"][0]["civ"] == "001"
+    router = network.brokers["a-2"].router
+    assert isinstance(router, ScotRouter)
+    assert router.tree.sent == {}
     prt = {name: broker.tables()["PRT"] for name, broker in network.brokers.items()}
     assert prt == {**dict.fromkeys(prt, 0), "b-2": 1}
 

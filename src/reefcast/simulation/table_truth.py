@@ -157,8 +157,9 @@ def _civ_rows(scene: Scene, advertisement: Live) -> dict[str, tuple[LinkName, st
     home = made.places[advertisement.broker]
     wanted = 0
     for subscription in scene.subscriptions:
-        if subscription.meets(advertisement):
-            wanted |= 1 << _cluster_of(scene, subscription.broker)
+        bit = 1 << _cluster_of(scene, subscription.broker)
+        if not wanted & bit and subscription.meets(advertisement):
+            wanted |= bit
     own = 1 << home.cluster
     rows: dict[str, tuple[LinkName, str]] = {}
     for name in made.region(home.region):

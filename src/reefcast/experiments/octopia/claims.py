@@ -19,11 +19,11 @@ ADVERTISING = (
         "effect", "publishers", "advertisement_delay_s", "tid-s", "spr", 2.66,
     ),
     Claim(
-        _id(1), "advertisement delay of OctopiA, 500 publishers over 100",
+        _id(1), "advertisement delay of OctopiA, most publishers over fewest",
         "flat", "publishers", "advertisement_delay_s", "spr", paper=0.0,
     ),
     Claim(
-        _id(1), "advertisement delay of PADRES, 500 publishers over 100",
+        _id(1), "advertisement delay of PADRES, most publishers over fewest",
         "flat", "publishers", "advertisement_delay_s", "tid-s", paper=0.0,
     ),
     Claim(
