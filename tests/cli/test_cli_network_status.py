@@ -71,7 +71,22 @@ def test_links_in_trouble_come_first_and_idle_ones_are_counted(
     assert "b1-1 iLink up 0 0.0 0 12" in rows
     assert not any(row.startswith("b1-2") for row in rows)
     assert "1 end of a link is up and idle" in rows
-    assert "b1-0 3:07 min ready 0 CLT 1, PRT 0 0 0 100 MB" in rows
+    assert "b1-0 up 3:07 min 0 CLT 1, PRT 0 0 0 100 MB" in rows
+
+
+def test_what_a_narrow_terminal_shows_is_whole(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    link = a_link("b1-3", "i_link", queue_len=40, found_overloaded=9, in_per_s=900.0)
+    row = {"advertisement": "publisher-f0fb18e3f135#1", "filter": "symbol = 'IBM' AND price < 9"}
+    here = row | {"context": "advertisement", "civ": "0011", "last_hop": "p"}
+    counters = {"published": 123456, "delivered": 654321, "idr_case_3": 9}
+    answer = an_answer([link], clt=[here], counters=counters, uptime_s=5000)
+    rows = shown(capsys, {"b1-0": answer})
+    assert "b1-0 up 1:23 h 0 CLT 1, PRT 0 123456 654321 100 MB" in rows
+    assert "b1-0 b1-3 iLink up 40 0.0 9x 900 0" in rows
+    assert any("0011" in row for row in rows)
 
 
 def test_an_advertisement_is_shown_with_its_bits_everywhere(

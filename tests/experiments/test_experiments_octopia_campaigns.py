@@ -7,11 +7,19 @@ import math
 import pytest
 
 from reefcast.experiments.campaign import Measure, Run
-from reefcast.experiments.octopia import burst, delivery, parameters, publishers, subscribers
+from reefcast.experiments.octopia import (
+    burst,
+    delivery,
+    parameters,
+    publishers,
+    selection,
+    subscribers,
+)
 from reefcast.experiments.octopia.claims import PAPER
 from reefcast.experiments.octopia.grid import ALL
+from reefcast.experiments.octopia.measuring import evaluation_overlay
 from reefcast.experiments.octopia.publishers import structural_messages
-from reefcast.experiments.octopia.selection import measure as measure_selection
+from reefcast.experiments.octopia.workload import market
 
 TINY = {
     "publishers": {"gap_s": 0.2},
@@ -101,9 +109,24 @@ def test_all_routings_deliver_the_same() -> None:
 
 @pytest.mark.parametrize("routing", ALL)
 def test_selection_times_a_routing_against_spr(routing: str) -> None:
-    found = figures(measure_selection(run("selection", routing, 40)))
+    found = figures(selection.measure(run("selection", routing, 40)))
     assert found["selection_s"] > 0
     assert found["selection_over_spr"] > 0
+
+
+@pytest.mark.parametrize("routing", ["spr", "idr", "tid-s"])
+def test_selection_asks_the_routers_what_a_network_would(routing: str) -> None:
+    """Those that are asked again must answer the same, and reach every subscriber."""
+    reached = 0
+    sample: set[object] = set()
+    for visit in selection._visits(run("selection", routing, 40)):
+        reached += sum(map(len, selection._ask(visit).local.values()))
+        sample.add(visit.batch[0].publication.id)
+    wanted = market(
+        evaluation_overlay(), publishers=10, subscribers=40, seed=1, selectivity=0.2
+    ).subscribers
+    assert len(sample) == 10
+    assert reached == sum(len(subscriber.matches) for subscriber in wanted)
 
 
 @pytest.mark.parametrize("routing", ALL)
@@ -144,7 +167,7 @@ def test_claims_and_plots_use_what_the_campaigns_run_and_measure() -> None:
         "publishers": figures(publishers.measure(run("publishers", "spr", 5))),
         "subscribers": figures(subscribers.measure(run("subscribers", "spr", 20))),
         "delivery": figures(delivery.measure(run("delivery", "spr", 20))),
-        "selection": figures(measure_selection(run("selection", "spr", 40))),
+        "selection": figures(selection.measure(run("selection", "spr", 40))),
         "burst": figures(burst.measure(run("burst", "idr", 100_000))),
     }
     for claim in PAPER.claims:

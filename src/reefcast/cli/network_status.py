@@ -59,16 +59,15 @@ def _print(console: Console, table: Table) -> bool:
 
 
 def _brokers(answers: Mapping[str, Answer | None]) -> Table:
-    table = _table("broker", "up for", "state", "clients", "tables", "published", "delivered",
-                   "memory")  # fmt: skip
+    columns = ("broker", "state", "clients", "tables", "published", "delivered", "memory")
+    table = _table(*columns, wrapped=("tables",))
     for name, answer in answers.items():
         if answer is None:
-            table.add_row(name, "", Text("does not answer", BAD))
+            table.add_row(name, Text("does not answer", BAD))
             continue
         counters = answer["counters"]
         table.add_row(
             name,
-            _duration(answer["uptime_s"]),
             _state(answer),
             str(len(answer["clients"])),
             ", ".join(f"{table} {rows}" for table, rows in answer["tables"].items()),
@@ -80,11 +79,14 @@ def _brokers(answers: Mapping[str, Answer | None]) -> Table:
 
 
 def _state(answer: Answer) -> Text:
+    """What is unusual about the broker, or for how long it is up."""
     if answer["stopping"]:
         return Text("stops", BAD)
     if answer["relearning"]:
         return Text("relearns", BAD)
-    return Text("congested", OVERLOADED) if answer["congested"] else Text("ready")
+    if answer["congested"]:
+        return Text("congested", OVERLOADED)
+    return Text(f"up {_duration(answer['uptime_s'])}")
 
 
 def _duration(seconds: float) -> str:

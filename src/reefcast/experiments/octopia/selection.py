@@ -15,10 +15,11 @@ import gc
 import math
 import random
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from statistics import median
+from typing import Any
 
 from reefcast.experiments.campaign import Campaign, Measure, Run
 from reefcast.experiments.octopia.grid import ALL, runs_of
@@ -80,12 +81,21 @@ class MatchedRows:
         for row in router.prt:
             self._index.add(row, row.filter)
         router.prt.ways = self.ways
+        router.prt.digests = self.digests  # type: ignore[assignment, method-assign]
 
     def find(self, publication: Publication) -> Sequence[Row]:
         return self._index.match(publication)
 
     def ways(self, publications: Sequence[Publication]) -> list[Ways]:
         return [ways_of(self.rows) for _ in publications]
+
+    def digests(
+        self,
+        publications: Sequence[Publication],
+        keys: Sequence[Any],
+        digest: Callable[[Sequence[Row], Any], Any],
+    ) -> list[Any]:
+        return [digest(self.rows, key) for key in keys]
 
 
 @dataclass(frozen=True)
