@@ -34,7 +34,7 @@ def runs(scale: str) -> list[Run]:
     entries = section(NAME, scale)
     made = runs_of(NAME, scale, ALL, entries.x, entries.seeds)
     for variant in VARIANTS:
-        made += runs_of(NAME, scale, ALL, [entries.variants_x], entries.seeds, variant)
+        made += runs_of(NAME, scale, ALL, [entries.variants_x], entries.variant_seeds, variant)
     return made
 
 
