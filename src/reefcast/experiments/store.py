@@ -43,24 +43,15 @@ class Store:
         return hashlib.sha256(Path(given).read_bytes()).hexdigest()[:12] if given else ""
 
     @cached_property
-    def _parameters(self) -> dict[str, str]:
-        """By campaign: all sections of the parameter file but those named like other campaigns."""
-        sections = tomllib.loads(self.paper.parameters_file.read_text(encoding="utf-8"))
-        names = {each.name for each in self.paper.campaigns}
-        return {
-            name: json.dumps(
-                {key: values for key, values in sections.items() if key not in names - {name}},
-                sort_keys=True,
-                default=str,
-            )
-            for name in names
-        }
+    def _parameters(self) -> str:
+        text = self.paper.parameters_file.read_text(encoding="utf-8")
+        return json.dumps(tomllib.loads(text), sort_keys=True, default=str)
 
     def file(self, run: Run) -> Path:
         """Where the results of this run are, or will be."""
         named = json.dumps(run._replace(x=float(run.x)))
         code = self.code_versions[run.campaign]
-        content = f"{named} {code} {self.data_version} {self._parameters[run.campaign]}"
+        content = f"{named} {code} {self.data_version} {self._parameters}"
         key = hashlib.sha256(content.encode()).hexdigest()[:20]
         return self.folder / run.paper / run.scale / run.campaign / f"{key}.parquet"
 

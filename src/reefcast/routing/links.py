@@ -71,7 +71,7 @@ class LinkStatusTable:
     def __init__(self, queues: LinkQueues, overload: Overload) -> None:
         self._queues = queues
         self._tau = overload.tau
-        self._window_s = overload.window_s
+        self.window_s = overload.window_s
         self._window = 0
         self._entered: Counter[LinkName] = Counter()
         self._len_before: dict[LinkName, int] = {}
@@ -82,7 +82,7 @@ class LinkStatusTable:
 
     def pass_time(self, now: float) -> None:
         """It is `now` (seconds): closes the window if it is over."""
-        window = int(now / self._window_s)
+        window = int(now / self.window_s)
         if window != self._window:
             self._close(window - self._window)
             self._window = window
@@ -133,6 +133,7 @@ class Links:
         self.lst = LinkStatusTable(self, overload or Overload())
         self.window_s = window_s
         self._window = 0
+        self._since = self._until = 0.0  # no window ends between these two
         self._in: Counter[LinkName] = Counter()
         self._out: Counter[LinkName] = Counter()
         self._last_in: Counter[LinkName] = Counter()
@@ -151,8 +152,14 @@ class Links:
 
     def pass_time(self, now: float) -> None:
         """An input comes, and it is `now` (seconds): closes the windows that are over."""
-        self._put.clear()
+        if self._put:
+            self._put.clear()
+        if now < self._until and now >= self._since:
+            return
         self.lst.pass_time(now)
+        # A little before the end: there the division below decides, which may round either way.
+        ends = min((int(now / w) + 1) * w for w in (self.window_s, self.lst.window_s))
+        self._since, self._until = now, ends * (1 - 1e-9)
         window = int(now / self.window_s)
         if window != self._window:
             follows = window == self._window + 1

@@ -4,10 +4,13 @@ Rules
 -----
 - The heap's keys are `(time, rank, number)`, all of them explicit: ranks order what happens at one
   instant (interventions 0, timers 1, clients 2, then every link its own), numbers count per rank.
-- An entry of a link is a message's arrival at a broker. The broker's CPU is a FIFO server, so that
-  the start of service is `max(arrival, busy until)`, known at once; the core is called there and
-  then with that start as its `now`, and what it sends is put on the links at the end of service,
-  which gives the arrivals at the neighbours: heap entries again, later ones.
+- An entry of a link is a message's arrival at a broker. Of what is on its way on one link only the
+  first is in the heap: the others wait in `Link.flight`, for a link keeps its order, and a full
+  output queue holds tens of thousands. Nor is there more of what clients will do than the next.
+- The broker's CPU is a FIFO server, so that the start of service is `max(arrival, busy until)`,
+  known at once; the core is called there and then with that start as its `now`, and what it sends
+  is put on the links at the end of service, which gives the arrivals at the neighbours: heap
+  entries again, later ones.
 - A service may thus be computed before its time has come. That is sound because all that it reads
   belongs to this broker (its core, its output queues), in the order of its own inputs; and because
   what could come between is known: timers of this broker that are due earlier run first, and
@@ -25,7 +28,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from heapq import heappop, heappush
+from heapq import heappop, heappush, heapreplace
 from typing import Any
 
 from reefcast.model.messages import Deliver, Effect, Input, LinkName, Publish, Send, Timer
@@ -55,6 +58,8 @@ class Kernel(World):
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
         self._heap: list[tuple[Any, ...]] = []
+        self._scripts: list[tuple[float, int, int]] = []
+        self._first_script = (math.inf, CLIENT_RANK, 0)
         self._nodes = list(self.nodes.values())
         self._targets = {
             id(link): self.nodes[link.target] for n in self._nodes for link in n.links.values()
@@ -67,7 +72,12 @@ class Kernel(World):
         return bool(self._heap or self.interventions or any(n.queue for n in self._nodes))
 
     def schedule(self, handle: int, at: float) -> None:
-        heappush(self._heap, (at, CLIENT_RANK, handle))
+        entry = (at, CLIENT_RANK, handle)
+        if entry < self._first_script:
+            self._first_script = entry
+            heappush(self._heap, entry)
+        else:
+            heappush(self._scripts, entry)
 
     def set_timer(self, node: Node, key: str, due: float) -> None:
         node.timers[key] = due
@@ -91,7 +101,18 @@ class Kernel(World):
         self.record.sent(node.trace, out.target, message, framed, queue_len, at)
         out.number += 1
         arrival = out.arrives_at(end, extra)
-        heappush(self._heap, (arrival, out.rank, out.number, out, message, size, session))
+        entry = (arrival, out.rank, out.number, out, message, size, session)
+        out.flight.append(entry)
+        if len(out.flight) == 1:
+            heappush(self._heap, entry)
+
+    def _cut(self, a: Node, b: Node, now: float) -> None:
+        """What is on its way is lost when it would have arrived; the links begin anew."""
+        for out in (a.links[b.name], b.links[a.name]):
+            for entry in list(out.flight)[1:]:
+                heappush(self._heap, entry)
+            out.flight.clear()
+        super()._cut(a, b, now)
 
     def run(self, until: float, limit: int, progress: Callable[[float], None]) -> bool:
         last = self.record.messages_sent + limit
@@ -134,12 +155,21 @@ class Kernel(World):
         for _ in range(steps):
             if not heap or heap[0][0] >= barrier:
                 return True
-            entry = heappop(heap)
-            rank = entry[1]
-            if rank < FIRST_LINK_RANK:
+            entry = heap[0]
+            if entry[1] < FIRST_LINK_RANK:
+                heappop(heap)
                 self._not_from_link(entry)
                 continue
             arrival, _, _, link, message, size, session = entry
+            if session == link.session:
+                flight = link.flight
+                flight.popleft()
+                if flight:
+                    heapreplace(heap, flight[0])
+                else:
+                    heappop(heap)
+            else:
+                heappop(heap)
             node = targets[id(link)]
             start = node.busy_until
             if start < arrival:  # noqa: PLR1730  (a call of max costs more)
@@ -158,6 +188,11 @@ class Kernel(World):
             if node.timers.get(entry[3]) == at:
                 self._drain(node, at)
             return
+        if self._scripts:
+            self._first_script = heappop(self._scripts)
+            heappush(self._heap, self._first_script)
+        else:
+            self._first_script = (math.inf, CLIENT_RANK, 0)
         script = self.scripts[entry[2]]
         node, inputs = self.act(script, at)
         start = max(at, node.busy_until)
@@ -307,7 +342,11 @@ class Kernel(World):
                 arrival = end + out.latency_s
                 if out.jitter_s:
                     arrival = out.arrives_at(end, out.extra_s(at, True))
-                heappush(heap, (arrival, out.rank, number, out, message, size, out.session))
+                entry = (arrival, out.rank, number, out, message, size, out.session)
+                flight = out.flight
+                flight.append(entry)
+                if len(flight) == 1:
+                    heappush(heap, entry)
             elif type(effect) is Deliver:
                 self.record.handed_out(trace, effect, at)
             else:

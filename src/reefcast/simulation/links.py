@@ -20,6 +20,7 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from reefcast.errors import ConfigurationError
 from reefcast.simulation.faults import (
@@ -58,13 +59,14 @@ class Link:
 
     `session` counts the times that an end crashed or came back: what belongs to an
     earlier session is lost; `ended` says when each one ended. `rates` are `(from_s, bytes_per_s)`,
-    ascending. `number` counts the messages. `steady`: no fault touches the link.
+    ascending. `number` counts the messages. `steady`: no fault touches the link. `flight`: for a
+    kernel, what is on its way, in the order of arrival.
     """
 
     __slots__ = (
-        "_delays", "_drops", "_reorders", "bytes_per_s", "cuts", "ended", "free_at", "jitter_s",
-        "last_arrival", "latency_s", "number", "queued", "rank", "rates", "rng", "session",
-        "source", "spec", "steady", "target",
+        "_delays", "_drops", "_reorders", "bytes_per_s", "cuts", "ended", "flight", "free_at",
+        "jitter_s", "last_arrival", "latency_s", "number", "queued", "rank", "rates", "rng",
+        "session", "source", "spec", "steady", "target",
     )  # fmt: skip
 
     def __init__(
@@ -93,6 +95,7 @@ class Link:
         self.free_at = 0.0
         self.last_arrival = 0.0
         self.queued: deque[float] = deque()
+        self.flight: deque[tuple[Any, ...]] = deque()
 
     def queue_len(self, now: float) -> int:
         """Publications queued or under transmission at `now`; `now` never goes back."""

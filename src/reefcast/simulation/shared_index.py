@@ -209,6 +209,10 @@ class SharedIndex(WayIndex):
         return [self.match(publication) for publication in publications]
 
     def ways(self, publications: Sequence[Publication]) -> list[Ways]:
+        if len(publications) == 1:  # as almost always; and an answer that is kept needs no growing
+            kept = self._kept.get(self._shared.match(publications[0]))
+            if kept is not None:
+                return [kept]
         self._grow()
         if len(self._hops) > HOPS_OF_A_MASK:
             return [ways_of(self.match(publication)) for publication in publications]

@@ -54,7 +54,7 @@ def measure(run: Run) -> list[Measure]:
         | _of_deliveries(delivered, burst_s)
         | _of_messages(result, crowd, entries)
         | _of_queues(kernel, overlay, crowd, entries)
-        | _limits_of_idr(kernel, run)
+        | _limits_of_idr(kernel, overlay, run)
     )
     drawn = curve(*points(delivered, entries.point), burst_s, entries.curve_s)
     return [Measure(name, 0.0, value) for name, value in figures.items()] + [
@@ -158,9 +158,10 @@ def _of_queues(
     }
 
 
-def _limits_of_idr(kernel: MeasuringKernel, run: Run) -> dict[str, float]:
+def _limits_of_idr(kernel: MeasuringKernel, overlay: Scot, run: Run) -> dict[str, float]:
     """How often IDR met its two limits, and what that cost: the queue that a copy had to wait
-    behind, in seconds of the link's time for one publication."""
+    behind, in seconds of the link's time for one publication. The counters of the routers are of
+    their decisions between clusters; `a_link_crowded` is of all copies inside clusters."""
     if run.routing != "idr":
         return {}
     counters: Counter[str] = Counter()
@@ -169,12 +170,27 @@ def _limits_of_idr(kernel: MeasuringKernel, run: Run) -> dict[str, float]:
     decisions = max(1, sum(counters[case] for case in CASES))
     one_s = section("preset").publication_bytes / link(run.variant).bytes_per_s
     figures = {f"{case}_share": counters[case] / decisions for case in CASES}
+    figures |= _crowded_a_links(kernel, overlay, one_s)
     figures["idr_decisions"] = float(sum(counters[case] for case in CASES))
     for limit in ("idr_overloaded_a_link", "idr_no_tree_link"):
         met = counters[limit]
         figures[limit] = float(met)
         figures[f"{limit}_wait_s"] = counters[f"{limit}_queue"] * one_s / max(1, met)
     return figures
+
+
+def _crowded_a_links(kernel: MeasuringKernel, overlay: Scot, one_s: float) -> dict[str, float]:
+    """Copies that went onto an aLink behind more than tau others, from the burst on: how many,
+    which share of all on aLinks, and how long they waited."""
+    a_links = {edge for a, b in overlay.a_links for edge in ((a, b), (b, a))}
+    put = sum(count for edge, (count, _, _) in kernel.queues().items() if edge in a_links)
+    met = [figures for edge, figures in kernel.crowded().items() if edge in a_links]
+    count = sum(count for count, _ in met)
+    return {
+        "a_link_crowded": float(count),
+        "a_link_crowded_share": count / max(1, put),
+        "a_link_crowded_wait_s": sum(length for _, length in met) * one_s / max(1, count),
+    }
 
 
 CAMPAIGN = Campaign(NAME, "publications/minute", runs, measure)

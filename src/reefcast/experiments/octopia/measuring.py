@@ -72,7 +72,8 @@ class Columns(Recording):
 class MeasuringKernel(Kernel):
     """Also writes down when which broker stored a claim first, and the queues that publications
     met: of each directed link how many were put on it from `watched_from_s` on, the sum of the
-    queue's lengths (the publication itself counted), and the longest. `path`: if it is a set, each
+    queue's lengths (the publication itself counted), and the longest; and of those that met more
+    than tau (`crowded`). `path`: if it is a set, each
     publication and broker that it reached. `count_before`: publications on each link before that
     time, by the link's rank.
     """
@@ -88,6 +89,9 @@ class MeasuringKernel(Kernel):
         self._queue_count = [0] * links
         self._queue_sum = [0] * links
         self._queue_max = [0] * links
+        self._crowded_count = [0] * links
+        self._crowded_sum = [0] * links
+        self._crowded_above = setup.overload.tau
 
     def send(self, node: Node, out: Link, message: Any, size: int, at: float, session: int) -> None:
         super().send(node, out, message, size, at, session)
@@ -117,6 +121,9 @@ class MeasuringKernel(Kernel):
         self._queue_sum[rank] += queue_len
         if queue_len > self._queue_max[rank]:  # noqa: PLR1730  (a call of max costs more)
             self._queue_max[rank] = queue_len
+        if queue_len > self._crowded_above:
+            self._crowded_count[rank] += 1
+            self._crowded_sum[rank] += queue_len
         if self.path is not None:
             self.path.add((publish.publication.id, out.target))
 
@@ -126,6 +133,14 @@ class MeasuringKernel(Kernel):
         super()._leave(node, start, item, size, effects)
         if isinstance(item, (Advertise, Subscribe, Bind)):
             self.stored_s.setdefault(item.id, {}).setdefault(node.name, node.busy_until)
+
+    def crowded(self) -> dict[tuple[LinkName, LinkName], tuple[int, int]]:
+        """Directed link -> publications that met a queue longer than tau, sum of its lengths."""
+        return {
+            (node.name, out.target): (self._crowded_count[out.rank], self._crowded_sum[out.rank])
+            for node in self.nodes.values()
+            for out in node.links.values()
+        }
 
     def queues(self) -> dict[tuple[LinkName, LinkName], tuple[int, int, int]]:
         """Directed link -> publications put on it, sum of the queue's lengths, the longest."""
