@@ -37,6 +37,7 @@ def an_answer(links: list[dict[str, Any]], **changes: Any) -> dict[str, Any]:
         "links": links,
         "lst": {link["link"]: calm for link in links if link["state"] == "up"},
         "clt": [],
+        "left_out": {},
     }
     return answer | changes
 
@@ -117,3 +118,36 @@ def test_what_dynamic_routing_did(capsys: pytest.CaptureFixture[str]) -> None:
     assert "b1-0 5 0 2 0 1 0" in rows
     assert "b1-2 does not answer" in rows
     assert not any(row.startswith("Decisions") for row in shown(capsys, {"a": an_answer([])}))
+
+
+@pytest.mark.parametrize("text", ["[/b]", "[b]", ":heart:", "[link=x]y[/link]"])
+def test_what_clients_wrote_is_shown_as_it_is(
+    capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    row = {"advertisement": f"{text}#1", "filter": f"name = '{text}'", "context": "advertisement"}
+    link = a_link(text, "i_link", in_per_s=3.0)
+    answer = an_answer([link], clt=[row | {"civ": "01", "last_hop": text}])
+    rows = shown(capsys, {"b1-0": answer})
+    assert f"b1-0 {text}#1 name = '{text}' 01" in rows
+    assert f"b1-0 {text} iLink up 0 0.0 3 0" in rows
+
+
+def test_control_characters_do_not_reach_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    row = {"advertisement": "p#1", "filter": "a = '\x1b[2J'", "context": "advertisement"}
+    rows = shown(capsys, {"b1-0": an_answer([], clt=[row | {"civ": "01", "last_hop": "p"}])})
+    assert r"b1-0 p#1 a = '\x1b[2J' 01" in rows
+
+
+def test_rows_that_a_broker_did_not_send_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    row = {"advertisement": "p#1", "filter": "a > 1", "context": "advertisement"}
+    answer = an_answer([], clt=[row | {"civ": "01", "last_hop": "p"}])
+    assert not any("left out" in row for row in shown(capsys, {"b1-0": answer}))
+    answer["left_out"] = {"clt": 19000}
+    assert "b1-0 sent 1 rows of its CLT and left out 19000" in shown(capsys, {"b1-0": answer})
+
+
+def test_full_a_links_are_those_of_decisions_that_met_overloaded_i_links(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    text = " ".join(shown(capsys, {"a": an_answer([], counters={"idr_overloaded_a_link": 3})}))
+    assert "those of decisions inside a cluster, or that met no overloaded iLink, are not" in text

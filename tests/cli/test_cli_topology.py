@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from reefcast.cli.network import command as network
 from reefcast.cli.topology import command
 from reefcast.errors import ConfigurationError
 from reefcast.overlay.network_file import load_network
@@ -96,3 +97,22 @@ def test_refusals_write_nothing(tmp_path: Path, changed: tuple[str, str], says: 
 
 def test_no_clusters_are_refused() -> None:
     assert topology_scot("--tree", "path:3", "--clusters", "0").exit_code == 2
+
+
+def test_names_are_shown_as_they_are(tmp_path: Path) -> None:
+    tree = tmp_path / "tree.txt"
+    tree.write_text("[/b] :heart:\n:heart: [red]x\n")
+    done = topology_scot("--tree", str(tree), "--clusters", "1")
+    assert done.exit_code == 0, done.output
+    for name in ("[/b]", ":heart:", "[red]x"):
+        assert f"{name}-0" in done.output
+
+
+def test_a_plan_shows_names_as_they_are(tmp_path: Path) -> None:
+    file = tmp_path / "net.toml"
+    assert topology_scot("--tree", "path:3", "--clusters", "1", "--out", str(file)).exit_code == 0
+    file.write_text(file.read_text().replace("b1-0", "[r]").replace("b2-0", ":heart:"))
+    planned = CliRunner().invoke(network, ["plan", str(file)])
+    assert planned.exit_code == 0, planned.output
+    assert "[r]" in planned.output.splitlines()[3]
+    assert ":heart:" in planned.output.splitlines()[4]

@@ -55,6 +55,17 @@ def test_what_is_dumped_reads_the_same() -> None:
         ('level = "full"', 'level = "loud"', "none of off"),
         ('level = "full"', 'level = "full"\nsample = 2', "between 0 and 1"),
         ("latency_ms = 2.5", "latency_ms = -1", "must be above 0"),
+        *(
+            ("latency_ms = 2.5", f"{key} = {value}", f"{key} = {value} must be a finite number")
+            for key in ("latency_ms", "bandwidth_mbit_per_s", "jitter_ms")
+            for value in ("nan", "inf", "-inf")
+        ),
+        *(
+            ("[[link]]", f"[limits]\n{key} = nan\n[[link]]", f"{key} = nan must be a finite")
+            for key in ("link_patience_s", "session_s", "drain_s")
+        ),
+        ('level = "full"', 'level = "full"\nflush_s = inf', "flush_s = inf must be a finite"),
+        ('level = "full"', 'level = "full"\nsample = nan', "between 0 and 1"),
         ("latency_ms = 2.5", "latenzy_ms = 1", "latenzy_ms"),
         ('name = "office"', 'name = "office"\nrouting = 3', "routing"),
         ("[[link]]", "[limits]\nqueue_policy = 'wish'\n[[link]]", "none of block"),
@@ -139,6 +150,8 @@ def test_a_network_without_places_is_no_scot_and_is_dumped_without_them() -> Non
         ('"a0", "a1"', '"a0", "b1"', "Connectivity property: the iLink a0 - a1 is missing"),
         ("tau = 4", "tau = 0", "tau = 0.0 must be above 0"),
         ("window_ms = 20", "window_ms = -1", "window_ms = -1.0 must be above 0"),
+        ("tau = 4", "tau = nan", "tau = nan must be a finite number"),
+        ("window_ms = 20", "window_ms = inf", "window_ms = inf must be a finite number"),
     ],
 )
 def test_what_is_no_scot_is_refused_naming_the_property(old: str, new: str, says: str) -> None:

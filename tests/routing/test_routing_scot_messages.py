@@ -6,6 +6,8 @@ import pytest
 
 from reefcast.errors import ConfigurationError, ProtocolError
 from reefcast.matching.scan import ScanIndex
+from reefcast.model.covering import intersects
+from reefcast.model.filters import Filter
 from reefcast.model.messages import (
     Advertise,
     Bind,
@@ -23,6 +25,7 @@ from reefcast.model.messages import (
 )
 from reefcast.overlay.scot import scot
 from reefcast.overlay.topology import path
+from reefcast.routing import scot as scot_routing
 from reefcast.routing.broker import Broker
 
 MADE = scot(path("abc"), 3)
@@ -146,3 +149,42 @@ def test_a_broker_that_relearns_clears_no_bit_until_all_have_told(routing: str) 
     effects = made.handle(Synced(), "c-0", 0.0)
     assert Send("b-1", CivUnset((AD,), 1)) in effects
     assert civ(made) == "010"
+
+
+@BOTH
+def test_subscriptions_do_not_come_over_i_links(routing: str) -> None:
+    made = broker(routing)
+    with pytest.raises(ProtocolError, match="over an iLink"):
+        made.handle(Subscribe(("s", 1), "TRUE", 3), "b-1", 0.0)
+    assert made.tables() == {"CLT": 1, "PRT": 0}
+
+
+@BOTH
+@pytest.mark.parametrize("host", [True, False])
+def test_an_advertisement_does_not_come_from_two_sides(routing: str, host: bool) -> None:
+    made = broker(routing, host=host)
+    before = civ(made)
+    with pytest.raises(ProtocolError, match="ids are never used again"):
+        made.handle(Advertise(AD, "TRUE", 3), "b-2", 0.0)
+    assert civ(made) == before
+
+
+@BOTH
+def test_a_client_that_leaves_costs_one_search_for_each_advertisement(
+    routing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = broker(routing)
+    made.handle(LinkUp(LinkKind.CLIENT), "s", 0.0)
+    for number in range(1, 21):
+        made.handle(Subscribe(("s", number), f"x = {number}", number), "s", 0.0)
+    asked = []
+
+    def counting(f: Filter, g: Filter) -> bool:
+        asked.append(g.text)
+        return intersects(f, g)
+
+    monkeypatch.setattr(scot_routing, "intersects", counting)
+    effects = made.handle(LinkDown(), "s", 0.0)
+    told = [e.message for e in effects if isinstance(e, Send) and e.link == "b-1"]
+    assert [type(message) for message in told] == [CivUnset]
+    assert asked == []  # nobody is left; not the next of those that leave as well, twenty times

@@ -14,7 +14,10 @@ from raw_client import RawClient, expect
 from reefcast.model import wire
 from reefcast.model.messages import (
     Advertise,
+    Effect,
+    Header,
     Publish,
+    Send,
     Settled,
     Subscribe,
     Synced,
@@ -22,6 +25,7 @@ from reefcast.model.messages import (
 )
 from reefcast.model.publication import Publication
 from reefcast.model.wire import FrameKind, Role
+from reefcast.routing.broker import Broker
 from reefcast.server.node import Node
 
 
@@ -117,6 +121,10 @@ AFTER_HELLO = [
     (publish_frame(["c", 2**63, 0, {"x": 1}, [], b""]), "malformed publication"),
     (publish_frame(["c", 1, 0, {"x": 1}, [7], b""]), "malformed publication"),
     (publish_frame(["c", 1, 0, {b"\xff": 1}, [], b""]), "malformed publication"),
+    *(
+        (publish_frame(["c", 1, 0, {}, [], b""], header), "header of one that is on its way")
+        for header in [(1,), (0, 3), (0, 0, ("c", 1), False), ()]
+    ),
     (frame(FrameKind.CONTROL, b"\x93\xa3foo\x01\x02"), "malformed control message"),
     (wire.encode(FrameKind.CONTROL, Subscribe(("c", 1), "n > 1", 0)), "token 0"),
     (wire.encode(FrameKind.CONTROL, Settled(3)), "must not send Settled"),
@@ -224,6 +232,72 @@ async def test_overdrawing_the_credit(live: Live, node: Node, bystanders: Bystan
         offender.publish(64)
         await offender.writer.drain()
     assert "more than the credit allows" in await offender.reason()
+
+
+async def test_what_came_before_a_header_that_is_no_clients_counts(
+    live: Live, node: Node, bystanders: Bystanders
+):
+    subscriber = await live.client(node, "s")
+    await subscriber.subscribe("of = 'offender'")
+    offender = await live.client(node)
+    await offender.advertise()
+    forged = publish_frame(["c", 4, 0, {"of": "offender"}, [], b""], (0, 1))
+    offender.publish(3, of="offender")
+    offender.writer.write(forged)
+    offender.publish(1, of="offender")
+    await offender.reason()
+    expect(await subscriber.seqs_of(3), 1, 3)
+    assert node.core.counters["published"] == bystanders.seen + 3
+
+
+async def test_an_effect_that_cannot_be_encoded_costs_only_itself(
+    live: Live, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    nodes = await live.up(make_network("abc", [("a", "b"), ("b", "c")]))
+    subscriber = await live.client(nodes["c"], "s")
+    await subscriber.subscribe()
+    publisher = await live.client(nodes["a"], "p")
+    await publisher.advertise()
+    for name in "ab":  # where it comes from a client, and where it comes from a neighbour
+        spoil_header(monkeypatch, nodes[name].core, f"poison for {name}")
+    for words in ("good", "poison for a", "good", "poison for b", "good"):
+        publisher.publish(1, word=words)
+    assert await subscriber.seqs_of(3) == [1, 3, 5]
+    assert [nodes[name].counters["failures"] for name in "abc"] == [1, 1, 0]
+    assert not publisher.goodbye
+    assert all(link.reconnects == 0 for node in nodes.values() for link in node.links.values())
+    assert "broker b failed to carry out Send" in caplog.text and "Traceback" in caplog.text
+
+
+def spoil_header(monkeypatch: pytest.MonkeyPatch, core: Broker, word: str) -> None:
+    """What has this word goes out with a hop count that no frame can hold."""
+    method = core.handle_publications
+
+    def spoiled(*arguments: Any) -> list[Effect]:
+        effects = method(*arguments)
+        for at, effect in enumerate(effects):
+            if isinstance(effect, Send) and _has(effect.message, word):
+                message = msgspec.structs.replace(effect.message, header=Header(2**70))
+                effects[at] = Send(effect.link, message)
+        return effects
+
+    monkeypatch.setattr(core, "handle_publications", spoiled)
+
+
+async def test_a_subscription_that_cannot_be_passed_on_is_refused(
+    live: Live, monkeypatch: pytest.MonkeyPatch
+):
+    nodes = await live.up(make_network("ab", [("a", "b")]))
+    publisher = await live.client(nodes["b"], "p")
+    await publisher.advertise()
+    monkeypatch.setattr(nodes["a"].links["b"], "send_control", broken)
+    subscriber = await live.client(nodes["a"], "s")
+    subscriber.send(FrameKind.CONTROL, Subscribe(("s", 1), "n > 0", 1))
+    assert "failed on this Subscribe" in await subscriber.reason()
+
+
+def broken(frame: bytes) -> None:
+    raise RuntimeError("a fault of the link")
 
 
 @pytest.mark.parametrize("method", ["handle", "handle_publications"])

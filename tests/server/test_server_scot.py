@@ -11,7 +11,10 @@ from typing import Any
 from live_brokers import Live, make_scot, until
 
 import reefcast
+from reefcast.model.messages import Advertise, LinkKind, LinkUp
 from reefcast.overlay.network_file import OverloadSection
+from reefcast.server.observer import ask_status
+from reefcast.server.status import LONGEST_FILTER, MOST_ROWS
 from reefcast.server.supervisor import Overlay
 
 
@@ -125,3 +128,20 @@ async def test_a_killed_broker_learns_all_anew_and_then_all_is_exactly_once():
         for member in members.values():
             await member.client.close()
             await member.reading
+
+
+async def test_status_sends_the_first_rows_of_a_long_table(live: Live):
+    network = make_scot("path:2", 2)
+    nodes = await live.up(network)
+    core = nodes["b1-0"].core
+    core.handle(LinkUp(LinkKind.CLIENT), "p", 0.0)
+    long = " OR ".join(f"n = {n}" for n in range(1000))
+    for number in range(1, MOST_ROWS + 8):
+        text = long if number == 2 else f"n = {number}"
+        core.handle(Advertise(("p", number), text, number), "p", 0.0)
+    status = await ask_status(*network.address("b1-0"))
+    assert status["tables"]["CLT"] == MOST_ROWS + 7
+    assert len(status["clt"]) == MOST_ROWS and status["left_out"] == {"clt": 7}
+    assert status["clt"][0]["filter"] == "n = 1"
+    assert status["clt"][1]["filter"] == long[:LONGEST_FILTER] + "..."
+    assert nodes["b2-0"].status()["left_out"] == {}

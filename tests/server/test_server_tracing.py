@@ -88,3 +88,29 @@ async def test_a_trace_that_cannot_be_written_any_more_costs_only_itself(
     await carry(live, tmp_path, "full")
     assert not rows(tmp_path, "publish")
     assert "rows of the trace are lost: [Errno 28] No space left on device" in caplog.text
+
+
+async def test_whatever_goes_wrong_with_the_trace_costs_only_itself(
+    live: Live, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+):
+    def fault(recorder: TraceRecorder, rows: object) -> int:
+        raise RuntimeError("a fault of the recorder")
+
+    monkeypatch.setattr(TraceRecorder, "write", fault)
+    await carry(live, tmp_path, "full")
+    assert "rows of the trace are lost: a fault of the recorder" in caplog.text
+    assert "Traceback" in caplog.text
+
+
+async def test_rows_with_numbers_beyond_64_bits_are_lost_and_no_others(
+    live: Live, tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    trace = TraceSection(level="full", directory=str(tmp_path))
+    node = await live.node(make_network("a", trace=trace), "a")
+    assert node.trace is not None
+    odd = {"odd": 2**63, "even": 2}
+    node.trace.snapshot(odd, {}, {}, {})
+    await node.stop()
+    told = {row["table"]: row["rows"] for row in rows(tmp_path, "table")}
+    assert told["even"] == 2 and "odd" not in told and "PRT" in told
+    assert "1 rows of the trace are lost: numbers beyond 64 bits" in caplog.text

@@ -87,3 +87,30 @@ def test_a_directory_that_cannot_be_written_is_refused_at_the_start(tmp_path: Pa
         TraceRecorder(tmp_path / "file" / "trace", "b1")
     with pytest.raises(ConfigurationError, match="no trace can be written to"):
         write_run(tmp_path / "file", {})
+
+
+@pytest.mark.parametrize("odd", [2**63, -(2**63) - 1])
+def test_a_number_that_no_column_holds_costs_its_row_alone(tmp_path: Path, odd: int) -> None:
+    recorder = TraceRecorder(tmp_path, "b1")
+    for seq in (1, odd, 3):
+        recorder.row("publish", 5, "p", seq, 100)
+    recorder.row("queue", 1, None, odd)
+    recorder.row("table", 1, "PRT", 2**63 - 1)
+    assert recorder.write(recorder.take()) == 2
+    seqs = [row["seq"] for row in pq.read_table(tmp_path / "publish").to_pylist()]
+    assert seqs == [1, 3]
+    assert pq.read_table(tmp_path / "table").num_rows == 1
+    assert not list(tmp_path.glob("queue/*"))
+
+
+def test_what_was_written_before_an_error_is_not_overwritten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorder = TraceRecorder(tmp_path, "b1")
+    recorder.row("publish", 5, "p", 1, 100)
+    recorder.row("table", 1, "PRT", "no number")
+    with pytest.raises(ValueError, match="no number"):
+        recorder.flush()
+    recorder.row("publish", 6, "p", 2, 100)
+    recorder.flush()
+    assert pq.read_table(tmp_path / "publish").num_rows == 2

@@ -46,12 +46,12 @@ def command(directory: Path, out: Path | None, title: str, master: str, as_json:
 
 def print_tables(analysis: Analysis) -> None:
     """The main figures for people."""
-    from rich.console import Console
     from rich.table import Table
 
+    from reefcast.cli.terminal import plain_console
     from reefcast.pipeline.units import count, duration, size
 
-    console, delays = Console(), analysis.delays
+    console, delays = plain_console(), analysis.delays
     console.print(
         f"{len(analysis.run['brokers'])} brokers, routing {analysis.run['routing']}; "
         f"{count(delays['count'])} deliveries: 50 % within {duration(delays['p50'])}, "

@@ -99,6 +99,10 @@ def run(
     ID is one that `list` names, such as octopia/O4, or a paper's name for all
     of it. What was run before with the same parameters and the same code is
     not run again, so an interrupted sweep goes on where it stopped.
+
+    OctopiA's stock quotes are generated. To take real ones, name a CSV file
+    of them (date, open, high, low, close, volume, name) in the environment:
+    REEFCAST_STOCKS.
     """
     from reefcast.experiments.evaluation import evaluation
     from reefcast.experiments.registry import papers, select
@@ -133,7 +137,11 @@ def run(
 def report(
     paper: str, scale: str, seeds: int | None, master: str, results: Path, out: Path
 ) -> None:
-    """Run what is missing of PAPER, and write its page: table, curves, evidence."""
+    """Run what is missing of PAPER, and write its page: table, curves, evidence.
+
+    The page says whether stock quotes were generated or read from the file
+    that REEFCAST_STOCKS names.
+    """
     from reefcast.experiments import page
     from reefcast.experiments.evaluation import evaluation
     from reefcast.experiments.registry import paper_named, papers
@@ -142,8 +150,8 @@ def report(
     whole = evaluation(results, described, described.campaigns, scale, seeds)
     with _spark(master) as spark:
         _end(_sweep(spark, whole))
-        rows, points = whole.rows(spark, described.claims), whole.points(spark)
-    click.echo(page.write(out, whole, rows, points))
+        rows, measured = whole.rows(spark, described.claims), whole.measured(spark)
+    click.echo(page.write(out, whole, rows, measured))
 
 
 @contextmanager
@@ -243,6 +251,9 @@ def print_rows(rows: Sequence[Row]) -> None:
         table.add_row(row.claim.id, row.claim.metric, *texts)
     console = Console(markup=False, highlight=False)
     console.print(table)
+    notes: dict[str, list[str]] = {}
     for row in rows:
-        if row.claim.note:
-            console.print(f"\n{row.claim.id}, {row.claim.metric}: {row.claim.note}")
+        notes.setdefault(row.note, []).append(f"{row.claim.id}, {row.claim.metric}")
+    for note, claims in notes.items():
+        if note:
+            console.print(f"\n{'; '.join(claims)}: {note}")

@@ -158,7 +158,8 @@ def status(file: str, as_json: bool) -> None:
     """Ask every broker of FILE how it is; exit code 1 if one does not answer.
 
     On a SCOT it also shows the advertisements that each broker knows with their
-    CIVs, and what dynamic routing did. Long lists are cut; --json has all.
+    CIVs, and what dynamic routing did. Long lists are cut; --json has more: a
+    broker sends 1000 rows of its CLT at most, and `left_out` counts the others.
     """
     from reefcast.cli.network_status import print_status
     from reefcast.server.supervisor import overlay_status
@@ -183,6 +184,6 @@ def _table(*columns: str) -> Table:
 
 
 def _print(table: Table) -> None:
-    from rich.console import Console
+    from reefcast.cli.terminal import plain_console
 
-    Console().print(table)
+    plain_console().print(table)

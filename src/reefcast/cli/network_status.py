@@ -5,12 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from reefcast.cli.terminal import plain_console
+from reefcast.model.wording import printable
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
+
+    from rich.console import Console
 
 Answer = dict[str, Any]
 MOST_LINKS = 8
@@ -32,15 +36,16 @@ bit is always 1. At a secondary broker: the publisher's cluster, and its own if 
 CASES_LEGEND = """\
 Decisions that met overloaded iLinks. Case I: the copy on a free iLink took their clusters along.
 II: one on a free aLink. III: none was free, so one on the overloaded iLink with the shortest queue.
-Full aLinks: copies on overloaded aLinks. No tree link: case III, though an aLink without a matching
-subscription was free. Cut off: clusters that no link led to."""
+Full aLinks: copies on overloaded aLinks that these decisions made; those of decisions inside a
+cluster, or that met no overloaded iLink, are not counted. No tree link: case III, though an aLink
+without a matching subscription was free. Cut off: clusters that no link led to."""
 OVERLOADED, BAD = "bold white on red", "bold red"
 
 
 def print_status(answers: Mapping[str, Answer | None]) -> None:
     """One table a subject; those that have nothing to say are left out."""
     there = {name: answer for name, answer in answers.items() if answer is not None}
-    console = Console()
+    console = plain_console()
     console.print(_brokers(answers))
     _print(console, _links(there))
     idle = sum(_is_idle(link, answer) for answer in there.values() for link in answer["links"])
@@ -48,6 +53,8 @@ def print_status(answers: Mapping[str, Answer | None]) -> None:
         click.echo(f"{idle} {'end of a link is' if idle == 1 else 'ends of links are'} up and idle")
     if _print(console, _civs(there)):
         click.echo(CIV_LEGEND)
+        for line in _left_out(there):
+            click.echo(line)
     if _print(console, _cases(there)):
         click.echo(CASES_LEGEND)
 
@@ -161,9 +168,16 @@ def _civs(answers: Mapping[str, Answer]) -> Table:
         for number, row in enumerate(hosted[:MOST_ADVERTISEMENTS]):
             known = ", ".join(elsewhere.get(row["advertisement"], []))
             cells = (row["advertisement"], row["filter"], row["civ"], known)
-            table.add_row(name if not number else "", *cells)
+            table.add_row(name if not number else "", *map(printable, cells))
         _more(table, len(hosted) - MOST_ADVERTISEMENTS)
     return table
+
+
+def _left_out(answers: Mapping[str, Answer]) -> Iterator[str]:
+    """A broker sends the first rows of a long CLT only (see `server.status`)."""
+    for name, answer in answers.items():
+        if count := answer["left_out"].get("clt", 0):
+            yield f"{name} sent {len(answer['clt'])} rows of its CLT and left out {count}"
 
 
 def _cases(answers: Mapping[str, Answer]) -> Table:

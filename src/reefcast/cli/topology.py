@@ -135,15 +135,16 @@ def classification(made: Scot) -> dict[str, Any]:
 
 
 def _print(described: dict[str, Any], made: Scot) -> None:
-    from rich.console import Console
     from rich.table import Table
+
+    from reefcast.cli.terminal import plain_console
 
     table = Table("region", "kind", "linked in the tree with", "brokers, cluster by cluster")
     for label, around in made.tree.items():
         brokers = made.region(label)
         kind = "edge" if made.is_edge(brokers[0]) else "inner"
         table.add_row(label, kind, ", ".join(around), ", ".join(brokers))
-    Console().print(table)
+    plain_console().print(table)
     click.echo(
         f"{len(described['regions'])} regions x {described['clusters']} clusters = "
         f"{len(made.graph)} brokers ({described['edge']} edge, {described['inner']} inner), "

@@ -29,6 +29,10 @@ the same x and seed, of the preset alone (variant "").
 """
 
 
+RUN_S = "run_s"
+"""The metric that every run has, beside its campaign's: how long it took, in seconds of a clock."""
+
+
 class Run(NamedTuple):
     """One run of a campaign, the unit of work: a Spark task, a file of results.
 
@@ -68,6 +72,26 @@ class Point(NamedTuple):
     seeds: int
 
 
+class Value(NamedTuple):
+    """One measure of one run that is no place on a curve."""
+
+    campaign: str
+    metric: str
+    routing: str
+    variant: str
+    x: float
+    seed: int
+    value: float
+
+
+class Measured(NamedTuple):
+    """What was measured at one scale: means over seeds, and the values of single runs."""
+
+    scale: str
+    points: list[Point]
+    values: list[Value]
+
+
 @dataclass(frozen=True)
 class Campaign:
     """x says what x of the runs counts, with its unit ("publishers").
@@ -89,7 +113,8 @@ class Claim:
 
     metric: what it is, with its unit, as a reader wants it. measure: the `Measure.metric` that it
     is computed from. paper: None where the paper gives no figure. explained: the note shows why
-    ours must differ, so that the claim is never `reproduced`.
+    ours must differ, so that the claim is never `reproduced`. settled: the measure that is 1 for
+    the runs whose value is final; the others' values are lower bounds, and the row says so.
     """
 
     id: str
@@ -102,6 +127,7 @@ class Claim:
     paper: float | None = None
     note: str = ""
     explained: bool = False
+    settled: str = ""
 
 
 @dataclass(frozen=True)
@@ -109,7 +135,8 @@ class Plot:
     """A line for each routing (and variant): means over seeds with 95 % intervals.
 
     by "x": over the campaign's x. by "at": over the place inside the runs, a panel for each x.
-    ids: the ids of the claims that the plot belongs to.
+    ids: the ids of the claims that the plot belongs to. times: what values are multiplied with, so
+    that they are in the unit of the label.
     """
 
     name: str
@@ -120,6 +147,7 @@ class Plot:
     y_label: str
     by: Literal["x", "at"]
     ids: tuple[str, ...]
+    times: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -128,8 +156,9 @@ class Paper:
     the file of parameters stand in one folder, for a change of them makes results old.
 
     setting: a sentence or two for the page, on what all its runs share (overlay, workload).
-    evidence: paragraphs of Markdown for the page, from the points of everything measured.
-    data: the path of a file of real data that runs take when it is given, or "".
+    evidence: paragraphs of Markdown for the page, from everything measured.
+    data: the path of a file of real data that runs take when it is given, or ""; data_variable: the
+    variable of the environment that gives it.
     """
 
     name: str
@@ -139,8 +168,9 @@ class Paper:
     plots: tuple[Plot, ...]
     parameters_file: Path
     setting: str = ""
-    evidence: Callable[[list[Point]], list[str]] | None = None
+    evidence: Callable[[Measured], list[str]] | None = None
     data: Callable[[], str] = str
+    data_variable: str = ""
 
     def campaign(self, name: str) -> Campaign:
         return next(campaign for campaign in self.campaigns if campaign.name == name)

@@ -49,6 +49,13 @@ def points(results: DataFrame) -> DataFrame:
     )
 
 
+def values(results: DataFrame) -> DataFrame:
+    """campaign, metric, routing, variant, x, seed, value of what is no place on a curve; in this
+    order."""
+    columns = ("campaign", "metric", "routing", "variant", "x", "seed", "value")
+    return results.where(F.col("at") == 0.0).orderBy(*columns).select(*columns)
+
+
 def figures(results: DataFrame, claims: DataFrame) -> DataFrame:
     """claim, ours, interval, seeds: what `campaign.Kind` says of each of the `claims` (`CLAIMS`).
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reefcast.experiments import effects, table
-from reefcast.experiments.campaign import Campaign, Claim, Paper, Point, Run
+from reefcast.experiments.campaign import Campaign, Claim, Measured, Paper, Run
 from reefcast.experiments.registry import runs_of
-from reefcast.experiments.store import Store
+from reefcast.experiments.store import Store, is_whole
 from reefcast.experiments.sweep import Ended, sweep
 
 if TYPE_CHECKING:
@@ -39,13 +39,14 @@ class Evaluation:
         """The claims beside our figures."""
         return table.rows(self._results(spark), claims)
 
-    def points(self, spark: SparkSession) -> list[Point]:
+    def measured(self, spark: SparkSession) -> Measured:
         """What curves and evidence are made of."""
-        return table.points(self._results(spark))
+        results = self._results(spark)
+        return Measured(self.scale, table.points(results), table.values(results))
 
     def _results(self, spark: SparkSession) -> DataFrame:
         files = [self.store.file(run) for run in self.runs]
-        return effects.read(spark, [file for file in files if file.exists()])
+        return effects.read(spark, [file for file in files if is_whole(file)])
 
 
 def evaluation(

@@ -9,21 +9,22 @@ from pathlib import Path
 import reefcast
 from reefcast.bench.matching.page import markdown
 from reefcast.experiments import plots, table
-from reefcast.experiments.campaign import Paper, Plot, Point, Run
+from reefcast.experiments.campaign import RUN_S, Measured, Paper, Plot, Run
 from reefcast.experiments.evaluation import Evaluation
+from reefcast.experiments.numerals import short, thin
 from reefcast.experiments.table import Row
 
 
-def write(folder: Path, evaluation: Evaluation, rows: Sequence[Row], points: list[Point]) -> Path:
+def write(folder: Path, evaluation: Evaluation, rows: Sequence[Row], measured: Measured) -> Path:
     """Writes <paper>.md and its plots into `folder`; returns the page's path."""
     paper = evaluation.paper
     folder.mkdir(parents=True, exist_ok=True)
-    looks = plots.looks(points)
+    looks = plots.looks(measured.points)
     for plot in paper.plots:
-        svg = plots.draw(plot, points, looks, paper.campaign(plot.campaign).x)
+        svg = plots.draw(plot, measured.points, looks, paper.campaign(plot.campaign).x)
         (folder / picture(paper, plot)).write_text(svg, encoding="utf-8")
     page = folder / f"{paper.name}.md"
-    page.write_text(text(evaluation, rows, points), encoding="utf-8")
+    page.write_text(text(evaluation, rows, measured), encoding="utf-8")
     return page
 
 
@@ -32,7 +33,7 @@ def picture(paper: Paper, plot: Plot) -> str:
     return f"{paper.name}-{plot.name}.svg"
 
 
-def text(evaluation: Evaluation, rows: Sequence[Row], points: list[Point]) -> str:
+def text(evaluation: Evaluation, rows: Sequence[Row], measured: Measured) -> str:
     """The page, in Markdown."""
     paper = evaluation.paper
     command = f"reefcast experiment report {paper.name} --scale {evaluation.scale}"
@@ -42,14 +43,15 @@ def text(evaluation: Evaluation, rows: Sequence[Row], points: list[Point]) -> st
         f"# {paper.title}",
         *([paper.setting] if paper.setting else []),
         _how(evaluation, command),
-        _campaigns(evaluation),
+        _campaigns(evaluation, measured),
         "## What the paper measured, and what we measure",
         _reading(rows),
         _table(rows),
+        *_footnotes(rows),
         "## Curves",
         *(_curve(paper, plot) for plot in paper.plots),
     ]
-    evidence = paper.evidence(points) if paper.evidence else []
+    evidence = paper.evidence(measured) if paper.evidence else []
     parts += ["## Evidence", *evidence] if evidence else []
     return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"
 
@@ -64,8 +66,14 @@ def _how(evaluation: Evaluation, command: str) -> str:
 
 
 def _data(evaluation: Evaluation) -> str:
-    file, version = evaluation.paper.data(), evaluation.store.data_version
-    return f" The data are those of `{Path(file).name}` (hash `{version}`)." if file else ""
+    """Whether real data were given, where the paper takes any."""
+    variable, file = evaluation.paper.data_variable, evaluation.paper.data()
+    if not variable:
+        return ""
+    if not file:
+        return f" The data are generated: `{variable}` named no file of real ones."
+    version = next(iter(evaluation.store.versions.values())).data
+    return f" The data are those of the file `{Path(file).name}` (hash `{version}`; `{variable}`)."
 
 
 def _shown(file: Path) -> str:
@@ -74,8 +82,8 @@ def _shown(file: Path) -> str:
     return file.relative_to(above).as_posix() if file.is_relative_to(above) else file.name
 
 
-def _campaigns(evaluation: Evaluation) -> str:
-    titles = ("scenario", "points", "routings", "costs", "seeds", "runs", "code")
+def _campaigns(evaluation: Evaluation, measured: Measured) -> str:
+    titles = ("scenario", "points", "routings", "costs", "seeds", "runs", "a run took (s)", "code")
     lines = []
     for campaign in evaluation.paper.campaigns:
         mine = [run for run in evaluation.runs if run.campaign == campaign.name]
@@ -83,15 +91,21 @@ def _campaigns(evaluation: Evaluation) -> str:
             sizes = f"{_listed({run.x for run in mine})} {campaign.x}"
             routings = ", ".join(sorted({run.routing for run in mine}))
             variants = ", ".join(sorted({run.variant or "preset" for run in mine}))
-            version = f"`{evaluation.store.code_versions[campaign.name]}`"
-            line = (campaign.name, sizes, routings, variants, _seeds(mine), f"{len(mine):,}")
-            lines.append((*line, version))
-    return markdown(titles, lines, "llllrrl")
+            version = f"`{evaluation.store.versions[campaign.name].code}`"
+            line = (campaign.name, sizes, routings, variants, _seeds(mine), short(len(mine)))
+            lines.append((*line, _took(campaign.name, measured), version))
+    return markdown(titles, lines, "llllrrrl")
+
+
+def _took(campaign: str, measured: Measured) -> str:
+    """The shortest and the longest run, where that is known."""
+    seconds = [v.value for v in measured.values if (v.campaign, v.metric) == (campaign, RUN_S)]
+    return f"{short(min(seconds))} to {short(max(seconds))}" if seconds else "-"
 
 
 def _listed(values: Iterable[float]) -> str:
     return ", ".join(
-        f"{value:,.0f}" if value == int(value) else f"{value}" for value in sorted(values)
+        thin(f"{value:,.0f}") if value == int(value) else f"{value}" for value in sorted(values)
     )
 
 
@@ -111,8 +125,8 @@ def _reading(rows: Sequence[Row]) -> str:
     return (
         "Percentages are effects (the ratio of the two, less 1); ± is half the width of the 95 % "
         "interval over seeds. `reproduced`: the same sign, and within a third of the paper's "
-        "figure; of effects under 5 % the same sign is enough. `explained`: ours must differ, and "
-        "the note shows why.\n\n"
+        "figure; of effects under 5 % the same sign is enough. `explained`: ours must differ, or "
+        "follows from a constant that was chosen by this very figure; the note says why.\n\n"
         f"Of {len(states)} figures {counted['reproduced']} are reproduced, "
         f"{counted['explained']} explained, {counted['no']} neither."
     )
@@ -120,6 +134,7 @@ def _reading(rows: Sequence[Row]) -> str:
 
 def _table(rows: Sequence[Row]) -> str:
     titles = ("id", "what", "paper", "ours", "ratio", "state", "note")
+    footnotes = _repeated(rows)
     lines = [
         (
             row.claim.id,
@@ -128,11 +143,32 @@ def _table(rows: Sequence[Row]) -> str:
             table.ours_text(row),
             table.ratio_text(row),
             table.state_text(row),
-            row.claim.note,
+            _note(row, footnotes),
         )
         for row in rows
     ]
     return markdown(titles, [[_cell(cell) for cell in line] for line in lines], "llrrrll")
+
+
+def _repeated(rows: Sequence[Row]) -> list[str]:
+    """Notes that several claims have: they stand once, below the table."""
+    notes = [row.claim.note for row in rows if row.claim.note]
+    return [note for note in dict.fromkeys(notes) if notes.count(note) > 1]
+
+
+def _note(row: Row, footnotes: Sequence[str]) -> str:
+    note = row.claim.note
+    if note in footnotes:
+        note = f"note {footnotes.index(note) + 1}"
+    return ". ".join(text for text in (note, row.bound[1]) if text)
+
+
+def _footnotes(rows: Sequence[Row]) -> list[str]:
+    parts = []
+    for number, note in enumerate(_repeated(rows), 1):
+        ids = ", ".join(dict.fromkeys(row.claim.id for row in rows if row.claim.note == note))
+        parts.append(f"Note {number} ({ids}): {note}.")
+    return parts
 
 
 def _cell(text: str) -> str:

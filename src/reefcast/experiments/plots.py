@@ -9,6 +9,7 @@ import numpy as np
 
 from reefcast.bench.plots import svg
 from reefcast.experiments.campaign import Plot, Point
+from reefcast.experiments.numerals import thin
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,7 +36,7 @@ def draw(plot: Plot, points: Sequence[Point], looks: Looks, x_name: str) -> str:
 
     A line of panels for each variant; by "at" also a column of panels for each x.
     """
-    mine = [p for p in points if (p.campaign, p.metric) == (plot.campaign, plot.measure)]
+    mine = [_in_unit(p, plot) for p in points if (p.campaign, p.metric) == _what(plot)]
     variants = sorted({point.variant for point in mine}) or [""]
     columns: list[float | None] = [None]
     if plot.by == "at":
@@ -54,6 +55,15 @@ def draw(plot: Plot, points: Sequence[Point], looks: Looks, x_name: str) -> str:
 
     wide = 3.2 * len(columns) if len(columns) > 1 else 5.4
     return svg(1 + wide, 0.9 + (2.4 if len(variants) > 1 else 3.0) * len(variants), panels)
+
+
+def _what(plot: Plot) -> tuple[str, str]:
+    return plot.campaign, plot.measure
+
+
+def _in_unit(point: Point, plot: Plot) -> Point:
+    interval = None if point.interval is None else point.interval * plot.times
+    return point._replace(mean=point.mean * plot.times, interval=interval)
 
 
 def _limit(axes: Axes, means: Sequence[float]) -> None:
@@ -87,7 +97,7 @@ def _describe(figure: Figure, grid: Any, plot: Plot) -> None:
 
 
 def _title(x: float | None, x_name: str, variant: str) -> str:
-    parts = [f"{x:,g} {x_name}"] if x is not None else []
+    parts = [f"{thin(f'{x:,g}')} {x_name}"] if x is not None else []
     return ", ".join([*parts, variant] if variant else parts)
 
 

@@ -16,11 +16,48 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from reefcast.errors import LocalError
-from reefcast.experiments.campaign import Measure, Paper, Run
+from reefcast.experiments.campaign import Campaign, Measure, Paper, Run
 from reefcast.experiments.versions import code_version
+
+
+class Version(NamedTuple):
+    """What results depend on beside their run: hashes of the sources and of the file of real data
+    ("" without one), and the parameters."""
+
+    code: str
+    data: str
+    parameters: str
+
+
+def version_here(paper: Paper, campaign: Campaign) -> Version:
+    """What this process would measure with now."""
+    given = paper.data()
+    data = hashlib.sha256(Path(given).read_bytes()).hexdigest()[:12] if given else ""
+    parameters = tomllib.loads(paper.parameters_file.read_text(encoding="utf-8"))
+    return Version(
+        code_version(campaign, paper.parameters_file.parent),
+        data,
+        json.dumps(parameters, sort_keys=True, default=str),
+    )
+
+
+def check_version(paper: Paper, campaign: Campaign, expected: Version) -> None:
+    """Raises `LocalError` if this process would measure with something else than what is expected:
+    its result would get a key that says what is not so."""
+    here = version_here(paper, campaign)
+    if here.data != expected.data:
+        raise LocalError(
+            f"this worker would take the data {paper.data() or 'of the generator'}, not those that "
+            f"the sweep was started with; give {paper.data_variable} to the workers too"
+        )
+    if here != expected:
+        raise LocalError(
+            f"the sources changed while the sweep runs (code {here.code}, at its start "
+            f"{expected.code}; or the parameters); start it again"
+        )
 
 
 @dataclass(frozen=True)
@@ -31,36 +68,35 @@ class Store:
     paper: Paper
 
     @cached_property
-    def code_versions(self) -> dict[str, str]:
-        """By campaign."""
-        sources = self.paper.parameters_file.parent
-        return {each.name: code_version(each, sources) for each in self.paper.campaigns}
-
-    @cached_property
-    def data_version(self) -> str:
-        """Of the file of real data that is given; "" without one."""
-        given = self.paper.data()
-        return hashlib.sha256(Path(given).read_bytes()).hexdigest()[:12] if given else ""
-
-    @cached_property
-    def _parameters(self) -> str:
-        text = self.paper.parameters_file.read_text(encoding="utf-8")
-        return json.dumps(tomllib.loads(text), sort_keys=True, default=str)
+    def versions(self) -> dict[str, Version]:
+        """By campaign, as they were when they were asked for first."""
+        return {each.name: version_here(self.paper, each) for each in self.paper.campaigns}
 
     def file(self, run: Run) -> Path:
         """Where the results of this run are, or will be."""
         named = json.dumps(run._replace(x=float(run.x)))
-        code = self.code_versions[run.campaign]
-        content = f"{named} {code} {self.data_version} {self._parameters}"
+        content = " ".join((named, *self.versions[run.campaign]))
         key = hashlib.sha256(content.encode()).hexdigest()[:20]
         return self.folder / run.paper / run.scale / run.campaign / f"{key}.parquet"
 
     def missing(self, runs: Iterable[Run]) -> list[Run]:
-        return [run for run in runs if not self.file(run).exists()]
+        return [run for run in runs if not is_whole(self.file(run))]
+
+
+def is_whole(file: Path) -> bool:
+    """Whether it is there, and not cut off: a Parquet file ends with what it holds."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        pq.read_metadata(file)
+    except (OSError, pa.ArrowInvalid):
+        return False
+    return True
 
 
 def write(file: Path, run: Run, measures: Iterable[Measure]) -> None:
-    """Puts the whole file in place at once, or none of it.
+    """Puts the whole file in place at once, or none of it, even if the machine stops.
 
     Raises `LocalError` for a value that is no number: what was not reached has no row.
     """
@@ -74,8 +110,14 @@ def write(file: Path, run: Run, measures: Iterable[Measure]) -> None:
         rows.append(run._asdict() | measure._asdict())
     file.parent.mkdir(parents=True, exist_ok=True)
     started = file.with_name(f".{file.stem}.{os.getpid()}")
-    pq.write_table(pa.Table.from_pylist(rows, pa.schema(_columns(pa))), started)
-    started.replace(file)
+    try:
+        with started.open("wb") as out:
+            pq.write_table(pa.Table.from_pylist(rows, pa.schema(_columns(pa))), out)
+            out.flush()
+            os.fsync(out.fileno())
+        started.replace(file)
+    finally:
+        started.unlink(missing_ok=True)
 
 
 def _columns(pa: Any) -> list[tuple[str, Any]]:

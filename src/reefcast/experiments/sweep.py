@@ -1,7 +1,8 @@
 """Runs spread over Spark tasks: one task a run, each writes its own file.
 
 Only what is missing is run, so a sweep that was interrupted goes on where it stopped. The driver
-sees of each run how it ended, never its rows. A run that raises does not stop the others.
+sees of each run how it ended, never its rows. A run that raises does not stop the others. A task
+measures only if its code, parameters and data are those that the file's name was made from.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import re
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -19,8 +20,8 @@ from py4j.protocol import Py4JJavaError
 from pyspark import AccumulatorParam, TaskContext
 
 from reefcast.experiments import store
-from reefcast.experiments.campaign import Measure, Run
-from reefcast.experiments.store import Store
+from reefcast.experiments.campaign import RUN_S, Measure, Paper, Run
+from reefcast.experiments.store import Store, Version
 
 if TYPE_CHECKING:
     from pyspark import Accumulator, SparkContext
@@ -53,10 +54,11 @@ def sweep(
     Returns those that failed. The store's folder has to be one that all workers share.
     """
     missing = results.missing(runs)
-    measures = {campaign.name: campaign.measure for campaign in results.paper.campaigns}
-    work = [(run, results.file(run).absolute()) for run in missing]
+    work = [
+        Work(run, results.file(run).absolute(), results.versions[run.campaign]) for run in missing
+    ]
     failed = []
-    for told in _as_they_end(spark.sparkContext, work, measures) if work else ():
+    for told in _as_they_end(spark.sparkContext, work, results.paper) if work else ():
         ended = _arrived(told, results)
         if ended.error:
             failed.append(ended)
@@ -65,7 +67,7 @@ def sweep(
 
 
 def _arrived(ended: Ended, results: Store) -> Ended:
-    if ended.error or results.file(ended.run).exists():
+    if ended.error or store.is_whole(results.file(ended.run)):
         return ended
     where = results.folder
     return ended._replace(error=f"its file is not in {where}: workers have to share that folder")
@@ -73,8 +75,13 @@ def _arrived(ended: Ended, results: Store) -> Ended:
 
 # --- the driver's side ---------------------------------------------------------------------------
 
-_Work = tuple[Run, Path]
-_Measures = Mapping[str, Callable[[Run], list[Measure]]]
+
+class Work(NamedTuple):
+    """A task: the run, where its results go, and what they have to be measured with."""
+
+    run: Run
+    file: Path
+    version: Version
 
 
 class _Concatenated(AccumulatorParam["list[Ended]"]):
@@ -85,16 +92,14 @@ class _Concatenated(AccumulatorParam["list[Ended]"]):
         return value1 + value2
 
 
-def _as_they_end(
-    context: SparkContext, work: Sequence[_Work], measures: _Measures
-) -> Iterator[Ended]:
+def _as_they_end(context: SparkContext, work: Sequence[Work], paper: Paper) -> Iterator[Ended]:
     """One job with a task for each run. An accumulator tells of a task's end at once, where the
     result of the job would come with the last."""
     ends = context.accumulator([], _Concatenated())
     tasks = context.parallelize(work, len(work))
     told = 0
     with ThreadPoolExecutor(1) as thread:
-        job = thread.submit(tasks.foreach, partial(_task, measures=measures, ends=ends))
+        job = thread.submit(tasks.foreach, partial(_task, paper=paper, ends=ends))
         try:
             over = False
             while not over:
@@ -109,7 +114,7 @@ def _as_they_end(
 
 
 def _given_up(
-    error: BaseException | None, work: Sequence[_Work], ended: set[Run]
+    error: BaseException | None, work: Sequence[Work], ended: set[Run]
 ) -> Iterator[Ended]:
     """Runs that have not ended, as a task's process died too often."""
     if error is None:
@@ -117,20 +122,25 @@ def _given_up(
     if not isinstance(error, Py4JJavaError):
         raise error
     reason = str(error.java_exception.getMessage()).split("\n", 1)[0]
-    for run, _ in work:
-        if run not in ended:
-            yield Ended(run, 0.0, f"Spark gave up on it, or on another one before it: {reason}")
+    for each in work:
+        if each.run not in ended:
+            yield Ended(
+                each.run, 0.0, f"Spark gave up on it, or on another one before it: {reason}"
+            )
 
 
 # --- the tasks' side -----------------------------------------------------------------------------
 
 
-def _task(work: _Work, measures: _Measures, ends: Accumulator[list[Ended]]) -> None:
-    run, file = work
+def _task(work: Work, paper: Paper, ends: Accumulator[list[Ended]]) -> None:
+    run, campaign = work.run, paper.campaign(work.run.campaign)
     started = time.perf_counter()
     error = ""
     try:
-        store.write(file, run, measures[run.campaign](run))
+        store.check_version(paper, campaign, work.version)
+        measures = campaign.measure(run)
+        took = Measure(RUN_S, 0.0, time.perf_counter() - started)
+        store.write(work.file, run, [*measures, took])
     except (OSError, MemoryError) as failure:  # of the machine; may go better elsewhere
         if _attempts_left():
             raise

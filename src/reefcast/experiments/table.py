@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from reefcast.experiments import effects
-from reefcast.experiments.campaign import Claim, Point
+from reefcast.experiments.campaign import Claim, Point, Value
+from reefcast.experiments.numerals import short
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -22,12 +23,14 @@ SMALL = 0.05
 @dataclass(frozen=True)
 class Row:
     """A claim and our figure for it (None: nothing was measured), with the half-width of its 95 %
-    interval over seeds (None: of one seed)."""
+    interval over seeds (None: of one seed). `unsettled`: of its two routings those with runs whose
+    values are only lower bounds."""
 
     claim: Claim
     ours: float | None
     interval: float | None
     seeds: int
+    unsettled: tuple[str, ...] = ()
 
     @property
     def ratio(self) -> float | None:
@@ -53,6 +56,24 @@ class Row:
         # The last digit of a quotient must not decide: a third off is within a third.
         return self.ratio is not None and abs(self.ratio - 1) <= NEAR + 1e-9
 
+    @property
+    def bound(self) -> tuple[str, str]:
+        """What ours is if values are only lower bounds: a sign, and a sentence; else empty."""
+        if not self.unsettled:
+            return "", ""
+        sign, words = "", "computed from lower bounds on both sides"
+        if self.unsettled == (self.claim.of,):
+            sign, words = "≥ ", "a lower bound"
+        elif self.unsettled == (self.claim.against,):
+            sign, words = "≤ ", "an upper bound"
+        names = " and ".join(self.unsettled)
+        return sign, f"{words}: some runs of {names} were not {self.claim.settled} before their end"
+
+    @property
+    def note(self) -> str:
+        """The claim's note, and what ours is if it is a bound."""
+        return ". ".join(text for text in (self.claim.note, self.bound[1]) if text)
+
     def as_dict(self) -> dict[str, Any]:
         return {
             "id": self.claim.id,
@@ -61,7 +82,7 @@ class Row:
             "ours": self.ours,
             "ratio": self.ratio,
             "reproduced": self.reproduced,
-            "note": self.claim.note,
+            "note": self.note,
             "interval": self.interval,
             "explained": self.claim.explained,
         }
@@ -69,19 +90,34 @@ class Row:
 
 def rows(results: DataFrame, claims: Sequence[Claim]) -> list[Row]:
     """One for each claim, in their order; one Spark job."""
-    described = [
-        (number, claim.kind, claim.campaign, claim.measure, claim.of, claim.against)
-        for number, claim in enumerate(claims)
+    settled = list(dict.fromkeys(part for claim in claims for part in _settled(claim)))
+    asked = [
+        *((c.kind, c.campaign, c.measure, c.of, c.against) for c in claims),
+        *(("level", *part, "") for part in settled),
     ]
+    described = [(number, *one) for number, one in enumerate(asked)]
     table = results.sparkSession.createDataFrame(described, effects.CLAIMS)
     found = {row["claim"]: row for row in effects.figures(results, table).collect()}
-    return [_row(claim, found.get(number)) for number, claim in enumerate(claims)]
+    shares = {part: found.get(number) for number, part in enumerate(settled, len(claims))}
+    unsettled = {part for part, share in shares.items() if share and share["ours"] < 1.0}
+    return [_row(claim, found.get(number), unsettled) for number, claim in enumerate(claims)]
 
 
-def _row(claim: Claim, figure: Any) -> Row:
+_Part = tuple[str, str, str]
+"""Campaign, measure and routing."""
+
+
+def _settled(claim: Claim) -> list[_Part]:
+    """What says whether the values are final that this claim is computed from."""
+    routings = (claim.of, claim.against) if claim.settled else ()
+    return [(claim.campaign, claim.settled, routing) for routing in routings if routing]
+
+
+def _row(claim: Claim, figure: Any, unsettled: Collection[_Part]) -> Row:
     if figure is None:
         return Row(claim, None, None, 0)
-    return Row(claim, figure["ours"], figure["interval"], figure["seeds"])
+    routings = tuple(part[-1] for part in _settled(claim) if part in unsettled)
+    return Row(claim, figure["ours"], figure["interval"], figure["seeds"], routings)
 
 
 def points(results: DataFrame) -> list[Point]:
@@ -89,15 +125,15 @@ def points(results: DataFrame) -> list[Point]:
     return [Point(*row) for row in effects.points(results).collect()]
 
 
+def values(results: DataFrame) -> list[Value]:
+    """Of every single run, in order; not those on curves."""
+    return [Value(*row) for row in effects.values(results).collect()]
+
+
 # --- in words ------------------------------------------------------------------------------------
 
 TIMES = 20.0
 """Effects of the paper from here on are told as "88 times more", not in percent."""
-
-
-def short(number: float) -> str:
-    """Three digits, or more where they are whole."""
-    return f"{number:,.0f}" if abs(number) >= 100 else f"{number:.3g}"
 
 
 def paper_text(row: Row) -> str:
@@ -114,7 +150,7 @@ def paper_text(row: Row) -> str:
 def ours_text(row: Row) -> str:
     if row.ours is None:
         return "not measured"
-    text = _figure(row.claim, row.ours)
+    text = row.bound[0] + _figure(row.claim, row.ours)
     return text if row.interval is None else f"{text} ± {_unsigned(row.claim, row.interval)}"
 
 

@@ -13,6 +13,7 @@ import inspect
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import reefcast
 from reefcast.experiments.campaign import Campaign
@@ -23,17 +24,31 @@ CORE = ("model", "matching", "overlay", "routing", "simulation")
 _PACKAGE = Path(reefcast.__file__).parent
 
 
+class _Source(NamedTuple):
+    """A file as it is now: what is computed from it is kept until it changes."""
+
+    path: Path
+    mtime_ns: int
+    size: int
+
+
 def code_version(campaign: Campaign, folder: Path) -> str:
-    """`folder` holds the sources of the paper."""
+    """Of the sources as they are now; `folder` holds those of the paper."""
     starts = {Path(inspect.getfile(part)) for part in (campaign.runs, campaign.measure)}
-    return _digest([_core(), *map(_meaning, _reached(starts, folder))])
+    reached = map(_source, _reached(starts, folder))
+    files = (path for name in CORE for path in sorted((_PACKAGE / name).rglob("*")))
+    core = tuple(_source(path) for path in files if path.suffix in (".py", ".lark"))
+    return _digest([_core(_PACKAGE, core), *map(_meaning, reached)])
+
+
+def _source(path: Path) -> _Source:
+    stat = path.stat()
+    return _Source(path, stat.st_mtime_ns, stat.st_size)
 
 
 @cache
-def _core() -> str:
-    files = (path for name in CORE for path in sorted((_PACKAGE / name).rglob("*")))
-    sources = (path for path in files if path.suffix in (".py", ".lark"))
-    return _digest(f"{path.relative_to(_PACKAGE)}\n{_meaning(path)}" for path in sources)
+def _core(package: Path, sources: tuple[_Source, ...]) -> str:
+    return _digest(f"{each.path.relative_to(package)}\n{_meaning(each)}" for each in sources)
 
 
 def _digest(texts: Iterable[str]) -> str:
@@ -43,9 +58,10 @@ def _digest(texts: Iterable[str]) -> str:
     return digest.hexdigest()[:12]
 
 
-def _meaning(path: Path) -> str:
-    text = path.read_text(encoding="utf-8")
-    if path.suffix != ".py":
+@cache
+def _meaning(source: _Source) -> str:
+    text = source.path.read_text(encoding="utf-8")
+    if source.path.suffix != ".py":
         return text
     tree = ast.parse(text)
     for docstring in _docstrings(tree):
@@ -68,15 +84,18 @@ def _reached(starts: Iterable[Path], folder: Path) -> list[Path]:
     while open:
         path = open.pop()
         reached.add(path)
-        names = _imported(ast.parse(path.read_text(encoding="utf-8")))
-        open |= {modules[name] for name in names if name in modules} - reached
+        names = _imported(_source(path)) & modules.keys()
+        open |= {modules[name] for name in names} - reached
     return sorted(reached)
 
 
-def _imported(tree: ast.AST) -> Iterator[str]:
+@cache
+def _imported(source: _Source) -> frozenset[str]:
     """Every part of every imported name; one too many does no harm."""
-    for node in ast.walk(tree):
+    names: list[str] = []
+    for node in ast.walk(ast.parse(source.path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import | ast.ImportFrom):
-            yield from (part for alias in node.names for part in alias.name.split("."))
+            names += [alias.name for alias in node.names]
         if isinstance(node, ast.ImportFrom) and node.module:
-            yield from node.module.split(".")
+            names.append(node.module)
+    return frozenset(part for name in names for part in name.split("."))

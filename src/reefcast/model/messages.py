@@ -13,12 +13,16 @@ call gets a fresh one, never used again, not even for the same filter or a clien
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import Annotated
 
 import msgspec
 
 from reefcast.model.publication import Publication
 
 EntityId = tuple[str, int]
+MOST_HOPS = 2**31
+"""That a header may say; what has gone further is no publication of ours."""
+
 LinkName = str
 """A link of a broker is named by who is at its other end: a broker's name or a client's id."""
 
@@ -147,8 +151,8 @@ class Header(msgspec.Struct, array_like=True, frozen=True, gc=False):
     (TID): the advertisement tree that it follows; `switched`: it is not the one it started on.
     """
 
-    hops: int = 0
-    civ: int = 0
+    hops: Annotated[int, msgspec.Meta(ge=0, le=MOST_HOPS)] = 0
+    civ: Annotated[int, msgspec.Meta(ge=0)] = 0
     tid: EntityId | None = None
     switched: bool = False
 

@@ -38,7 +38,7 @@ import msgspec
 
 from reefcast.errors import ProtocolError
 from reefcast.model.messages import FIRST_HOP, ControlMessage, Header, Publish
-from reefcast.model.publication import Publication
+from reefcast.model.publication import INT64_MAX, Publication
 
 T = TypeVar("T")
 
@@ -107,6 +107,12 @@ class Congestion(msgspec.Struct, frozen=True):
     congested: bool
 
 
+class _WideHeader(Header, array_like=True, frozen=True):
+    """A `Header` whose CIV does not fit into 63 bits."""
+
+    civ: bytes = b""  # type: ignore[assignment]
+
+
 class _Version(msgspec.Struct):
     """What every hello has, whatever its version."""
 
@@ -120,6 +126,7 @@ _goodbye = msgspec.msgpack.Decoder(Goodbye)
 _congestion = msgspec.msgpack.Decoder(Congestion)
 _control: msgspec.msgpack.Decoder[ControlMessage] = msgspec.msgpack.Decoder(ControlMessage)
 _header = msgspec.msgpack.Decoder(Header)
+_wide_header = msgspec.msgpack.Decoder(_WideHeader)
 _publication = msgspec.msgpack.Decoder(Publication)
 _numbers = msgspec.msgpack.Decoder(tuple[int, ...])
 _FIRST_HOP = _encoder.encode((FIRST_HOP.hops,))
@@ -143,10 +150,13 @@ def encode_publication(publication: Publication) -> bytes:
 
 
 def header_fields(header: Header) -> tuple[object, ...]:
-    """What of a header crosses the wire."""
+    """What of a header crosses the wire; the CIV of more than 63 clusters as bytes."""
+    civ: int | bytes = header.civ
+    if header.civ > INT64_MAX:
+        civ = header.civ.to_bytes((header.civ.bit_length() + 7) // 8)
     if header.tid is not None:
-        return (header.hops, header.civ, header.tid, header.switched)
-    return (header.hops, header.civ) if header.civ else (header.hops,)
+        return (header.hops, civ, header.tid, header.switched)
+    return (header.hops, civ) if civ else (header.hops,)
 
 
 def header_bytes(header: Header) -> int:
@@ -222,8 +232,21 @@ def decode_publication(body: bytes | memoryview) -> Publication:
 
 def decode_publish(payload: bytes) -> Publish:
     head, body = split_parts(payload)
-    header = FIRST_HOP if head == _FIRST_HOP else _decode(_header, head, "publication header")
+    header = FIRST_HOP if head == _FIRST_HOP else _decode_header(head)
     return Publish(decode_publication(body), header, bytes(body))
+
+
+def _decode_header(head: bytes | memoryview) -> Header:
+    try:
+        return _decode(_header, head, "publication header")
+    except ProtocolError:
+        try:
+            wide = _wide_header.decode(head)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            pass
+        else:
+            return Header(wide.hops, int.from_bytes(wide.civ), wide.tid, wide.switched)
+        raise
 
 
 def decode_numbers(head: bytes | memoryview) -> tuple[int, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -232,6 +233,8 @@ def _check_numbers(network: NetworkFile) -> None:
     for section in (trace, limits, network.overload, *network.link):
         for field in msgspec.structs.fields(section):
             value = getattr(section, field.name)
+            if isinstance(value, float) and not isfinite(value):
+                raise ConfigurationError(f"{field.name} = {value} must be a finite number")
             may_be_zero = field.name in ("jitter_ms", "latency_ms", "sample", "drain_s")
             if isinstance(value, (int, float)) and (value < 0 or (value == 0 and not may_be_zero)):
                 raise ConfigurationError(f"{field.name} = {value} must be above 0")

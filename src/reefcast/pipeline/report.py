@@ -130,8 +130,8 @@ CASES = (
      "neighbour in the cluster took their clusters along"),
     ("decisions, case III", "idr_case_3", "no such neighbour was free either: the copy on the "
      "iLink with the shortest queue took them along"),
-    ("copies on overloaded aLinks", "idr_overloaded_a_link", "inside a cluster there is no other "
-     "way"),
+    ("copies on overloaded aLinks", "idr_overloaded_a_link", "of the decisions above, for inside a "
+     "cluster there is no other way; copies of other decisions are not counted"),
     ("case III with a free aLink", "idr_no_tree_link", "the aLink led to no matching subscription, "
      "and so was no candidate"),
     ("clusters cut off", "idr_unreachable", "no link led there"),

@@ -103,12 +103,17 @@ class ScotRouter(Router):
             return [
                 Send(other, Advertise(id, filter.text)) for other in self._secondary_neighbours()
             ]
+        sender = self._sender_bit(link, "Advertise")
         row = self.clt.get(id)
         if row is None:
-            row = ClusterLinkRow(id, filter, link, False, self._sender_bit(link, "Advertise"))
+            row = ClusterLinkRow(id, filter, link, False, sender)
             self.clt.add(row)
-        else:
-            self.clt.confirm(id, link)
+        elif row.last_hop != link:
+            raise ProtocolError(
+                f"neighbour {link!r} sent the advertisement {id}, which came from "
+                f"{row.last_hop!r}; ids are never used again"
+            )
+        self.clt.confirm(id, link)
         self._find_witness(row)
         if self.relearning:
             row.civ |= self._own
@@ -126,15 +131,21 @@ class ScotRouter(Router):
     def _sender_bit(self, link: LinkName, what: str) -> int:
         """The bit of the cluster at the other end of an iLink."""
         if link not in self._cluster_of:
-            raise ProtocolError(
-                f"neighbour {link!r} sent {what} over an aLink; that travels over iLinks only: "
-                "give both brokers the same network file"
-            )
+            raise self._wrong_link(link, what, "an aLink", "iLinks")
         return 1 << self._cluster_of[link]
+
+    @staticmethod
+    def _wrong_link(link: LinkName, what: str, came: str, travels: str) -> ProtocolError:
+        return ProtocolError(
+            f"neighbour {link!r} sent {what} over {came}; that travels over {travels} only: "
+            "give both brokers the same network file"
+        )
 
     # --- subscriptions ----------------------------------------------------------------------------
 
     def subscribe(self, id: EntityId, filter: Filter, link: LinkName, local: bool) -> list[Send]:
+        if link in self._cluster_of:
+            raise self._wrong_link(link, "Subscribe", "an iLink", "aLinks")
         known = id in self.prt
         sends = self.tree.subscribe(id, filter, link, local)
         return sends if known else sends + self._set_bits(id, filter)
@@ -144,9 +155,14 @@ class ScotRouter(Router):
         return [row.id for row in rows if intersects(row.filter, subscription)]
 
     def unsubscribe(self, id: EntityId, link: LinkName) -> list[Send]:
-        known = id in self.prt
-        sends = self.tree.unsubscribe(id, link)
-        return sends + self._clear_bits(id) if known and id not in self.prt else sends
+        return self._unsubscribe_all([id], link)
+
+    def _unsubscribe_all(self, ids: Sequence[EntityId], link: LinkName) -> list[Send]:
+        """All of them first, and only then the bits: a witness is not looked for among those that
+        go, too."""
+        sends = [send for id in ids for send in self.tree.unsubscribe(id, link)]
+        gone = [id for id in ids if id not in self.prt]
+        return sends + self._clear_bits(gone)
 
     def _set_bits(self, id: EntityId, filter: Filter) -> list[Send]:
         """A subscription came; returns a CIV_SET for each iLink with bits that were 0."""
@@ -160,9 +176,10 @@ class ScotRouter(Router):
                 set_now.setdefault(row.last_hop, []).append(row.id)
         return [Send(link, CivSet(tuple(ids))) for link, ids in sorted(set_now.items())]
 
-    def _clear_bits(self, id: EntityId) -> list[Send]:
-        """A subscription went; returns a CIV_UNSET for each iLink with bits that are 0 now."""
-        for row in (rows := self.clt.witnessed_by(id)):
+    def _clear_bits(self, ids: Sequence[EntityId]) -> list[Send]:
+        """Subscriptions went; returns a CIV_UNSET for each iLink with bits that are 0 now."""
+        rows = [row for id in ids for row in self.clt.witnessed_by(id)]
+        for row in rows:
             self._find_witness(row)
         return self._unset(rows)
 
@@ -227,10 +244,9 @@ class ScotRouter(Router):
         return [Send(link, Advertise(row.id, row.filter.text)) for row in hosted]
 
     def synced(self, link: LinkName) -> list[Send]:
-        stale = self.prt.unconfirmed(link)
         for id in self.clt.unconfirmed(link):
             self.clt.remove(id, link)
-        return [send for id in stale for send in self.unsubscribe(id, link)]
+        return self._unsubscribe_all(self.prt.unconfirmed(link), link)
 
     def link_down(self, link: LinkName) -> list[Send]:
         """A neighbour, or a client, is gone."""
@@ -239,8 +255,7 @@ class ScotRouter(Router):
         if link in self._cluster_of:
             del self.i_links[self._cluster_of[link]]
         self.tree.sent.pop(link, None)
-        gone = [row.id for row in self.prt.from_hop(link)]
-        sends = [send for id in gone for send in self.unsubscribe(id, link)]
+        sends = self._unsubscribe_all([row.id for row in self.prt.from_hop(link)], link)
         for row in self.clt.from_hop(link):
             sends += self.unadvertise(row.id, link)
         return sends

@@ -199,6 +199,8 @@ class TidRouter(Router):
             sends += self.unadvertise(advertisement.id, link)
         bound: dict[Row, list[Tree]] = {}
         for tree in self.srt:
+            if link not in tree.hops:
+                continue
             for row, hop in tree.bound.items():
                 if hop == link:
                     bound.setdefault(row, []).append(tree)

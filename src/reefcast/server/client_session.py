@@ -58,6 +58,18 @@ class ClientSession(End):
         }[self.policy]
         self.outbox.on_drained = self._drained
 
+    @staticmethod
+    def decode_publish(payload: bytes) -> Publish:
+        """Its header holds nothing yet: what brokers tell one another there (hops, clusters to
+        reach, trees) would be believed."""
+        publish = wire.decode_publish(payload)
+        if publish.header is not FIRST_HOP:
+            raise ProtocolError(
+                "a client's publication has the header of one that is on its way between brokers; "
+                "a client writes a hop count of 0 and nothing else"
+            )
+        return publish
+
     def publications(self, batch: list[Publish]) -> None:
         if not self._account.take(len(batch)):
             raise ProtocolError(

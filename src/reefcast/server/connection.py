@@ -41,6 +41,10 @@ class End:
 
     what: ClassVar[str] = "connection"
 
+    @staticmethod
+    def decode_publish(payload: bytes) -> Publish:
+        return wire.decode_publish(payload)
+
     def publications(self, batch: list[Publish]) -> None:
         raise self._out_of_place("PUBLISH")
 
@@ -119,7 +123,7 @@ class Connection(asyncio.Protocol):
         try:
             for kind, payload in self._reader.feed(data):
                 if kind == _PUBLISH and self.end is not None:
-                    batch.append(wire.decode_publish(payload))
+                    batch.append(self.end.decode_publish(payload))
                     continue
                 if batch:
                     whole, batch = batch, []

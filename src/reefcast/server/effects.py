@@ -29,6 +29,7 @@ class Effector:
     """Puts effects on links and into subscribers' queues.
 
     Effects for a client that has left meanwhile are passed over: the core is about to hear of it.
+    One that cannot be carried out (`failed` hears of it) takes no other with it.
     """
 
     def __init__(
@@ -37,25 +38,37 @@ class Effector:
         sessions: dict[LinkName, ClientSession],
         set_timer: Callable[[SetTimer], None],
         discarded: Callable[[Discard], None],
+        failed: Callable[[Effect], None],
         trace: LiveTrace | None,
     ) -> None:
         self._links = links
         self._sessions = sessions
         self._set_timer = set_timer
         self._discarded = discarded
+        self._failed = failed
         self._trace = trace
         self._last: tuple[object, object, bytes] = (None, None, b"")
 
-    def carry_out(self, effects: Sequence[Effect]) -> None:
+    def carry_out(self, effects: Sequence[Effect]) -> int:
+        """Returns how many of them failed."""
+        failures = 0
         for effect in effects:
-            if isinstance(effect, Deliver):
-                self._deliver(effect)
-            elif isinstance(effect, Send):
-                self._send(effect)
-            elif isinstance(effect, Discard):
-                self._discarded(effect)
-            else:
-                self._set_timer(effect)
+            try:
+                self._do(effect)
+            except Exception:
+                failures += 1
+                self._failed(effect)
+        return failures
+
+    def _do(self, effect: Effect) -> None:
+        if isinstance(effect, Deliver):
+            self._deliver(effect)
+        elif isinstance(effect, Send):
+            self._send(effect)
+        elif isinstance(effect, Discard):
+            self._discarded(effect)
+        else:
+            self._set_timer(effect)
 
     def _deliver(self, deliver: Deliver) -> None:
         sessions, body = self._sessions, deliver.publish.body

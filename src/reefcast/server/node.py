@@ -90,7 +90,12 @@ class Node:
         self.trace = self._open_trace()
         self._details = self.trace if self.trace is not None and self.trace.details else None
         self._effector = Effector(
-            self.links, self.clients.sessions, self._set_timer, self._note_discard, self._details
+            self.links,
+            self.clients.sessions,
+            self._set_timer,
+            self._note_discard,
+            self._effect_failed,
+            self._details,
         )
         self._busy = False
         self._later: deque[tuple[Input, LinkName]] = deque()
@@ -231,8 +236,7 @@ class Node:
             started_ns = time.perf_counter_ns()
             effects = self.core.handle(item, link, self.loop.time())
             self._note_matched(started_ns)
-            self._carry_out(effects)
-            return True
+            return not self._carry_out(effects)
         except ProtocolError as error:
             log.warning("broker %s: %s", self.name, error)
             return False
@@ -301,10 +305,17 @@ class Node:
 
     # --- effects ----------------------------------------------------------------------------------
 
-    def _carry_out(self, effects: Sequence[Effect]) -> None:
-        self._effector.carry_out(effects)
+    def _carry_out(self, effects: Sequence[Effect]) -> int:
+        """Returns how many of them failed. Of a batch of publications nobody is told: whoever sent
+        it did nothing wrong, and a link between brokers must not end for it."""
+        failures = self._effector.carry_out(effects)
         if self._details is not None:
             self._details.delivered(effects)
+        return failures
+
+    def _effect_failed(self, effect: Effect) -> None:
+        self.counters["failures"] += 1
+        log.exception("broker %s failed to carry out %.500r", self.name, effect)
 
     def _set_timer(self, timer: SetTimer) -> None:
         before = self._timers.pop(timer.key, None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from reefcast.model import wire
 
@@ -14,14 +14,25 @@ if TYPE_CHECKING:
     from reefcast.server.node import Node
 
 
+MOST_ROWS = 1000
+LONGEST_FILTER = 1000
+"""Characters. With the 20 000 advertisements of a busy region the answer would come near to the
+largest frame that there is, and the broker would do nothing else while it is made."""
+
+
 def status_of(node: Node) -> dict[str, object]:
-    """The core's status, with the live state of links and clients."""
+    """The core's status, with the live state of links and clients.
+
+    Of a table that is told row by row (`clt`, `tid`) it has the first `MOST_ROWS` rows, filters cut
+    at `LONGEST_FILTER` characters; `left_out` says of such tables that have more rows how many
+    more. `tables` has the whole number.
+    """
     from importlib.metadata import version  # slow to load, and not needed to start
 
     node.core.links.pass_time(node.loop.time())
     place = node.scot.places[node.name] if node.scot else None
     return {
-        **node.core.status(),
+        **_cut(node.core.status()),
         "region": place and place.region,
         "cluster": place and place.cluster,
         "tau": node.network.overload.tau,
@@ -40,6 +51,20 @@ def status_of(node: Node) -> dict[str, object]:
         "links": [_link(node, link) for link in node.links.values()],
         "clients": [session.status() for session in node.clients.sessions.values()],
     }
+
+
+def _cut(status: dict[str, Any]) -> dict[str, Any]:
+    tables = {name: rows for name, rows in status.items() if isinstance(rows, list)}
+    left_out = {
+        name: len(rows) - MOST_ROWS for name, rows in tables.items() if len(rows) > MOST_ROWS
+    }
+    shown = {name: [_cut_row(row) for row in rows[:MOST_ROWS]] for name, rows in tables.items()}
+    return {**status, **shown, "left_out": left_out}
+
+
+def _cut_row(row: dict[str, Any]) -> dict[str, Any]:
+    text = row["filter"]
+    return row if len(text) <= LONGEST_FILTER else {**row, "filter": text[:LONGEST_FILTER] + "..."}
 
 
 def _link(node: Node, link: BrokerLink) -> dict[str, object]:

@@ -116,12 +116,16 @@ class LiveTrace:
         self._writing = asyncio.get_running_loop().run_in_executor(None, self._write, rows)
 
     def _write(self, rows: dict[str, list[list[Any]]]) -> None:
-        """A full disk costs the trace, not the broker."""
+        """A full disk, or whatever it is, costs the trace, not the broker."""
         try:
-            self._recorder.write(rows)
-        except OSError as error:
+            odd = self._recorder.write(rows)
+        except Exception as error:
             lost = sum(len(columns[0]) for columns in rows.values())
-            log.error("%d rows of the trace are lost: %s", lost, error)
+            unforeseen = None if isinstance(error, OSError) else error
+            log.error("%d rows of the trace are lost: %s", lost, error, exc_info=unforeseen)
+        else:
+            if odd:
+                log.error("%d rows of the trace are lost: numbers beyond 64 bits", odd)
 
     @property
     def _busy(self) -> bool:

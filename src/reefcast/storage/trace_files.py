@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from itertools import compress
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -93,13 +94,25 @@ class TraceRecorder:
                 column.clear()
         return taken
 
-    def write(self, taken: dict[str, list[list[Any]]]) -> None:
-        """Write what `take` gave; not from two threads at once."""
-        for kind, columns in taken.items():
-            self._write(kind, columns)
-        self._number += 1
+    def write(self, taken: dict[str, list[list[Any]]]) -> int:
+        """Write what `take` gave; not from two threads at once.
 
-    def _write(self, kind: str, columns: list[list[Any]]) -> None:
+        Returns how many rows were left out, for they hold numbers that no column can hold: clients
+        choose some of them."""
+        number, self._number = self._number, self._number + 1
+        return sum(self._write(kind, columns, number) for kind, columns in taken.items())
+
+    def _write(self, kind: str, columns: list[list[Any]], number: int) -> int:
+        try:
+            self._write_file(kind, columns, number)
+            return 0
+        except OverflowError:
+            fitting = _fitting_rows(columns)
+            if fitting[0]:
+                self._write_file(kind, fitting, number)
+            return len(columns[0]) - len(fitting[0])
+
+    def _write_file(self, kind: str, columns: list[list[Any]], number: int) -> None:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -112,10 +125,20 @@ class TraceRecorder:
         table = pa.table(data, schema=schema)
         folder = self.directory / kind
         folder.mkdir(parents=True, exist_ok=True)
-        target = folder / f"{self.broker}-{self._number:06d}.parquet"
+        target = folder / f"{self.broker}-{number:06d}.parquet"
         hidden = folder / f".{target.name}"  # Spark passes over names that start with a dot
         pq.write_table(table, hidden)
         hidden.rename(target)
+
+
+def _fitting_rows(columns: list[list[Any]]) -> list[list[Any]]:
+    """The rows all whose numbers fit into 64 bits."""
+    keep = [all(map(_fits, row)) for row in zip(*columns, strict=True)]
+    return [list(compress(column, keep)) for column in columns]
+
+
+def _fits(value: object) -> bool:
+    return not isinstance(value, int) or -(2**63) <= value < 2**63
 
 
 def _make_directory(directory: Path) -> None:

@@ -2,8 +2,9 @@
 
 All subscriptions are there; a random half of all links is overloaded, as they are around a burst. A
 sample of publications is routed from broker to broker, by the routers alone, and what each router
-was asked is asked again and again while the clock runs. The rows of the PRT that match are looked
-up before: the time is that from matched rows to next hops.
+was asked is asked again and again while the clock runs: each time about publications with new ids,
+made before, for a router that remembers ids would drop what it was asked once. The rows of the PRT
+that match are looked up before: the time is that from matched rows to next hops.
 
 A run also times SPR, in turns with its own routing and on the same machine: `selection_over_spr` is
 the ratio of the two, which does not depend on what else the machine did meanwhile.
@@ -17,9 +18,11 @@ import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
+
+import msgspec
 
 from reefcast.experiments.campaign import Campaign, Measure, Run
 from reefcast.experiments.octopia.grid import ALL, runs_of
@@ -30,12 +33,14 @@ from reefcast.experiments.octopia.workload import Market, market
 from reefcast.matching import new_index
 from reefcast.matching.interface import EventIndex
 from reefcast.model.messages import LinkName, Publish
-from reefcast.model.publication import Publication
+from reefcast.model.publication import Publication, PublicationId
 from reefcast.routing.router import Decision, Router
 from reefcast.routing.tables import Row, Ways, ways_of
 
 NAME = "selection"
 REFERENCE = "spr"
+IDS_OF_A_TURN = 1_000_000
+"""More than a publisher's publications in the sample."""
 
 
 def runs(scale: str) -> list[Run]:
@@ -46,12 +51,12 @@ def runs(scale: str) -> list[Run]:
 def measure(run: Run) -> list[Measure]:
     entries = section(NAME, run.scale)
     routings = dict.fromkeys((REFERENCE, run.routing))
-    visits = {routing: _visits(run._replace(routing=routing)) for routing in routings}
+    visits = {routing: list(_visits(run._replace(routing=routing))) for routing in routings}
     times: dict[str, list[float]] = {routing: [] for routing in routings}
     with _no_garbage_collection():
-        for _ in range(entries.rounds + 1):
-            for routing, asked in visits.items():
-                times[routing].append(_time_of(asked))
+        for turn in range(entries.rounds + 1):
+            for routing, first in visits.items():
+                times[routing].append(_time_of(_anew(first, turn)))
     seconds = {routing: median(spent[1:]) for routing, spent in times.items()}
     figures = {
         "selection_s": seconds[run.routing],
@@ -109,7 +114,7 @@ class Visit:
     link: LinkName
 
 
-def _visits(run: Run) -> list[Visit]:
+def _visits(run: Run) -> Iterator[Visit]:
     """What the routers of one network are asked about the sample."""
     entries = section(NAME, run.scale)
     overlay = evaluation_overlay()
@@ -124,7 +129,8 @@ def _visits(run: Run) -> list[Visit]:
     overload_links(kernel, entries.overloaded_share, random.Random(f"{run.seed}/octopia/overload"))
     lookups = {name: MatchedRows(node.core.router) for name, node in kernel.nodes.items()}
     sample = _sample(crowd, entries.publications)
-    return [visit for publish, home in sample for visit in _route(kernel, lookups, publish, home)]
+    for publish, home in sample:
+        yield from _route(kernel, lookups, publish, home)
 
 
 def overload_links(kernel: MeasuringKernel, share: float, rng: random.Random) -> None:
@@ -170,6 +176,21 @@ def _ask(visit: Visit) -> Decision:
     visit.matched.rows = visit.rows
     (decision,) = visit.router.route(visit.batch, visit.link)
     return decision
+
+
+def _anew(visits: Sequence[Visit], turn: int) -> list[Visit]:
+    """The same visits of publications like the first ones, with ids of this turn. All copies of a
+    publication keep one id: what a router remembers within a turn is what it remembers live."""
+    made: dict[PublicationId, Publication] = {}
+    renewed = []
+    for visit in visits:
+        (publish,) = visit.batch
+        first = publish.publication
+        if first.id not in made:
+            seq = (turn + 1) * IDS_OF_A_TURN + first.seq
+            made[first.id] = msgspec.structs.replace(first, seq=seq)
+        renewed.append(replace(visit, batch=(Publish(made[first.id], publish.header),)))
+    return renewed
 
 
 def _time_of(visits: Sequence[Visit]) -> float:
