@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import pytest
 
 from reefcast.experiments import effects
-from reefcast.experiments.campaign import Claim, Point
-from reefcast.experiments.table import points, rows
+from reefcast.experiments.campaign import Claim, Point, Value
+from reefcast.experiments.table import points, rows, values
 
 pytestmark = pytest.mark.spark
 
@@ -116,7 +117,46 @@ def test_points_are_means_over_seeds_in_order(spark):
     ]
 
 
+def test_values_are_those_of_single_runs_beside_curves(spark):
+    frame = results(
+        spark,
+        result("slow", 10, 1, 5),
+        result("slow", 10, 0, 3),
+        result("slow", 10, 0, 7, at=2.0),
+        result("slow", 10, 0, 9, variant="half"),
+    )
+    assert values(frame) == [
+        Value("sizes", "delay", "slow", "", 10.0, 0, 3.0),
+        Value("sizes", "delay", "slow", "", 10.0, 1, 5.0),
+        Value("sizes", "delay", "slow", "half", 10.0, 0, 9.0),
+    ]
+
+
+def test_a_row_says_which_routing_has_runs_that_did_not_end(spark):
+    """Of the preset; what half of the runs did not reach, all of them lack."""
+    ends = (
+        ("slow", 0, 1.0, ""),
+        ("slow", 1, 0.0, ""),
+        ("fast", 0, 1.0, ""),
+        ("fast", 0, 0, "half"),
+    )
+    frame = results(
+        spark,
+        *TWO_SIZES,
+        *(
+            result(routing, 10, seed, stable, metric="stable", variant=variant)
+            for routing, seed, stable, variant in ends
+        ),
+    )
+    plain = claim("difference")
+    told = dataclasses.replace(plain, settled="stable")
+    alone = dataclasses.replace(told, kind="level", of="fast", against="")
+    found = rows(frame, [plain, told, alone])
+    assert [row.unsettled for row in found] == [(), ("slow",), ()]
+    assert [row.ours for row in found] == [2.5, 2.5, 3.0]
+
+
 def test_no_results_at_all(spark):
     frame = effects.read(spark, [])
-    assert points(frame) == []
+    assert points(frame) == values(frame) == []
     assert ours(frame, claim("effect")) == [None]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 
 import pyarrow.parquet as pq
 import pytest
@@ -10,7 +11,7 @@ from toy_paper import toy_paper
 
 from reefcast.errors import LocalError
 from reefcast.experiments.campaign import Measure, Run
-from reefcast.experiments.store import Store, write
+from reefcast.experiments.store import Store, check_version, is_whole, version_here, write
 
 RUN = Run("toy", "small", "sizes", "fast", 10.0, "", 0)
 
@@ -72,3 +73,61 @@ def test_a_file_is_whole_or_not_there(tmp_path):
     assert pq.read_table(file).to_pylist() == [
         {**RUN._asdict(), "metric": "delay", "at": 1.0, "value": 3.0}
     ]
+
+
+def test_a_write_that_breaks_off_leaves_nothing(tmp_path, monkeypatch):
+    file = key(tmp_path)
+    write_table = pq.write_table
+
+    def full(table, out):
+        write_table(table, out)
+        out.truncate(out.tell() // 2)
+        raise OSError(28, "no space left")
+
+    monkeypatch.setattr(pq, "write_table", full)
+    with pytest.raises(OSError, match="no space left"):
+        write(file, RUN, [Measure("delay", 1.0, 3.0)])
+    assert list(file.parent.iterdir()) == []
+
+
+def test_a_file_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch):
+    file, order = key(tmp_path), []
+    fsync = os.fsync
+
+    def watched(number):
+        (started,) = file.parent.iterdir()
+        order.append((started.name != file.name, is_whole(started)))
+        fsync(number)
+
+    monkeypatch.setattr(os, "fsync", watched)
+    write(file, RUN, [Measure("delay", 1.0, 3.0)])
+    assert order == [(True, True)]
+
+
+@pytest.mark.parametrize("left", [0, 3, 100, -1])
+def test_a_damaged_file_is_missing(tmp_path, left):
+    store = Store(tmp_path / "results", toy_paper(tmp_path / "toy"))
+    file = store.file(RUN)
+    write(file, RUN, [Measure("delay", 1.0, 3.0)])
+    assert store.missing([RUN]) == []
+    file.write_bytes(file.read_bytes()[:left])
+    assert store.missing([RUN]) == [RUN]
+    write(file, RUN, [Measure("delay", 1.0, 3.0)])
+    assert store.missing([RUN]) == []
+
+
+def test_what_a_worker_would_measure_with(tmp_path):
+    """The same as the key was made with, or an error that says what is not."""
+    paper, data = toy_paper(tmp_path / "toy"), tmp_path / "stocks.csv"
+    given = dataclasses.replace(paper, data=lambda: str(data), data_variable="STOCKS")
+    data.write_text("IBM,1", encoding="utf-8")
+    campaign = paper.campaign("sizes")
+    expected = version_here(given, campaign)
+    check_version(given, campaign, expected)
+    with pytest.raises(LocalError, match=r"take the data of the generator.*give STOCKS"):
+        check_version(dataclasses.replace(given, data=str), campaign, expected)
+    with pytest.raises(LocalError, match="the sources changed while the sweep runs"):
+        check_version(given, campaign, expected._replace(code="0123"))
+    (tmp_path / "toy" / "parameters.toml").write_text("latency_ms = 3.0\n", encoding="utf-8")
+    with pytest.raises(LocalError, match="or the parameters"):
+        check_version(given, campaign, expected)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,8 +11,9 @@ from pathlib import Path
 import pytest
 from toy_paper import toy_paper
 
+from reefcast.experiments.campaign import RUN_S
 from reefcast.experiments.evaluation import evaluation
-from reefcast.experiments.sweep import patient
+from reefcast.experiments.sweep import Work, _task, patient
 
 
 def toy(tmp_path, broken=None):
@@ -49,6 +52,63 @@ def test_a_run_that_raises_does_not_stop_the_others(spark, tmp_path):
     assert row.ours == pytest.approx(21.0)
 
 
+@pytest.mark.spark
+def test_a_damaged_file_is_measured_again(spark, tmp_path):
+    whole, told = toy(tmp_path), []
+    whole.sweep(spark, lambda ended: None)
+    file = whole.store.file(whole.runs[0])
+    file.write_bytes(file.read_bytes()[:-20])
+    (row,) = whole.rows(spark, whole.paper.claims[:1])
+    assert row.ours == pytest.approx(0.5)  # of what is whole
+    assert whole.sweep(spark, told.append) == []
+    assert [ended.run for ended in told] == [whole.runs[0]]
+
+
+@pytest.mark.spark
+def test_how_long_runs_took_is_kept(spark, tmp_path):
+    whole = toy(tmp_path)
+    whole.sweep(spark, lambda ended: None)
+    seconds = [v.value for v in whole.measured(spark).values if v.metric == RUN_S]
+    assert len(seconds) == len(whole.runs) and min(seconds) > 0
+
+
+@pytest.mark.spark
+def test_a_worker_that_would_take_other_data_says_so(spark, tmp_path, monkeypatch):
+    """It was started before the variable was set."""
+    data = tmp_path / "stocks.csv"
+    data.write_text("IBM,1", encoding="utf-8")
+    whole = toy(tmp_path)
+    paper = dataclasses.replace(
+        whole.paper, data=lambda: os.environ.get("TOY_STOCKS", ""), data_variable="TOY_STOCKS"
+    )
+    whole = dataclasses.replace(whole, store=dataclasses.replace(whole.store, paper=paper))
+    monkeypatch.setenv("TOY_STOCKS", str(data))
+    failed = whole.sweep(spark, lambda ended: None)
+    assert len(failed) == len(whole.runs) == len(whole.store.missing(whole.runs))
+    assert "give TOY_STOCKS to the workers too" in failed[0].error
+
+
+class Told:
+    """Stands for Spark's accumulator."""
+
+    def __init__(self):
+        self.ends = []
+
+    def add(self, ends):
+        self.ends += ends
+
+
+def test_a_task_does_not_measure_with_other_sources(tmp_path):
+    whole, told = toy(tmp_path), Told()
+    run = whole.runs[0]
+    file, version = whole.store.file(run), whole.store.versions[run.campaign]
+    _task(Work(run, file, version._replace(code="0123")), whole.paper, told)
+    assert "the sources changed while the sweep runs" in told.ends[0].error
+    assert not file.exists()
+    _task(Work(run, file, version), whole.paper, told)
+    assert told.ends[1].error == "" and file.exists()
+
+
 def test_local_masters_get_retries():
     assert [patient(f"local[{n}]") for n in ("2", "*")] == ["local[2,3]", "local[*,3]"]
     others = ("local[2,5]", "spark://h:7077", "local-cluster[2,1,1024]")
@@ -85,7 +145,8 @@ whole = evaluation(folder / "results", paper, paper.campaigns, "small", None)
 with spark_session("deaths", patient("local[1]")) as spark:
     for ended in whole.sweep(spark, lambda ended: None):
         print(ended.run.routing, ended.error)
-    print([(point.routing, point.mean) for point in whole.points(spark)])
+    values = whole.measured(spark).values
+    print([(value.routing, value.value) for value in values if value.metric == "times"])
 """
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from reefcast.experiments.campaign import Claim
 from reefcast.experiments.table import Row, ours_text, paper_text, ratio_text, state_text
+
+THIN = "\N{NARROW NO-BREAK SPACE}"
 
 
 def row(kind, paper, ours, *, interval=None, explained=False):
@@ -65,7 +69,7 @@ def test_the_fields_of_a_row():
     ("kind", "paper", "ours", "interval", "told"),
     [
         ("effect", -0.33, 0.284, 0.0123, ("-33 %", "+28.4 % ± 1.23", "-0.86", "no")),
-        ("effect", 12.3, 11.0, None, ("+1,230 %", "+1,100 %", "0.89", "reproduced")),
+        ("effect", 12.3, 11.0, None, (f"+1{THIN}230 %", f"+1{THIN}100 %", "0.89", "reproduced")),
         (
             "effect",
             87.5,
@@ -84,3 +88,24 @@ def test_the_fields_of_a_row():
 def test_in_words(kind, paper, ours, interval, told):
     it = row(kind, paper, ours, interval=interval)
     assert (paper_text(it), ours_text(it), ratio_text(it), state_text(it)) == told
+
+
+@pytest.mark.parametrize(
+    ("unsettled", "told", "words"),
+    [
+        ((), "-35 ± 2", "why"),
+        (("a",), "≥ -35 ± 2", "a lower bound: some runs of a were not stable before their end"),
+        (("b",), "≤ -35 ± 2", "an upper bound: some runs of b were not stable before their end"),
+        (
+            ("a", "b"),
+            "-35 ± 2",
+            "computed from lower bounds on both sides: some runs of a and b were not stable before "
+            "their end",
+        ),
+    ],
+)
+def test_what_did_not_end_is_a_bound(unsettled, told, words):
+    claim = dataclasses.replace(row("difference", -35.0, None).claim, settled="stable")
+    it = Row(claim, -35.0, 2.0, 3, unsettled)
+    assert ours_text(it) == told
+    assert it.note == it.as_dict()["note"] == (f"why. {words}" if unsettled else words)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from reefcast.experiments.campaign import Campaign, Claim, Measure, Paper, Plot, Point, Run
+from reefcast.experiments.campaign import Campaign, Claim, Measure, Measured, Paper, Plot, Run
 
 
 def measure(delays: dict[str, float], broken: float | None) -> Callable[[Run], list[Measure]]:
@@ -38,8 +38,8 @@ def toy_paper(folder: Path, broken: float | None = None) -> Paper:
     def idle_runs(scale: str) -> list[Run]:
         return [Run("toy", scale, "idle", "fast", 5, "", 0)]
 
-    def evidence(points: list[Point]) -> list[str]:
-        return [f"There are {len(points)} points."]
+    def evidence(measured: Measured) -> list[str]:
+        return [f"There are {len(measured.points)} points at scale {measured.scale}."]
 
     folder.mkdir(parents=True, exist_ok=True)
     parameters = folder / "parameters.toml"

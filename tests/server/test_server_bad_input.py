@@ -266,7 +266,10 @@ async def test_an_effect_that_cannot_be_encoded_costs_only_itself(
     assert [nodes[name].counters["failures"] for name in "abc"] == [1, 1, 0]
     assert not publisher.goodbye
     assert all(link.reconnects == 0 for node in nodes.values() for link in node.links.values())
-    assert "broker b failed to carry out Send" in caplog.text and "Traceback" in caplog.text
+    assert (
+        "broker b failed to carry out: send publication p#4 to c" in caplog.text
+        and "Traceback" in caplog.text
+    )
 
 
 def spoil_header(monkeypatch: pytest.MonkeyPatch, core: Broker, word: str) -> None:
@@ -282,6 +285,22 @@ def spoil_header(monkeypatch: pytest.MonkeyPatch, core: Broker, word: str) -> No
         return effects
 
     monkeypatch.setattr(core, "handle_publications", spoiled)
+
+
+async def test_a_frame_that_grew_too_large_on_the_way_does_not_end_the_link(live: Live):
+    network = make_network("ab", [("a", "b")], routing="tid-s")  # a long header between brokers
+    nodes = await live.up(network)
+    publisher = await live.client(nodes["a"], "p")
+    await publisher.advertise()
+    subscriber = await live.client(nodes["b"], "s")
+    await subscriber.subscribe()
+    short = len(publish_frame(["p", 2, 0, {"n": 2, "x": "x" * 70_000}, [], b""])) - 70_000
+    publisher.publish(1)
+    publisher.publish(1, x="x" * (wire.LENGTH_BYTES + wire.MAX_FRAME_BYTES - short))
+    publisher.publish(1)
+    assert await subscriber.seqs_of(2) == [1, 3]
+    assert nodes["a"].counters["failures"] == 1
+    assert all(link.reconnects == 0 for node in nodes.values() for link in node.links.values())
 
 
 async def test_a_subscription_that_cannot_be_passed_on_is_refused(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from reefcast.errors import ProtocolError
 from reefcast.model import wire
 from reefcast.model.messages import (
     Deliver,
@@ -109,8 +110,20 @@ class Effector:
         publication, header, frame = self._last
         if publication is not publish.publication or header is not publish.header:
             frame = wire.encode_publish(publish)
+            if len(frame) > wire.LENGTH_BYTES + wire.MAX_FRAME_BYTES:
+                # It grew by its header; the neighbour would end the connection, again and again.
+                raise ProtocolError(f"the frame of {len(frame)} bytes is larger than frames may be")
             self._last = (publish.publication, publish.header, frame)
         return frame
+
+
+def in_words(effect: Effect) -> str:
+    """For the log; a publication, which may be very large, by its id."""
+    if isinstance(effect, Send) and isinstance(effect.message, Publish):
+        return "send publication {}#{} to {}".format(*effect.message.publication.id, effect.link)
+    if isinstance(effect, Deliver):
+        return "deliver publication {}#{}".format(*effect.publish.publication.id)
+    return f"{effect!r:.500}"
 
 
 def fed_links(effects: Sequence[Effect]) -> set[LinkName]:

@@ -24,7 +24,8 @@ class Host(Protocol):
     stopping: bool
 
     def input(self, item: Input, link: LinkName) -> bool:
-        """One input of the core and its effects; False if the core failed on it."""
+        """One input of the core and its effects; False if the core failed on it, or an effect
+        could not be carried out."""
         ...
 
     def publications(self, batch: list[Publish], link: LinkName) -> None:

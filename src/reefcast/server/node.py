@@ -41,7 +41,7 @@ from reefcast.server.client_session import Clients
 from reefcast.server.connection import TICK_S, Connection, End, Shared
 from reefcast.server.credit import CongestionControl
 from reefcast.server.dialing import keep_connected
-from reefcast.server.effects import Effector, fed_links
+from reefcast.server.effects import Effector, fed_links, in_words
 from reefcast.server.observer import Observer
 from reefcast.server.outbox import Flusher
 from reefcast.server.status import status_of
@@ -315,7 +315,7 @@ class Node:
 
     def _effect_failed(self, effect: Effect) -> None:
         self.counters["failures"] += 1
-        log.exception("broker %s failed to carry out %.500r", self.name, effect)
+        log.exception("broker %s failed to carry out: %s", self.name, in_words(effect))
 
     def _set_timer(self, timer: SetTimer) -> None:
         before = self._timers.pop(timer.key, None)
