@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import sys
 
@@ -86,6 +87,13 @@ def test_notes_are_below_the_table(capsys):
     assert note == "toy/T1, delay [s]: as [3] says\n"
 
 
+def test_a_note_of_several_rows_is_printed_once(capsys):
+    claim = Claim("toy/T1", "delay", "level", "sizes", "delay", "fast", "", 2.0, "far")
+    other = dataclasses.replace(claim, metric="queue")
+    experiment.print_rows([Row(each, 2.5, None, 1) for each in (claim, other)])
+    assert capsys.readouterr().out.endswith("\n\ntoy/T1, delay; toy/T1, queue: far\n")
+
+
 @pytest.mark.spark
 def test_a_run_that_fails(call, shared_spark, tmp_path):
     done = call("run", "toy/T2", "--json", broken=20, exit_code=1)
@@ -126,3 +134,25 @@ def test_a_failed_run_in_words():
 )
 def test_durations(seconds, told):
     assert experiment.duration(seconds) == told
+
+
+@pytest.mark.spark
+def test_octopia_at_the_small_scale_shows_what_its_structure_makes_certain(
+    shared_spark, tmp_path, monkeypatch
+):
+    """The real thing: O2 and O3, whose counts no cost model decides."""
+    monkeypatch.delenv("REEFCAST_STOCKS", raising=False)
+    ids = ("octopia/O2", "octopia/O3")
+    options = ("--scale", "small", "--seeds", "1", "--results", str(tmp_path), "--json")
+    done = CliRunner().invoke(experiment.command, ["run", *ids, *options])
+    assert done.exit_code == 0, (done.output, done.exception)
+    stored, messages = json.loads(done.stdout)
+    assert (stored["id"], messages["id"]) == ids
+    assert stored["ours"] == pytest.approx(4 / 56 - 1) and stored["reproduced"] is True
+    assert messages["ours"] == pytest.approx(217 / 3 - 1) and messages["reproduced"] is True
+    assert "structural" in stored["note"]
+
+
+@pytest.mark.parametrize("command", ["run", "report"])
+def test_help_names_the_file_of_real_quotes(command):
+    assert "REEFCAST_STOCKS" in CliRunner().invoke(experiment.command, [command, "--help"]).stdout

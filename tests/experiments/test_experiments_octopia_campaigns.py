@@ -92,8 +92,9 @@ def test_subscribers_fill_the_tables_of_their_cluster_or_of_the_ways_to_publishe
 def test_delivery_reaches_all_and_is_the_same_again(routing: str) -> None:
     found = figures(delivery.measure(run("delivery", routing, 40)))
     again = figures(delivery.measure(run("delivery", routing, 40)))
-    timed = {found.pop("matching_delay_s", None), again.pop("matching_delay_s", None)}
-    assert (timed == {None}) == (routing in ("idr", "tid-d"))
+    for name in ("matching_delay_s", "matching_delay_matched_s"):  # of the clock
+        timed = {found.pop(name, None), again.pop(name, None)}
+        assert (timed == {None}) == (routing in ("idr", "tid-d"))
     assert found == again
     assert found["deliveries_per_publication"] == pytest.approx(40 * 0.2, rel=0.3)
     assert found["publication_delay_s"] > 0
@@ -114,19 +115,37 @@ def test_selection_times_a_routing_against_spr(routing: str) -> None:
     assert found["selection_over_spr"] > 0
 
 
-@pytest.mark.parametrize("routing", ["spr", "idr", "tid-s"])
+def test_selection_never_times_a_publication_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """TID-D would remember it."""
+    rounds: list[set[object]] = []
+
+    def watched(visits: list[selection.Visit]) -> float:
+        rounds.append({visit.batch[0].publication.id for visit in visits})
+        return 1.0
+
+    monkeypatch.setattr(selection, "_time_of", watched)
+    selection.measure(run("selection", "tid-d", 40))
+    of_tid_d = rounds[1::2]  # in turns with SPR
+    assert [len(ids) for ids in of_tid_d] == [10] * 3
+    assert len(set.union(*of_tid_d)) == 30
+
+
+@pytest.mark.parametrize("routing", ALL)
 def test_selection_asks_the_routers_what_a_network_would(routing: str) -> None:
     """Those that are asked again must answer the same, and reach every subscriber."""
-    reached = 0
-    sample: set[object] = set()
-    for visit in selection._visits(run("selection", routing, 40)):
-        reached += sum(map(len, selection._ask(visit).local.values()))
-        sample.add(visit.batch[0].publication.id)
+    first = list(selection._visits(run("selection", routing, 40)))
     wanted = market(
         evaluation_overlay(), publishers=10, subscribers=40, seed=1, selectivity=0.2
     ).subscribers
-    assert len(sample) == 10
-    assert reached == sum(len(subscriber.matches) for subscriber in wanted)
+    answers = []
+    for turn in range(3):
+        visits = selection._anew(first, turn)
+        assert len({visit.batch[0].publication.id for visit in visits}) == 10
+        decisions = [selection._ask(visit) for visit in visits]
+        reached = sum(sum(map(len, decision.local.values())) for decision in decisions)
+        assert reached == sum(len(subscriber.matches) for subscriber in wanted)
+        answers.append([(decision.local, decision.hops) for decision in decisions])
+    assert answers[0] == answers[1] == answers[2]
 
 
 @pytest.mark.parametrize("routing", ALL)
@@ -189,7 +208,13 @@ def test_the_paper_scale_is_the_papers() -> None:
     assert sizes["subscribers"][0] == sizes["delivery"][0] == 1_000
     assert sizes["subscribers"][-1] == sizes["delivery"][-1] == 10_000
     assert sizes["burst"] == [40_000, 60_000, 80_000, 100_000]
+    seeds: dict[tuple[str, str, float, str], set[int]] = {}
     for campaign in PAPER.campaigns:
-        assert {r.seed for r in campaign.runs("paper")} >= {0, 1, 2}
-    variants = {r.variant for r in PAPER.campaign("burst").runs("paper")}
-    assert variants == {"", "half", "double"}
+        for r in campaign.runs("paper"):
+            seeds.setdefault((campaign.name, r.routing, r.x, r.variant), set()).add(r.seed)
+    points = {point: of for point, of in seeds.items() if point[3] == ""}
+    assert all(of >= {0, 1, 2} for of in points.values()), points
+    shown = {point for point in seeds if point[3]}
+    assert shown == {("burst", r, 1e5, variant) for r in ALL for variant in ("half", "double")}
+    rates = [(r, x) for r in ALL for x in (40_000.0, 60_000.0, 80_000.0, 100_000.0)]
+    assert {point[1:3] for point in points if point[0] == "burst"} == set(rates)

@@ -121,7 +121,7 @@ def test_a_note_of_several_rows_stands_once_below_the_table(toy):
     found = [Row(noted[0], 0.5, None, 1), Row(noted[1], 200.0, None, 1, ("fast",))]
     text = page.text(toy, [*found, Row(others[0], 1.0, None, 1)], measured())
     assert "| +50 % | 1.25 | reproduced | note 1 |" in text
-    bound = "note 1. a lower bound: some runs of fast were not stable before their end"
+    bound = "note 1; a lower bound: some runs of fast were not stable before their end"
     assert f"| ≥ 200 | 2.00 | no | {bound} |" in text
     assert text.count("links") == 1
     assert "Note 1 (toy/T1, toy/T2): links | differ.\n\n## Curves" in text

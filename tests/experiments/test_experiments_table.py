@@ -108,4 +108,4 @@ def test_what_did_not_end_is_a_bound(unsettled, told, words):
     claim = dataclasses.replace(row("difference", -35.0, None).claim, settled="stable")
     it = Row(claim, -35.0, 2.0, 3, unsettled)
     assert ours_text(it) == told
-    assert it.note == it.as_dict()["note"] == (f"why. {words}" if unsettled else words)
+    assert it.note == it.as_dict()["note"] == (f"why; {words}" if unsettled else words)

@@ -160,7 +160,7 @@ def _note(row: Row, footnotes: Sequence[str]) -> str:
     note = row.claim.note
     if note in footnotes:
         note = f"note {footnotes.index(note) + 1}"
-    return ". ".join(text for text in (note, row.bound[1]) if text)
+    return "; ".join(text for text in (note, row.bound[1]) if text)
 
 
 def _footnotes(rows: Sequence[Row]) -> list[str]:

@@ -72,7 +72,7 @@ class Row:
     @property
     def note(self) -> str:
         """The claim's note, and what ours is if it is a bound."""
-        return ". ".join(text for text in (self.claim.note, self.bound[1]) if text)
+        return "; ".join(text for text in (self.claim.note, self.bound[1]) if text)
 
     def as_dict(self) -> dict[str, Any]:
         return {

@@ -20,11 +20,12 @@ PRESET = (
 )
 
 ENGINE = (
-    "wall-clock time of the index that runs live, one to three microseconds a broker: most of the "
-    "gap is the share of PADRES's brokers that only forward and count as 0, as the spec has it (a "
-    "table below shows it, and how far seeds lie apart: the two systems are timed in tasks of "
-    "their own, so the machine's noise does not cancel). That share falls with more subscribers, "
-    "and with it the gap"
+    "wall-clock time of the index that runs live, one to three microseconds a broker. With few "
+    "subscribers the gap is the share of PADRES's brokers that only forward and count as 0, as the "
+    "spec has it; that share falls with more subscribers, and with it the gap. Where PADRES's "
+    "brokers match, their tables are smaller (O4), which leaves a smaller gap with many (table "
+    "below). The two systems are timed in tasks of their own, so the machine's noise does not "
+    "cancel; the table has every seed"
 )
 
 LOOKS = (
@@ -57,16 +58,16 @@ SPREAD = (
 
 SWITCHING = (
     "a copy of our TID-D takes another tree only if all that it serves is bound to that one, over "
-    "a link that is not overloaded, and switches once: around the burst's broker few can, and "
-    "those that can meet the same queues further on. Searching costs little (O11), and its memory "
-    "keeps copies back (table below: what the bursts did), so the penalty that the paper sees is "
-    "missing"
+    "a link that is not overloaded, and switches once. Whether copies of the burst can depends on "
+    "where the seed put its publisher: in some runs few can, and TID-D is nearly TID-S; in others "
+    "many can, and meet full links further on, and each other (table below: `messages`, `kept "
+    "back`). So the seeds lie far apart, and a few of them say little about a share of runs"
 )
 
 CALM = (
-    "of all deliveries from the burst on until the last publisher's end. The paper does not say "
-    "over which time it counts; the longer after the burst, the more are as fast as before, and "
-    "most of ours go to regions whose links never were full"
+    "of all deliveries from the burst on until the last publisher's end, long after the network is "
+    "stable again (table below); the paper does not say over which time it counts, and a shorter "
+    "one has fewer that are as fast as before"
 )
 
 ADVERTISING = (
@@ -181,9 +182,9 @@ CHOOSING = (
     Claim(
         _id(11), "path selection delay, IDR over SPR",
         "effect", "selection", "selection_over_spr", "idr", "spr", 0.07,
-        note="half of the links are overloaded here, so that all three cases occur; around a burst "
-        "they are fewer, and without any IDR only looks at its target links. SPR's time is a few "
-        "microseconds, of which each look is a visible share",
+        note="half of the links are overloaded here, so that all three cases occur; the paper does "
+        "not say how many were when it measured. What IDR adds to SPR is some looks at links, the "
+        "smaller a share the more subscriptions match",
     ),
 )  # fmt: skip
 
@@ -198,7 +199,9 @@ STABILITY = (
     Claim(
         _id(12), "messages, IDR over SPR", "effect", "burst", "messages", "idr", "spr", 0.0004,
         note="a copy that carries bits takes the place of another: each cluster is entered once, "
-        "and only the region where it is entered can differ",
+        "and in the cases I and III in the publisher's own region, as with SPR. Only case II, "
+        "which hardly occurs (table below: the limits of IDR), enters it in another region, where "
+        "the same brokers may take more copies or fewer",
     ),
     Claim(
         _id(12), "queue of target links, IDR over SPR",

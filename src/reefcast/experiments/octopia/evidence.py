@@ -45,6 +45,11 @@ class Found:
         mean = short(point.mean * times)
         return f"{mean} ± {short(point.interval * times)}" if point.interval else mean
 
+    def mean(self, campaign: str, metric: str, routing: str, x: float) -> float | None:
+        """Of the preset; None where nothing was measured."""
+        point = self._points.get((campaign, metric, routing, "", x))
+        return None if point is None else point.mean
+
     def seeds(
         self, campaign: str, metric: str, routing: str, x: float, variant: str = ""
     ) -> Mapping[int, float]:
@@ -153,23 +158,26 @@ def _stable(scale: str) -> str:
 
 def _queues(found: Found) -> list[str]:
     x = found.xs("burst")[0]
+    rate, burst = section("preset").link_rate, section("burst", found.scale).burst
     columns = {
-        "busiest link before (1/s)": "busiest_link_per_s",
         "aLinks of the burst's broker": "longest_a_link_queue_own",
         "its iLinks": "longest_i_link_queue_own",
         "other aLinks": "longest_a_link_queue_other",
         "other iLinks": "longest_i_link_queue_other",
     }
-    rows = [
-        [routing, *(found.cell("burst", metric, routing, x) for metric in columns.values())]
-        for routing in ALL
-    ]
+    rows = []
+    for routing in ALL:
+        busiest = found.mean("burst", "busiest_link_per_s", routing, x)
+        drained = NONE if busiest is None else short(burst / (rate - busiest))
+        row = [routing, found.cell("burst", "busiest_link_per_s", routing, x), drained]
+        rows.append(row + [found.cell("burst", m, routing, x) for m in columns.values()])
+    titles = ("routing", "busiest link before (1/s)", "drains the burst in (s)", *columns)
     return [
-        "Where publications queued: what the busiest link carried before the burst (a link takes "
-        f"{section('preset').link_rate:.0f} a second; what is left over drains the burst), and the "
-        f"longest output queues, at {short(x)} a minute. To PADRES, aLinks and iLinks are the "
-        "same.",
-        markdown(["routing", *columns], rows),
+        "Where publications queued: what the busiest link carried before the burst, in which time "
+        f"the rest of its rate (a link takes {rate:.0f} a second) would carry the {short(burst)} "
+        f"publications of the burst, and the longest output queues, at {short(x)} a minute. To "
+        "PADRES, aLinks and iLinks are the same.",
+        markdown(titles, rows),
     ]
 
 
