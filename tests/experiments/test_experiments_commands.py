@@ -116,6 +116,22 @@ def test_a_report(call, shared_spark, tmp_path):
     assert "| idle | 5 " in page.read_text(encoding="utf-8")
 
 
+@pytest.mark.spark
+def test_a_report_of_what_is_finished(call, shared_spark, tmp_path):
+    page = tmp_path / "docs" / "toy.md"
+    arguments = ("report", "toy", "--seeds", "1", "--out", str(page.parent))
+    with pytest.raises(ConfigurationError, match="nothing of toy"):
+        raise call(*arguments, "--finished", exit_code=None).exception
+    call("run", "toy/T1", "--seeds", "1")
+    call(*arguments, "--finished")
+    text = page.read_text(encoding="utf-8")
+    assert "**Not all has been run yet**" in text and "of idle (preset) at 5" in text
+    assert "| idle | 5 " not in text
+    call(*arguments)
+    text = page.read_text(encoding="utf-8")
+    assert "Not all" not in text and "--finished" not in text
+
+
 def test_what_is_not_known(call):
     with pytest.raises(ConfigurationError, match="no experiment 'toy/T9'"):
         raise call("run", "toy/T9", exit_code=None).exception

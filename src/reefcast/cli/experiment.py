@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from reefcast.errors import ConfigurationError
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -134,8 +136,19 @@ def run(
     show_default=True,
     help="Where the page and its plots go.",
 )
+@click.option(
+    "--finished",
+    is_flag=True,
+    help="Run nothing: the page of what is finished, which says what is left out.",
+)
 def report(
-    paper: str, scale: str, seeds: int | None, master: str, results: Path, out: Path
+    paper: str,
+    scale: str,
+    seeds: int | None,
+    master: str,
+    results: Path,
+    out: Path,
+    finished: bool,
 ) -> None:
     """Run what is missing of PAPER, and write its page: table, curves, evidence.
 
@@ -148,6 +161,10 @@ def report(
 
     described = paper_named(papers(), paper)
     whole = evaluation(results, described, described.campaigns, scale, seeds)
+    if finished:
+        whole = whole.finished()
+        if not whole.runs:
+            raise ConfigurationError(f"nothing of {paper} at scale {scale} is in {results}: run it")
     with _spark(master) as spark:
         _end(_sweep(spark, whole))
         rows, measured = whole.rows(spark, described.claims), whole.measured(spark)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,16 +20,24 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Evaluation:
     """`runs` are all that figures are computed from, measured or not yet; `seeds` is how many
-    repeats were asked for (None: as many as the campaigns take)."""
+    repeats were asked for (None: as many as the campaigns take). `left_out`: runs that are to come
+    (see `finished`)."""
 
     store: Store
     scale: str
     seeds: int | None
     runs: tuple[Run, ...]
+    left_out: tuple[Run, ...] = ()
 
     @property
     def paper(self) -> Paper:
         return self.store.paper
+
+    def finished(self) -> Evaluation:
+        """The same of those runs alone that were measured already."""
+        to_come = tuple(self.store.missing(self.runs))
+        here = tuple(run for run in self.runs if run not in set(to_come))
+        return replace(self, runs=here, left_out=to_come)
 
     def sweep(self, spark: SparkSession, tell: Callable[[Ended], None]) -> list[Ended]:
         """Runs what is missing; returns the runs that failed."""

@@ -38,12 +38,14 @@ def text(evaluation: Evaluation, rows: Sequence[Row], measured: Measured) -> str
     paper = evaluation.paper
     command = f"reefcast experiment report {paper.name} --scale {evaluation.scale}"
     command += f" --seeds {evaluation.seeds}" if evaluation.seeds is not None else ""
+    command += " --finished" if evaluation.left_out else ""
     parts = [
         f"<!-- made by `{command}`; change the code, not this page -->",
         f"# {paper.title}",
         *([paper.setting] if paper.setting else []),
         _how(evaluation, command),
         _campaigns(evaluation, measured),
+        *_left_out(evaluation),
         "## What the paper measured, and what we measure",
         _reading(rows),
         _table(rows),
@@ -95,6 +97,20 @@ def _campaigns(evaluation: Evaluation, measured: Measured) -> str:
             line = (campaign.name, sizes, routings, variants, _seeds(mine), short(len(mine)))
             lines.append((*line, _took(campaign.name, measured), version))
     return markdown(titles, lines, "llllrrrl")
+
+
+def _left_out(evaluation: Evaluation) -> list[str]:
+    """What is to come, by scenario and costs."""
+    waiting: dict[tuple[str, str], set[float]] = {}
+    for run in evaluation.left_out:
+        waiting.setdefault((run.campaign, run.variant or "preset"), set()).add(run.x)
+    if not waiting:
+        return []
+    cases = [f"{name} ({costs}) at {_listed(xs)}" for (name, costs), xs in waiting.items()]
+    return [
+        f"**Not all has been run yet**: {len(evaluation.left_out)} runs are left out of this page, "
+        f"of {'; '.join(cases)}. Without `--finished` the command runs them first."
+    ]
 
 
 def _took(campaign: str, measured: Measured) -> str:
