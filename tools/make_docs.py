@@ -15,7 +15,7 @@ import msgspec
 
 from reefcast.cli.main import group
 from reefcast.model import trace
-from reefcast.overlay import network_file
+from reefcast.network import file, sections
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 NOTE = "<!-- made by `make docs`; change the code, not this page -->\n"
@@ -54,18 +54,18 @@ def trace_vocabulary() -> str:
 
 
 SECTIONS = {
-    "[network]": network_file.NetworkSection,
-    "[trace]": network_file.TraceSection,
-    "[limits]": network_file.LimitsSection,
-    "[overload]": network_file.OverloadSection,
-    "[[broker]]": network_file.BrokerEntry,
-    "[[link]]": network_file.LinkEntry,
+    "[network]": sections.NetworkSection,
+    "[trace]": sections.TraceSection,
+    "[limits]": sections.LimitsSection,
+    "[overload]": sections.OverloadSection,
+    "[[broker]]": sections.BrokerEntry,
+    "[[link]]": sections.LinkEntry,
 }
 
 
 def network() -> str:
     """Every section of a network file with its keys and their defaults."""
-    lines = [NOTE, "# The network file\n", inspect.getdoc(network_file) or "", ""]
+    lines = [NOTE, "# The network file\n", inspect.getdoc(file) or "", ""]
     for title, section in SECTIONS.items():
         lines += [f"## {title}\n", inspect.getdoc(section) or "", ""]
         lines += ["| key | default |", "|---|---|"]

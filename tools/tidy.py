@@ -1,20 +1,28 @@
 """Style as a test: what keeps the architecture from rotting quietly.
 
-- Layers import downward only.
+- Layers import downward only, and no module imports itself by a detour.
 - The core reads no clock, opens no socket, knows no asyncio and draws from no global generator.
-- No module over 500 lines, no function over 70.
+- No module over 500 lines, no function over 70; half of the functions under 10.
 - Nothing is left open in the code.
+- What silences a checker (in the code, the tests, the tools, pyproject.toml) says why.
 """
 
 from __future__ import annotations
 
 import ast
+import io
+import re
 import sys
-from collections.abc import Iterator
+import tokenize
+from collections.abc import Iterable, Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
+from statistics import median
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "src" / "reefcast"
+SOURCES = (PACKAGE, ROOT / "tests", ROOT / "tools")
+"""Where checkers may not be silenced without a reason; the other rules are for the package."""
 
 # Lowest first; a module may import from its own layer and from those before it.
 LAYERS = (
@@ -24,6 +32,7 @@ LAYERS = (
     ("overlay",),
     ("routing",),
     ("storage",),
+    ("network",),
     ("simulation",),
     ("server", "client"),
     ("pipeline", "bench"),
@@ -38,8 +47,23 @@ FORBIDDEN_IN_CORE = frozenset(
 GLOBAL_RANDOM = frozenset({"random", "secrets", "uuid"})
 ALLOWED_OF_RANDOM = frozenset({"Random"})
 CLOCKS = frozenset({"now", "utcnow", "today"})
-MAX_MODULE_LINES, MAX_FUNCTION_LINES = 500, 70
+MAX_MODULE_LINES, MAX_FUNCTION_LINES, MAX_MEDIAN_LINES = 500, 70, 9
 LEFT_OPEN = ("TO" + "DO", "FIX" + "ME", "XX" + "X", "NotImplemented" + "Error")
+SILENCER = re.compile(
+    r"#\s*(?:noqa|type:\s*ignore|pragma|fmt:|mypy:|ruff:|pyright:|pylint:)"
+    r"(?:\s*:?\s*(?:\[[^\]]*\]|[A-Z]+[0-9]+(?:,\s*[A-Z]+[0-9]+)*|off|on|skip))*"
+)
+SECOND_HALF = re.compile(r"#\s*fmt:\s*on")
+"""Ends what `# fmt: off` began, and needs no reason of its own."""
+SETTINGS_THAT_SILENCE = (
+    "ignore",
+    "per-file-ignores",
+    "disable_error_code",
+    "ignore_missing_imports",
+)
+
+Trees = Mapping[str, ast.Module]
+"""The syntax trees of modules by name."""
 
 
 def layer(module: str) -> str:
@@ -60,6 +84,41 @@ def imports_of(tree: ast.AST) -> Iterator[tuple[int, str]]:
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
             yield node.lineno, node.module
+
+
+def targets_of(module: str, tree: ast.Module, known: Iterable[str]) -> set[str]:
+    """The modules of `known` that it imports, also where only types are checked; `from a.b import c`
+    imports `a.b.c` if that is a module, else `a.b`."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            below = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= below & set(known) or {node.module}
+    return found & set(known) - {module}
+
+
+def cycles(trees: Trees) -> Iterator[str]:
+    """A module that imports itself by a detour; one finding, with the modules on the way."""
+    graph = {module: targets_of(module, tree, trees) for module, tree in trees.items()}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        way = " imports ".join(reversed(error.args[1]))
+        yield f"{way}: move what they share into a module below both"
+
+
+def long_median(trees: Iterable[ast.AST]) -> Iterator[str]:
+    """Half of the functions must be short, so that most can be read at a glance."""
+    lines = [
+        (node.end_lineno or node.lineno) - node.lineno + 1
+        for tree in trees
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+    ]
+    if lines and median(lines) > MAX_MEDIAN_LINES:
+        yield f"the median function has {median(lines):g} lines; {MAX_MEDIAN_LINES} at most"
 
 
 def upward(module: str, tree: ast.AST) -> Iterator[str]:
@@ -116,18 +175,68 @@ def left_open(text: str) -> Iterator[str]:
                 yield f"{number}: {word} left in the code"
 
 
+def silenced(text: str) -> Iterator[str]:
+    """Comments that silence a checker and say why neither there nor in the line above."""
+    said = {}
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type != tokenize.COMMENT:
+            continue
+        line = token.start[0]
+        rest, count = SILENCER.subn("", token.string)
+        alone = not token.line[: token.start[1]].strip()
+        said[line] = alone and not count
+        reason = any(map(str.isalpha, rest)) or said.get(line - 1, False)
+        if count and not reason and not SECOND_HALF.match(token.string):
+            yield f"{line}: {token.string} has no reason; write one behind it or in the line above"
+
+
+def silenced_settings(text: str) -> Iterator[str]:
+    """Entries of the settings that silence ruff or mypy, without a comment in the same line or
+    above them."""
+    above = False
+    inside = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        code, _, comment = line.partition("#")
+        key = code.partition("=")[0].strip().strip("[]").rpartition(".")[2]
+        opens = key in SETTINGS_THAT_SILENCE
+        if opens and (code.rstrip().endswith("[") or code.lstrip().startswith("[")):
+            inside = key
+        elif code.strip() == "]" or (code.lstrip().startswith("[") and not opens):
+            inside = ""
+        elif (opens or inside) and code.strip() and not comment.strip() and not above:
+            yield f"{number}: {code.strip()} has no reason; write one behind it or in the line above"
+        above = bool(comment.strip()) and not code.strip()
+
+
 def findings(path: Path) -> Iterator[str]:
     """All that is wrong with one file, as `path:line: sentence`."""
     text = path.read_text(encoding="utf-8")
-    tree = ast.parse(text)
-    module = module_name(path)
-    for rule in (upward(module, tree), impure(module, tree), too_big(text, tree), left_open(text)):
+    rules = [silenced(text)]
+    if path.is_relative_to(PACKAGE):
+        tree, module = ast.parse(text), module_name(path)
+        rules += [upward(module, tree), impure(module, tree), too_big(text, tree), left_open(text)]
+    for rule in rules:
         for finding in rule:
             yield f"{path.relative_to(ROOT)}:{finding}"
 
 
+def findings_of_all() -> Iterator[str]:
+    """All that is wrong with the files, each by itself and together."""
+    for root in SOURCES:
+        for path in sorted(root.rglob("*.py")):
+            yield from findings(path)
+    trees = {
+        module_name(path): ast.parse(path.read_text(encoding="utf-8"))
+        for path in sorted(PACKAGE.rglob("*.py"))
+    }
+    yield from cycles(trees)
+    yield from long_median(trees.values())
+    settings = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    yield from (f"pyproject.toml:{finding}" for finding in silenced_settings(settings))
+
+
 def main() -> int:
-    found = [line for path in sorted(PACKAGE.rglob("*.py")) for line in findings(path)]
+    found = list(findings_of_all())
     print("\n".join(found) if found else "tidy: nothing to say")
     return 1 if found else 0
 

@@ -8,7 +8,8 @@
         async for event in subscription:
             print(event["price"])
 
-Everything is loaded when it is first used.
+What `__all__` names is the public face, typed and shown in docs/client.md; each name is loaded when
+it is first used. The modules below are for those who work on Reefcast, and may change.
 """
 
 from __future__ import annotations
@@ -18,11 +19,20 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from reefcast import sync
-    from reefcast.client import Advertisement, Client, Event, Subscription, connect
+    from reefcast.client import (
+        Advertisement,
+        Client,
+        Event,
+        Options,
+        Subscription,
+        connect,
+        decode_delivery,
+    )
     from reefcast.errors import (
         ConfigurationError,
         ConnectionLostError,
         FilterSyntaxError,
+        InternalError,
         InvalidValueError,
         LocalError,
         PeerError,
@@ -42,8 +52,10 @@ __all__ = [
     "Event",
     "Filter",
     "FilterSyntaxError",
+    "InternalError",
     "InvalidValueError",
     "LocalError",
+    "Options",
     "PeerError",
     "ProtocolError",
     "ReefcastError",
@@ -51,14 +63,14 @@ __all__ = [
     "Subscription",
     "__version__",
     "connect",
+    "decode_delivery",
     "parse_filter",
     "sync",
 ]
 
+_CLIENT = ("Advertisement", "Client", "Event", "Options", "Subscription")
 _HOMES = {
-    **dict.fromkeys(
-        ("Advertisement", "Client", "Event", "Subscription", "connect"), "reefcast.client"
-    ),
+    **dict.fromkeys((*_CLIENT, "connect", "decode_delivery"), "reefcast.client"),
     **dict.fromkeys(("Filter", "parse_filter"), "reefcast.model.filters"),
 }
 
@@ -73,3 +85,7 @@ def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module 'reefcast' has no attribute {name!r}")
     return getattr(import_module(_HOMES.get(name, "reefcast.errors")), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,9 +1,13 @@
 """Error classes, named by whose fault it is.
 
-`LocalError`: our own caller asked for something that cannot be (a filter with a typing error, a
-publication outside its advertisement, a network file with a cycle where a tree is needed).
-`PeerError`: the other side of a connection broke the protocol.
-Every message is a sentence that says what was wrong, where, and what to do.
+- `LocalError`: yours. You asked for something that cannot be, such as a filter with a typing error,
+  a network file with a cycle where a tree is needed, a client that has been closed.
+- `PeerError`: the other side's. It broke the protocol, went away or cannot be reached.
+- `InternalError`: ours, or that of a routing that somebody added. What must not happen did.
+
+Every message is a sentence that says what was wrong, where, and what to do. The commands turn each
+of the three into an exit code of its own (`cli/exit_codes.py`). Besides these there are
+`TimeoutError`, from what takes a `timeout`, and `OSError`, for files.
 """
 
 from __future__ import annotations
@@ -17,14 +21,11 @@ class LocalError(ReefcastError):
     """The caller's fault; asking again in the same way will fail again."""
 
 
-class PeerError(ReefcastError):
-    """The other side's fault: it broke the protocol or went away."""
-
-
 class FilterSyntaxError(LocalError):
     """A filter that cannot be read.
 
-    `line` and `column` count from 1; `expected` says in words what could have stood there.
+    `line` and `column` say where, both counted from 1; `expected` says in words what could have
+    stood there.
     """
 
     def __init__(self, message: str, *, line: int, column: int, expected: tuple[str, ...] = ()):
@@ -35,7 +36,7 @@ class FilterSyntaxError(LocalError):
 
 
 class InvalidValueError(LocalError):
-    """An attribute, a topic or a payload that the model does not know."""
+    """An attribute, a topic or a payload that no publication can have."""
 
 
 class ConfigurationError(LocalError):
@@ -43,7 +44,12 @@ class ConfigurationError(LocalError):
 
 
 class RefusedError(LocalError):
-    """A broker refused what a client asked for; the text is the broker's."""
+    """A broker refused what a client asked for: a connection, a filter, or a publication outside
+    the client's advertisements. The text is the broker's."""
+
+
+class PeerError(ReefcastError):
+    """The other side's fault; asking again, later or elsewhere, may succeed."""
 
 
 class ProtocolError(PeerError):
@@ -51,4 +57,9 @@ class ProtocolError(PeerError):
 
 
 class ConnectionLostError(PeerError):
-    """The connection went away and could not be had again."""
+    """The connection went away, or could not be had, within the time that was given."""
+
+
+class InternalError(ReefcastError):
+    """A fault of Reefcast itself, or of a routing that somebody added: report it, with the
+    traceback."""

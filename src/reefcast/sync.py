@@ -6,7 +6,8 @@
             print(event["price"])
 
 The asyncio client runs in a thread of its own. What waits takes a `timeout` in seconds (None: for
-ever) and raises `TimeoutError` after it. All methods may be called from any thread.
+ever) and raises `TimeoutError` after it. All methods may be called from any thread; only callbacks,
+which are called in the client's thread, must not wait for their own client (`LocalError`).
 """
 
 from __future__ import annotations
@@ -21,15 +22,16 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar, Unpack
 
-from reefcast.client import Client as AsyncClient
 from reefcast.client import Event, Options
-from reefcast.client import connect as connect_async
+from reefcast.client.backlog import BackloggedClient
 from reefcast.client.encoding import encode_event
 from reefcast.client.handles import Advertisement as AsyncAdvertisement
 from reefcast.client.handles import Subscription as AsyncSubscription
 from reefcast.client.loop import new_event_loop
 from reefcast.errors import LocalError, ReefcastError
 from reefcast.model.publication import PublicationId
+
+__all__ = ["Advertisement", "Client", "Subscription", "connect"]
 
 BACKLOG = 1000
 """Events that may wait between the threads."""
@@ -98,26 +100,49 @@ class _Handle(Generic[H]):
 
     @property
     def filters(self) -> tuple[str, ...]:
+        """The filters that stand, without those being taken back."""
         return self._handle.filters
 
     def settled(self, timeout: float | None = None) -> None:
-        """Returns when every broker that must know of the filters knows them; errors as in
-        `reefcast.client.Subscription.settled`."""
+        """Returns when every broker that must know of the filters knows them.
+
+        Raises `RefusedError` with the broker's reason, `ConnectionLostError` if the connection is
+        given up, and `TimeoutError` after `timeout` seconds.
+        """
         self._thread.run(self._handle.settled(), timeout)
 
 
 class Advertisement(_Handle[AsyncAdvertisement]):
+    """What this client will publish. Publications wait in the broker until it has settled."""
+
     def withdraw(self, timeout: float | None = None) -> None:
         """Takes it back; returns when every broker has forgotten it."""
         self._thread.run(self._handle.withdraw(), timeout)
 
 
 class Subscription(_Handle[AsyncSubscription]):
-    """One or several filters, and an iterator over the events that match one of them."""
+    """One or several filters, and an iterator over the events that match one of them, each once.
+
+        for event in client.subscribe("symbol = 'IBM'", "price < 100"):
+            ...
+
+    The iteration ends when the subscription is cancelled or the client closed; it raises
+    `RefusedError` if a filter was refused, `ConnectionLostError` if the connection is given up.
+    """
 
     def __init__(self, thread: _Thread, handle: AsyncSubscription) -> None:
         super().__init__(thread, handle)
         self._batch: deque[Event] = deque()
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The numbers that its filters have on the present connection (see `on_deliveries`)."""
+        return self._handle.numbers
+
+    @property
+    def waiting(self) -> int:
+        """How many events have come and not been read."""
+        return len(self._batch) + self._handle.waiting
 
     def __iter__(self) -> Self:
         return self
@@ -129,12 +154,27 @@ class Subscription(_Handle[AsyncSubscription]):
         return event
 
     def next(self, timeout: float | None = None) -> Event | None:
-        """The next event; None when the subscription has ended."""
+        """The next event; None when the subscription has ended.
+
+        Raises `TimeoutError` after `timeout` seconds, and what iterating raises.
+        """
         while True:
             with suppress(IndexError):  # another thread may read, too
                 return self._batch.popleft()
             if not self._thread.run(self._fill(), timeout):
                 return None
+
+    def next_batch(self, timeout: float | None = None) -> list[Event]:
+        """All events that wait, at least one; none when the subscription has ended.
+
+        Raises `TimeoutError` after `timeout` seconds, and what iterating raises.
+        """
+        first = self.next(timeout)
+        batch = [] if first is None else [first]
+        with suppress(IndexError):  # the end of what is here
+            while batch:
+                batch.append(self._batch.popleft())
+        return batch
 
     async def _fill(self) -> bool:
         """Waits for events; False at the end. It keeps them itself: its result is dropped if the
@@ -146,13 +186,18 @@ class Subscription(_Handle[AsyncSubscription]):
         return True
 
     def add(self, filter: str, timeout: float | None = None) -> None:
+        """One filter more; returns when it has settled, raises `RefusedError` and leaves the
+        others as they are if it is refused."""
         self._thread.run(self._handle.add(filter), timeout)
 
     def remove(self, filter: str, timeout: float | None = None) -> None:
+        """One filter less; returns when every broker has forgotten it. Raises `LocalError` if the
+        subscription does not have it."""
         self._thread.run(self._handle.remove(filter), timeout)
 
     def replace(self, old: str, new: str, timeout: float | None = None) -> None:
-        """Puts `new` in the place of `old` without a gap."""
+        """Puts `new` in the place of `old` without a gap: the old filter is taken back when
+        the new one has settled. An event that matches either on the way arrives once."""
         self._thread.run(self._handle.replace(old, new), timeout)
 
     def cancel(self, timeout: float | None = None) -> None:
@@ -162,9 +207,9 @@ class Subscription(_Handle[AsyncSubscription]):
 
 
 class Client:
-    """See `reefcast.client.Client`; made by `connect`."""
+    """A program's end of the network, as `reefcast.Client`; made by `connect`, for any thread."""
 
-    def __init__(self, thread: _Thread, client: AsyncClient) -> None:
+    def __init__(self, thread: _Thread, client: BackloggedClient) -> None:
         self._thread = thread
         self._client = client
         self._seq = 0
@@ -174,14 +219,22 @@ class Client:
 
     @property
     def id(self) -> str:
+        """The client's id, unique for ever; it is the publisher of what the client publishes."""
         return self._client.id
 
     @property
     def connected(self) -> bool:
+        """Whether there is a connection now; without one the client looks for another."""
         return self._client.connected
 
     @property
+    def ended(self) -> ReefcastError | None:
+        """Why nothing can be done with this client any more; None while something can."""
+        return self._client.ended
+
+    @property
     def unacknowledged(self) -> int:
+        """How many publications the broker has not taken over yet."""
         return self._client.unacknowledged
 
     def publish(
@@ -195,9 +248,11 @@ class Client:
     ) -> PublicationId:
         """Publishes one event; returns its (publisher, seq).
 
-        Encodes it and leaves the rest to the client's thread; waits only while `BACKLOG` events
-        wait there for the broker's credit. Arguments and errors as in
-        `reefcast.client.Client.publish`; an error of sending is raised by a later call.
+        `attributes`, by name, as a mapping or as keywords: int, float, bool or str; None means
+        missing. Encodes it and leaves the rest to the client's thread; waits only while 1000
+        events (`BACKLOG`) wait there for the broker's credit. Raises `InvalidValueError` for what
+        is no event; an error of sending (`RefusedError`, `ConnectionLostError`) is raised by a
+        later call.
         """
         with self._lock:
             identity = (self._client.id, self._seq + 1)
@@ -231,22 +286,34 @@ class Client:
             raise failure
 
     def flush(self, timeout: float | None = None) -> None:
-        """Returns when the broker has taken over all that was published before."""
+        """Returns when the broker has taken over all that was published before.
+
+        Raises `RefusedError` if publications were refused, `ConnectionLostError`, and
+        `TimeoutError` after `timeout` seconds.
+        """
         self._raise_failure()
         self._thread.run(self._client.flush(), timeout)
 
     def advertise(self, filter: str) -> Advertisement:
-        """Announces what this client will publish; `.settled()` waits for the network."""
+        """Announces what this client will publish; `.settled()` waits for the network.
+
+        A client that never advertises may publish anything. Raises `FilterSyntaxError`.
+        """
         return Advertisement(self._thread, self._thread.run(_advertise(self._client, filter)))
 
     def subscribe(self, *filters: str, local_queue_limit: int | None = None) -> Subscription:
         """Asks for the events that match one of the filters; `.settled()` waits for the network,
-        iterating does not."""
+        iterating does not. `local_queue_limit` (events) overrides the client's. Raises
+        `FilterSyntaxError`."""
         work = _subscribe(self._client, filters, local_queue_limit)
         return Subscription(self._thread, self._thread.run(work))
 
     def close(self) -> None:
-        """Waits for acknowledgements (see `reefcast.client.Client.close`), then ends the thread."""
+        """Waits for acknowledgements, says goodbye, and ends all iterations and the thread.
+
+        Raises `RefusedError` if publications were refused that nobody was told of yet, and
+        `ConnectionLostError` if some were not acknowledged within `close_timeout_s`.
+        """
         self._end(None)
 
     def __enter__(self) -> Self:
@@ -269,18 +336,14 @@ class Client:
             raise self._failure
 
 
-async def _advertise(client: AsyncClient, filter: str) -> AsyncAdvertisement:
+async def _advertise(client: BackloggedClient, filter: str) -> AsyncAdvertisement:
     return client.advertise(filter)
 
 
 async def _subscribe(
-    client: AsyncClient, filters: tuple[str, ...], local_queue_limit: int | None
+    client: BackloggedClient, filters: tuple[str, ...], local_queue_limit: int | None
 ) -> AsyncSubscription:
     return client.subscribe(*filters, local_queue_limit=local_queue_limit)
-
-
-async def _connect(urls: str | Sequence[str], options: Options) -> AsyncClient:
-    return await connect_async(urls, **options)
 
 
 def connect(urls: str | Sequence[str], **options: Unpack[Options]) -> Client:
@@ -288,7 +351,7 @@ def connect(urls: str | Sequence[str], **options: Unpack[Options]) -> Client:
     options are called in the client's thread."""
     thread = _Thread()
     try:
-        return Client(thread, thread.run(_connect(urls, options)))
+        return Client(thread, thread.run(BackloggedClient.connected_to(urls, options)))
     except BaseException:
         thread.stop()
         raise

@@ -65,7 +65,7 @@ def test_a_row_for_each_engine_and_mode(quick: None) -> None:
 def test_an_engine_that_finds_something_else(quick: None, monkeypatch: pytest.MonkeyPatch) -> None:
     made = measure.baselines
 
-    def with_a_liar(table):  # type: ignore[no-untyped-def]
+    def with_a_liar(table):
         liar, *others = made(table)
         return [replace(liar, match=lambda publication: np.array([0])), *others]
 
@@ -115,7 +115,7 @@ def test_worst_cases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_lesser_of_two_runs_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     runs = iter([np.array([1.0, 9.0]), np.array([5.0, 2.0])])
 
-    def run(made: object, seed: int) -> object:
+    def run(made: object) -> object:
         times = next(runs)
         return (times, times, times, times), 0, 0
 

@@ -88,8 +88,11 @@ def test_values_are_those_of_publish() -> None:
     (record,) = records("a IS NULL AND b = 1 AND c = '1' AND d", "b=1", 'c="1"', "d=true", "a=null")
     assert record["matches"]
     assert [node["values"] for node in record["decisive"]] == [
-        {"a": None}, {"b": 1}, {"c": "1"}, {"d": True},
-    ]  # fmt: skip
+        {"a": None},
+        {"b": 1},
+        {"c": "1"},
+        {"d": True},
+    ]
 
 
 def test_as_json() -> None:
@@ -101,14 +104,16 @@ def test_as_json() -> None:
             "topic": None,
             "topics": {},
             "never": False,
-            "decisive": [leaf := {
-                "text": "x + 1 > 5",
-                "verdict": "TRUE",
-                "wanted": False,
-                "decisive": True,
-                "values": {"x": 5, "x + 1": 6},
-                "hints": [],
-            }],
+            "decisive": [
+                leaf := {
+                    "text": "x + 1 > 5",
+                    "verdict": "TRUE",
+                    "wanted": False,
+                    "decisive": True,
+                    "values": {"x": 5, "x + 1": 6},
+                    "hints": [],
+                }
+            ],
             "tree": {"text": "NOT", "verdict": "FALSE", "wanted": True, "terms": [leaf]},
         },
         {
@@ -118,17 +123,19 @@ def test_as_json() -> None:
             "topic": None,
             "topics": {},
             "never": False,
-            "decisive": [leaf := {
-                "text": "x + 1 > 5",
-                "verdict": "UNKNOWN",
-                "wanted": False,
-                "decisive": True,
-                "values": {"x": None, "x + 1": None},
-                "hints": ["it has X: names are case-sensitive"],
-            }],
+            "decisive": [
+                leaf := {
+                    "text": "x + 1 > 5",
+                    "verdict": "UNKNOWN",
+                    "wanted": False,
+                    "decisive": True,
+                    "values": {"x": None, "x + 1": None},
+                    "hints": ["it has X: names are case-sensitive"],
+                }
+            ],
             "tree": {"text": "NOT", "verdict": "UNKNOWN", "wanted": True, "terms": [leaf]},
         },
-    ]  # fmt: skip
+    ]
 
 
 def test_topics() -> None:
@@ -163,8 +170,11 @@ def test_several_filters(filters: Path) -> None:
     ]
     found = records("--filters", filters, '{"dest": "SFO"}', '{"price": 1}')
     assert [(each["event"], each["matches"]) for each in found] == [
-        (1, True), (1, False), (2, False), (2, False),
-    ]  # fmt: skip
+        (1, True),
+        (1, False),
+        (2, False),
+        (2, False),
+    ]
 
 
 def test_long_explanations_are_cut_in_the_summary_only() -> None:
@@ -193,8 +203,11 @@ def test_rows_of_a_file(tmp_path: Path) -> None:
 def test_rows_of_standard_input() -> None:
     done = subprocess.run(
         [*REEFCAST, "explain", "x > 1", "--json", "--format", "csv"],
-        input=b"x\n1\n2\n", capture_output=True, check=True, timeout=60,
-    )  # fmt: skip
+        input=b"x\n1\n2\n",
+        capture_output=True,
+        check=True,
+        timeout=60,
+    )
     assert [json.loads(each)["matches"] for each in done.stdout.splitlines()] == [False, True]
 
 
@@ -242,8 +255,12 @@ def test_the_page(tmp_path: Path) -> None:
     for arguments, output in SESSIONS:
         done = subprocess.run(
             ["sh", "-c", f'"$0" -m reefcast explain {arguments}', sys.executable],
-            capture_output=True, text=True, check=True, timeout=60, cwd=tmp_path,
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
+            cwd=tmp_path,
+        )
         assert done.stdout == output
 
 

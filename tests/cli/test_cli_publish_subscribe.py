@@ -15,7 +15,8 @@ import pytest
 import reefcast
 from reefcast.cli import event_rows
 from reefcast.errors import InvalidValueError, LocalError
-from reefcast.overlay.network_file import BrokerEntry, NetworkFile
+from reefcast.network.file import NetworkFile
+from reefcast.network.sections import BrokerEntry
 from reefcast.server.node import Node
 
 REEFCAST = [sys.executable, "-c", "from reefcast.cli.main import main; main()"]
@@ -55,9 +56,21 @@ async def subscribed(*arguments: object) -> Process:
 async def test_one_event_from_the_command_line(url: str) -> None:
     reader = await subscribed(url, "symbol = 'IBM' AND price < 100", "--json", "--count", 1)
     code, _, errors = await run(
-        "publish", url, "symbol=IBM", "price=99.5", "n=3", "up=true", "zip=\"0815\"", "none=null",
-        "--topic", "a/b", "--payload", "hello", "--advertise", "price > 0",
-    )  # fmt: skip
+        "publish",
+        url,
+        "symbol=IBM",
+        "price=99.5",
+        "n=3",
+        "up=true",
+        'zip="0815"',
+        "none=null",
+        "--topic",
+        "a/b",
+        "--payload",
+        "hello",
+        "--advertise",
+        "price > 0",
+    )
     assert (code, errors.startswith("published 1 event in ")) == (0, True)
     output, errors_read = await reader.communicate()
     event = json.loads(output)

@@ -18,14 +18,8 @@ from reefcast.cli.simulate import CRASHED, NO_PROGRESS, WRONG, command
 from reefcast.errors import ConfigurationError
 from reefcast.model.messages import Effect, Publish, Send
 from reefcast.model.trace import FOUND_OVERLOADED
-from reefcast.overlay.network_file import (
-    BrokerEntry,
-    LinkEntry,
-    NetworkFile,
-    OverloadSection,
-    dump_network,
-    scot_network,
-)
+from reefcast.network.file import NetworkFile, dump_network, scot_network
+from reefcast.network.sections import BrokerEntry, LinkEntry, OverloadSection
 from reefcast.overlay.scot import scot
 from reefcast.overlay.topology import path
 from reefcast.routing.broker import Broker

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from reefcast.cli.network import command as network
 from reefcast.cli.topology import command
 from reefcast.errors import ConfigurationError
-from reefcast.overlay.network_file import load_network
+from reefcast.network.file import load_network
 from reefcast.overlay.scot import evaluation_tree
 from reefcast.overlay.scot import scot as scot_from
 

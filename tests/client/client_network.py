@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from itertools import pairwise
 
-from reefcast.overlay.network_file import BrokerEntry, LimitsSection, LinkEntry, NetworkFile
+from reefcast.network.file import NetworkFile
+from reefcast.network.sections import BrokerEntry, LimitsSection, LinkEntry
 from reefcast.server.node import Node
 
 
@@ -45,7 +46,7 @@ def url_of(network: NetworkFile, name: str) -> str:
 async def until(condition: Callable[[], object]) -> None:
     """Waits, at most 20 s, for what nobody signals."""
     async with asyncio.timeout(20):
-        while not condition():  # noqa: ASYNC110
+        while not condition():  # noqa: ASYNC110 (a condition without an event)
             await asyncio.sleep(0.002)
 
 

@@ -113,7 +113,7 @@ class FakeBroker:
         if kind == FrameKind.HELLO:
             self._on_hello(wire.decode_hello(payload))
         elif kind == FrameKind.CONTROL:
-            message = wire.decode_control(payload)
+            message = wire.CLIENT_CODEC.decode_control(payload)
             self.controls.append(message)
             self.received += self.acknowledges
             if self.answers:
@@ -121,7 +121,7 @@ class FakeBroker:
         elif kind == FrameKind.PUBLISH:
             if self.acknowledges:
                 self.received += 1
-                self.publications.append(wire.decode_publish(payload).publication)
+                self.publications.append(wire.CLIENT_CODEC.decode_publish(payload).publication)
             if self.tops_up:
                 self.send(FrameKind.CREDIT, 1)
         elif kind == FrameKind.GOODBYE:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
 
 import pytest
 
-from reefcast.client.connection import Connection
+from reefcast.client.connection import Connection, Handler
 from reefcast.errors import ConnectionLostError
-from reefcast.model.wire import Hello
 
 
 class Transport(asyncio.Transport):
@@ -22,19 +20,8 @@ class Transport(asyncio.Transport):
         raise RuntimeError("unable to perform operation; the handler is closed")
 
 
-class Handler:
-    def on_hello(self, hello: Hello, connection: Connection) -> None:
-        pass
-
-    def on_frames(self, frames: Iterable[tuple[int, bytes]]) -> None:
-        pass
-
-    def on_writable(self) -> None:
-        pass
-
-
 async def test_what_is_written_before_the_loss_is_noticed_does_no_harm() -> None:
-    connection = Connection(Handler())
+    connection = Connection(Handler(lambda *_: None, lambda _: None, lambda: None))
     connection.connection_made(Transport())
     connection.connection_lost(None)
     connection.write(b"event")

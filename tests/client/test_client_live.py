@@ -301,7 +301,7 @@ async def test_values_of_other_libraries_and_wrong_ones(two) -> None:
     with pytest.raises(reefcast.InvalidValueError, match="pass a list"):
         await publisher.publish(x=1, topics="a/b")
     with pytest.raises(reefcast.InvalidValueError, match=r"\.encode"):
-        await publisher.publish(x=1, payload="text")  # type: ignore[arg-type]
+        await publisher.publish(x=1, payload="text")
     with pytest.raises(reefcast.InvalidValueError, match="at most"):
         await publisher.publish(x=1, payload=bytes(9_000_000))
     assert (await publisher.publish(x=1))[1] == 2

@@ -31,9 +31,11 @@ def ours(frame, *claims):
 
 
 TWO_SIZES = (
-    result("fast", 10, 0, 2), result("slow", 10, 0, 3),
-    result("fast", 20, 0, 4), result("slow", 20, 0, 8),
-)  # fmt: skip
+    result("fast", 10, 0, 2),
+    result("slow", 10, 0, 3),
+    result("fast", 20, 0, 4),
+    result("slow", 20, 0, 8),
+)
 
 
 def test_the_kinds_of_figures(spark):
@@ -68,9 +70,11 @@ def test_the_interval_is_over_seeds(spark):
     """Means of the seeds: 1 and 3; the quantile of t with one degree of freedom is 12.706."""
     frame = results(
         spark,
-        result("slow", 10, 0, 0), result("slow", 20, 0, 2),
-        result("slow", 10, 1, 2), result("slow", 20, 1, 4),
-    )  # fmt: skip
+        result("slow", 10, 0, 0),
+        result("slow", 20, 0, 2),
+        result("slow", 10, 1, 2),
+        result("slow", 20, 1, 4),
+    )
     (row,) = rows(frame, [claim("level", against="")])
     assert (row.ours, row.seeds) == (2.0, 2)
     assert row.interval == pytest.approx(12.706 * math.sqrt(2) / math.sqrt(2))

@@ -16,7 +16,7 @@ THIN = "\N{NARROW NO-BREAK SPACE}"
 
 def point(campaign: str, metric: str, routing: str, mean: float, **more: float) -> Point:
     place = {"x": 100_000.0, "at": 0.0, "interval": None, "seeds": 1, "variant": "", **more}
-    return Point(campaign=campaign, metric=metric, routing=routing, mean=mean, **place)  # type: ignore[arg-type]
+    return Point(campaign=campaign, metric=metric, routing=routing, mean=mean, **place)
 
 
 def made(*points: Point, values: Iterable[Value] = (), scale: str = "paper") -> list[str]:
@@ -118,12 +118,12 @@ def test_matching_times_say_what_forwards_only_and_how_far_seeds_lie_apart() -> 
 
 
 def test_a_link_takes_its_rate_of_publications() -> None:
-    spec, slow = parameters.link(), parameters.link("double")
+    spec, slow = parameters.link(""), parameters.link("double")
     entries = parameters.section("preset")
     assert spec.bytes_per_s / entries.publication_bytes == pytest.approx(385)
     assert slow.bytes_per_s == pytest.approx(spec.bytes_per_s / 2)
     assert slow.jitter_s == 2 * spec.jitter_s
-    assert parameters.costs("half").publication_s == parameters.costs().publication_s / 2
+    assert parameters.costs("half").publication_s == parameters.costs("").publication_s / 2
 
 
 def test_every_entry_of_the_file_has_a_value_a_unit_and_a_source() -> None:

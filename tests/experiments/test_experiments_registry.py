@@ -33,11 +33,11 @@ def test_names_that_there_are_not(tmp_path):
 
 def test_runs_of_a_scale_largest_first(tmp_path):
     sizes = toy_paper(tmp_path).campaigns[:1]
-    runs = runs_of(sizes, "small")
+    runs = runs_of(sizes, "small", None)
     assert [run.x for run in runs] == [20] * 4 + [10] * 4
-    assert len(runs_of(sizes, "paper")) == 12
+    assert len(runs_of(sizes, "paper", None)) == 12
     with pytest.raises(ConfigurationError, match="take small or paper"):
-        runs_of(sizes, "large")
+        runs_of(sizes, "large", None)
 
 
 def test_seeds_in_place_of_the_campaigns_own(tmp_path):

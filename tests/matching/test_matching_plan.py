@@ -77,17 +77,23 @@ def test_the_whole(index: CompiledIndex[int]) -> None:
         "by": "value",
         "values": 40,
         "rows": sum("it''s" in text for text in KEPT.values()),
-        "checked_one_by_one": len({
-            place["partition"] for place in places
-            if "it''s" in (place["partition"] or "") and place["plan"] == "one by one"
-        }),
-        "bitmaps": len({
-            place["partition"] for place in places
-            if "it''s" in (place["partition"] or "") and place["plan"] == "bitmaps"
-        }),
+        "checked_one_by_one": len(
+            {
+                place["partition"]
+                for place in places
+                if "it''s" in (place["partition"] or "") and place["plan"] == "one by one"
+            }
+        ),
+        "bitmaps": len(
+            {
+                place["partition"]
+                for place in places
+                if "it''s" in (place["partition"] or "") and place["plan"] == "bitmaps"
+            }
+        ),
         "largest": "\"a 'b'\" = 'it''s 0'",
         "largest_rows": sum("it''s 0'" in text for text in KEPT.values()),
-    }  # fmt: skip
+    }
     rare = next(group for group in plan["partitions"] if group["attribute"] == "rare")
     assert (rare["by"], rare["largest"], rare["values"]) == ("presence", "rare IS NOT NULL", 1)
 

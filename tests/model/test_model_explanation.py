@@ -215,9 +215,13 @@ def test_topics():
         ("dep_delay > 5", {"dep_dealy": 9}, "the event has no attribute dep_delay", "misspelt"),
         ("dest IS NOT NULL", {"Dest": "SFO"}, "the event has no attribute dest", "it has Dest"),
         ("dest IS NULL", {"dest": "SFO"}, "dest = 'SFO'", None),
-        ("seats > 5", {"seats": "7"}, "seats = '7'",
-         "seats = '7' is a string and 5 a number: unlike kinds do not compare; "
-         "publish it as a number"),
+        (
+            "seats > 5",
+            {"seats": "7"},
+            "seats = '7'",
+            "seats = '7' is a string and 5 a number: unlike kinds do not compare; "
+            "publish it as a number",
+        ),
         ("5 < seats", {"seats": "7"}, "seats = '7'", "publish it as a number"),
         ("seats > 5", {"seats": "many"}, "seats = 'many'", "unlike kinds do not compare"),
         ("flight = '15'", {"flight": 15}, "flight = 15", "write the constant without quotes"),
@@ -228,21 +232,37 @@ def test_topics():
         ("up = 1", {"up": True}, "up = TRUE", "compare it with TRUE or FALSE"),
         ("up", {"up": 1}, "up = 1", "up = 1 is a number, and a condition needs a boolean"),
         ("up", {"up": False}, "up = FALSE", None),
-        ("a = b", {"a": 1, "b": "1"}, "a = 1, b = '1'",
-         "a = 1 is a number and b = '1' a string: unlike kinds do not compare"),
+        (
+            "a = b",
+            {"a": 1, "b": "1"},
+            "a = 1, b = '1'",
+            "a = 1 is a number and b = '1' a string: unlike kinds do not compare",
+        ),
         ("a < 5", {"a": math.nan}, "a = NaN", "NaN equals itself and exceeds every number"),
         ("a IN (5)", {"a": math.nan}, "a = NaN", "NaN equals itself"),
-        ("id = 9007199254740993", {"id": 2.0**53}, "id = 9007199254740992.0",
-         "an integer and a float compare exactly: 9007199254740992.0 is not 9007199254740993"),
+        (
+            "id = 9007199254740993",
+            {"id": 2.0**53},
+            "id = 9007199254740992.0",
+            "an integer and a float compare exactly: 9007199254740992.0 is not 9007199254740993",
+        ),
         ("x * 3 = 0.3", {"x": 0.1}, "x = 0.1, x * 3 = 0.30000000000000004", "differ by a rounding"),
         ("x < 0.3", {"x": 0.1 * 3}, "x = 0.30000000000000004", None),
         ("x IN (0.3)", {"x": 0.1 * 3}, "x = 0.30000000000000004", "differ by a rounding"),
         ("a / b > 1", {"a": 5, "b": 0}, "a = 5, b = 0, a / b = UNKNOWN", "a division by zero"),
-        ("a + 1 > 1", {"a": 2**63 - 1}, "a = 9223372036854775807, a + 1 = UNKNOWN",
-         "a + 1 does not fit into int64, and so UNKNOWN"),
+        (
+            "a + 1 > 1",
+            {"a": 2**63 - 1},
+            "a = 9223372036854775807, a + 1 = UNKNOWN",
+            "a + 1 does not fit into int64, and so UNKNOWN",
+        ),
         ("-a > 1", {"a": -(2**63)}, "a = -9223372036854775808, -a = UNKNOWN", "does not fit"),
-        ("2 * (a + 1) > 1", {"a": "5"}, "a = '5', 2 * (a + 1) = UNKNOWN",
-         "a = '5' is a string, and arithmetic takes numbers"),
+        (
+            "2 * (a + 1) > 1",
+            {"a": "5"},
+            "a = '5', 2 * (a + 1) = UNKNOWN",
+            "a = '5' is a string, and arithmetic takes numbers",
+        ),
         ("dest = 'SFO'", {"dest": "sfo"}, "dest = 'sfo'", "strings are case-sensitive"),
         ("dest = 'SFO'", {"dest": "SFO "}, "dest = 'SFO '", "blanks at an end"),
         ("dest IN ('LAX', 'SFO')", {"dest": "sfo"}, "dest = 'sfo'", "strings are case-sensitive"),
@@ -263,14 +283,22 @@ def test_topics():
         ("t MATCHES '#'", {"t": "$SYS/x"}, "t = '$SYS/x'", "no topic that starts with $"),
         ("t MATCHES 'a/+'", {"t": "A/b"}, "t = 'A/b'", "topics are case-sensitive"),
         ("t MATCHES 'a/+'", {"t": "/a/b"}, "t = '/a/b'", "a slash at an end makes one more level"),
-        ("t MATCHES 'a/+'", {"t": "a/b/c"}, "t = 'a/b/c'",
-         "the topic has 3 levels and the pattern 2: + is exactly one, # the rest"),
+        (
+            "t MATCHES 'a/+'",
+            {"t": "a/b/c"},
+            "t = 'a/b/c'",
+            "the topic has 3 levels and the pattern 2: + is exactly one, # the rest",
+        ),
         ("t MATCHES 'a/+'", {"t": "b/c"}, "t = 'b/c'", None),
         ("NOT (t MATCHES 'a/+')", {"t": "a/c"}, "t = 'a/c'", None),
-        ("(a AND b) = TRUE", {"a": True, "b": False}, "a = TRUE, b = FALSE, (a AND b) = FALSE",
-         None),
+        (
+            "(a AND b) = TRUE",
+            {"a": True, "b": False},
+            "a = TRUE, b = FALSE, (a AND b) = FALSE",
+            None,
+        ),
     ],
-)  # fmt: skip
+)
 def test_hints(filter, event, seen, hint):
     (node,) = explain(parse_filter(filter), event).decisive()
     assert node.seen_text == seen
@@ -295,9 +323,10 @@ def test_every_predicate_can_be_said(expression, attributes):
         assert node.text and all(node.hints) and json.dumps([node.seen_text, node.hints])
 
 
-@given(conditions(complicated | predicates_of(odd_attributes)) | st.builds(
-    Comparison, st.just("="), odd_attributes, finite_literals
-))  # fmt: skip
+@given(
+    conditions(complicated | predicates_of(odd_attributes))
+    | st.builds(Comparison, st.just("="), odd_attributes, finite_literals)
+)
 def test_readable_text_is_read_back(expression):
     # once through the parser, which knows no BETWEEN and no nested AND of ANDs afterwards
     parsed = parse(to_sql(expression))
@@ -314,13 +343,23 @@ def test_keywords_are_those_of_the_grammar():
         each.lower() for each in wording.KEYWORDS
     }
     assert [readable_name(each) for each in ("Not", "a1", "1a", 'a"b', "größe")] == [
-        '"Not"', "a1", '"1a"', '"a""b"', "größe",
-    ]  # fmt: skip
+        '"Not"',
+        "a1",
+        '"1a"',
+        '"a""b"',
+        "größe",
+    ]
 
 
 def test_values():
     assert list(map(readable_value, (5, -0.0, 1e22, math.inf, math.nan, True, "it's"))) == [
-        "5", "-0.0", "1e+22", "inf", "NaN", "TRUE", "'it''s'",
-    ]  # fmt: skip
+        "5",
+        "-0.0",
+        "1e+22",
+        "inf",
+        "NaN",
+        "TRUE",
+        "'it''s'",
+    ]
     assert readable_value("a\x1b[2J\n") == "'a\\x1b[2J\\n'"
     assert readable_value("x" * 100) == "'" + "x" * 80 + "...'"

@@ -71,7 +71,7 @@ def test_an_escape_character_must_escape_something(pattern):
 
 def test_many_wildcards_take_no_power_of_the_length():
     """A naive translation into a regular expression would run for years here."""
-    assert not is_like("a" * 2000, "%a" * 30 + "b")
+    assert not is_like("a" * 2000, "%a" * 30 + "b", "")
 
 
 LEVELS = ("a", "b", "", "$a")
@@ -119,11 +119,13 @@ def test_sound_topic_patterns(pattern):
 
 @given(st.text("ab%_", max_size=5), st.text("ab", max_size=5))
 def test_matches_of_like_start_with_its_prefix(pattern, text):
-    prefix, rest = like_prefix(pattern)
+    prefix, rest = like_prefix(pattern, "")
     if rest == "more":
-        assert not is_like(text, pattern) or text.startswith(prefix)
+        assert not is_like(text, pattern, "") or text.startswith(prefix)
     else:
-        assert is_like(text, pattern) == (text == prefix if not rest else text.startswith(prefix))
+        assert is_like(text, pattern, "") == (
+            text == prefix if not rest else text.startswith(prefix)
+        )
 
 
 def test_matches_of_topic_patterns_start_with_its_prefix():

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from reefcast.cli.demo import command
 from reefcast.errors import ConfigurationError
-from reefcast.overlay.network_file import load_network
+from reefcast.network.file import load_network
 from reefcast.pipeline import demo
 from reefcast.pipeline.check import Check
 from reefcast.pipeline.costs import Cost

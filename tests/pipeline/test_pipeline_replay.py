@@ -13,7 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from reefcast.errors import LocalError
-from reefcast.overlay.network_file import BrokerEntry, LinkEntry, NetworkFile
+from reefcast.network.file import NetworkFile
+from reefcast.network.sections import BrokerEntry, LinkEntry
 from reefcast.pipeline.flooding import sample_events, simulate_flooding
 from reefcast.pipeline.replay import (
     Program,

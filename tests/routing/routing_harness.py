@@ -41,6 +41,12 @@ LENGTHS = (0, 0, 1, 3, 11, 40)
 STEPS_S = (0.0, 0.0, 0.004, 0.03, 0.3)
 
 
+def rows_of(broker: Broker, table: str) -> list[dict[str, object]]:
+    """The rows of one table as an operator sees them, by column."""
+    told = broker.status([table])["rows"][table]
+    return [dict(zip(told["columns"], row, strict=True)) for row in told["rows"]]
+
+
 class Copy(NamedTuple):
     """A publication that one broker sent to another."""
 

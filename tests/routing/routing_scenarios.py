@@ -10,8 +10,9 @@ from routing_harness import Harness
 from reefcast.model.filters import parse_filter
 from reefcast.overlay.scot import Scot, scot
 from reefcast.overlay.topology import random_tree
+from reefcast.routing.registry import routing_named
 from reefcast.routing.scot import ScotRouter
-from reefcast.simulation.table_truth import TABLE_TRUTHS, Live, Scene
+from reefcast.simulation.table_truth import Live, Scene, table_faults
 
 FILTERS = ("x > 2", "x <= 2", "x IN (1, 3, 5)", "y IS NULL", "y = 'a' OR x = 4", "TRUE", "x > 9")
 ADVERTISEMENTS = ("TRUE", "x > 1", "x <= 3", "y = 'a'", "x BETWEEN 2 AND 4")
@@ -46,7 +47,7 @@ def publish(network: Harness, client: str, rng: random.Random) -> tuple[int, dic
     attributes: dict[str, object] = {"x": rng.randrange(6)}
     if rng.random() < 0.5:
         attributes["y"] = rng.choice("ab")
-    return network.publish(client, **attributes), attributes  # type: ignore[arg-type]
+    return network.publish(client, **attributes), attributes
 
 
 def random_scot(rng: random.Random, regions: int = 4, clusters: int = 4) -> Scot:
@@ -104,7 +105,7 @@ def wrong_tables(network: Harness, live: Claims) -> list[str]:
         _live(network, live, "p"),
         network.scot,
     )
-    return TABLE_TRUTHS[network.routing](scene)
+    return table_faults(routing_named(network.routing), scene)
 
 
 def _live(network: Harness, live: Claims, kind: str) -> list[Live]:

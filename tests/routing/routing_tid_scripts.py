@@ -6,6 +6,7 @@ from routing_harness import Harness
 
 from reefcast.model.messages import Publish
 from reefcast.overlay.topology import Graph, graph
+from reefcast.routing.tid_tables import TidHeader
 
 Link = tuple[str, str]
 BUSY = 40
@@ -37,14 +38,14 @@ def network_of(routing: str, graph: Graph, **clients: str) -> Harness:
 
 def run(network: Harness, *slow: str) -> None:
     """Until quiet; the links in `slow`, such as "ab" for that from a to b, are the last to move."""
-    network.rng = Slow(*[(link[0], link[1]) for link in slow])  # type: ignore[assignment]
+    network.rng = Slow(*[(link[0], link[1]) for link in slow])
     network.run()
 
 
 def move(network: Harness, *links: str) -> None:
     """One message on each of these links, and nothing else."""
     for link in links:
-        network.rng = Slow(*[ends for ends in network.queues if ends != (link[0], link[1])])  # type: ignore[assignment]
+        network.rng = Slow(*[ends for ends in network.queues if ends != (link[0], link[1])])
         assert network.queues[link[0], link[1]]
         network.step()
 
@@ -66,7 +67,7 @@ def last_hops(network: Harness, tid: tuple[str, int]) -> dict[str, str]:
     """Broker -> last hop of this tree."""
     found = {}
     for name, broker in network.brokers.items():
-        tree = broker.router.srt.get(tid)  # type: ignore[attr-defined]
+        tree = broker.router.srt.get(tid)
         if tree is not None:
             found[name] = tree.last_hop
     return found
@@ -76,7 +77,7 @@ def copies(network: Harness) -> list[str]:
     """Where publications went between brokers, with the publisher of the tree that they were on."""
     found = []
     for copy in network.copies:
-        assert copy.header.tid is not None
+        assert isinstance(copy.header, TidHeader) and copy.header.tid is not None
         switched = "*" if copy.header.switched else ""
         found.append(f"{copy.source}{copy.target} {copy.header.tid[0]}{switched}")
     return found

@@ -197,7 +197,7 @@ def test_numbers_are_never_used_again_and_belong_to_their_owner() -> None:
 
 
 def test_a_driver_or_a_client_that_breaks_the_rules_is_told() -> None:
-    broker = Broker("a")
+    broker = Broker("a", "acyclic")
     with pytest.raises(LocalError, match="not up"):
         broker.handle(Settled(1), "b", 0.0)
     broker.handle(LinkUp(LinkKind.CLIENT), "c", 0.0)
@@ -274,7 +274,7 @@ def test_a_link_that_is_given_up_takes_its_rows_along() -> None:
 
 def test_a_neighbour_that_restarted_gets_no_answer_to_what_it_asked_before() -> None:
     """Its new tokens start at 1 again, so that the answer would pass for that to a new message."""
-    broker = Broker("a")
+    broker = Broker("a", "acyclic")
     for neighbour in ("b", "c"):
         broker.handle(LinkUp(LinkKind.BROKER), neighbour, 0.0)
     broker.handle(Advertise(("p", 1), "TRUE", 1), "c", 0.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from routing_harness import rows_of
 
 from reefcast.errors import ConfigurationError, ProtocolError
 from reefcast.matching.scan import ScanIndex
@@ -10,9 +11,6 @@ from reefcast.model.covering import intersects
 from reefcast.model.filters import Filter
 from reefcast.model.messages import (
     Advertise,
-    Bind,
-    CivSet,
-    CivUnset,
     LinkDown,
     LinkKind,
     LinkUp,
@@ -27,10 +25,20 @@ from reefcast.overlay.scot import scot
 from reefcast.overlay.topology import path
 from reefcast.routing import scot as scot_routing
 from reefcast.routing.broker import Broker
+from reefcast.routing.clt import CivSet, CivUnset
+from reefcast.routing.tid_tables import Bind
 
 MADE = scot(path("abc"), 3)
 BOTH = pytest.mark.parametrize("routing", ["spr", "idr"])
 AD = ("p", 1)
+
+
+def civ_set(token: int = 0) -> CivSet:
+    return CivSet(advertisements=(AD,), token=token)
+
+
+def civ_unset(token: int = 0) -> CivUnset:
+    return CivUnset(advertisements=(AD,), token=token)
 
 
 def broker(routing: str, *, host: bool = False, relearning: bool = False) -> Broker:
@@ -50,7 +58,7 @@ def broker(routing: str, *, host: bool = False, relearning: bool = False) -> Bro
 
 
 def civ(made: Broker) -> str:
-    return str(made.status()["clt"][0]["civ"])
+    return str(rows_of(made, "CLT")[0]["CIV"])
 
 
 @BOTH
@@ -58,23 +66,29 @@ def test_only_the_host_takes_note_of_civ_messages(routing: str) -> None:
     for host, before, after in ((True, "111", "011"), (False, "010", "010")):
         made = broker(routing, host=host)
         assert civ(made) == before
-        assert made.handle(CivUnset((AD,), 7), "b-2", 0.0) == [Send("b-2", Settled(7))]
+        assert made.handle(civ_unset(7), "b-2", 0.0) == [Send("b-2", Settled(7))]
         assert civ(made) == after
-        assert made.handle(CivSet((AD,), 8), "b-2", 0.0) == [Send("b-2", Settled(8))]
+        assert made.handle(civ_set(8), "b-2", 0.0) == [Send("b-2", Settled(8))]
         assert civ(made) == before
 
 
 @BOTH
 def test_a_civ_message_about_what_is_gone_is_answered(routing: str) -> None:
     made = broker(routing, host=True)
-    for message in (CivSet((("q", 1), AD), 1), CivUnset((("q", 1),), 2)):
+    for message in (
+        CivSet(advertisements=(("q", 1), AD), token=1),
+        CivUnset(advertisements=(("q", 1),), token=2),
+    ):
         assert made.handle(message, "b-1", 0.0) == [Send("b-1", Settled(message.token))]
     assert civ(made) == "111"
     assert made.tables() == {"CLT": 1, "PRT": 0}
 
 
 @BOTH
-@pytest.mark.parametrize("message", [CivSet((AD,)), CivUnset((AD,)), Advertise(("q", 1), "TRUE")])
+@pytest.mark.parametrize(
+    "message",
+    [civ_set(), civ_unset(), Advertise(("q", 1), "TRUE")],
+)
 def test_what_belongs_on_i_links_is_refused_on_a_links(
     routing: str, message: CivSet | CivUnset | Advertise
 ) -> None:
@@ -89,9 +103,9 @@ def test_what_belongs_on_i_links_is_refused_on_a_links(
 def test_messages_of_other_routings_and_of_clients_are_refused(routing: str) -> None:
     made = broker(routing)
     with pytest.raises(ProtocolError, match="does not know"):
-        made.handle(Bind(("s", 1), "TRUE", (AD,)), "b-1", 0.0)
+        made.handle(Bind(id=("s", 1), filter="TRUE", trees=(AD,)), "b-1", 0.0)
     with pytest.raises(ProtocolError, match="only brokers"):
-        made.handle(CivSet((AD,)), "p", 0.0)
+        made.handle(civ_set(), "p", 0.0)
 
 
 @BOTH
@@ -133,7 +147,7 @@ def test_a_neighbour_that_is_given_up_need_not_tell(routing: str) -> None:
     for link in ("a-0", "b-1", "b-2"):
         made.handle(Synced(), link, 0.0)
     assert made.relearning
-    assert Send("b-1", CivUnset((AD,), 1)) in made.handle(LinkDown(), "c-0", 0.0)
+    assert Send("b-1", civ_unset(1)) in made.handle(LinkDown(), "c-0", 0.0)
     assert not made.relearning
 
 
@@ -147,7 +161,7 @@ def test_a_broker_that_relearns_clears_no_bit_until_all_have_told(routing: str) 
         assert not any(isinstance(getattr(e, "message", None), CivUnset) for e in effects)
     assert civ(made) == "011"
     effects = made.handle(Synced(), "c-0", 0.0)
-    assert Send("b-1", CivUnset((AD,), 1)) in effects
+    assert Send("b-1", civ_unset(1)) in effects
     assert civ(made) == "010"
 
 

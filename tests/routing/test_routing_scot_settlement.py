@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from routing_harness import Harness
+from routing_harness import Harness, rows_of
 
 from reefcast.overlay.scot import scot
 from reefcast.overlay.topology import path
+from reefcast.routing.clt import civ_of
 from reefcast.routing.scot import ScotRouter
 
 BOTH = pytest.mark.parametrize("routing", ["spr", "idr"])
@@ -162,7 +163,7 @@ def test_a_publication_takes_the_bits_of_all_advertisements_that_it_matches(rout
     for filter in ("x = 1 AND y IS NULL", "x = 2", "x <= 2", "x > 2"):
         network.advertise("p", filter)
     network.run()
-    civs = [row["civ"] for row in network.brokers["a-0"].status()["clt"]]
+    civs = [row["CIV"] for row in rows_of(network.brokers["a-0"], "CLT")]
     assert civs == ["111", "101", "111", "001"]
     for x in (1, 2, 3):
         network.publish("p", x=x)
@@ -192,13 +193,13 @@ def test_a_publisher_that_never_advertised_reaches_all_clusters(routing: str) ->
     network.publish("p", x=1)
     network.run()
     assert got(network) == [("s1", 1), ("s2", 1)]
-    row = network.brokers["a-2"].status()["clt"][0]
+    row = rows_of(network.brokers["a-2"], "CLT")[0]
     assert row == {
         "advertisement": "p@a-0#-1",
         "filter": "TRUE",
         "context": "subscription",
-        "civ": "101",
-        "last_hop": "a-0",
+        "CIV": "101",
+        "last hop": "a-0",
     }
 
 
@@ -219,7 +220,7 @@ def test_idr_takes_an_a_link_where_the_i_link_is_down() -> None:
     network.publish("p", x=1)
     network.run()
     assert got(network) == [("s0", 1), ("s1", 1)]
-    assert [(c.source, c.target, c.header.civ) for c in network.copies] == [
+    assert [(c.source, c.target, civ_of(c.header)) for c in network.copies] == [
         ("a-0", "b-0", 0b010),
         ("b-0", "b-1", 0),
     ]
@@ -261,11 +262,11 @@ def test_what_came_by_a_link_that_is_given_up_is_taken_back(routing: str) -> Non
     network = three_clusters(routing)
     network.advertise("p", "x = 1")
     network.run()
-    assert network.brokers["a-0"].status()["clt"][0]["civ"] == "111"
+    assert rows_of(network.brokers["a-0"], "CLT")[0]["CIV"] == "111"
     network.disconnect("s1")
     network.give_up("a-2", "b-2")
     network.run()
-    assert network.brokers["a-0"].status()["clt"][0]["civ"] == "001"
+    assert rows_of(network.brokers["a-0"], "CLT")[0]["CIV"] == "001"
     router = network.brokers["a-2"].router
     assert isinstance(router, ScotRouter)
     assert router.tree.sent == {}
@@ -279,7 +280,7 @@ def test_a_bit_says_1_again_when_a_link_is_back(routing: str) -> None:
     network = three_clusters(routing)
     network.advertise("p", "x = 3")
     network.run()
-    assert network.brokers["a-0"].status()["clt"][0]["civ"] == "001"
+    assert rows_of(network.brokers["a-0"], "CLT")[0]["CIV"] == "001"
     network.give_up("a-0", "a-1")
     number = network.subscribe("s1", "x = 3")
     network.run()

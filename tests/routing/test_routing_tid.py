@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from routing_harness import Harness
+from routing_harness import Harness, rows_of
 from routing_tid_scripts import (
     BUSY,
     copies,
@@ -19,17 +19,16 @@ from reefcast.errors import ProtocolError
 from reefcast.matching.scan import ScanIndex
 from reefcast.model.messages import (
     Advertise,
-    Bind,
-    CivSet,
     Header,
     LinkKind,
     LinkUp,
     Publish,
     Subscribe,
-    Unbind,
 )
 from reefcast.model.publication import Publication
 from reefcast.routing.broker import Broker
+from reefcast.routing.clt import CivSet
+from reefcast.routing.tid_tables import Bind, TidHeader, Unbind
 from reefcast.simulation.shared_index import SharedMatching
 
 # --- Fig. 1 ---------------------------------------------------------------------------------------
@@ -218,26 +217,36 @@ def test_a_binding_counts_for_what_comes_next() -> None:
     def hops() -> list[list[str]]:
         found = []
         for seq in range(3):
-            publish = Publish(Publication("p", seq + 1, 0, {}), Header(1, 0, one))
+            publish = Publish(Publication("p", seq + 1, 0, {}), TidHeader(1, one))
             broker.handle(publish, "b", 0.0)
             found.append([hop for hop, _ in broker.last_routed[0][1].hops])
         return found
 
-    broker.handle(Bind(("t", 1), "TRUE", (other,)), "c", 0.0)
+    broker.handle(Bind(id=("t", 1), filter="TRUE", trees=(other,)), "c", 0.0)
     assert hops() == [[], [], []]
-    broker.handle(Bind(("t", 1), "TRUE", (one,)), "c", 0.0)
+    broker.handle(Bind(id=("t", 1), filter="TRUE", trees=(one,)), "c", 0.0)
     assert hops() == [["c"], ["c"], ["c"]]
-    broker.handle(Unbind(("t", 1), (one,)), "c", 0.0)
+    broker.handle(Unbind(id=("t", 1), trees=(one,)), "c", 0.0)
     assert hops() == [[], [], []]
 
 
 def test_an_operator_sees_the_trees() -> None:
     network = overlapping_trees("tid-s", s="x > 1", t="x = 2")
-    assert network.brokers["6"].status()["tid"] == [
-        {"advertisement": "p1#1", "filter": "x > 0", "last_hop": "5", "clients": 2, "hops": {}},
-        {"advertisement": "p2#1", "filter": "x > 5", "last_hop": "3", "clients": 1, "hops": {}},
+    assert rows_of(network.brokers["6"], "SRT") == [
+        {
+            "advertisement": "p1#1",
+            "filter": "x > 0",
+            "last hop": "5",
+            "bound subscriptions": "clients 2",
+        },
+        {
+            "advertisement": "p2#1",
+            "filter": "x > 5",
+            "last hop": "3",
+            "bound subscriptions": "clients 1",
+        },
     ]
-    assert network.brokers["5"].status()["tid"][0]["hops"] == {"6": 2}
+    assert rows_of(network.brokers["5"], "SRT")[0]["bound subscriptions"] == "6 2"
 
 
 def alone() -> Broker:
@@ -250,13 +259,13 @@ def test_messages_of_other_routings_are_refused() -> None:
     with pytest.raises(ProtocolError, match="sent Subscribe, but with routing 'tid-s'"):
         alone().handle(Subscribe(("s", 1), "TRUE", 1), "b", 0.0)
     with pytest.raises(ProtocolError, match="sent CivSet, which routing 'tid-s' does not know"):
-        alone().handle(CivSet((("p", 1),), 1), "b", 0.0)
+        alone().handle(CivSet(advertisements=(("p", 1),), token=1), "b", 0.0)
 
 
 def test_a_binding_to_trees_that_are_gone_leaves_nothing() -> None:
     broker = alone()
-    answers = broker.handle(Bind(("s", 1), "TRUE", (("p", 1),), 1), "b", 0.0)
-    assert [type(effect.message).__name__ for effect in answers] == ["Settled"]  # type: ignore[union-attr]
+    answers = broker.handle(Bind(id=("s", 1), filter="TRUE", trees=(("p", 1),), token=1), "b", 0.0)
+    assert [type(effect.message).__name__ for effect in answers] == ["Settled"]
     assert broker.tables() == {"SRT": 0, "PRT": 0}
 
 
@@ -265,5 +274,5 @@ def test_a_publication_without_a_tree_ends() -> None:
     network.subscribe("s", "TRUE")
     network.run()
     broker = network.brokers["c"]
-    for header in (Header(1), Header(1, 0, ("p", 7))):
+    for header in (Header(1), TidHeader(1), TidHeader(1, ("p", 7))):
         assert broker.handle(Publish(Publication("p", 1, 0, {}), header), "a", 0.0) == []

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from routing_harness import Harness
+from routing_harness import Harness, rows_of
 
 from reefcast.model.covering import intersects
 from reefcast.model.filters import parse_filter
@@ -326,7 +326,7 @@ def test_nothing_is_left_when_all_is_withdrawn(routing: str, seed: int) -> None:
     scene.run()
     for name, broker in scene.network.brokers.items():
         assert broker.tables() == {"SRT": 0, "PRT": 0}, name
-        assert broker.status()["tid"] == []
+        assert rows_of(broker, "SRT") == []
     for router in scene.routers().values():
         assert vars(router.bindings)["_trees"] == {}
 

@@ -11,19 +11,18 @@ from typing import Any
 
 from raw_client import RawClient
 
-from reefcast.overlay.network_file import (
+from reefcast.network.file import NetworkFile, scot_network
+from reefcast.network.sections import (
     BrokerEntry,
     LimitsSection,
     LinkEntry,
-    NetworkFile,
     NetworkSection,
     TraceSection,
-    scot_network,
 )
+from reefcast.network.tree_sources import tree_of
 from reefcast.overlay.scot import scot
-from reefcast.overlay.tree_sources import tree_of
-from reefcast.server.broker_link import BrokerLink
 from reefcast.server.node import Node
+from reefcast.server.outputs import LinkQueue
 from reefcast.server.supervisor import free_ports
 
 PATIENCE_S = 10.0
@@ -32,7 +31,7 @@ PATIENCE_S = 10.0
 async def until(condition: Callable[[], object], patience_s: float = PATIENCE_S) -> None:
     """Polls until `condition` holds."""
     async with asyncio.timeout(patience_s):
-        while not condition():  # noqa: ASYNC110
+        while not condition():  # noqa: ASYNC110 (a condition without an event)
             await asyncio.sleep(0.005)
 
 
@@ -101,7 +100,7 @@ class Live:
         await until(
             lambda: (
                 all(
-                    link.state == "up" and not link.window.queue_len
+                    link.state == "up" and not link.queue.window.queue_len
                     for node in self.nodes.values()
                     for link in node.links.values()
                 )
@@ -139,18 +138,18 @@ def count_sent(nodes: Mapping[str, Node]) -> Counter[tuple[str, str]]:
     """(broker, neighbour) -> publications put on that link from now on."""
     sent: Counter[tuple[str, str]] = Counter()
 
-    def watch(name: str, link: BrokerLink) -> None:
-        send = link.send_publication
+    def watch(name: str, queue: LinkQueue) -> None:
+        send = queue.send_publication
 
         def counting(*args: Any) -> None:
-            sent[name, link.name] += 1
+            sent[name, queue.name] += 1
             send(*args)
 
-        link.send_publication = counting  # type: ignore[method-assign]
+        queue.send_publication = counting
 
     for name, node in nodes.items():
-        for link in node.links.values():
-            watch(name, link)
+        for queue in node.outputs.links.values():
+            watch(name, queue)
     return sent
 
 

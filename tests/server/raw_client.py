@@ -105,7 +105,7 @@ class RawClient:
             raise ValueError(answer.reason)
 
     async def answer(self) -> Settled | Refused:
-        answer = wire.decode_control(await self.next(FrameKind.CONTROL))
+        answer = wire.CLIENT_CODEC.decode_control(await self.next(FrameKind.CONTROL))
         assert isinstance(answer, (Settled, Refused))
         return answer
 

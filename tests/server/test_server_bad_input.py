@@ -24,8 +24,9 @@ from reefcast.model.messages import (
     Unsubscribe,
 )
 from reefcast.model.publication import Publication
-from reefcast.model.wire import FrameKind, Role
+from reefcast.model.wire import FrameKind, Role, StatusRequest
 from reefcast.routing.broker import Broker
+from reefcast.routing.clt import CivSet
 from reefcast.server.node import Node
 
 
@@ -122,15 +123,24 @@ AFTER_HELLO = [
     (publish_frame(["c", 1, 0, {"x": 1}, [7], b""]), "malformed publication"),
     (publish_frame(["c", 1, 0, {b"\xff": 1}, [], b""]), "malformed publication"),
     *(
-        (publish_frame(["c", 1, 0, {}, [], b""], header), "header of one that is on its way")
-        for header in [(1,), (0, 3), (0, 0, ("c", 1), False), ()]
+        (publish_frame(["c", 1, 0, {}, [], b""], header), f"header.*{reason}")
+        for header, reason in [
+            ((1,), "of one that is on its way"),
+            ((), "of one that is on its way"),
+            ((0, 3), "at most length 1"),
+            ((0, 0, ("c", 1), False), "at most length 1"),
+        ]
     ),
     (frame(FrameKind.CONTROL, b"\x93\xa3foo\x01\x02"), "malformed control message"),
+    (
+        wire.encode(FrameKind.CONTROL, CivSet(advertisements=(("c", 1),), token=1)),
+        "control message.*'civ_set'",
+    ),
     (wire.encode(FrameKind.CONTROL, Subscribe(("c", 1), "n > 1", 0)), "token 0"),
     (wire.encode(FrameKind.CONTROL, Settled(3)), "must not send Settled"),
     (wire.encode(FrameKind.CONTROL, Synced()), "must not send Synced"),
     (wire.encode(FrameKind.ACK, 3), "ACK frame is out of place from a client"),
-    (wire.encode(FrameKind.STATUS, None), "STATUS frame is out of place from a client"),
+    (wire.encode(FrameKind.STATUS, StatusRequest()), "STATUS frame is out of place from a client"),
     (wire.encode(FrameKind.HELLO, None), "kind 1, which has no place here"),
     (
         wire.encode(FrameKind.CONGESTION, wire.Congestion("c", 1, True)),
@@ -146,6 +156,21 @@ async def test_after_the_hello(
     offender = await live.client(node)
     offender.writer.write(data)
     await matches(offender, reason)
+
+
+async def test_what_only_brokers_of_another_routing_say(live: Live):
+    node = await live.node(make_network("ab", [("a", "b")]), "b")
+    offender = await live.dial(node, "a")
+    offender.say_hello(role=Role.BROKER, network="test")
+    offender.send(FrameKind.CONTROL, CivSet(advertisements=(("c", 1),), token=1))
+    await matches(offender, "malformed control message.*'civ_set'")
+
+
+async def test_a_request_for_the_status_that_is_none(live: Live, node: Node):
+    offender = await live.dial(node)
+    offender.say_hello(role=Role.OBSERVER)
+    offender.send(FrameKind.STATUS, {"rows": -1})
+    await matches(offender, "malformed request for the status")
 
 
 async def matches(offender: RawClient, reason: str) -> None:
@@ -263,7 +288,7 @@ async def test_an_effect_that_cannot_be_encoded_costs_only_itself(
     for words in ("good", "poison for a", "good", "poison for b", "good"):
         publisher.publish(1, word=words)
     assert await subscriber.seqs_of(3) == [1, 3, 5]
-    assert [nodes[name].counters["failures"] for name in "abc"] == [1, 1, 0]
+    assert [nodes[name].journal.counters["failures"] for name in "abc"] == [1, 1, 0]
     assert not publisher.goodbye
     assert all(link.reconnects == 0 for node in nodes.values() for link in node.links.values())
     assert (
@@ -299,7 +324,7 @@ async def test_a_frame_that_grew_too_large_on_the_way_does_not_end_the_link(live
     publisher.publish(1, x="x" * (wire.LENGTH_BYTES + wire.MAX_FRAME_BYTES - short))
     publisher.publish(1)
     assert await subscriber.seqs_of(2) == [1, 3]
-    assert nodes["a"].counters["failures"] == 1
+    assert nodes["a"].journal.counters["failures"] == 1
     assert all(link.reconnects == 0 for node in nodes.values() for link in node.links.values())
 
 
@@ -309,7 +334,7 @@ async def test_a_subscription_that_cannot_be_passed_on_is_refused(
     nodes = await live.up(make_network("ab", [("a", "b")]))
     publisher = await live.client(nodes["b"], "p")
     await publisher.advertise()
-    monkeypatch.setattr(nodes["a"].links["b"], "send_control", broken)
+    monkeypatch.setattr(nodes["a"].links["b"].queue, "send_control", broken)
     subscriber = await live.client(nodes["a"], "s")
     subscriber.send(FrameKind.CONTROL, Subscribe(("s", 1), "n > 0", 1))
     assert "failed on this Subscribe" in await subscriber.reason()
@@ -340,7 +365,7 @@ async def test_a_core_that_fails_on_one_input(
         offender.publish(1, word="poison")
     expect(await subscriber.seqs_of(2), 1, 2)
     assert "failed on" in await offender.reason()
-    assert node.counters["failures"] == 1
+    assert node.journal.counters["failures"] == 1
     assert "Traceback" in caplog.text
 
 

@@ -13,7 +13,7 @@ from live_brokers import Live, Throttle, as_seen, count_sent, make_scot, until
 from raw_client import RawClient
 
 from reefcast.model.wire import FrameKind
-from reefcast.overlay.network_file import NetworkFile
+from reefcast.network.file import NetworkFile
 from reefcast.overlay.topology import Edge
 
 BURST = 300
@@ -103,7 +103,7 @@ async def burst(
     for done in range(at_once, BURST + 1, at_once):
         publisher.publish(at_once)
         await publisher.until_acknowledged(1 + done)
-        await until(lambda: not any(link.window.queue_len for link in fast))
+        await until(lambda: not any(link.queue.window.queue_len for link in fast))
     first = Counter({name: sent[HOST, name] for name in links})
     scene.release()
     for client in subscribers.values():

@@ -41,7 +41,7 @@ async def test_cuts_in_mid_traffic_lose_double_and_disorder_nothing(
         proxy.cut()
     got += await subscriber.seqs_of(4000 - len(got))
     expect(got, 1, 4000)
-    await until(lambda: not nodes["a"].links["b"].window.queue_len)
+    await until(lambda: not nodes["a"].links["b"].queue.window.queue_len)
     assert nodes["a"].links["b"].status()["peer_session"] == session
     assert nodes["a"].links["b"].reconnects >= 1
     await subscriber.subscribe("n = 1")  # control messages pass as well
@@ -93,10 +93,10 @@ async def test_publications_for_a_broker_that_restarts_are_counted_as_lost(live:
     await until(lambda: a.links["b"].state == "broken")
     publisher.publish(5)
     await publisher.until_acknowledged(6)
-    assert a.links["b"].window.queue_len == 5
+    assert a.links["b"].queue.window.queue_len == 5
     await live.node(network, "b")
     await live.linked()
-    assert a.counters["link_lost"] == 5
+    assert a.journal.counters["link_lost"] == 5
     assert a.core.tables()["PRT"] == 0  # the subscriber has not come back
 
 
@@ -112,8 +112,8 @@ async def test_the_buffer_for_a_broker_that_is_away_is_bounded(live: Live):
     await until(lambda: a.links["b"].state == "broken")
     publisher.publish(25)
     await publisher.until_acknowledged(26)
-    assert a.links["b"].window.queue_len == 10
-    assert a.counters["link_lost"] == 15
+    assert a.links["b"].queue.window.queue_len == 10
+    assert a.journal.counters["link_lost"] == 15
 
 
 async def test_a_broker_that_stays_away_is_given_up(live: Live):

@@ -65,9 +65,9 @@ async def test_a_client_that_returns_learns_what_was_taken_over(live: Live, one:
     await first.until_acknowledged(5)
     await first.close()
     await until(lambda: "c" not in node.clients.sessions)
-    again = await live.client(node, "c", peer_session=node.session)
+    again = await live.client(node, "c", peer_session=node.me.session)
     assert (again.hello.received, again.hello.peer_session) == (5, "s")
-    assert again.hello.session == node.session
+    assert again.hello.session == node.me.session
     again.publish(1)
     await again.until_acknowledged(6)
 
@@ -163,7 +163,7 @@ async def test_draining_does_not_wait_for_a_subscriber_that_has_gone(live: Live,
     await subscriber.subscribe()
     publisher = await live.client(node, "p")
     publisher.publish(200, text="x" * 100_000)  # more than the sockets take
-    await until(lambda: node.queue_len("s"))
+    await until(lambda: node.outputs.queue_len("s"))
     stopping = asyncio.create_task(node.stop())
     await until(lambda: node.stopping)
     subscriber.writer.transport.abort()
@@ -174,7 +174,7 @@ async def test_one_event_for_very_many_subscriptions(live: Live, one: OneBroker)
     """Their numbers need more than 64 KiB."""
     node = await one()
     client = await live.client(node, "c")
-    client.numbers = iter(range(2**32, 2**32 + 9000))  # type: ignore[assignment]
+    client.numbers = iter(range(2**32, 2**32 + 9000))
     for _ in range(9000):
         await client.subscribe()
     publisher = await live.client(node, "p")

@@ -32,7 +32,7 @@ class Transport:
 
 
 def outbox_over(transport: Transport) -> Outbox:
-    outbox = Outbox(transport, Flusher(asyncio.get_running_loop()))  # type: ignore[arg-type]
+    outbox = Outbox(transport, Flusher(asyncio.get_running_loop()))
     transport.outbox = outbox
     return outbox
 

@@ -19,7 +19,7 @@ async def sleeper(live: Live, node: Node, policy: str, limit: int) -> RawClient:
     """A subscriber to everything that does not read (its socket's buffers are small)."""
     client = await live.client(node, "s", queue_policy=policy, queue_limit=limit)
     await client.subscribe()
-    client.writer.transport.pause_reading()  # type: ignore[attr-defined]
+    client.writer.transport.pause_reading()
     return client
 
 
@@ -53,9 +53,9 @@ async def test_drop_oldest_keeps_the_newest_and_counts(live: Live):
     publisher = await publisher_at(live, node)
     publisher.publish(1500, text=LARGE)
     await publisher.until_acknowledged(1501)
-    dropped = node.counters["queue_full"]
+    dropped = node.journal.counters["queue_full"]
     assert dropped > 0
-    subscriber.writer.transport.resume_reading()  # type: ignore[attr-defined]
+    subscriber.writer.transport.resume_reading()
     seqs = await subscriber.seqs_of(1500 - dropped)
     assert seqs == sorted(set(seqs))
     expect(seqs[-10:], 1491, 1500)
@@ -70,7 +70,7 @@ async def test_disconnect_ends_the_slow_one_only(live: Live):
     publisher.publish(1500, text=LARGE)
     expect(await quick.seqs_of(1500), 1, 1500)
     assert "s" not in node.clients.sessions
-    subscriber.writer.transport.resume_reading()  # type: ignore[attr-defined]
+    subscriber.writer.transport.resume_reading()
     assert "asked to be disconnected" in await subscriber.reason()
 
 
@@ -108,7 +108,7 @@ async def held_back(live: Live, near: Node, far: Node) -> list[int]:
     assert near.congestion.accounts["p"].blockers
     assert not publishing.done()
     assert near.core.counters["published"] < 3000
-    subscriber.writer.transport.resume_reading()  # type: ignore[attr-defined]
+    subscriber.writer.transport.resume_reading()
     seqs = await subscriber.seqs_of(3000)
     assert await publishing == 3000
     await until(lambda: not near.congestion.targets and not far.congestion.announced)
@@ -139,8 +139,8 @@ async def test_a_slow_link_holds_publishers_back(live: Live):
     stop = asyncio.Event()
     publishing = asyncio.create_task(publish_within_credit(publisher, 2000, stop))
     await until(lambda: nodes["a"].congestion.accounts["p"].owed >= 64)
-    assert nodes["a"].links["b"].window.queue_len > 100
-    assert nodes["a"].links["b"].window.queue_len < 500
+    assert nodes["a"].links["b"].queue.window.queue_len > 100
+    assert nodes["a"].links["b"].queue.window.queue_len < 500
     at_b.transport.resume_reading()
     expect(await subscriber.seqs_of(2000), 1, 2000)
     assert await publishing == 2000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -12,9 +12,11 @@ from live_brokers import Live, make_scot, until
 
 import reefcast
 from reefcast.model.messages import Advertise, LinkKind, LinkUp
-from reefcast.overlay.network_file import OverloadSection
+from reefcast.model.wire import StatusRequest
+from reefcast.network.sections import OverloadSection
+from reefcast.routing.tables import MOST_ROWS
 from reefcast.server.observer import ask_status
-from reefcast.server.status import LONGEST_FILTER, MOST_ROWS
+from reefcast.server.status import LONGEST_CELL
 from reefcast.server.supervisor import Overlay
 
 
@@ -26,19 +28,25 @@ async def test_a_broker_knows_its_place_and_when_a_link_is_overloaded(live: Live
     await publisher.advertise("n > 0")
     subscriber = await live.client(nodes["b2-1"], "s")
     await subscriber.subscribe("n < 10")
-    status = nodes["b1-0"].status()
+    status = nodes["b1-0"].status(StatusRequest())
     assert (status["region"], status["cluster"], status["tau"]) == ("b1", 0, 3.0)
     kinds = {link["link"]: (link["kind"], link["cluster"]) for link in status["links"]}
     assert kinds == {"b1-1": ("i_link", 1), "b1-2": ("i_link", 2), "b2-0": ("a_link", 0)}
-    assert [row["civ"] for row in status["clt"]] == ["011"]
-    assert [row["civ"] for row in nodes["b1-1"].status()["clt"]] == ["011"]
-    assert [row["civ"] for row in nodes["b1-2"].status()["clt"]] == ["001"]
+    told = [civs(nodes[f"b1-{cluster}"].status(StatusRequest())) for cluster in range(3)]
+    assert told == [["011"], ["011"], ["001"]]
     links = nodes["b1-0"].core.links
     links.goes("b1-1")
     assert links.lst.status("b1-1").load == 1
     for _ in range(3):
         links.goes("b1-1")
     assert links.lst.overloaded("b1-1")
+
+
+def civs(status: Mapping[str, Any]) -> list[str]:
+    """The last column of the CLT."""
+    clt = status["rows"]["CLT"]
+    assert clt["columns"][-1] == "CIV"
+    return [row[-1] for row in clt["rows"]]
 
 
 class Member:
@@ -83,12 +91,17 @@ EVENTS = 50
 
 def tables(statuses: Mapping[str, dict[str, Any] | None]) -> dict[str, Any]:
     """What every broker knows; ids are left out, for a client that comes back draws new ones."""
-    rows = ("filter", "context", "civ")
+    kept = ("filter", "context", "CIV")
     return {
-        name: (status["tables"], sorted([row[key] for key in rows] for row in status["clt"]))
+        name: (status["tables"], sorted(columns(status["rows"]["CLT"], kept)))
         for name, status in statuses.items()
         if status
     }
+
+
+def columns(table: Mapping[str, Any], kept: Sequence[str]) -> list[list[Any]]:
+    at = [list(table["columns"]).index(name) for name in kept]
+    return [[row[i] for i in at] for row in table["rows"]]
 
 
 async def test_a_killed_broker_learns_all_anew_and_then_all_is_exactly_once():
@@ -139,9 +152,27 @@ async def test_status_sends_the_first_rows_of_a_long_table(live: Live):
     for number in range(1, MOST_ROWS + 8):
         text = long if number == 2 else f"n = {number}"
         core.handle(Advertise(("p", number), text, number), "p", 0.0)
-    status = await ask_status(*network.address("b1-0"))
-    assert status["tables"]["CLT"] == MOST_ROWS + 7
-    assert len(status["clt"]) == MOST_ROWS and status["left_out"] == {"clt": 7}
-    assert status["clt"][0]["filter"] == "n = 1"
-    assert status["clt"][1]["filter"] == long[:LONGEST_FILTER] + "..."
-    assert nodes["b2-0"].status()["left_out"] == {}
+    address = network.address("b1-0")
+    for rows, sent in ((None, MOST_ROWS), (10 * MOST_ROWS, MOST_ROWS), (50, 50)):
+        status = await ask_status(*address, StatusRequest(rows=rows))
+        assert status["tables"]["CLT"] == MOST_ROWS + 7
+        clt = status["rows"]["CLT"]
+        assert (len(clt["rows"]), clt["left_out"]) == (sent, MOST_ROWS + 7 - sent)
+        filters = [filter for (filter,) in columns(clt, ["filter"])]
+        assert filters[:3] == ["n = 1", long[:LONGEST_CELL] + "...", "n = 3"]
+    assert nodes["b2-0"].status(StatusRequest())["rows"]["CLT"]["left_out"] == 0
+
+
+async def test_status_tells_the_rows_of_a_table_that_is_asked_for(live: Live):
+    network = make_scot("path:2", 2)
+    nodes = await live.up(network)
+    subscriber = await live.client(nodes["b1-0"], "s")
+    for number in range(3):
+        await subscriber.subscribe(f"n = {number}")
+    told = await ask_status(*network.address("b1-0"))
+    assert set(told["rows"]) == {"CLT"}
+    asked = await ask_status(*network.address("b1-0"), StatusRequest(("PRT",), 2))
+    assert set(asked["rows"]) == {"CLT", "PRT"}
+    prt = asked["rows"]["PRT"]
+    assert columns(prt, ["filter"]) == [["n = 0"], ["n = 1"]]
+    assert prt["left_out"] == 1

@@ -12,7 +12,7 @@ import pytest
 from live_brokers import make_network, make_scot, until
 
 import reefcast
-from reefcast.overlay.network_file import NetworkFile
+from reefcast.network.file import NetworkFile
 from reefcast.server.supervisor import Overlay
 
 KILLS = 100

@@ -19,7 +19,8 @@ from raw_client import RawClient, expect
 
 from reefcast.cli.network import command as network_command
 from reefcast.errors import LocalError
-from reefcast.overlay.network_file import NetworkFile, TraceSection, dump_network
+from reefcast.network.file import NetworkFile, dump_network
+from reefcast.network.sections import TraceSection
 from reefcast.server.supervisor import Overlay
 
 CHAIN = [("a", "b"), ("b", "c")]

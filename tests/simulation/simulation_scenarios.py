@@ -108,7 +108,7 @@ def harmless_faults(setup: Setup, rng: random.Random) -> list[Fault]:
     every: list[Fault] = [
         Partition(some, 0.1, rng.uniform(0.15, 0.8)),
         BandwidthChange(some, rng.uniform(0.05, 0.5), rng.uniform(0.1, 2.0)),
-        Delay(0.03, some, 0.1, 0.4),
+        Delay(0.03, links=some, from_s=0.1, to_s=0.4),
         Reorder(0.2, 0.1),
     ]
     return rng.sample(every, rng.randint(0, len(every)))

@@ -138,7 +138,7 @@ def test_what_a_fault_took_is_not_demanded_but_counted() -> None:
         ("unexpected", lambda record: record.delivered_at.__setitem__(0, -1.0)),
     ],
 )
-def test_each_checker_sees_what_is_wrong(checker: str, tamper) -> None:  # type: ignore[no-untyped-def]
+def test_each_checker_sees_what_is_wrong(checker: str, tamper) -> None:
     simulation = small_run()
     tamper(simulation.world.record)
     assert check(simulation).problems[checker]

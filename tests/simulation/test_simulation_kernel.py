@@ -29,7 +29,7 @@ def outcome(kernel: type[World], number: int, folder: Path) -> tuple[Result, Row
     trace = TraceOptions(folder, snapshot_s=0.17)
     simulation = Simulation(replace(setup, faults=faults, trace=trace), kernel)
     record = simulation.world.record
-    record.flush = lambda: None  # type: ignore[method-assign]
+    record.flush = lambda: None
     random_scripts(simulation, rng)
     simulation.run(until_s=rng.choice((0.2, 0.31, 30.0)))
     random_scripts(simulation, rng, start_s=simulation.now_s + 0.1)

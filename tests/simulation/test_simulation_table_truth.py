@@ -58,7 +58,7 @@ def forget_advertisement(router: Router) -> None:
         router.clt.remove(("p", 1), "a-0")
     else:
         assert isinstance(router, TidRouter)
-        router.srt.remove(("p", 1), router.srt.get(("p", 1)).last_hop)  # type: ignore[union-attr]
+        router.srt.remove(("p", 1), router.srt.get(("p", 1)).last_hop)
 
 
 @pytest.mark.parametrize("routing", ["spr", "idr"])
@@ -102,6 +102,6 @@ def test_last_hops_that_lead_round_and_round_are_seen() -> None:
     for name, last_hop in (("c-1", "b-1"), ("b-1", "c-1")):
         router = simulation.world.nodes[name].core.router
         assert isinstance(router, TidRouter)
-        router.srt.get(("p", 1)).last_hop = last_hop  # type: ignore[union-attr]
+        router.srt.get(("p", 1)).last_hop = last_hop
     found = check(simulation).problems["tables"]
     assert {text.split(":")[0] for text in found} >= {"SRT of b-1", "SRT of c-1"}

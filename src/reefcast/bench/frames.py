@@ -21,6 +21,17 @@ Places = npt.NDArray[np.int64]
 
 
 @njit(cache=True)
+def _note(places: Places, noted: int, count: int, start: int, end: int) -> int:
+    """Notes the publication from `start` to `end`, the `count`th, if it is one to decode; how many
+    places are noted then."""
+    if count % DECODE_EVERY != 0 or noted + 1 >= places.size:
+        return noted
+    places[noted] = start
+    places[noted + 1] = end
+    return noted + 2
+
+
+@njit(cache=True)
 def walk_reefcast(data: Bytes, count: int, places: Places) -> tuple[int, int, Any]:
     """(deliveries in all, places noted, bytes used); `count` deliveries came before.
 
@@ -40,10 +51,7 @@ def walk_reefcast(data: Bytes, count: int, places: Places) -> tuple[int, int, An
             break
         if data[start + 4] == _DELIVER:
             count += 1
-            if count % DECODE_EVERY == 0 and noted + 1 < places.size:
-                places[noted] = start + 5
-                places[noted + 1] = end
-                noted += 2
+            noted = _note(places, noted, count, start + 5, end)
         start = end
     return count, noted, start
 
@@ -69,9 +77,6 @@ def walk_mqtt(data: Bytes, count: int, places: Places) -> tuple[int, int, Any]:
             break
         if data[start] >> 4 == 3:
             count += 1
-            if count % DECODE_EVERY == 0 and noted + 1 < places.size:
-                places[noted] = head + 3
-                places[noted + 1] = end
-                noted += 2
+            noted = _note(places, noted, count, head + 3, end)
         start = end
     return count, noted, start

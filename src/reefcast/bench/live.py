@@ -131,9 +131,8 @@ def _run(
     spawn = multiprocessing.get_context("spawn")
     shared: SynchronizedArray[int] = spawn.Array("q", 2)
     ours, theirs = spawn.Pipe()
-    receiving = spawn.Process(
-        target=receivers.run, args=(broker, port, scenario.connections, theirs, shared)
-    )
+    job = receivers.Job(broker, port, scenario.connections, theirs, shared)
+    receiving = spawn.Process(target=receivers.run, args=(job,))
     receiving.start()
     _expect(ours, START_S * 4, f"the receivers of {broker}")
     outcome, given = spawn.Pipe()

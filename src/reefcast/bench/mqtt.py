@@ -5,7 +5,6 @@ Source: the OASIS standard, sections 2.2 (fixed header), 3.1, 3.3, 3.8.
 
 from __future__ import annotations
 
-CONNACK, PUBLISH, SUBACK = 2, 3, 9
 TOPIC = "e"
 
 

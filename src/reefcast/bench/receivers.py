@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import partial
 from multiprocessing.connection import Connection
 from multiprocessing.sharedctypes import SynchronizedArray
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -77,46 +77,46 @@ def _mqtt_opening(name: str, filters: list[str]) -> bytes:
     return mqtt.connect(name) + mqtt.subscribe()
 
 
-async def _receive(
-    broker: str,
-    port: int,
-    connections: list[list[str]],
-    pipe: Connection,
-    shared: SynchronizedArray[int],
-) -> None:
-    opening = _reefcast_opening if broker == "reefcast" else _mqtt_opening
-    walk = frames.walk_reefcast if broker == "reefcast" else frames.walk_mqtt
+class Job(NamedTuple):
+    """What the receiving process is told: the filters of each connection to the broker, "reefcast"
+    or another; and where counts (`shared`) and delays (`pipe`) go."""
+
+    broker: str
+    port: int
+    connections: list[list[str]]
+    pipe: Connection
+    shared: SynchronizedArray[int]
+
+
+async def _receive(job: Job) -> None:
+    is_ours = job.broker == "reefcast"
+    opening = _reefcast_opening if is_ours else _mqtt_opening
+    walk = frames.walk_reefcast if is_ours else frames.walk_mqtt
     walk(np.zeros(1, np.uint8), 0, np.zeros(2, np.int64))  # compiled before it counts
     loop = asyncio.get_running_loop()
     receivers: list[Receiver] = []
-    counts = shared.get_obj()
-    for i, filters in enumerate(connections):
+    counts = job.shared.get_obj()
+    for i, filters in enumerate(job.connections):
         make = partial(Receiver, opening(f"r{i}", filters), walk, counts)
-        _, receiver = await loop.create_connection(make, "127.0.0.1", port)
+        _, receiver = await loop.create_connection(make, "127.0.0.1", job.port)
         receivers.append(receiver)
         await receiver.answered
-    pipe.send("connected")
+    job.pipe.send("connected")
     told = asyncio.Event()
-    loop.add_reader(pipe.fileno(), told.set)
+    loop.add_reader(job.pipe.fileno(), told.set)
     while not told.is_set():
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(told.wait(), PING_S)
-        if broker == "reefcast":
+        if is_ours:
             for receiver in receivers:
                 receiver.transport.write(wire.encode(FrameKind.PING, 0))
-    loop.remove_reader(pipe.fileno())
-    pipe.recv()
-    pipe.send([delay for receiver in receivers for delay in receiver.delays_us])
+    loop.remove_reader(job.pipe.fileno())
+    job.pipe.recv()
+    job.pipe.send([delay for receiver in receivers for delay in receiver.delays_us])
 
 
-def run(
-    broker: str,
-    port: int,
-    connections: list[list[str]],
-    pipe: Connection,
-    shared: SynchronizedArray[int],
-) -> None:
+def run(job: Job) -> None:
     """The receiving process: says "connected", counts until it is told to end, sends the delays."""
     import uvloop
 
-    uvloop.run(_receive(broker, port, connections, pipe, shared))
+    uvloop.run(_receive(job))

@@ -6,11 +6,12 @@ import random
 
 SYMBOLS = 500
 EVERYTHING = "price > 0"
+EVENTS_SEED, FILTERS_SEED = 1, 2
 
 
-def events(count: int, seed: int = 1) -> list[dict[str, float | int | str]]:
+def events(count: int) -> list[dict[str, float | int | str]]:
     """Quotes; symbols evenly spread, prices from 0 to 1000, rounded to cents."""
-    rng = random.Random(seed)
+    rng = random.Random(EVENTS_SEED)
     made: list[dict[str, float | int | str]] = []
     for _ in range(count):
         price = round(rng.uniform(1, 1000), 2)
@@ -28,9 +29,9 @@ def events(count: int, seed: int = 1) -> list[dict[str, float | int | str]]:
     return made
 
 
-def narrow_filters(count: int, seed: int = 2) -> list[str]:
+def narrow_filters(count: int) -> list[str]:
     """Filters of 0.1 % selectivity: one symbol of 500, and half of its prices."""
-    rng = random.Random(seed)
+    rng = random.Random(FILTERS_SEED)
     filters = []
     for _ in range(count):
         low = rng.uniform(0, 500)

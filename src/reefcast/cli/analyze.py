@@ -9,20 +9,25 @@ from typing import TYPE_CHECKING
 
 import click
 
+from reefcast.cli.options import DIRECTORY, OUTPUT_FILE, json_option, master_option
+
 if TYPE_CHECKING:
     from reefcast.pipeline.analysis import Analysis
 
 
 @click.command()
-@click.argument("directory", type=click.Path(file_okay=False, path_type=Path))
-@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write a report here.")
-@click.option("--title", default="", help="Of the report; by default the directory's name.")
-@click.option("--master", default="local[2]", show_default=True, help="Spark's master.")
-@click.option("--json", "as_json", is_flag=True, help="Print all figures as JSON.")
+@click.argument("directory", type=DIRECTORY)
+@click.option("--out", type=OUTPUT_FILE, help="Write an HTML report to this file.")
+@click.option("--title", default="", help="Title of the report; by default the directory's name.")
+@master_option
+@json_option("all figures")
 def command(directory: Path, out: Path | None, title: str, master: str, as_json: bool) -> None:
-    """Analyse the trace in DIRECTORY with Spark: delays, load, tables, queues, discards.
+    """Turn a trace into tables and an HTML report, with Spark.
 
-    Traces of the simulator and of live brokers are the same to it.
+        reefcast analyze out/trace --out report.html
+
+    DIRECTORY holds the trace, of the simulator or of live brokers: they are the same to it. Delays,
+    load, tables, queues and discards are shown.
     """
     from reefcast.pipeline.session import spark_session
     from reefcast.storage.trace_files import read_run

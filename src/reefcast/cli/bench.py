@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from reefcast.cli.options import INPUT_FILE, OUTPUT_FILE, Whole, json_option
+
 if TYPE_CHECKING:
     from reefcast.bench.cover.measure import Row as CoverRow
     from reefcast.bench.matching.measure import Row as MatchRow
@@ -30,13 +32,16 @@ def command() -> None:
 @command.command()
 @click.option(
     "--publications",
+    type=Whole(1),
     default=100_000,
     show_default=True,
     help="Publications of the run at fan-out 1; fewer at a higher fan-out.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON: a list of rows.")
+@json_option("a list of rows")
 def live(publications: int, as_json: bool) -> None:
-    """Publications and deliveries per second through one broker process.
+    """Measure publications and deliveries per second through one broker process.
+
+        reefcast bench live
 
     The baseline is mosquitto, carrying the same events to the same
     connections: every connection gets everything and filters at its own end.
@@ -71,13 +76,16 @@ def _print_live(rows: list[dict[str, Any]]) -> None:
 @command.command()
 @click.option(
     "--messages",
+    type=Whole(1),
     default=200_000,
     show_default=True,
     help="Messages between brokers that each run carries, about.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON: a list of rows.")
+@json_option("a list of rows")
 def sim(messages: int, as_json: bool) -> None:
-    """Messages between brokers that the simulator carries per second.
+    """Measure how many messages between brokers the simulator carries per second.
+
+        reefcast bench sim
 
     Each is routed against 2 500 subscriptions of 2 % selectivity. Matching is
     "shared" (once for the whole network, the simulator's way) or "per hop" (an
@@ -112,27 +120,28 @@ def _print_sim(rows: list[Row]) -> None:
     "--workload",
     "workloads",
     multiple=True,
-    help="stock, stock mixed, stock symbol, flights or zipf; all by default. May be repeated.",
+    metavar="NAME",
+    help="stock, stock mixed, stock symbol, flights or zipf; by default all; may be repeated.",
 )
 @click.option(
     "--n",
     "sizes",
-    type=click.IntRange(min=1),
+    type=Whole(1),
     multiple=True,
-    help="Filters; by default 1 000, 10 000 and 100 000, with --worst 100 000. May be repeated.",
+    help="Filters; by default 1 000, 10 000 and 100 000, with --worst 100 000; may be repeated.",
 )
 @click.option("--worst", is_flag=True, help="Instead, inputs made to hurt, and the longest pauses.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON: a list of rows.")
 @click.option(
     "--plot",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Write the time over the number of filters here, as SVG.",
+    type=OUTPUT_FILE,
+    help="Write a plot of the time over the number of filters to this file, as SVG.",
 )
 @click.option(
     "--page",
-    type=click.Path(path_type=Path, dir_okay=False, exists=True),
-    help="Write the tables here, between the marks of docs/matching.md.",
+    type=INPUT_FILE,
+    help="Write the tables into this file, between the marks of docs/matching.md.",
 )
+@json_option("a list of rows")
 def match(
     workloads: tuple[str, ...],
     sizes: tuple[int, ...],
@@ -141,7 +150,9 @@ def match(
     plot: Path | None,
     page: Path | None,
 ) -> None:
-    """Microseconds that matching an event takes, and what an index costs.
+    """Measure how long matching an event takes, and what an index costs.
+
+        reefcast bench match --workload stock --n 10000
 
     The baselines are numpy columns partitioned by the most selective equality,
     and the counting algorithm and REIN, compiled; all in the same run, on one
@@ -183,25 +194,28 @@ def _worst_cases(
     "--workload",
     "workloads",
     multiple=True,
-    help="nested, stock, chain, clustered or language; all by default. May be repeated.",
+    metavar="NAME",
+    help="nested, stock, chain, clustered or language; by default all; may be repeated.",
 )
 @click.option(
     "--n",
     "sizes",
-    type=click.IntRange(min=1),
+    type=Whole(1),
     multiple=True,
-    help="Filters; by default 1 000, 10 000 and 80 000. May be repeated.",
+    help="Filters; by default 1 000, 10 000 and 80 000; may be repeated.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON: a list of rows.")
 @click.option(
     "--page",
-    type=click.Path(path_type=Path, dir_okay=False, exists=True),
-    help="Write the tables here, between the marks of docs/covering-index.md.",
+    type=INPUT_FILE,
+    help="Write the tables into this file, between the marks of docs/covering-index.md.",
 )
+@json_option("a list of rows")
 def cover(
     workloads: tuple[str, ...], sizes: tuple[int, ...], as_json: bool, page: Path | None
 ) -> None:
-    """Microseconds that finding covering and covered filters takes.
+    """Measure how long finding covering and covered filters takes.
+
+        reefcast bench cover --workload nested --n 10000
 
     Also intersecting and equal ones, and adding and removing, with and without
     the roots. The baselines are numpy columns of bounds, and a scan that

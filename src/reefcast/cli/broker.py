@@ -4,27 +4,31 @@ from __future__ import annotations
 
 import json
 import logging
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from reefcast.overlay.network_file import load_network
+from reefcast.cli.options import json_option, network_argument
+from reefcast.network.file import load_network
 
 if TYPE_CHECKING:
     from reefcast.server.node import Node
 
 
 @click.command()
-@click.argument("file", type=click.Path(dir_okay=False))
+@network_argument
 @click.argument("name")
-@click.option("--json", "as_json", is_flag=True, help="Say that it is ready as a JSON object.")
 @click.option("--verbose", is_flag=True, help="Log who comes and goes, on standard error.")
 @click.option("--until-eof", is_flag=True, help="Stop when standard input ends, too.")
-def command(file: str, name: str, as_json: bool, verbose: bool, until_eof: bool) -> None:
-    """Run the broker NAME of the network FILE until it is told to stop.
+@json_option("a line when it is ready")
+def command(network: Path, name: str, verbose: bool, until_eof: bool, as_json: bool) -> None:
+    """Run one broker of a network file.
 
-    It prints one line when it is ready. SIGTERM and SIGINT make it drain its
-    queues, tell its clients, and end with exit code 0.
+        reefcast broker net.toml north
+
+    NAME is the broker's in the network file NETWORK. It prints one line when it is ready, and runs
+    until SIGTERM or SIGINT: then it drains its queues, tells its clients, and ends.
     """
     from reefcast.server.process import run_broker
 
@@ -32,13 +36,13 @@ def command(file: str, name: str, as_json: bool, verbose: bool, until_eof: bool)
         level=logging.INFO if verbose else logging.WARNING,
         format=f"%(asctime)s {name} %(levelname)s %(message)s",
     )
-    network = load_network(file)
-    network.entry(name)
+    described = load_network(network)
+    listen = described.entry(name).listen
 
     def ready(node: Node) -> None:
         if as_json:
-            click.echo(json.dumps({"broker": name, "listen": network.entry(name).listen}))
+            click.echo(json.dumps({"broker": name, "listen": listen}))
         else:
-            click.echo(f"broker {name} listens on {network.entry(name).listen}")
+            click.echo(f"broker {name} listens on {listen}")
 
-    run_broker(network, name, ready, until_eof=until_eof)
+    run_broker(described, name, ready, until_eof=until_eof)

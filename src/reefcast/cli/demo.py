@@ -11,6 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from reefcast.cli.exit_codes import DONE, NO
+from reefcast.cli.options import (
+    DIRECTORY,
+    Number,
+    Whole,
+    clusters_option,
+    json_option,
+    master_option,
+    seed_option,
+    tree_option,
+)
+
 if TYPE_CHECKING:
     from reefcast.pipeline.demo import Summary
 
@@ -27,10 +39,9 @@ def event_count(context: click.Context, parameter: click.Parameter, value: str) 
         raise click.BadParameter(f"{value!r} is neither a number nor 'all'") from None
 
 
-FOLDER = click.Path(file_okay=False, path_type=Path)
-
-
-@click.command()
+@click.command(
+    epilog="Exit codes: 0 the check passed; 1 something was lost, duplicated or unexpected."
+)
 @click.option(
     "--events",
     callback=event_count,
@@ -39,33 +50,39 @@ FOLDER = click.Path(file_okay=False, path_type=Path)
     metavar="N|all",
     help="Events to replay, the first ones in time.",
 )
-@click.option("--subscriptions", default=1000, show_default=True, help="Subscriptions in all.")
 @click.option(
-    "--tree",
-    default="path:3",
+    "--subscriptions",
+    type=Whole(1),
+    default=1000,
     show_default=True,
-    metavar="SOURCE",
-    help="Of brokers, each a process; any that `reefcast topology scot` takes.",
+    help="Subscriptions, in all.",
 )
-@click.option("--clusters", default=4, show_default=True, help="Copies of the tree.")
-@click.option("--rate", default=1200.0, show_default=True, help="Events per second in all.")
-@click.option("--seed", default=1, show_default=True, help="Of subscriptions and places.")
+@tree_option("path:3")
+@clusters_option(4)
+@click.option(
+    "--rate",
+    type=Number(0, min_open=True),
+    default=1200.0,
+    show_default=True,
+    help="Events per second, in all.",
+)
+@seed_option
 @click.option(
     "--out",
-    type=FOLDER,
+    type=DIRECTORY,
     default="out/demo",
     show_default=True,
-    help="Where logs, traces and the report go.",
+    help="Write logs, traces and the report into this directory.",
 )
 @click.option(
     "--data",
-    type=FOLDER,
+    type=DIRECTORY,
     default="out/data",
     show_default=True,
-    help="Where the events are kept for the next time.",
+    help="Keep the events in this directory for the next time.",
 )
-@click.option("--master", default="local[2]", show_default=True, help="Spark's master.")
-@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
+@master_option
+@json_option("the summary")
 def command(
     events: int,
     subscriptions: int,
@@ -78,11 +95,12 @@ def command(
     master: str,
     as_json: bool,
 ) -> None:
-    """Carry real events over a network of brokers, and prove it.
+    """Carry real events over a network of brokers, check the result with Spark, report.
 
-    Flights out of New York are replayed over brokers on this machine to
-    subscribers with generated filters. Spark SQL says independently who must
-    get what; the exit code is 1 if anything was lost, duplicated or unexpected.
+        reefcast demo --events 10000
+
+    Flights out of New York are replayed over brokers on this machine, each a process, to
+    subscribers with generated filters. Spark SQL says independently who must get what.
     """
     from reefcast.pipeline.demo import DemoOptions, run_demo
     from reefcast.pipeline.session import check_java
@@ -95,7 +113,7 @@ def command(
         click.echo(json.dumps(as_dict(summary)))
     else:
         click.echo("\n".join(lines(summary)))
-    sys.exit(0 if summary.check.passed else 1)
+    sys.exit(DONE if summary.check.passed else NO)
 
 
 class Terminal:

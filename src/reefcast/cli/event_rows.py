@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 import msgspec
 
+from reefcast.cli.options import INPUT_FILE
 from reefcast.errors import InvalidValueError, LocalError
 
 if TYPE_CHECKING:
@@ -30,19 +31,19 @@ _READ_BYTES = 65536
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
+topic_option = click.option(
+    "--topic", "topics", multiple=True, help="Topic of every event; may be repeated."
+)
+
+
 def source_options(file_help: str) -> Callable[[F], F]:
     """`--file` and `--format`, for the commands that read rows."""
-    file = click.option(
-        "--file",
-        "path",
-        type=click.Path(exists=True, dir_okay=False, path_type=Path),
-        help=file_help,
-    )
+    file = click.option("--file", "path", type=INPUT_FILE, help=file_help)
     format = click.option(
         "--format",
         "format",
         type=click.Choice(FORMATS),
-        help="Of the file or standard input; by default what the file's name says.",
+        help="Format of the file or of standard input; by default what the file's name says.",
     )
     return lambda command: file(format(command))
 

@@ -8,10 +8,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from reefcast.cli.exit_codes import NO
+from reefcast.cli.options import DIRECTORY, Whole, json_option, master_option
 from reefcast.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -21,22 +23,23 @@ if TYPE_CHECKING:
     from reefcast.experiments.evaluation import Evaluation
     from reefcast.experiments.sweep import Ended
     from reefcast.experiments.table import Row
-
-RUN_FAILED = 1
-"""Exit code: a run raised, so figures are missing or lack seeds."""
-
-FOLDER = click.Path(file_okay=False, path_type=Path)
+C = TypeVar("C", bound=Callable[..., Any])
 
 
 @click.group()
 def command() -> None:
-    """What the papers measured, and what we measure beside it."""
+    """Run the papers' evaluations, and show them beside the papers' figures."""
 
 
 @command.command("list")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON: a list of rows.")
+@json_option("a list of rows")
 def list_(as_json: bool) -> None:
-    """Name all experiments: a row for each figure of a paper."""
+    """Name all experiments: a row for each figure of a paper.
+
+        reefcast experiment list
+
+    A row begins with the ID that `run` takes.
+    """
     from reefcast.experiments.registry import papers
 
     claims = [claim for paper in papers().values() for claim in paper.claims]
@@ -50,7 +53,7 @@ def list_(as_json: bool) -> None:
         click.echo(f"{claim.id:{width}}  {claim.metric}")
 
 
-def _sweep_options(function: Callable[..., None]) -> Callable[..., None]:
+def _sweep_options(function: C) -> C:
     """What `run` and `report` have in common."""
     options = (
         click.option(
@@ -58,25 +61,20 @@ def _sweep_options(function: Callable[..., None]) -> Callable[..., None]:
             type=click.Choice(["small", "paper"]),
             default="small",
             show_default=True,
-            help="small: seconds a run; paper: the paper's own sizes.",
+            help="small: seconds for a run; paper: the paper's own sizes.",
         ),
         click.option(
             "--seeds",
-            type=click.IntRange(min=1),
+            type=Whole(1),
             help="Repeats of every run; by default as many as its scenario asks for.",
         ),
-        click.option(
-            "--master",
-            default="local[2]",
-            show_default=True,
-            help="Spark's master; a run is a task.",
-        ),
+        master_option,
         click.option(
             "--results",
-            type=FOLDER,
+            type=DIRECTORY,
             default="out/experiments",
             show_default=True,
-            help="Where the results of runs are kept; shared by all workers of the master.",
+            help="Keep the results of runs in this directory, shared by all workers of the master.",
         ),
     )
     for option in reversed(options):
@@ -87,7 +85,7 @@ def _sweep_options(function: Callable[..., None]) -> Callable[..., None]:
 @command.command(epilog="Exit codes: 0 all was run, reproduced or not; 1 a run failed.")
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
 @_sweep_options
-@click.option("--json", "as_json", is_flag=True, help="Print JSON: a list of rows.")
+@json_option("a list of rows")
 def run(
     ids: tuple[str, ...],
     scale: str,
@@ -98,9 +96,11 @@ def run(
 ) -> None:
     """Run experiments, and print the paper's figures beside ours.
 
-    ID is one that `list` names, such as octopia/O4, or a paper's name for all
-    of it. What was run before with the same parameters and the same code is
-    not run again, so an interrupted sweep goes on where it stopped.
+        reefcast experiment run octopia/O4
+
+    ID is one that `list` names, such as octopia/O4, or a paper's name for all of it. A run is a
+    task of Spark. What was run before with the same parameters and the same code is not run
+    again, so an interrupted sweep goes on where it stopped.
 
     OctopiA's stock quotes are generated. To take real ones, name a CSV file
     of them (date, open, high, low, close, volume, name) in the environment:
@@ -131,10 +131,10 @@ def run(
 @_sweep_options
 @click.option(
     "--out",
-    type=FOLDER,
+    type=DIRECTORY,
     default="docs/reproduction",
     show_default=True,
-    help="Where the page and its plots go.",
+    help="Write the page and its plots into this directory.",
 )
 @click.option(
     "--finished",
@@ -152,8 +152,10 @@ def report(
 ) -> None:
     """Run what is missing of PAPER, and write its page: table, curves, evidence.
 
-    The page says whether stock quotes were generated or read from the file
-    that REEFCAST_STOCKS names.
+        reefcast experiment report octopia --scale paper
+
+    A run is a task of Spark. The page says whether stock quotes were generated or read from the
+    file that REEFCAST_STOCKS names.
     """
     from reefcast.experiments import page
     from reefcast.experiments.evaluation import evaluation
@@ -185,7 +187,7 @@ def _end(failed: Sequence[Ended]) -> None:
     for ended in failed:
         click.echo(f"reefcast experiment: {name(ended.run)}: {ended.error}", err=True)
     if failed:
-        sys.exit(RUN_FAILED)
+        sys.exit(NO)
 
 
 # --- progress ------------------------------------------------------------------------------------

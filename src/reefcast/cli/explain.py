@@ -11,8 +11,15 @@ from typing import Any
 import click
 import msgspec
 
-from reefcast.cli.event_rows import assignment, format_of, read_rows, source_options
+from reefcast.cli.event_rows import (
+    assignment,
+    format_of,
+    read_rows,
+    source_options,
+    topic_option,
+)
 from reefcast.cli.explain_text import place_lines, plan_lines, summary, tree_lines, verdict_lines
+from reefcast.cli.options import INPUT_FILE, json_option
 from reefcast.errors import InvalidValueError, LocalError
 from reefcast.model.explanation import Explanation, Node, explain
 from reefcast.model.filters import Filter, parse_filter
@@ -22,22 +29,22 @@ from reefcast.model.wording import readable
 Event = dict[str, Value]
 
 
-@click.command()
+@click.command(epilog="Exit codes: 0 whether the filters match or not.")
 @click.argument("arguments", nargs=-1, metavar="[FILTER] [EVENT]...")
 @click.option(
     "--filters",
     "filters_path",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=INPUT_FILE,
     help="Instead of FILTER: every filter of this file, one a line.",
 )
 @source_options("Explain for every row of this file.")
-@click.option("--topic", "topics", multiple=True, help="Topic of every event; may be repeated.")
+@topic_option
 @click.option(
     "--plan",
     is_flag=True,
     help="Instead of events: how an index of the filters is built, and where FILTER lies in it.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print each explanation as a line of JSON.")
+@json_option("a line for each event and filter")
 def command(
     *,
     arguments: tuple[str, ...],
@@ -48,11 +55,11 @@ def command(
     plan: bool,
     as_json: bool,
 ) -> None:
-    """Say why FILTER matches an event, or why not.
-
-        reefcast explain "dest = 'SFO' AND seats > 5" '{"dest": "SFO", "seats": "7"}'
+    """Say why a filter matches an event, or why not.
 
         reefcast explain "dest = 'SFO' AND seats > 5" dest=SFO seats=7
+
+        reefcast explain "seats > 5" '{"seats": 7}' '{"seats": "7"}'
 
     An EVENT is a JSON object; NAME=VALUE pairs, as `reefcast publish` takes them, are one event
     together. Without any, events come from --file or standard input: JSON lines, CSV with a header,
@@ -61,8 +68,6 @@ def command(
     Each condition of the filter is shown with its verdict and the values that it saw. Those that
     decided are marked by >: for a match they suffice, whatever the others say; otherwise the filter
     would match if just these were different. With --filters there is a line for each filter.
-
-    The exit code is 0 whether the filters match or not.
     """
     filters = [] if filters_path is None else list(_filters(filters_path))
     if plan:

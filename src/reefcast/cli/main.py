@@ -4,29 +4,28 @@ from __future__ import annotations
 
 import importlib
 import sys
+import traceback
 from typing import NoReturn
 
 import click
 
+from reefcast.cli.exit_codes import EXPLAINED, INTERRUPTED, OUR_FAULT, YOUR_FAULT, code_of
 from reefcast.errors import ReefcastError
 
-FAILED, INTERRUPTED = 2, 130
-"""Exit codes."""
-
 COMMANDS = {
-    "analyze": "turn a trace into tables and an HTML report, with Spark",
-    "bench": "measure: the live broker, the simulator, matching, covering",
-    "broker": "run one broker of a network file",
-    "demo": "carry flights over twelve brokers, check the result with Spark, write a report",
-    "experiment": "run the papers' evaluations, and report them beside the papers' figures",
-    "explain": "say why a filter matches an event, or why not, and how an index would match it",
-    "network": "run, plan or ask a whole overlay",
-    "publish": "publish events from the command line, a file or standard input",
-    "simulate": "run a network file in the simulator",
-    "subscribe": "print the events that match filters",
-    "topology": "design a structured overlay: classify it, draw it, write its network file",
+    "analyze": "Turn a trace into tables and an HTML report, with Spark.",
+    "bench": "Measure the live broker, the simulator, and the indexes.",
+    "broker": "Run one broker of a network file.",
+    "demo": "Carry real events over a network of brokers, check the result with Spark, report.",
+    "experiment": "Run the papers' evaluations, and show them beside the papers' figures.",
+    "explain": "Say why a filter matches an event, or why not.",
+    "network": "Check, run and ask a whole network of brokers.",
+    "publish": "Publish events from the command line, a file or standard input.",
+    "simulate": "Run a network file in the simulator, and check what came of it.",
+    "subscribe": "Print the events that match filters.",
+    "topology": "Design an overlay: classify it, draw it, write its network file.",
 }
-
+"""The first sentence of each command's help (a test compares them): known without importing it."""
 
 EXTRAS = dict.fromkeys(("pyspark", "pandas", "matplotlib", "jinja2"), "spark")
 """Packages that the bare installation does not bring, and the extra that does."""
@@ -50,7 +49,9 @@ class LazyGroup(click.Group):
             formatter.write_dl(sorted(COMMANDS.items()))
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]}, epilog=EXPLAINED
+)
 @click.version_option(package_name="reefcast")
 def group() -> None:
     """A publish/subscribe network that routes by content.
@@ -62,11 +63,8 @@ def group() -> None:
 
 
 def main() -> None:
-    """Runs the command and exits.
-
-    2 with a sentence on standard error is an error of the caller's or of the other side's; 130 is
-    Ctrl-C where that is not the usual end of a command.
-    """
+    """Runs the command and exits; what went wrong is a sentence on standard error, and the exit
+    code says whose fault it was (see `exit_codes`)."""
     try:
         sys.exit(group(standalone_mode=False))
     except click.ClickException as error:
@@ -75,17 +73,24 @@ def main() -> None:
     except click.Abort:
         _fail("interrupted", INTERRUPTED)
     except ReefcastError as error:
-        _fail(str(error))
+        _fail(str(error), code_of(error))
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] not in EXTRAS:
-            raise
+            _fail_unexpectedly()
         extra = EXTRAS[error.name.partition(".")[0]]
         _fail(f"this needs {error.name}, which is not installed: pip install 'reefcast[{extra}]'")
     except OSError as error:
         # A file that cannot be read or written; what the network does wrong is a PeerError.
         _fail(": ".join(filter(None, (error.filename, error.strerror or str(error)))))
+    except Exception:
+        _fail_unexpectedly()
 
 
-def _fail(sentence: str, code: int = FAILED) -> NoReturn:
+def _fail_unexpectedly() -> NoReturn:
+    traceback.print_exc()
+    _fail("this is a fault of reefcast: please report it, with the lines above", OUR_FAULT)
+
+
+def _fail(sentence: str, code: int = YOUR_FAULT) -> NoReturn:
     click.echo(f"reefcast: {sentence}", err=True)
     sys.exit(code)

@@ -7,25 +7,28 @@ import json
 import shlex
 import signal
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from reefcast.overlay.network_file import NetworkFile, load_network
+from reefcast.cli.exit_codes import DONE, NO
+from reefcast.cli.options import json_option, network_argument, rows_option, table_option
+from reefcast.network.file import NetworkFile, load_network
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-FILE = click.argument("file", type=click.Path(dir_okay=False))
-JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-
 
 @click.group()
 def command() -> None:
-    """Check, run and ask a whole overlay, from one network FILE."""
+    """Check, run and ask a whole network of brokers.
+
+    NETWORK is the network file, which describes all of it.
+    """
 
 
-def _load(file: str) -> NetworkFile:
+def _load(file: Path) -> NetworkFile:
     """The network file, checked against the routings that there are."""
     from reefcast.routing.registry import routing_named
 
@@ -37,19 +40,21 @@ def _load(file: str) -> NetworkFile:
 # --- up -------------------------------------------------------------------------------------------
 
 
-@command.command()
-@FILE
+@command.command(epilog="Exit codes: 0 every broker ended well when told to stop; 1 one did not.")
+@network_argument
 @click.option("--no-restart", is_flag=True, help="Leave a broker that dies alone.")
-@JSON
-def up(file: str, no_restart: bool, as_json: bool) -> None:
-    """Run all brokers of FILE on this machine, a process for each.
+@json_option("a line when it is up")
+def up(network: Path, no_restart: bool, as_json: bool) -> None:
+    """Run all brokers of NETWORK on this machine, a process for each.
+
+        reefcast network up net.toml
 
     It prints a line when all of them run and all links are up, then watches
     them until SIGTERM or SIGINT. A trace directory holds one run: what a former
     one left there is removed.
     """
-    network = _load(file)
-    sys.exit(asyncio.run(_up(network, restart=not no_restart, as_json=as_json)))
+    described = _load(network)
+    sys.exit(asyncio.run(_up(described, restart=not no_restart, as_json=as_json)))
 
 
 async def _up(network: NetworkFile, *, restart: bool, as_json: bool) -> int:
@@ -76,7 +81,7 @@ async def _up(network: NetworkFile, *, restart: bool, as_json: bool) -> int:
         starting.cancel()
         await asyncio.wait((starting,))
         codes = {}
-    return 0 if not any(codes.values()) else 1
+    return NO if any(codes.values()) else DONE
 
 
 def _say_up(network: NetworkFile, pids: dict[str, int], as_json: bool) -> None:
@@ -95,11 +100,16 @@ def _say_up(network: NetworkFile, pids: dict[str, int], as_json: bool) -> None:
 
 
 @command.command()
-@FILE
-@JSON
-def plan(file: str, as_json: bool) -> None:
-    """Check FILE and print what would run, and with which commands."""
-    result = plan_of(_load(file), file)
+@network_argument
+@json_option("the plan")
+def plan(network: Path, as_json: bool) -> None:
+    """Check NETWORK and print what would run, and with which commands.
+
+        reefcast network plan net.toml
+
+    Nothing is started, and no broker asked.
+    """
+    result = plan_of(_load(network), network)
     if as_json:
         click.echo(json.dumps(result))
         return
@@ -120,7 +130,7 @@ def plan(file: str, as_json: bool) -> None:
         click.echo(f"  {row['command']}")  # whole, not cut to a column: to be copied
 
 
-def plan_of(network: NetworkFile, file: str) -> dict[str, Any]:
+def plan_of(network: NetworkFile, file: Path) -> dict[str, Any]:
     """What would run, as plain data; raises `ConfigurationError` for a missing address."""
     from reefcast.overlay.topology import diameter
 
@@ -134,7 +144,7 @@ def plan_of(network: NetworkFile, file: str) -> dict[str, Any]:
                 "listen": f"{host}:{port}",
                 "links": graph[name],
                 "dials": [other for other in graph[name] if name < other],
-                "command": shlex.join(("reefcast", "broker", file, name)),
+                "command": shlex.join(("reefcast", "broker", str(file), name)),
             }
         )
     return {
@@ -151,26 +161,35 @@ def plan_of(network: NetworkFile, file: str) -> dict[str, Any]:
 # --- status ---------------------------------------------------------------------------------------
 
 
-@command.command()
-@FILE
-@JSON
-def status(file: str, as_json: bool) -> None:
-    """Ask every broker of FILE how it is; exit code 1 if one does not answer.
+@command.command(epilog="Exit codes: 0 every broker answered; 1 one did not.")
+@network_argument
+@table_option
+@rows_option
+@json_option("the answers by broker")
+def status(network: Path, tables: tuple[str, ...], rows: int, as_json: bool) -> None:
+    """Ask every broker of NETWORK how it is.
 
-    On a SCOT it also shows the advertisements that each broker knows with their
-    CIVs, and what dynamic routing did. Long lists are cut; --json has more: a
-    broker sends 1000 rows of its CLT at most, and `left_out` counts the others.
+        reefcast network status net.toml --table PRT
+
+    It shows the brokers; the links that carry something or are in trouble, with
+    the LST; and what the routing shows of its tables in any case (CLT with the
+    CIVs, SRT of a TID routing) and counts. `reefcast simulate --inspect` shows the
+    same of simulated brokers.
+
+    A broker tells 1000 rows of a table at most.
     """
-    from reefcast.cli.network_status import print_status
+    from reefcast.cli.inspection import check_tables, print_status
+    from reefcast.model.wire import StatusRequest
     from reefcast.server.supervisor import overlay_status
 
-    network = load_network(file)
-    answers = asyncio.run(overlay_status(network))
+    described = _load(network)
+    check_tables(described, tables)
+    answers = asyncio.run(overlay_status(described, StatusRequest(tables, rows)))
     if as_json:
         click.echo(json.dumps(answers))
     else:
         print_status(answers)
-    sys.exit(1 if None in answers.values() else 0)
+    sys.exit(NO if None in answers.values() else DONE)
 
 
 def _several(count: int, noun: str) -> str:

@@ -108,8 +108,9 @@ def _duration(seconds: float) -> str:
 
 def _links(answers: Mapping[str, Answer]) -> Table:
     """Those that carry something or are in trouble, the latter first."""
-    table = _table("broker", "link", "kind", "state", "waiting", "load", "overloaded", "in/s",
-                   "out/s")  # fmt: skip
+    table = _table(
+        "broker", "link", "kind", "state", "waiting", "load", "overloaded", "in/s", "out/s"
+    )
     for name, answer in answers.items():
         busy = [link for link in answer["links"] if not _is_idle(link, answer)]
         busy.sort(key=lambda link: (not _in_trouble(link, answer), link["link"]))

@@ -20,7 +20,10 @@ from reefcast.cli.event_rows import (
     read_rows,
     row_count,
     source_options,
+    topic_option,
 )
+from reefcast.cli.exit_codes import DONE, INTERRUPTED
+from reefcast.cli.options import Number, json_option
 from reefcast.client import Client, connect
 from reefcast.client.handles import check_filter
 from reefcast.client.loop import new_event_loop
@@ -50,20 +53,19 @@ class Job(msgspec.Struct):
 @source_options("Publish every row of this file.")
 @click.option(
     "--rate",
-    type=click.FloatRange(0),
-    metavar="FLOAT",
+    type=Number(0),
     default=0.0,
-    help="Events per second; 0 (default): as fast as it goes.",
+    help="Events per second, in all; by default (0) as fast as it goes.",
 )
 @click.option(
     "--advertise",
     multiple=True,
     metavar="FILTER",
-    help="Advertise this first; may be repeated. Without it anything may be published.",
+    help="Advertise this first; by default anything may be published; may be repeated.",
 )
-@click.option("--topic", "topics", multiple=True, help="Topic of every event; may be repeated.")
+@topic_option
 @click.option("--payload", default="", help="Payload of every event, as text.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@json_option("how many events, and the seconds that it took")
 def command(
     *,
     url: str,
@@ -76,14 +78,13 @@ def command(
     payload: str,
     as_json: bool,
 ) -> None:
-    """Publish events to the broker at URL (reefcast://host:port).
-
-    One event, from NAME=VALUE pairs (values as in JSON, other text is a string):
+    """Publish events from the command line, a file or standard input.
 
         reefcast publish reefcast://127.0.0.1:7301 symbol=IBM price=99.5
 
-    Or an event for each row of a file, or of standard input: JSON lines, CSV with a header, or
-    Parquet (files only).
+    URL is a broker's, reefcast://host:port. NAME=VALUE pairs are one event (values as in JSON,
+    other text is a string). Without them an event comes from each row of --file, or of standard
+    input: JSON lines, CSV with a header, or Parquet (files only).
     """
     for filter in advertise:
         check_filter(filter)  # before anything else happens
@@ -113,13 +114,13 @@ def _source(path: Path | None, format: str) -> AsyncIterator[Rows]:
 
 
 def _carry_out(job: Job, as_json: bool) -> int:
-    """Returns the exit code: 130 after Ctrl-C."""
-    code, started_s = 0, time.monotonic()
+    """Returns the exit code."""
+    code, started_s = DONE, time.monotonic()
     try:
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
             runner.run(_publish(job))
     except KeyboardInterrupt:
-        code = 130
+        code = INTERRUPTED
     seconds = time.monotonic() - started_s
     if as_json:
         click.echo(msgspec.json.encode({"published": job.published, "seconds": round(seconds, 3)}))

@@ -12,24 +12,37 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from reefcast.cli.exit_codes import NO, NOT_QUIET, OUR_FAULT
+from reefcast.cli.options import (
+    DIRECTORY,
+    Whole,
+    json_option,
+    network_argument,
+    rows_option,
+    seed_option,
+    table_option,
+)
+
 if TYPE_CHECKING:
-    from reefcast.overlay.network_file import NetworkFile
+    from reefcast.network.file import NetworkFile
     from reefcast.simulation.checkers import Report
     from reefcast.simulation.simulation import Simulation
     from reefcast.simulation.workload import Workload
     from reefcast.simulation.world import Setup
 
-WRONG, NO_PROGRESS, CRASHED = 1, 3, 4
-"""Exit codes: a check failed; the network never becomes quiet; the code under test raised."""
-
 
 @click.command(
-    epilog="Exit codes: 0 all is well, 1 a check failed, 2 something you gave was wrong, "
-    "3 the network never became quiet, 4 a broker crashed that no fault had crashed."
+    epilog="Exit codes: 0 all is well; 1 a check failed; 3 the network never became quiet; "
+    "4 a broker crashed that no fault had crashed."
 )
-@click.argument("network", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--seed", default=0, show_default=True, help="Sets every random choice of the run.")
-@click.option("--routing", help="Instead of the one that the network file names.")
+@network_argument
+@seed_option
+@click.option(
+    "--routing",
+    metavar="NAME",
+    help="Instead of the one that the network file names; then with its defaults, whatever "
+    "[routing] says.",
+)
 @click.option(
     "--costs",
     default="reefcast",
@@ -38,28 +51,13 @@ WRONG, NO_PROGRESS, CRASHED = 1, 3, 4
 )
 @click.option(
     "--subscriptions",
-    type=click.IntRange(0),
-    metavar="INTEGER",
+    type=Whole(0),
     default=1000,
     show_default=True,
     help="Generated; one a client.",
 )
-@click.option(
-    "--publications",
-    type=click.IntRange(0),
-    metavar="INTEGER",
-    default=10_000,
-    show_default=True,
-    help="Generated.",
-)
-@click.option(
-    "--publishers",
-    type=click.IntRange(1),
-    metavar="INTEGER",
-    default=10,
-    show_default=True,
-    help="One a client.",
-)
+@click.option("--publications", type=Whole(0), default=10_000, show_default=True, help="Generated.")
+@click.option("--publishers", type=Whole(1), default=10, show_default=True, help="One a client.")
 @click.option(
     "--selectivity",
     default=0.02,
@@ -87,18 +85,15 @@ WRONG, NO_PROGRESS, CRASHED = 1, 3, 4
     help="For instance crash:broker=b03,at_s=5,restart_s=7, drop:share=0.01, "
     "partition:links=b01/b02+b02/b03,from_s=5,to_s=8, delay:extra_s=0.1, "
     "bandwidth:links=b01/b02,at_s=5,mbit_per_s=1, reorder:share=0.1,up_to_s=0.05; "
-    "may be given several times.",
+    "may be repeated.",
 )
-@click.option(
-    "--trace",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Write a trace into this directory.",
-)
+@click.option("--trace", type=DIRECTORY, help="Write a trace into this directory.")
 @click.option(
     "--trace-level",
     default="full",
     show_default=True,
-    help="counters, sampled (one publication in a hundred) or full.",
+    help="counters, sampled (the share of the publications that the network file's [trace] says) "
+    "or full.",
 )
 @click.option(
     "--check/--no-check",
@@ -106,70 +101,109 @@ WRONG, NO_PROGRESS, CRASHED = 1, 3, 4
     show_default=True,
     help="Judge the run; keeps all deliveries in memory.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(network: Path, check: bool, as_json: bool, **options: Any) -> None:
-    """Run the network file NETWORK in the simulator, and check what came of it.
+@click.option(
+    "--inspect",
+    is_flag=True,
+    help="Show the brokers as they are at the end, as `reefcast network status` does live ones.",
+)
+@table_option
+@rows_option
+@json_option("the summary; with --inspect the brokers under the key inspect")
+def command(
+    network: Path,
+    check: bool,
+    inspect: bool,
+    tables: tuple[str, ...],
+    rows: int,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Run a network file in the simulator, and check what came of it.
 
-    Subscribers and publishers are put to brokers at random. The first second is for their
-    subscriptions and advertisements; then the publications start. One seed gives one run, to the
-    last byte of its trace.
+        reefcast simulate net.toml --seed 7 --inspect --table PRT
+
+    NETWORK is the file. Subscribers and publishers are put to brokers at random. The first second
+    is for their subscriptions and advertisements; then the publications start. One seed gives one
+    run, to the last byte of its trace.
 
     "deliveries" counts all of them, "expected" those that the check demands (none that a fault
     touched, nor any around the crash of a broker that its neighbours gave up), "delivered" how many
     of the expected ones arrived. With many publications and subscriptions, every n-th publication
     stands for the others ("checked_one_in").
     """
-    from reefcast.overlay.network_file import load_network
+    from reefcast.cli.inspection import check_tables
+    from reefcast.network.file import load_network
     from reefcast.simulation.simulation import Simulation
-    from reefcast.simulation.world import NoProgressError
 
-    described = load_network(network)
+    described = _rerouted(load_network(network), options["routing"])
+    if tables and not inspect:
+        raise click.UsageError("--table goes with --inspect")
+    check_tables(described, tables)
     simulation = Simulation(_setup(described, check, options))
     workload = _workload(described, options)
     workload.load(simulation)
     end_s = 1.0 + (workload.events[-1].at_s if workload.events else 0.0)
+    report = _run(simulation, end_s, check)
+    answers = simulation.status(tables, rows) if inspect else None
+    summary = summarize(simulation, report)
+    _print(summary, answers, as_json)
+    if report is not None:
+        _judge(report, summary["published"])
+
+
+def _run(simulation: Simulation, end_s: float, check: bool) -> Report | None:
+    """Runs it, and returns what the checks say if they are wanted."""
+    from reefcast.simulation.world import NoProgressError
+
     try:
         with _progress(end_s) as progress:
             simulation.run(progress=progress)
-        report = _judge(simulation) if check else None
+        return _check(simulation) if check else None
     except NoProgressError as error:
         click.echo(f"reefcast simulate: {error} (seed {simulation.setup.seed})", err=True)
-        sys.exit(NO_PROGRESS)
+        sys.exit(NOT_QUIET)
     except OSError:
         raise  # the trace cannot be written; no broker is to blame
     except Exception:
         traceback.print_exc()
         click.echo(f"reefcast simulate: seed {simulation.setup.seed} crashed a broker", err=True)
-        sys.exit(CRASHED)
-    summary = summarize(simulation, report)
-    click.echo(json.dumps(summary) if as_json else _text(summary))
-    if report is not None and not report.expected and summary["published"]:
+        sys.exit(OUR_FAULT)
+
+
+def _judge(report: Report, published: int) -> None:
+    """Says what is wrong; exits if anything is."""
+    if published and not report.expected:
         click.echo("reefcast simulate: the check had nothing to demand of this run", err=True)
-    if report and not report.correct:
+    if not report.correct:
         for problems in report.problems.values():
             for line in problems[:10]:
                 click.echo(line, err=True)
-        sys.exit(WRONG)
+        sys.exit(NO)
+
+
+def _rerouted(described: NetworkFile, routing: str | None) -> NetworkFile:
+    """With another routing, if one is given."""
+    if routing is not None and routing != described.network.routing:
+        described.network.routing = routing
+        described.routing = {}  # the options of the other one
+        described.validate()
+    return described
 
 
 def _setup(described: NetworkFile, check: bool, options: dict[str, Any]) -> Setup:
-    from reefcast.routing.links import Overload
-    from reefcast.routing.registry import routing_named
     from reefcast.simulation.costs import preset
     from reefcast.simulation.faults import parse_fault
     from reefcast.simulation.links import LinkSpec
     from reefcast.simulation.recording import TraceOptions
     from reefcast.simulation.world import Setup
 
-    trace = options["trace"]
-    if options["routing"]:
-        described.network.routing = options["routing"]
-        described.validate()
+    trace, sample = options["trace"], described.trace.sample
     return Setup(
         graph=described.graph(),
-        routing=routing_named(described.network.routing).name,
+        routing=described.network.routing,
+        options=described.routing_options(),
         scot=described.scot(),
-        overload=Overload(described.overload.tau, described.overload.window_ms / 1e3),
+        overload=described.overload_limit(),
         seed=options["seed"],
         costs=preset(options["costs"]),
         links={
@@ -179,7 +213,7 @@ def _setup(described: NetworkFile, check: bool, options: dict[str, Any]) -> Setu
             for link in described.link
         },
         faults=[parse_fault(text) for text in options["faults"]],
-        trace=TraceOptions(trace, options["trace_level"], 0.01) if trace else None,
+        trace=TraceOptions(trace, options["trace_level"], sample) if trace else None,
         keep_deliveries=check,
     )
 
@@ -211,7 +245,7 @@ def _progress(end_s: float) -> Iterator[Callable[[float], None]]:
         yield lambda now_s: bar.update(task, completed=min(now_s, end_s))
 
 
-def _judge(simulation: Simulation) -> Report:
+def _check(simulation: Simulation) -> Report:
     from rich.console import Console
 
     from reefcast.simulation.checkers import check
@@ -252,6 +286,18 @@ def _delays(simulation: Simulation) -> dict[str, float]:
     percentiles = np.percentile(rows.time_us - rows.published_us, (50, 90, 99, 100)) / 1e3
     names = ("delay_p50_ms", "delay_p90_ms", "delay_p99_ms", "delay_max_ms")
     return {name: round(float(value), 3) for name, value in zip(names, percentiles, strict=True)}
+
+
+def _print(summary: dict[str, Any], answers: dict[str, Any] | None, as_json: bool) -> None:
+    """`answers`: of the brokers, if they are wanted."""
+    from reefcast.cli.inspection import print_status
+
+    if as_json:
+        click.echo(json.dumps(summary if answers is None else summary | {"inspect": answers}))
+        return
+    click.echo(_text(summary))
+    if answers is not None:
+        print_status(answers)
 
 
 def _text(summary: dict[str, Any]) -> str:

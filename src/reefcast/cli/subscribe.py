@@ -10,10 +10,12 @@ import sys
 import click
 import msgspec
 
+from reefcast.cli.exit_codes import DONE, NO
+from reefcast.cli.options import Number, Whole, json_option
 from reefcast.client import Event, Subscription, connect
 from reefcast.client.handles import check_filter
 from reefcast.client.loop import new_event_loop
-from reefcast.overlay.network_file import QUEUE_POLICIES
+from reefcast.model.wire import QUEUE_POLICIES
 
 
 class Job(msgspec.Struct):
@@ -28,43 +30,42 @@ class Job(msgspec.Struct):
     printed: int = 0
 
 
-@click.command()
+@click.command(
+    epilog="Exit codes: 0 it ended as it was told; 1 --timeout was over before --count events came."
+)
 @click.argument("url")
 @click.argument("filters", nargs=-1, required=True, metavar="FILTER...")
-@click.option("--json", "as_json", is_flag=True, help="Print each event as a line of JSON.")
 @click.option(
-    "--count",
-    type=click.IntRange(0),
-    metavar="INTEGER",
-    default=0,
-    help="End after this many events; 0 (default): never.",
+    "--count", type=Whole(0), default=0, help="End after this many events; by default (0) never."
 )
 @click.option(
     "--timeout",
-    type=click.FloatRange(0),
-    metavar="FLOAT",
+    type=Number(0),
     default=0.0,
-    help="End after this many seconds; 0 (default): never.",
+    help="End after this many seconds; by default (0) never.",
 )
 @click.option(
     "--queue-policy",
     type=click.Choice(QUEUE_POLICIES),
-    help="What the broker does when this program does not keep up.",
+    help="What the broker does when this program does not keep up; by default as its network file "
+    "says.",
 )
+@json_option("a line for each event")
 def command(
     *,
     url: str,
     filters: tuple[str, ...],
-    as_json: bool,
     count: int,
     timeout: float,
     queue_policy: str | None,
+    as_json: bool,
 ) -> None:
-    """Print the events that match one of the FILTERs, from the broker at URL.
+    """Print the events that match filters.
 
-        reefcast subscribe reefcast://127.0.0.1:7301 "symbol = 'IBM' AND price < 100"
+        reefcast subscribe reefcast://127.0.0.1:7301 "price < 100"
 
-    Ctrl-C ends it. With --count, the exit code is 1 if the time is over before that many came.
+    URL is a broker's, reefcast://host:port. An event is printed if one FILTER or more matches it.
+    Ctrl-C ends the command.
     """
     for filter in filters:
         check_filter(filter)  # before anything else happens
@@ -79,7 +80,7 @@ def command(
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     events = "event" if job.printed == 1 else "events"
     click.echo(f"reefcast: {job.printed:,} {events}", err=True)
-    sys.exit(1 if job.printed < job.count and timeout else 0)
+    sys.exit(NO if job.printed < job.count and timeout else DONE)
 
 
 async def _subscribe(job: Job) -> None:

@@ -8,47 +8,38 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from reefcast.cli.options import OUTPUT_FILE, clusters_option, json_option, tree_option
 from reefcast.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from reefcast.overlay.scot import Scot
 
-FILE = click.Path(dir_okay=False, path_type=Path)
-
 
 @click.group()
 def command() -> None:
-    """Design overlays: what they consist of, a drawing, a network file."""
+    """Design an overlay: classify it, draw it, write its network file."""
 
 
 @command.command()
+@tree_option()
+@clusters_option()
 @click.option(
-    "--tree",
-    required=True,
-    metavar="SOURCE",
-    help="path:NODES, star:NODES, balanced:NODES:CHILDREN, random:NODES:SEED, paper (that of "
-    "OctopiA's evaluation), or a file: GraphML (a spanning tree of it), a network file, or "
-    "text with a link (two names) a line.",
-)
-@click.option(
-    "--clusters",
-    required=True,
-    type=click.IntRange(1),
-    metavar="INTEGER",
-    help="Copies of the tree; 1 or more.",
-)
-@click.option(
-    "--routing", default="idr", show_default=True, help="That the network file is to name."
+    "--routing",
+    metavar="NAME",
+    default="idr",
+    show_default=True,
+    help="Routing that the network file is to name.",
 )
 @click.option(
     "--listen",
+    metavar="HOST:PORT",
     default="127.0.0.1:7301",
     show_default=True,
-    help="Of the first broker in the network file; the others take the ports after it.",
+    help="Address of the first broker in the network file; the others take the ports after it.",
 )
-@click.option("--out", type=FILE, help="Write the network file.")
-@click.option("--draw", type=FILE, help="Draw it, as SVG.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--out", type=OUTPUT_FILE, help="Write the network file to this file.")
+@click.option("--draw", type=OUTPUT_FILE, help="Write a drawing to this file, as SVG.")
+@json_option("what it consists of")
 def scot(
     tree: str,
     clusters: int,
@@ -58,14 +49,16 @@ def scot(
     draw: Path | None,
     as_json: bool,
 ) -> None:
-    """A structured cyclic overlay: a tree times a complete graph of clusters.
+    """Make a structured cyclic overlay: a tree times a complete graph of clusters.
+
+        reefcast topology scot --tree path:3 --clusters 4 --out scot.toml
 
     Every cluster is a copy of the tree (its links are aLinks); the brokers that
     stand at one place of the tree are a region, all linked with one another
     (iLinks). It prints how brokers and links are classified.
     """
+    from reefcast.network.tree_sources import tree_of
     from reefcast.overlay.scot import scot as scot_from
-    from reefcast.overlay.tree_sources import tree_of
 
     made = scot_from(tree_of(tree), clusters)
     if out:
@@ -85,7 +78,7 @@ def scot(
 
 def write_network(made: Scot, out: Path, routing: str, listen: str) -> None:
     """Raises `ConfigurationError` for a routing or an address that cannot be."""
-    from reefcast.overlay.network_file import dump_network, scot_network
+    from reefcast.network.file import dump_network, scot_network
     from reefcast.routing.registry import routing_named
 
     routing_named(routing)

@@ -3,14 +3,13 @@
 from reefcast.client.client import Client, connect
 from reefcast.client.event import Event, decode_delivery
 from reefcast.client.handles import Advertisement, Subscription
-from reefcast.client.settings import Options, Settings
+from reefcast.client.settings import Options
 
 __all__ = [
     "Advertisement",
     "Client",
     "Event",
     "Options",
-    "Settings",
     "Subscription",
     "connect",
     "decode_delivery",

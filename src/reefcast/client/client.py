@@ -12,18 +12,17 @@ import asyncio
 import random
 import time
 import uuid
-from collections import deque
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Self, Unpack
 
 from reefcast.client.address import Address, parse_addresses
-from reefcast.client.connection import Connection, open_connection
+from reefcast.client.connection import Connection, Handler, open_connection
 from reefcast.client.encoding import encode_event
 from reefcast.client.handles import Advertisement, Subscription
 from reefcast.client.session import Session
 from reefcast.client.settings import Backoff, Options, Settings, call_application
-from reefcast.errors import ConnectionLostError, LocalError, ReefcastError
+from reefcast.errors import ConnectionLostError, InternalError, ReefcastError
 from reefcast.model import wire
 from reefcast.model.publication import PublicationId
 from reefcast.model.wire import FrameKind, Goodbye, Hello
@@ -35,13 +34,10 @@ class Client:
     """A program's end of the network; made by `connect`, to be used in one event loop.
 
     Reconnects by itself, then subscribes and advertises anew and sends again what the broker had
-    not acknowledged. Events published while there was no connection are not delivered later.
-
-    `backlog` is for the synchronous twin: this client's next events, encoded in another thread.
+    not acknowledged. Events that others publish while there is no connection are not delivered.
     """
 
     def __init__(self, addresses: Sequence[Address], settings: Settings) -> None:
-        self.backlog: deque[bytes] = deque()
         self._addresses = list(addresses)
         self._settings = settings
         self._loop = asyncio.get_running_loop()
@@ -54,6 +50,7 @@ class Client:
             client_id, uuid.uuid4().hex, settings, self._output_came, self._watch_reading
         )
         self._outbox = self._session.outbox
+        self._handler = Handler(self._on_hello, self._session.on_frames, self._session.room.fire)
         self._opened: asyncio.Future[None] = self._loop.create_future()
         self._runner = self._loop.create_task(self._run(), name=f"reefcast {client_id}")
 
@@ -66,6 +63,7 @@ class Client:
 
     @property
     def connected(self) -> bool:
+        """Whether there is a connection now; without one the client looks for another."""
         return self._session.connected
 
     @property
@@ -75,8 +73,8 @@ class Client:
 
     @property
     def unacknowledged(self) -> int:
-        """Publications that the broker has not taken over yet."""
-        return len(self.backlog) + self._outbox.seq - self._outbox.acknowledged_seq
+        """How many publications the broker has not taken over yet."""
+        return self._outbox.seq - self._outbox.acknowledged_seq
 
     # --- publishing -------------------------------------------------------------------------------
 
@@ -105,24 +103,10 @@ class Client:
             attributes = {**attributes, **named}
         identity = (session.client_id, outbox.seq + 1)
         time_us = time.time_ns() // 1000
-        outbox.publish(encode_event(identity, time_us, attributes, topics, payload))
-        if outbox.output_bytes >= WRITE_AT_BYTES:
-            self._write()
+        self._publish(encode_event(identity, time_us, attributes, topics, payload))
         return identity
 
-    async def send_backlog(self) -> None:
-        """Publishes what is in `backlog`. Two calls share the work without changing the order:
-        between taking a frame and sending it nothing else runs."""
-        outbox = self._outbox
-        while self.backlog:
-            if self._session.refusals or not self._has_room():
-                await self._until_room()
-            elif self.backlog:
-                outbox.publish(self.backlog.popleft())
-                if outbox.output_bytes >= WRITE_AT_BYTES:
-                    self._write()
-
-    async def flush(self, timeout: float | None = None) -> None:  # noqa: ASYNC109
+    async def flush(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 (for convenience)
         """Returns when the broker has taken over all that was published before.
 
         Raises `RefusedError` if publications were refused, `ConnectionLostError`, and
@@ -132,7 +116,6 @@ class Client:
         session.check()
         with session.awaiting_answer():
             async with asyncio.timeout(timeout):
-                await self.send_backlog()
                 last = outbox.seq
                 while outbox.acknowledged_seq < last:
                     await session.acknowledged.wait()
@@ -182,6 +165,16 @@ class Client:
         finally:
             await self._stop()
 
+    async def _open(self) -> Self:
+        """Waits for the first connection; raises why there is none."""
+        try:
+            await asyncio.wait([self._opened])
+            self._opened.result()
+        except BaseException:
+            await self._stop()
+            raise
+        return self
+
     async def _stop(self) -> None:
         self._closing = True
         if self._connection is not None and self.connected:
@@ -209,20 +202,18 @@ class Client:
         else:
             await self._stop()
 
-    # --- for the connection (see `connection.Handler`) --------------------------------------------
+    # --- inside -----------------------------------------------------------------------------------
 
-    def on_hello(self, hello: Hello, connection: Connection) -> None:
+    def _on_hello(self, hello: Hello, connection: Connection) -> None:
         self._connection = connection
         self._session.established(hello)
         self._watch_reading()
 
-    def on_frames(self, frames: Iterable[tuple[int, bytes]]) -> None:
-        self._session.on_frames(frames)
-
-    def on_writable(self) -> None:
-        self._session.room.fire()
-
-    # --- inside -----------------------------------------------------------------------------------
+    def _publish(self, frame: bytes) -> None:
+        """There must be room."""
+        self._outbox.publish(frame)
+        if self._outbox.output_bytes >= WRITE_AT_BYTES:
+            self._write()
 
     def _has_room(self) -> bool:
         connection = self._connection
@@ -299,7 +290,7 @@ class Client:
         last_error: Exception = ConnectionLostError("no address was tried")
         for address in list(self._addresses):
             try:
-                connection = await open_connection(address, self, self._session.hello())
+                connection = await open_connection(address, self._handler, self._session.hello())
             except (OSError, TimeoutError, ConnectionLostError) as error:
                 last_error = error
                 continue
@@ -316,7 +307,7 @@ class Client:
         self._connection = None
         reason = error if isinstance(error, ReefcastError) else None
         if error is not None and reason is None:
-            reason = LocalError(f"the client failed: {error!r}")
+            reason = InternalError(f"the client failed: {error!r}")
             reason.__cause__ = error
         self._session.end(reason)
         if not self._opened.done():
@@ -335,10 +326,10 @@ class Connecting:
         self._client: Client | None = None
 
     def __await__(self) -> Generator[None, None, Client]:
-        return self._open().__await__()
+        return Client(self._addresses, self._settings)._open().__await__()
 
     async def __aenter__(self) -> Client:
-        self._client = await self._open()
+        self._client = await self
         return self._client
 
     async def __aexit__(
@@ -350,22 +341,12 @@ class Connecting:
         assert self._client is not None
         await self._client.__aexit__(kind, error, trace)
 
-    async def _open(self) -> Client:
-        client = Client(self._addresses, self._settings)
-        try:
-            await asyncio.wait([client._opened])
-            client._opened.result()
-        except BaseException:
-            await client._stop()
-            raise
-        return client
-
 
 def connect(urls: str | Sequence[str], **options: Unpack[Options]) -> Connecting:
     """Connects to a broker: `async with connect(url) as client` or `client = await connect(url)`.
 
     `urls`: one URL, several separated by commas, or a list; the first that answers is taken, the
-    others stand by. `options`: see `Settings`. Raises `ConfigurationError` at once; entering it
+    others stand by. `options`: see `Options`. Raises `ConfigurationError` at once; entering it
     raises `ConnectionLostError` if no broker can be reached, `RefusedError` if it refuses us.
     """
     return Connecting(parse_addresses(urls), Settings(**options))

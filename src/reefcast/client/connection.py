@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
-from typing import Protocol, cast
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple, cast
 
 from reefcast.client.address import Address
 from reefcast.errors import ConnectionLostError, ProtocolError, RefusedError
@@ -15,14 +15,13 @@ ATTEMPT_TIMEOUT_S = 5.0
 WRITE_BUFFER_BYTES = 256 * 1024
 
 
-class Handler(Protocol):
-    """Who uses the connection. `on_hello` comes first; an exception ends the connection."""
+class Handler(NamedTuple):
+    """What the user of the connection has it call. `on_hello` comes first; an exception of it or of
+    `on_frames` ends the connection."""
 
-    def on_hello(self, hello: Hello, connection: Connection) -> None: ...
-
-    def on_frames(self, frames: Iterable[tuple[int, bytes]]) -> None: ...
-
-    def on_writable(self) -> None: ...
+    on_hello: Callable[[Hello, Connection], None]
+    on_frames: Callable[[Iterable[tuple[int, bytes]]], None]
+    on_writable: Callable[[], None]
 
 
 class Connection(asyncio.Protocol):

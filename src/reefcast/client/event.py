@@ -17,8 +17,8 @@ class Event:
     """One publication as a subscriber sees it: its attributes by name, and what is beside them.
 
     `event["price"]` raises KeyError where the attribute is missing, `event.get("price")` gives
-    None; `dict(event)` is a copy of all attributes. Whoever only counts events pays no decoding;
-    a body that is no publication raises `ProtocolError` at the first look.
+    None; `dict(event)` is a copy of all attributes. An event is decoded at the first look: whoever
+    only counts events pays nothing, and one that is none raises `ProtocolError` then.
     """
 
     __slots__ = ("_body", "_decoded")
@@ -28,45 +28,50 @@ class Event:
         self._decoded: Publication | None = None
 
     @property
-    def publication(self) -> Publication:
+    def _publication(self) -> Publication:
         if self._decoded is None:
             self._decoded = wire.decode_publication(self._body)
         return self._decoded
 
     @property
     def publisher(self) -> str:
-        return self.publication.publisher
+        """The id of the client that published it."""
+        return self._publication.publisher
 
     @property
     def seq(self) -> int:
         """Counts from 1 for each publisher."""
-        return self.publication.seq
+        return self._publication.seq
 
     @property
     def id(self) -> PublicationId:
         """(publisher, seq), unique for ever."""
-        return self.publication.id
+        return self._publication.id
 
     @property
     def time_us(self) -> int:
         """When it was published, in microseconds UTC since 1970."""
-        return self.publication.time_us
+        return self._publication.time_us
 
     @property
     def time(self) -> datetime:
+        """When it was published, in UTC."""
         return _EPOCH + timedelta(microseconds=self.time_us)
 
     @property
     def attributes(self) -> dict[str, Value]:
-        return self.publication.attributes
+        """Values by name; a missing attribute has no entry."""
+        return self._publication.attributes
 
     @property
     def topics(self) -> tuple[str, ...]:
-        return self.publication.topics
+        """What it was published under, beside its attributes."""
+        return self._publication.topics
 
     @property
     def payload(self) -> bytes:
-        return self.publication.payload
+        """The bytes that came along; no filter sees them."""
+        return self._publication.payload
 
     @property
     def size_bytes(self) -> int:
@@ -74,26 +79,28 @@ class Event:
         return len(self._body)
 
     def __getitem__(self, name: str) -> Value:
-        return self.publication.attributes[name]
+        return self._publication.attributes[name]
 
     @overload
     def get(self, name: str) -> Value | None: ...
     @overload
     def get(self, name: str, default: T) -> Value | T: ...
     def get(self, name: str, default: object = None) -> object:
-        return self.publication.attributes.get(name, default)
+        """The attribute's value; `default` where it is missing."""
+        return self._publication.attributes.get(name, default)
 
     def keys(self) -> KeysView[str]:
-        return self.publication.attributes.keys()
+        """The names of the attributes."""
+        return self._publication.attributes.keys()
 
     def __contains__(self, name: object) -> bool:
-        return name in self.publication.attributes
+        return name in self._publication.attributes
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.publication.attributes)
+        return iter(self._publication.attributes)
 
     def __len__(self) -> int:
-        return len(self.publication.attributes)
+        return len(self._publication.attributes)
 
     def __repr__(self) -> str:
         return f"Event({self.publisher!r}, {self.seq}, {self.attributes!r})"

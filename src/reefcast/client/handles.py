@@ -38,7 +38,7 @@ class _Handle:
         """The filters that stand, without those being taken back."""
         return tuple(entry.filter for entry in self._standing())
 
-    async def settled(self, timeout: float | None = None) -> None:  # noqa: ASYNC109
+    async def settled(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 (for convenience)
         """Returns when every broker that must know of the filters knows them.
 
         Across a reconnect it waits for the filters that were sent anew. Raises `RefusedError` with
@@ -122,7 +122,7 @@ class Subscription(_Handle):
 
     @property
     def waiting(self) -> int:
-        """Events that have come and not been read."""
+        """How many events have come and not been read."""
         return len(self._holding.events)
 
     def __aiter__(self) -> Self:
@@ -164,7 +164,8 @@ class Subscription(_Handle):
         entry.watched = False
 
     async def remove(self, filter: str) -> None:
-        """One filter less; returns when every broker has forgotten it."""
+        """One filter less; returns when every broker has forgotten it. Raises `LocalError` if the
+        subscription does not have it."""
         entry = self._find(filter)
         self._session.withdraw(entry)
         await self._wait_until(lambda: not entry.unanswered)

@@ -20,7 +20,7 @@ from reefcast.client.event import Event
 from reefcast.client.inbox import Holding, Inbox
 from reefcast.client.outbox import Outbox
 from reefcast.client.registrations import Registration, Registrations, State
-from reefcast.client.settings import Settings, call_application
+from reefcast.client.settings import OnDeliveries, Settings, call_application
 from reefcast.client.signal import Signal
 from reefcast.errors import LocalError, ProtocolError, ReefcastError, RefusedError
 from reefcast.model import wire
@@ -132,7 +132,7 @@ class Session:
                     raise ProtocolError(f"the broker sent a frame of kind {kind} out of place")
                 handler(payload)
         if deliveries and receiver is not None:
-            receiver(deliveries)
+            _hand_over(receiver, deliveries)
 
     def _deliver(self, payload: bytes) -> None:
         head, body = wire.split_parts(payload)
@@ -156,7 +156,7 @@ class Session:
         self.room.fire()
 
     def _on_control(self, payload: bytes) -> None:
-        message = wire.decode_control(payload)
+        message = wire.CLIENT_CODEC.decode_control(payload)
         if isinstance(message, Settled):
             self.registrations.settled(message.token)
         elif isinstance(message, Refused) and message.publication is not None:
@@ -247,3 +247,11 @@ class Session:
     def inbox_has_room(self, inbox: Inbox) -> None:
         self._full.discard(inbox)
         self._watch_reading()
+
+
+def _hand_over(receiver: OnDeliveries, deliveries: list[bytes]) -> None:
+    """An error of the application's receiver ends the client: what it did not take is lost."""
+    try:
+        receiver(deliveries)
+    except Exception as error:
+        raise LocalError(f"on_deliveries failed, which ended the client: {error!r}") from error

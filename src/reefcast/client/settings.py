@@ -10,7 +10,7 @@ from typing import ParamSpec, TypedDict
 
 from reefcast.errors import ConfigurationError
 from reefcast.model.publication import PublicationId
-from reefcast.overlay.network_file import QUEUE_POLICIES
+from reefcast.model.wire import QUEUE_POLICIES
 
 P = ParamSpec("P")
 OnDeliveries = Callable[[list[bytes]], None]
@@ -20,12 +20,36 @@ _log = logging.getLogger("reefcast.client")
 
 
 class Options(TypedDict, total=False):
-    """The keywords of `connect`; `Settings` says what each means and what it is if not given."""
+    """The keywords of `connect`, all optional. A name that ends in `_s` is a time in seconds.
+
+    `name`: the readable part of the client's id (default "client"); a random part follows it.
+    `network`: the network that the broker must belong to; by default any.
+    `queue_limit`: events that the broker keeps waiting for this client; by default as many as its
+    network file says.
+    `queue_policy`: what the broker does when there are more: "block" (publishers are slowed down),
+    "drop_oldest" or "disconnect"; by default what its network file says.
+    `local_queue_limit`: events of one subscription that may wait in the client for the
+    application (1000); at that many the client stops reading from the broker.
+    `connect_timeout_s`: how long `connect` tries (5).
+    `reconnect_timeout_s`: how long a lost connection is sought again (60) before everything that
+    waits raises `ConnectionLostError`.
+    `close_timeout_s`: how long `close` waits for acknowledgements (10).
+    `backoff_first_s`, `backoff_max_s`: the pause between attempts to connect starts near the first
+    (0.05), doubles with each, and stays below the second (2); each is drawn between half and all
+    of its length.
+    `on_disconnect`, `on_reconnect`: called, without arguments, when the connection went and came.
+    `on_refused`: called with the id and the reason of each refused publication; without it
+    the next `publish` or `flush` raises `RefusedError`.
+    `on_deliveries`: the low-level way to receive: called with a list of undecoded deliveries (see
+    `decode_delivery`) instead of putting events into subscriptions; an error in it ends the client.
+
+    An error in one of the other callbacks is logged (logger "reefcast.client").
+    """
 
     name: str
     network: str
-    queue_policy: str
     queue_limit: int
+    queue_policy: str
     local_queue_limit: int
     connect_timeout_s: float
     reconnect_timeout_s: float
@@ -40,29 +64,15 @@ class Options(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """`name`: the readable part of the client's id; a random part follows it.
-    `network`: the network that the broker must belong to; "" for any.
-    `queue_policy`: what the broker does when this client does not keep up: "block" (publishers
-    are slowed down), "drop_oldest" or "disconnect"; "" for the broker's default.
-    `queue_limit`: events that the broker keeps waiting for this client; 0 for its default.
-    `local_queue_limit`: events of one subscription that may wait in the client for the
-    application; at that many the client stops reading from the broker.
-    `connect_timeout_s`: how long `connect` tries. `reconnect_timeout_s`: how long a lost connection
-    is sought again before everything that waits raises `ConnectionLostError`.
-    `close_timeout_s`: how long `close` waits for acknowledgements.
-    `backoff_first_s`, `backoff_max_s`: the pause between attempts starts near the first, doubles
-    with each, and stays below the second; each is drawn between half and all of its length.
-    `on_disconnect`, `on_reconnect`: called, without arguments, when the connection went and came.
-    `on_refused`: called with the id and the reason of each refused publication; without it
-    the next `publish` or `flush` raises `RefusedError`.
-    `on_deliveries`: the low-level way to receive: called with a list of undecoded deliveries (see
-    `decode_delivery`) instead of putting events into subscriptions; an error in it ends the client.
+    """`Options` with their defaults, checked: raises `ConfigurationError`.
+
+    An empty `queue_policy` and a `queue_limit` of 0 stand for the broker's own.
     """
 
     name: str = "client"
     network: str = ""
-    queue_policy: str = ""
     queue_limit: int = 0
+    queue_policy: str = ""
     local_queue_limit: int = 1000
     connect_timeout_s: float = 5.0
     reconnect_timeout_s: float = 60.0

@@ -119,9 +119,11 @@ def _by_seed(figures: DataFrame) -> DataFrame:
         .when(kind == "flat", F.when(several, F.try_divide(last, first) - 1))
         .otherwise(F.mean("figure"))
     )
-    return figures.groupBy("claim", "kind", "seed").agg(ours.alias("ours")).select(
-        "claim", "seed", "ours"
-    )  # fmt: skip
+    return (
+        figures.groupBy("claim", "kind", "seed")
+        .agg(ours.alias("ours"))
+        .select("claim", "seed", "ours")
+    )
 
 
 def _over_seeds(value: str, mean: str) -> tuple[Column, Column, Column]:

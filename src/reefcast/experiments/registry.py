@@ -53,7 +53,7 @@ def paper_named(papers: Mapping[str, Paper], name: str) -> Paper:
     return papers[name]
 
 
-def runs_of(campaigns: Iterable[Campaign], scale: str, seeds: int | None = None) -> list[Run]:
+def runs_of(campaigns: Iterable[Campaign], scale: str, seeds: int | None) -> list[Run]:
     """All runs of a scale; `seeds` in place of how many the campaigns would take.
 
     Largest x first: x mostly is a size, and a long run that starts last is what all wait for.

@@ -90,7 +90,7 @@ def _explain(text: str) -> NoReturn:
     try:
         for _ in state.iter_parse():
             pass
-        state.feed_eof()  # type: ignore[no-untyped-call]
+        state.feed_eof()  # type: ignore[no-untyped-call]  # lark gives it no types
     except UnexpectedToken as error:
         token = error.token
         end = token.type == "$END"
@@ -100,7 +100,7 @@ def _explain(text: str) -> NoReturn:
     except UnexpectedCharacters as error:
         position = error.pos_in_stream or 0
         found, hint = f"found {text[position]!r}", _hint_for_character(text, position)
-    expected = _in_words(state.accepts())  # type: ignore[no-untyped-call]
+    expected = _in_words(state.accepts())  # type: ignore[no-untyped-call]  # as above
     _fail(text, position, hint or f"expected {_listed(expected)}, but {found}", expected)
 
 

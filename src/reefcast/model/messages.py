@@ -13,7 +13,7 @@ call gets a fresh one, never used again, not even for the same filter or a clien
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Annotated
+from typing import Annotated, ClassVar, Self
 
 import msgspec
 
@@ -83,78 +83,53 @@ class Synced(Control, frozen=True, tag="synced"):
     """After a restart: the sender has told all that it knows; what it did not confirm is stale."""
 
 
-# --- control messages of one routing, between brokers ---------------------------------------------
+class PeerMessage(Control, frozen=True, kw_only=True):
+    """The root of what only brokers of one routing say to each other; answered like a table change.
 
+    A routing defines its own, beside its tables: a subclass with a `tag`, `kw_only=True`, and
+    fields of plain types; `Router.messages` names them. `costs_like`: the message for whose price
+    the simulator handles it.
+    """
 
-class CivSet(Control, frozen=True, tag="civ_set"):
-    """OctopiA: the sender's cluster now holds a subscription that intersects these advertisements
-    of the receiver's clients."""
-
-    advertisements: tuple[EntityId, ...]
+    costs_like: ClassVar[type[Control]] = Settled
     token: int = 0
 
-
-class CivUnset(Control, frozen=True, tag="civ_unset"):
-    """OctopiA: the sender's cluster holds no subscription (any more) that intersects these."""
-
-    advertisements: tuple[EntityId, ...]
-    token: int = 0
-
-
-class Bind(Control, frozen=True, tag="bind"):
-    """TID: a subscription on its way to the publishers, bound to the advertisement trees `trees`
-    (a tree's id, its TID, is that of its advertisement)."""
-
-    id: EntityId
-    filter: str
-    trees: tuple[EntityId, ...]
-    token: int = 0
-
-
-class Unbind(Control, frozen=True, tag="unbind"):
-    """TID: the subscription no longer wants what comes down these trees."""
-
-    id: EntityId
-    trees: tuple[EntityId, ...]
-    token: int = 0
+    @property
+    def tells(self) -> tuple[EntityId, ...]:
+        """Advertisements whose brokers it tells of a subscription; another subscription that needs
+        the same (`Router.needs`) settles when this is answered."""
+        return ()
 
 
 TableChange = Advertise | Unadvertise | Subscribe | Unsubscribe
 """What clients may send; each is answered by `Settled` or `Refused`."""
 
-PeerMessage = CivSet | CivUnset | Bind | Unbind
-"""What only brokers of one routing say to each other; answered in the same way."""
+SharedMessage = TableChange | Settled | Refused | Synced
+"""What brokers of every routing say to each other."""
 
-ControlMessage = (
-    Advertise
-    | Unadvertise
-    | Subscribe
-    | Unsubscribe
-    | Settled
-    | Refused
-    | Synced
-    | CivSet
-    | CivUnset
-    | Bind
-    | Unbind
-)
+ControlMessage = SharedMessage | PeerMessage
 
 
 # --- publications --------------------------------------------------------------------------------
 
 
-class Header(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """What changes from hop to hop; each routing adds the fields of its paper.
+class Header(msgspec.Struct, array_like=True, frozen=True, gc=False, forbid_unknown_fields=True):
+    """What changes from hop to hop. A routing whose copies carry more has a subclass of its own,
+    with defaults for all that it adds, and names it in `Router.header`.
 
-    `hops`: broker-to-broker links crossed so far. `civ` (OctopiA): the publication context of the
-    cluster index vector, bit j set for each cluster j that this copy still has to reach. `tid`
-    (TID): the advertisement tree that it follows; `switched`: it is not the one it started on.
+    `hops`: broker-to-broker links crossed so far.
     """
 
     hops: Annotated[int, msgspec.Meta(ge=0, le=MOST_HOPS)] = 0
-    civ: Annotated[int, msgspec.Meta(ge=0)] = 0
-    tid: EntityId | None = None
-    switched: bool = False
+
+    def packed(self) -> tuple[object, ...]:
+        """The fields as they cross the wire: what msgpack can say; the last ones may be missing."""
+        return msgspec.structs.astuple(self)
+
+    @classmethod
+    def unpacked(cls, fields: list[object]) -> Self:
+        """The inverse of `packed`; raises `msgspec.ValidationError` for what is none."""
+        return msgspec.convert(fields, cls)
 
 
 FIRST_HOP = Header()
@@ -172,11 +147,10 @@ class Publish(msgspec.Struct, frozen=True, gc=False):
 
 
 class LinkUp(msgspec.Struct, frozen=True):
-    """A link works. `fresh`: the other end starts without memory of this link (first contact, or a
-    restart); a connection that merely came back is no input at all (the link layer resends)."""
+    """A link works, and its other end starts without memory of it (first contact, or a restart); a
+    connection that merely came back is no input at all (the link layer resends)."""
 
     kind: LinkKind
-    fresh: bool = True
 
 
 class LinkDown(msgspec.Struct, frozen=True):

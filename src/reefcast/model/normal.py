@@ -191,11 +191,10 @@ def _merged(a: Conjunction, b: Conjunction) -> Conjunction | None:
     """None if they contradict each other."""
     constraints = {**a.constraints}
     for name, constraint in b.constraints.items():
-        if name in constraints:
-            constraint = intersect(constraints[name], constraint)  # noqa: PLW2901
-            if is_empty(constraint):
-                return None
-        constraints[name] = constraint
+        both = intersect(constraints[name], constraint) if name in constraints else constraint
+        if name in constraints and is_empty(both):
+            return None
+        constraints[name] = both
     residuals = a.residuals
     if b.residuals:
         residuals = tuple(sorted({*a.residuals, *b.residuals}, key=to_sql))

@@ -23,7 +23,7 @@ class LikePart(NamedTuple):
     character: str = ""
 
 
-def like_parts(pattern: str, escape: str = "") -> list[LikePart]:
+def like_parts(pattern: str, escape: str) -> list[LikePart]:
     """Raises `ValueError` where the escape character escapes nothing."""
     parts = []
     characters = iter(pattern)
@@ -55,7 +55,7 @@ def check_topic_pattern(pattern: str) -> None:
 
 
 @lru_cache(maxsize=1 << 14)
-def like_regex(pattern: str, escape: str = "") -> re.Pattern[str]:
+def like_regex(pattern: str, escape: str) -> re.Pattern[str]:
     """For `fullmatch`.
 
     The text between two `%` is found at its first place and never looked for again (an atomic
@@ -88,7 +88,7 @@ def topic_regex(pattern: str) -> re.Pattern[str]:
     return re.compile(guard + text, re.DOTALL)
 
 
-def is_like(text: str, pattern: str, escape: str = "") -> bool:
+def is_like(text: str, pattern: str, escape: str) -> bool:
     return like_regex(pattern, escape).fullmatch(text) is not None
 
 
@@ -96,7 +96,7 @@ def is_topic_match(text: str, pattern: str) -> bool:
     return topic_regex(pattern).fullmatch(text) is not None
 
 
-def like_prefix(pattern: str, escape: str = "") -> tuple[str, str]:
+def like_prefix(pattern: str, escape: str) -> tuple[str, str]:
     """What every match starts with, and how the pattern goes on: "" (that is all), "%" (with
     anything) or "more"."""
     parts = like_parts(pattern, escape)

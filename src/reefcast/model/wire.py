@@ -8,7 +8,7 @@ Rules
   that names both versions.
 - Payloads are msgpack. PUBLISH and DELIVER hold two parts: `header length (4 bytes) | header |
   body`; the body is the encoded `Publication`, never decoded again just to be forwarded. Of a
-  publication's header the last fields are left out if they say nothing (see `header_fields`).
+  publication's header the last fields are left out if they say nothing (see `Header.packed`).
 - On broker links, and from a client to its broker, the *numbered* frames (CONTROL, PUBLISH) are
   counted from 1 by their order; ACK(n) says that all up to n have been taken over. After a
   reconnect each hello says what its sender has `received` from the other's `session`, and the
@@ -24,27 +24,39 @@ Rules
   allow together. One that sends more than twice that window too many is cut off.
 - Each side sends PING(0) when it has sent nothing for `PING_INTERVAL_S`; nobody answers it. Who
   has heard nothing for `SILENCE_S` closes the connection.
-- STATUS comes from an observer with any payload, and is answered with a map.
+- STATUS comes from an observer (`StatusRequest`), and is answered with a map.
 """
 
 from __future__ import annotations
 
+import functools
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import IntEnum
-from typing import TypeVar
+from operator import or_
+from typing import Annotated, TypeVar
 
 import msgspec
 
 from reefcast.errors import ProtocolError
-from reefcast.model.messages import FIRST_HOP, ControlMessage, Header, Publish
-from reefcast.model.publication import INT64_MAX, Publication
+from reefcast.model.messages import (
+    FIRST_HOP,
+    ControlMessage,
+    Header,
+    PeerMessage,
+    Publish,
+    SharedMessage,
+)
+from reefcast.model.publication import Publication
 
 T = TypeVar("T")
 
 VERSION = 1
 MAX_FRAME_BYTES = 16 * 1024 * 1024
 MAX_HELLO_BYTES = 64 * 1024
+HEADERS_KEPT = 4096
+QUEUE_POLICIES = ("block", "drop_oldest", "disconnect")
+"""What may happen when a subscriber's queue is full."""
 PING_INTERVAL_S = 5.0
 SILENCE_S = 15.0
 _LENGTH = struct.Struct(">I")
@@ -107,10 +119,12 @@ class Congestion(msgspec.Struct, frozen=True):
     congested: bool
 
 
-class _WideHeader(Header, array_like=True, frozen=True):
-    """A `Header` whose CIV does not fit into 63 bits."""
+class StatusRequest(msgspec.Struct, frozen=True):
+    """An observer asks. `tables`: those whose rows it wants, beside the ones that are told in any
+    case; `rows`: at most so many of each (None: as many as a broker tells)."""
 
-    civ: bytes = b""  # type: ignore[assignment]
+    tables: tuple[str, ...] = ()
+    rows: Annotated[int, msgspec.Meta(ge=0)] | None = None
 
 
 class _Version(msgspec.Struct):
@@ -124,9 +138,8 @@ _version = msgspec.msgpack.Decoder(_Version)
 _hello = msgspec.msgpack.Decoder(Hello)
 _goodbye = msgspec.msgpack.Decoder(Goodbye)
 _congestion = msgspec.msgpack.Decoder(Congestion)
-_control: msgspec.msgpack.Decoder[ControlMessage] = msgspec.msgpack.Decoder(ControlMessage)
-_header = msgspec.msgpack.Decoder(Header)
-_wide_header = msgspec.msgpack.Decoder(_WideHeader)
+_status_request = msgspec.msgpack.Decoder(StatusRequest)
+_header_fields = msgspec.msgpack.Decoder(list[object])
 _publication = msgspec.msgpack.Decoder(Publication)
 _numbers = msgspec.msgpack.Decoder(tuple[int, ...])
 _FIRST_HOP = _encoder.encode((FIRST_HOP.hops,))
@@ -149,29 +162,19 @@ def encode_publication(publication: Publication) -> bytes:
     return _encoder.encode(publication)
 
 
-def header_fields(header: Header) -> tuple[object, ...]:
-    """What of a header crosses the wire; the CIV of more than 63 clusters as bytes."""
-    civ: int | bytes = header.civ
-    if header.civ > INT64_MAX:
-        civ = header.civ.to_bytes((header.civ.bit_length() + 7) // 8)
-    if header.tid is not None:
-        return (header.hops, civ, header.tid, header.switched)
-    return (header.hops, civ) if civ else (header.hops,)
-
-
 def header_bytes(header: Header) -> int:
     """Bytes by which this header is longer than one that holds nothing but a hop count."""
-    return len(_encoder.encode(header_fields(header))) - len(_encoder.encode((header.hops,)))
+    return len(_encoder.encode(header.packed())) - len(_encoder.encode((header.hops,)))
 
 
 def encode_parts(kind: FrameKind, header: tuple[object, ...], body: bytes) -> bytes:
-    """A PUBLISH (`header_fields`) or DELIVER (the subscriptions' numbers) frame."""
+    """A PUBLISH (`Header.packed`) or DELIVER (the subscriptions' numbers) frame."""
     head = _encoder.encode(header)
     return _PARTS.pack(5 + len(head) + len(body), kind, len(head)) + head + body
 
 
 def encode_publish(publish: Publish) -> bytes:
-    return encode_parts(FrameKind.PUBLISH, header_fields(publish.header), publish.body)
+    return encode_parts(FrameKind.PUBLISH, publish.header.packed(), publish.body)
 
 
 def encode_deliver(numbers: tuple[int, ...], body: bytes) -> bytes:
@@ -202,17 +205,17 @@ def decode_congestion(payload: bytes | memoryview) -> Congestion:
     return _decode(_congestion, payload, "congestion notice")
 
 
-def decode_control(payload: bytes | memoryview) -> ControlMessage:
-    return _decode(_control, payload, "control message")
-
-
 def decode_number(payload: bytes | memoryview) -> int:
     """The payload of ACK, CREDIT and PING."""
     return _decode(_int, payload, "number")
 
 
+def decode_status_request(payload: bytes | memoryview) -> StatusRequest:
+    return _decode(_status_request, payload, "request for the status")
+
+
 def decode_any(payload: bytes | memoryview) -> object:
-    """The payload of STATUS: plain msgpack."""
+    """What STATUS is answered with: plain msgpack."""
     return _decode(_any, payload, "status")
 
 
@@ -230,23 +233,40 @@ def decode_publication(body: bytes | memoryview) -> Publication:
     return _decode(_publication, body, "publication")
 
 
-def decode_publish(payload: bytes) -> Publish:
-    head, body = split_parts(payload)
-    header = FIRST_HOP if head == _FIRST_HOP else _decode_header(head)
-    return Publish(decode_publication(body), header, bytes(body))
+class Codec:
+    """Decodes what depends on the routing: control messages and publications.
+
+    `messages`: those that only brokers of the routing say to each other; `header`: what its copies
+    carry (`Router.messages`, `Router.header`).
+    """
+
+    def __init__(
+        self, messages: Iterable[type[PeerMessage]] = (), header: type[Header] = Header
+    ) -> None:
+        self._control = msgspec.msgpack.Decoder(functools.reduce(or_, messages, SharedMessage))
+        # A few headers, those of the ways that publications take here, come again and again.
+        self._header = functools.lru_cache(HEADERS_KEPT)(functools.partial(_header_of, header))
+
+    def decode_control(self, payload: bytes | memoryview) -> ControlMessage:
+        message: ControlMessage = _decode(self._control, payload, "control message")
+        return message
+
+    def decode_publish(self, payload: bytes) -> Publish:
+        head, body = split_parts(payload)
+        header = FIRST_HOP if head == _FIRST_HOP else self._header(bytes(head))
+        return Publish(decode_publication(body), header, bytes(body))
 
 
-def _decode_header(head: bytes | memoryview) -> Header:
+def _header_of(kind: type[Header], head: bytes) -> Header:
+    fields = _decode(_header_fields, head, "publication header")
     try:
-        return _decode(_header, head, "publication header")
-    except ProtocolError:
-        try:
-            wide = _wide_header.decode(head)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            pass
-        else:
-            return Header(wide.hops, int.from_bytes(wide.civ), wide.tid, wide.switched)
-        raise
+        return Header.unpacked(fields) if len(fields) < 2 else kind.unpacked(fields)
+    except msgspec.ValidationError as error:
+        raise ProtocolError(f"malformed publication header: {error}") from error
+
+
+CLIENT_CODEC = Codec()
+"""What clients may say, and what all of them understand."""
 
 
 def decode_numbers(head: bytes | memoryview) -> tuple[int, ...]:

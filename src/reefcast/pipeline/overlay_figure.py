@@ -139,10 +139,16 @@ def _draw_rows(axes: Axes, clusters: int, right: float) -> None:
         y, colour = -_ROW * index, SERIES[index % len(SERIES)]
         axes.add_patch(
             FancyBboxPatch(
-                (-1.65, y - 0.46), right + 1.5, 0.92, boxstyle="round,pad=0,rounding_size=0.12",
-                facecolor=colour, alpha=0.10, edgecolor="none", zorder=0,
+                (-1.65, y - 0.46),
+                right + 1.5,
+                0.92,
+                boxstyle="round,pad=0,rounding_size=0.12",
+                facecolor=colour,
+                alpha=0.10,
+                edgecolor="none",
+                zorder=0,
             )
-        )  # fmt: skip
+        )
         axes.text(-1.55, y, f"cluster {index}", ha="left", va="center", fontsize=9)
 
 
@@ -190,16 +196,25 @@ def _draw_link(
     control = middle[0] + bend[0], middle[1] + bend[1]  # the curve passes halfway between
     axes.add_patch(
         PathPatch(
-            Path([a, control, b], [Path.MOVETO, Path.CURVE3, Path.CURVE3]), facecolor="none",
-            edgecolor=to_hex(_LOAD(load / most)), linewidth=1.5 + 8 * load / most,
-            capstyle="butt", linestyle=_DASHES if dashed else "solid", zorder=1,
+            Path([a, control, b], [Path.MOVETO, Path.CURVE3, Path.CURVE3]),
+            facecolor="none",
+            edgecolor=to_hex(_LOAD(load / most)),
+            linewidth=1.5 + 8 * load / most,
+            capstyle="butt",
+            linestyle=_DASHES if dashed else "solid",
+            zorder=1,
         )
-    )  # fmt: skip
+    )
     axes.text(
-        *middle, units.short(load), ha="center", va="center", fontsize=8.5, color="#ffffff",
+        *middle,
+        units.short(load),
+        ha="center",
+        va="center",
+        fontsize=8.5,
+        color="#ffffff",
         zorder=2,
         bbox={"boxstyle": "round,pad=0.28", "facecolor": _LABEL, "edgecolor": "none"},
-    )  # fmt: skip
+    )
 
 
 def _draw_brokers(
@@ -217,9 +232,16 @@ def _draw_brokers(
         area = 650 + 1500 * row["deliveries"] / most
         axes.scatter([x], [y], s=area, color=_BROKER, edgecolors=_EDGES, linewidths=2, zorder=3)
         axes.text(
-            x, y, broker, ha="center", va="center", color="#ffffff", fontsize=10,
-            fontweight="bold", zorder=4,
-        )  # fmt: skip
+            x,
+            y,
+            broker,
+            ha="center",
+            va="center",
+            color="#ffffff",
+            fontsize=10,
+            fontweight="bold",
+            zorder=4,
+        )
         if broker in notes:
             away = area**0.5 / 2 + 4
             _draw_note(axes, (x, y), notes[broker], away if above(broker) else -away)
@@ -228,7 +250,13 @@ def _draw_brokers(
 def _draw_note(axes: Axes, point: Point, words: str, away: float) -> None:
     """`away`: in points, upwards."""
     axes.annotate(
-        words, point, xytext=(0, away), textcoords="offset points", ha="center",
-        va="bottom" if away > 0 else "top", fontsize=9, zorder=4,
+        words,
+        point,
+        xytext=(0, away),
+        textcoords="offset points",
+        ha="center",
+        va="bottom" if away > 0 else "top",
+        fontsize=9,
+        zorder=4,
         bbox={"boxstyle": "round,pad=0.15", "facecolor": PAPER, "edgecolor": "none"},
-    )  # fmt: skip
+    )

@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from reefcast.errors import LocalError
-from reefcast.overlay.network_file import NetworkFile
+from reefcast.network.file import NetworkFile
 from reefcast.pipeline.replay_protocol import (
     FINISH,
     GO,

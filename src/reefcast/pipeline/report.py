@@ -37,7 +37,7 @@ class Card:
 
     value: str
     name: str
-    more: str = ""
+    more: str
     tone: str = ""
 
 
@@ -124,18 +124,37 @@ def _check_cards(check: Check) -> list[Card]:
 
 
 CASES = (
-    ("decisions, case I", "idr_case_1", "some target iLink was free: the copy on the one with the "
-     "shortest queue took the clusters of the others along"),
-    ("decisions, case II", "idr_case_2", "all target iLinks were overloaded: the copy to a "
-     "neighbour in the cluster took their clusters along"),
-    ("decisions, case III", "idr_case_3", "no such neighbour was free either: the copy on the "
-     "iLink with the shortest queue took them along"),
-    ("copies on overloaded aLinks", "idr_overloaded_a_link", "of the decisions above, for inside a "
-     "cluster there is no other way; copies of other decisions are not counted"),
-    ("case III with a free aLink", "idr_no_tree_link", "the aLink led to no matching subscription, "
-     "and so was no candidate"),
+    (
+        "decisions, case I",
+        "idr_case_1",
+        "some target iLink was free: the copy on the one with the "
+        "shortest queue took the clusters of the others along",
+    ),
+    (
+        "decisions, case II",
+        "idr_case_2",
+        "all target iLinks were overloaded: the copy to a "
+        "neighbour in the cluster took their clusters along",
+    ),
+    (
+        "decisions, case III",
+        "idr_case_3",
+        "no such neighbour was free either: the copy on the "
+        "iLink with the shortest queue took them along",
+    ),
+    (
+        "copies on overloaded aLinks",
+        "idr_overloaded_a_link",
+        "of the decisions above, for inside a "
+        "cluster there is no other way; copies of other decisions are not counted",
+    ),
+    (
+        "case III with a free aLink",
+        "idr_no_tree_link",
+        "the aLink led to no matching subscription, and so was no candidate",
+    ),
     ("clusters cut off", "idr_unreachable", "no link led there"),
-)  # fmt: skip
+)
 """Name, counter and meaning of what dynamic routing did (see `routing.scot.Idr`)."""
 
 

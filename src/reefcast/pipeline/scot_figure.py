@@ -128,9 +128,17 @@ def _draw_brokers(axes: Axes, made: Scot, place: Places) -> None:
     for name, (x, y) in place.items():
         box = {"boxstyle": "round,pad=0.3", "edgecolor": "#ffffff", "linewidth": 0.8}
         axes.text(
-            x, y, name, ha="center", va="center", fontsize=8, color="#ffffff", zorder=3,
-            parse_math=False, bbox={**box, "facecolor": EDGE if made.is_edge(name) else INNER},
-        )  # fmt: skip
+            x,
+            y,
+            name,
+            ha="center",
+            va="center",
+            fontsize=8,
+            color="#ffffff",
+            zorder=3,
+            parse_math=False,
+            bbox={**box, "facecolor": EDGE if made.is_edge(name) else INNER},
+        )
 
 
 def _draw_legend(axes: Axes) -> None:

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 from reefcast.errors import FilterSyntaxError, LocalError, ProtocolError
@@ -31,9 +31,6 @@ from reefcast.matching import new_index as compiled_index
 from reefcast.model.filters import TRUE, Filter, parse_filter
 from reefcast.model.messages import (
     Advertise,
-    Bind,
-    CivSet,
-    CivUnset,
     Control,
     Deliver,
     Discard,
@@ -54,7 +51,6 @@ from reefcast.model.messages import (
     TableChange,
     Timer,
     Unadvertise,
-    Unbind,
     Unsubscribe,
 )
 from reefcast.overlay.scot import Neighbours
@@ -62,9 +58,9 @@ from reefcast.routing.clients import ClientState
 from reefcast.routing.links import LinkQueues, Links, Overload
 from reefcast.routing.registry import routing_named
 from reefcast.routing.relearning import Relearning
-from reefcast.routing.router import Decision, Surroundings
+from reefcast.routing.router import Decision, RoutingOptions, Surroundings
 from reefcast.routing.settlement import Cause, Settlement
-from reefcast.routing.tables import IndexFactory
+from reefcast.routing.tables import MOST_ROWS, IndexFactory, table_rows
 
 HOLD_S = 2.0
 RELEARN_S = 5.0
@@ -78,7 +74,7 @@ class Broker:
     def __init__(
         self,
         name: str,
-        routing: str = "acyclic",
+        routing: str,
         *,
         neighbours: Iterable[LinkName] = (),
         rng: random.Random | None = None,
@@ -86,13 +82,21 @@ class Broker:
         queues: LinkQueues | None = None,
         overload: Overload | None = None,
         scot: Neighbours | None = None,
+        options: RoutingOptions | None = None,
     ) -> None:
         self.name = name
         self.links = Links(queues, overload)
         self.counters: Counter[str] = Counter()
-        self.router = routing_named(routing)(
+        kind = routing_named(routing)
+        self.router = kind(
             Surroundings(
-                name, new_index, rng or random.Random(name), self.links, self.counters, scot
+                name,
+                new_index,
+                rng or random.Random(name),
+                self.links,
+                self.counters,
+                scot,
+                options or kind.options(),
             )
         )
         self.clients: dict[LinkName, ClientState] = {}
@@ -109,10 +113,6 @@ class Broker:
             Unadvertise: self._table_change,
             Subscribe: self._table_change,
             Unsubscribe: self._table_change,
-            CivSet: self._peer_message,
-            CivUnset: self._peer_message,
-            Bind: self._peer_message,
-            Unbind: self._peer_message,
             Settled: self._answer,
             Refused: self._answer,
             Synced: self._synced,
@@ -133,7 +133,7 @@ class Broker:
             self._require_up(link)
         self.last_routed = []
         self.links.pass_time(now)
-        return self._handlers[type(item)](item, link, now)
+        return self._handlers.get(type(item), self._peer_message)(item, link, now)
 
     def handle_publications(
         self, batch: Sequence[Publish], link: LinkName, now: float
@@ -416,21 +416,34 @@ class Broker:
 
     def tables(self) -> dict[str, int]:
         """Rows per table, under the papers' names."""
-        return self.router.tables()
+        return {name: len(table) for name, table in self.router.tables().items()}
 
     @property
     def relearning(self) -> bool:
         """Whether it still waits for neighbours to tell what they know."""
         return self._relearning.active
 
-    def status(self) -> dict[str, Any]:
-        """What an operator asks for, as plain data."""
+    def status(self, asked: Collection[str] = (), most_rows: int = MOST_ROWS) -> dict[str, Any]:
+        """What an operator asks for, as plain data.
+
+        `tables`: rows of each table; `rows`: the first `most_rows` of them for the tables in
+        `asked`, and those that are shown in any case; `lst`: the LST, by link; `counted`: those of
+        the counters that say what the routing does, in its words; `legend`: what tables and counts
+        mean (`Router.legend`).
+        """
+        router = self.router
         return {
             "broker": self.name,
-            "routing": self.router.name,
+            "routing": router.name,
             "relearning": self.relearning,
             "tables": self.tables(),
-            "lst": {link: self.links.lst.status(link)._asdict() for link in self.router.brokers},
-            **self.router.inspect(),
+            "rows": {
+                name: table_rows(table, most_rows)
+                for name, table in router.tables().items()
+                if table.shown or name in asked
+            },
+            "lst": {link: self.links.lst.status(link)._asdict() for link in router.brokers},
             "counters": dict(self.counters),
+            "counted": {words: self.counters[name] for name, words in router.counted.items()},
+            "legend": dict(router.legend),
         }

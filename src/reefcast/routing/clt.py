@@ -7,7 +7,7 @@ Section 8 of the paper gives it three contexts:
   cluster j is a target secondary cluster (TSC);
 - *subscription context*, at the secondary broker of cluster j: the bit of the sender's cluster is
   1, bit j says that cluster j holds an intersecting subscription;
-- *publication context*, in a publication's header (`model.messages.Header.civ`).
+- *publication context*, in the header of a copy (`ScotHeader`).
 
 A row in subscription context keeps a *witness*, one subscription of the cluster that intersects the
 advertisement: its bit is 1 if and only if there is one. So a subscription that comes is compared
@@ -17,11 +17,54 @@ with the rows without a witness only, and one that goes matters to the rows whos
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
+from typing import Annotated, ClassVar, Self
+
+import msgspec
 
 from reefcast.model.filters import Filter
-from reefcast.model.messages import EntityId, LinkName
-from reefcast.routing.tables import Row, Table
+from reefcast.model.messages import EntityId, Header, LinkName, PeerMessage
+from reefcast.model.publication import INT64_MAX
+from reefcast.routing.tables import Cell, Row, Table, written
+
+
+class CivSet(PeerMessage, frozen=True, kw_only=True, tag="civ_set"):
+    """The sender's cluster now holds a subscription that intersects these advertisements of the
+    receiver's clients."""
+
+    advertisements: tuple[EntityId, ...]
+
+    @property
+    def tells(self) -> tuple[EntityId, ...]:
+        return self.advertisements
+
+
+class CivUnset(PeerMessage, frozen=True, kw_only=True, tag="civ_unset"):
+    """The sender's cluster holds no subscription (any more) that intersects these."""
+
+    advertisements: tuple[EntityId, ...]
+
+
+class ScotHeader(Header, frozen=True, gc=False):
+    """The header of a copy that has clusters to reach: bit j of `civ` is set for each cluster j
+    that this copy still has to be sent to. A copy that has none carries the plain `Header`."""
+
+    civ: Annotated[int, msgspec.Meta(ge=0)] = 0
+
+    def packed(self) -> tuple[object, ...]:
+        """The CIV of more than 63 clusters as bytes: msgpack's integers end there."""
+        civ = self.civ
+        wide = civ > INT64_MAX
+        return (self.hops, civ.to_bytes((civ.bit_length() + 7) // 8) if wide else civ)
+
+    @classmethod
+    def unpacked(cls, fields: list[object]) -> Self:
+        civ = [int.from_bytes(f) if isinstance(f, bytes) else f for f in fields[1:]]
+        return super().unpacked([*fields[:1], *civ])
+
+
+def civ_of(header: Header) -> int:
+    """The clusters that a copy still has to be sent to."""
+    return header.civ if type(header) is ScotHeader else 0
 
 
 class ClusterLinkRow(Row):
@@ -39,6 +82,9 @@ class ClusterLinkRow(Row):
 
 class ClusterLinkTable(Table[ClusterLinkRow]):
     """The CLT of one broker; `clusters` says how many bits a CIV has."""
+
+    columns = ("advertisement", "filter", "last hop", "context", "CIV")
+    shown: ClassVar[bool] = True
 
     def __init__(self, clusters: int) -> None:
         super().__init__()
@@ -68,15 +114,8 @@ class ClusterLinkTable(Table[ClusterLinkRow]):
     def witnessed_by(self, subscription: EntityId) -> list[ClusterLinkRow]:
         return list(self._by_witness.get(subscription, {}).values())
 
-    def inspect(self) -> list[dict[str, Any]]:
-        """The rows as plain data; the CIV as the paper writes it, cluster 0 at the right."""
-        return [
-            {
-                "advertisement": f"{row.id[0]}#{row.id[1]}",
-                "filter": row.filter.text,
-                "context": "advertisement" if row.local else "subscription",
-                "civ": format(row.civ, f"0{self._clusters}b"),
-                "last_hop": row.last_hop,
-            }
-            for row in self
-        ]
+    def describe(self, row: ClusterLinkRow) -> tuple[Cell, ...]:
+        """The CIV as the paper writes it, cluster 0 at the right."""
+        context = "advertisement" if row.local else "subscription"
+        civ = format(row.civ, f"0{self._clusters}b")
+        return (written(row.id), row.filter.text, row.last_hop, context, civ)

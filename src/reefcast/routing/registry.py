@@ -1,23 +1,59 @@
-"""The routings by name. A new one is a module and a line here."""
+"""The routings by name. A new one is a module and a line here.
+
+A name with a colon is no name but the place of a class, `module:Class`: so a network file can have
+a routing that is not part of this package.
+"""
 
 from __future__ import annotations
 
-from reefcast.errors import ConfigurationError
-from reefcast.routing.acyclic import Acyclic
-from reefcast.routing.flooding import Flooding
-from reefcast.routing.router import Router
-from reefcast.routing.scot import Idr, Spr
-from reefcast.routing.tid import TidD, TidS
+from functools import cache
+from importlib import import_module
 
-ROUTINGS: dict[str, type[Router]] = {
-    routing.name: routing for routing in (Acyclic, Flooding, Spr, Idr, TidS, TidD)
+from reefcast.errors import ConfigurationError
+from reefcast.overlay.scot import Scot
+from reefcast.overlay.topology import Graph, edges_of, is_tree
+from reefcast.routing.router import Router, Shape
+
+ROUTINGS = {
+    "acyclic": "reefcast.routing.acyclic:Acyclic",
+    "flooding": "reefcast.routing.flooding:Flooding",
+    "idr": "reefcast.routing.scot:Idr",
+    "spr": "reefcast.routing.scot:Spr",
+    "tid-d": "reefcast.routing.tid:TidD",
+    "tid-s": "reefcast.routing.tid:TidS",
 }
 
 
+@cache
 def routing_named(name: str) -> type[Router]:
-    """Raises `ConfigurationError` for a name that is not registered."""
-    if name not in ROUTINGS:
+    """Raises `ConfigurationError` for a name that is not registered, and a place where there is no
+    routing."""
+    place = name if ":" in name else ROUTINGS.get(name)
+    if place is None:
         raise ConfigurationError(
-            f"there is no routing named {name!r}; choose one of {', '.join(sorted(ROUTINGS))}"
+            f"there is no routing named {name!r}; choose one of {', '.join(ROUTINGS)}, "
+            "or say where yours is: my_module:MyRouting"
         )
-    return ROUTINGS[name]
+    module, _, attribute = place.partition(":")
+    try:
+        found = getattr(import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ConfigurationError(f"routing {name!r} cannot be imported: {error}") from error
+    if not (isinstance(found, type) and issubclass(found, Router)):
+        raise ConfigurationError(f"routing {name!r} is no subclass of reefcast's Router")
+    return found
+
+
+def check_overlay(routing: str, graph: Graph, scot: Scot | None) -> None:
+    """Raises `ConfigurationError` if the routing does not work on this overlay."""
+    shape = routing_named(routing).overlay
+    if shape is Shape.TREE and not is_tree(graph):
+        raise ConfigurationError(
+            f"routing {routing!r} needs a tree, but {len(edges_of(graph))} links between "
+            f'{len(graph)} brokers make cycles; use routing = "flooding", or remove links'
+        )
+    if shape is Shape.SCOT and scot is None:
+        raise ConfigurationError(
+            f"routing {routing!r} needs a SCOT (Label Order property): give every [[broker]] its "
+            "region and cluster; `reefcast topology scot` writes such a file"
+        )

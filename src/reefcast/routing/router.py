@@ -5,6 +5,9 @@ advertisements, settlement, resynchronisation, delivery. A router keeps the tabl
 answers two questions: what must be sent when a table changes, and where does a publication go.
 A router never asks for the time, never draws from a generator that it was not given, and changes no
 table while it routes a publication.
+
+All that others must know of a routing stands in its class, as attributes: a new one is a module and
+a line in `registry`. `docs/write-a-routing.md` builds one.
 """
 
 from __future__ import annotations
@@ -12,16 +15,22 @@ from __future__ import annotations
 import random
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, ClassVar, NamedTuple
+
+import msgspec
 
 from reefcast.errors import ProtocolError
 from reefcast.model.filters import Filter
 from reefcast.model.messages import EntityId, Header, LinkName, PeerMessage, Publish, Send
 from reefcast.overlay.scot import Neighbours
 from reefcast.routing.links import Links
-from reefcast.routing.tables import IndexFactory, SubscriptionTable
+from reefcast.routing.tables import IndexFactory, Row, SubscriptionTable, Table
+
+COUNTED = "counted"
+"""The key of `Router.legend` for what is counted."""
 
 
 class Decision(NamedTuple):
@@ -41,35 +50,61 @@ class Decision(NamedTuple):
     searched: int = 0
 
 
+class Shape(Enum):
+    """Overlays on which a routing works."""
+
+    ANY = "any connected overlay"
+    TREE = "a tree"
+    SCOT = "a SCOT"
+
+
+class RoutingOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The parameters of a routing: the keys of the network file's `[routing]`. A routing that has
+    some declares a subclass, with defaults, and names it in `Router.options`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """What a router is given: its broker's name, a factory of indexes, a generator of its own, its
-    links, counters for what happens, and, on a SCOT, who its primary and secondary neighbours are
-    (None on an overlay without clusters)."""
+    links, counters for what happens, on a SCOT who its primary and secondary neighbours are (None
+    on an overlay without clusters), and its options, of the class that it names in `options`."""
 
     name: str
     new_index: IndexFactory
     rng: random.Random
     links: Links
     counters: Counter[str]
-    scot: Neighbours | None = None
+    scot: Neighbours | None
+    options: Any
 
 
 class Router(ABC):
     """A routing protocol at one broker; `brokers` are the neighbours whose links are up, sorted.
 
     The control methods return what must be sent. `link` is where the call came from: a neighbour,
-    or (`local`) a client of this broker.
+    or (`local`) a client of this broker. As they stand here, a subscription stays at its host
+    broker and neighbours are told nothing: a routing that needs more overrides them.
     """
 
     name: ClassVar[str]
-    keeps_order: ClassVar[bool]
+    overlay: ClassVar[Shape] = Shape.ANY
+    keeps_order: ClassVar[bool] = False
     """Whether the publications of one publisher reach each subscriber in their order."""
-    relearns: ClassVar[bool]
+    relearns: ClassVar[bool] = False
     """Whether its tables hold what neighbours told, so that a restart means learning it again."""
+    best_effort: ClassVar[bool] = False
+    """Whether a publication may miss a settled subscriber (never reach one twice, or wrongly)."""
+    messages: ClassVar[tuple[type[PeerMessage], ...]] = ()
+    """What only brokers of this routing say to each other."""
+    header: ClassVar[type[Header]] = Header
+    """What its copies carry from hop to hop."""
+    options: ClassVar[type[RoutingOptions]] = RoutingOptions
+    counted: ClassVar[Mapping[str, str]] = {}
+    """What it counts that an operator wants to see: counter -> its name in a few words."""
+    legend: ClassVar[Mapping[str, str]] = {}
+    """What an operator must know to read a table (by its name) or, under `COUNTED`, the counts."""
 
     def __init__(self, where: Surroundings) -> None:
-        self.broker_name = where.name
         self.rng = where.rng
         self.links = where.links
         self.counters = where.counters
@@ -78,41 +113,35 @@ class Router(ABC):
         """Kept by the broker: whether neighbours still have to tell what they know."""
         self.prt = SubscriptionTable(where.new_index)
 
-    @abstractmethod
-    def advertise(self, id: EntityId, filter: Filter, link: LinkName, local: bool) -> list[Send]:
-        """A publisher announced what it will publish."""
-
-    @abstractmethod
-    def unadvertise(self, id: EntityId, link: LinkName) -> list[Send]:
-        """The inverse of `advertise`; an id that is not here is ignored."""
-
-    @abstractmethod
-    def subscribe(self, id: EntityId, filter: Filter, link: LinkName, local: bool) -> list[Send]:
-        """A subscriber said what it wants."""
-
-    @abstractmethod
-    def unsubscribe(self, id: EntityId, link: LinkName) -> list[Send]:
-        """The inverse of `subscribe`; an id that is not here is ignored."""
+    # --- publications -----------------------------------------------------------------------------
 
     @abstractmethod
     def route(self, publications: Sequence[Publish], link: LinkName) -> Iterable[Decision]:
         """Where each of these goes; they came over `link`, in this order."""
 
-    @abstractmethod
-    def link_up(self, link: LinkName) -> list[Send]:
-        """A neighbour without memory of us: all that it must know, and doubt what it told."""
+    # --- clients, and what neighbours tell of theirs ----------------------------------------------
 
-    @abstractmethod
-    def link_down(self, link: LinkName) -> list[Send]:
-        """A neighbour or client is gone: take back what came from it."""
+    def advertise(self, id: EntityId, filter: Filter, link: LinkName, local: bool) -> list[Send]:
+        """A publisher announced what it will publish."""
+        return []
 
-    @abstractmethod
-    def synced(self, link: LinkName) -> list[Send]:
-        """The neighbour has said all again that still holds: sweep the rest."""
+    def unadvertise(self, id: EntityId, link: LinkName) -> list[Send]:
+        """The inverse of `advertise`; an id that is not here is ignored."""
+        return []
+
+    def subscribe(self, id: EntityId, filter: Filter, link: LinkName, local: bool) -> list[Send]:
+        """A subscriber said what it wants."""
+        self.prt.add(Row(id, filter, link, local))
+        return []
+
+    def unsubscribe(self, id: EntityId, link: LinkName) -> list[Send]:
+        """The inverse of `subscribe`; an id that is not here is ignored."""
+        self.prt.remove(id, link)
+        return []
 
     def peer(self, message: PeerMessage, link: LinkName) -> list[Send]:
-        """A message that only this routing's brokers send; raises `ProtocolError`, changing
-        nothing, for one of another routing, and `FilterSyntaxError` for a filter that is none."""
+        """One of `messages`. Raises `ProtocolError`, changing nothing, for what must not come by
+        this link, and `FilterSyntaxError` for a filter that is none."""
         raise ProtocolError(
             f"neighbour {link!r} sent {type(message).__name__}, which routing {self.name!r} does "
             "not know; give both brokers the same network file"
@@ -123,6 +152,20 @@ class Router(ABC):
         one needs, too: it settles when they have been."""
         return []
 
+    # --- links ------------------------------------------------------------------------------------
+
+    def link_up(self, link: LinkName) -> list[Send]:
+        """A neighbour without memory of us: all that it must know, and doubt what it told."""
+        return []
+
+    def link_down(self, link: LinkName) -> list[Send]:
+        """A neighbour or client is gone: take back what came from it."""
+        return [send for row in self.prt.from_hop(link) for send in self.unsubscribe(row.id, link)]
+
+    def synced(self, link: LinkName) -> list[Send]:
+        """The neighbour has said all again that still holds: sweep the rest."""
+        return []
+
     def passes_on(self, source: LinkName, target: LinkName) -> bool:
         """Whether `target` is told what `source` tells: then it is told `Synced` later."""
         return source != target
@@ -131,10 +174,8 @@ class Router(ABC):
         """Relearning is over; what had to wait for that."""
         return []
 
-    @abstractmethod
-    def tables(self) -> dict[str, int]:
-        """Rows per table, under the papers' names."""
+    # --- what can be seen -------------------------------------------------------------------------
 
-    def inspect(self) -> dict[str, list[dict[str, Any]]]:
-        """Rows of small tables that an operator may want to see, as plain data."""
-        return {}
+    def tables(self) -> dict[str, Table[Any]]:
+        """Its tables under the papers' names."""
+        return {"PRT": self.prt}

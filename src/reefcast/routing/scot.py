@@ -43,8 +43,8 @@ the match but one lookup of a load for each target link.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple
 
 from reefcast.errors import ConfigurationError, ProtocolError
 from reefcast.model.covering import intersects
@@ -52,8 +52,6 @@ from reefcast.model.filters import TRUE, Filter
 from reefcast.model.messages import (
     FIRST_HOP,
     Advertise,
-    CivSet,
-    CivUnset,
     EntityId,
     Header,
     LinkName,
@@ -62,9 +60,16 @@ from reefcast.model.messages import (
     Send,
     Unadvertise,
 )
-from reefcast.routing.clt import ClusterLinkRow, ClusterLinkTable
-from reefcast.routing.router import Decision, Router, Surroundings
-from reefcast.routing.tables import Ways
+from reefcast.routing.clt import (
+    CivSet,
+    CivUnset,
+    ClusterLinkRow,
+    ClusterLinkTable,
+    ScotHeader,
+    civ_of,
+)
+from reefcast.routing.router import COUNTED, Decision, Router, Shape, Surroundings
+from reefcast.routing.tables import Table, Ways
 from reefcast.routing.tree import SubscriptionTree
 
 
@@ -77,14 +82,24 @@ class ScotRouter(Router):
     """What SPR and IDR share: everything but the choice of links. `cluster`: this broker's;
     `a_links`, `i_links`: those that are up, the latter by cluster."""
 
+    overlay = Shape.SCOT
     relearns = True
+    messages = (CivSet, CivUnset)
+    header = ScotHeader
+    legend: ClassVar[Mapping[str, str]] = {
+        "CLT": (
+            "CIV: a bit for each cluster, cluster 0 at the right. In advertisement context (at the "
+            "publisher's host): the clusters where copies must go; its own bit is always 1. In "
+            "subscription context (at a secondary broker): the publisher's cluster, and its own "
+            "if that holds a subscription that intersects."
+        )
+    }
 
     def __init__(self, where: Surroundings) -> None:
         super().__init__(where)
         if where.scot is None:
             raise ConfigurationError(
-                f"routing {self.name!r} needs a SCOT: give each broker its region and cluster "
-                "(`reefcast topology scot` writes such a network file)"
+                f"routing {self.name!r} needs a SCOT: give the broker its neighbours in it"
             )
         self.cluster = where.scot.cluster
         self.a_links: list[LinkName] = []
@@ -117,7 +132,7 @@ class ScotRouter(Router):
         self._find_witness(row)
         if self.relearning:
             row.civ |= self._own
-        return [] if row.civ & self._own else [Send(link, CivUnset((id,)))]
+        return [] if row.civ & self._own else [Send(link, CivUnset(advertisements=(id,)))]
 
     def unadvertise(self, id: EntityId, link: LinkName) -> list[Send]:
         row = self.clt.remove(id, link)
@@ -174,7 +189,9 @@ class ScotRouter(Router):
             if not row.civ & self._own:
                 row.civ |= self._own
                 set_now.setdefault(row.last_hop, []).append(row.id)
-        return [Send(link, CivSet(tuple(ids))) for link, ids in sorted(set_now.items())]
+        return [
+            Send(link, CivSet(advertisements=tuple(ids))) for link, ids in sorted(set_now.items())
+        ]
 
     def _clear_bits(self, ids: Sequence[EntityId]) -> list[Send]:
         """Subscriptions went; returns a CIV_UNSET for each iLink with bits that are 0 now."""
@@ -191,7 +208,9 @@ class ScotRouter(Router):
                 row.civ |= self._own
             elif row.witness is None:
                 cleared.setdefault(row.last_hop, []).append(row.id)
-        return [Send(link, CivUnset(tuple(ids))) for link, ids in sorted(cleared.items())]
+        return [
+            Send(link, CivUnset(advertisements=tuple(ids))) for link, ids in sorted(cleared.items())
+        ]
 
     def _find_witness(self, row: ClusterLinkRow) -> None:
         """Sets the row's witness and its bit for this cluster from the PRT."""
@@ -273,11 +292,8 @@ class ScotRouter(Router):
 
     # --- what can be seen -------------------------------------------------------------------------
 
-    def tables(self) -> dict[str, int]:
-        return {"CLT": len(self.clt), "PRT": len(self.prt)}
-
-    def inspect(self) -> dict[str, list[dict[str, Any]]]:
-        return {"clt": self.clt.inspect()}
+    def tables(self) -> dict[str, Table[Any]]:
+        return {"CLT": self.clt, "PRT": self.prt}
 
     # --- publications -----------------------------------------------------------------------------
 
@@ -285,7 +301,7 @@ class ScotRouter(Router):
         found = self.prt.ways([publish.publication for publish in publications])
         hosted = link not in self.a_links and link not in self._cluster_of
         for publish, ways in zip(publications, found, strict=True):
-            bits = self._targets(publish, link) if hosted else publish.header.civ
+            bits = self._targets(publish, link) if hosted else civ_of(publish.header)
             yield self.choose(publish, ways, link, bits)
 
     def choose(self, publish: Publish, ways: Ways, link: LinkName, bits: int) -> Decision:
@@ -340,7 +356,25 @@ class Idr(ScotRouter):
     """
 
     name = "idr"
-    keeps_order = False
+    counted: ClassVar[Mapping[str, str]] = {
+        "idr_case_1": "case I",
+        "idr_case_2": "case II",
+        "idr_case_3": "case III",
+        "idr_overloaded_a_link": "full aLinks",
+        "idr_no_tree_link": "no tree link",
+        "idr_unreachable": "cut off",
+    }
+    legend: ClassVar[Mapping[str, str]] = {
+        **ScotRouter.legend,
+        COUNTED: (
+            "Decisions that met overloaded iLinks. Case I: the copy on a free iLink took their "
+            "clusters along. II: one on a free aLink. III: none was free, so one on the overloaded "
+            "iLink with the shortest queue. Full aLinks: copies on overloaded aLinks that these "
+            "decisions made; those of decisions inside a cluster, or that met no overloaded iLink, "
+            "are not counted. No tree link: case III, though an aLink without a matching "
+            "subscription was free. Cut off: clusters that no link led to."
+        ),
+    }
 
     def _between_clusters(
         self, inside: Decision, link: LinkName, onward: Header, bits: int
@@ -362,7 +396,8 @@ class Idr(ScotRouter):
         copies = dict.fromkeys([target.link for target in a_links + free], onward)
         carrier = self._carrier(free, a_links, targets, link)
         if carrier is not None:
-            copies[carrier.link] = Header(onward.hops, rest & ~carrier.bit)
+            left = rest & ~carrier.bit
+            copies[carrier.link] = ScotHeader(onward.hops, left) if left else onward
         else:
             self.counters["idr_unreachable"] += rest.bit_count()
         checked = len(targets) + len(a_links)

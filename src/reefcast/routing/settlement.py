@@ -19,8 +19,8 @@ Rules
   wait for each other.)
 - What comes again by the same link while it is under way already, because a broker behind that link
   restarted, is answered only when the first time is done, too.
-- A subscription that needs nothing said, because another one had CIV_SET say it, is settled only
-  when that has been answered.
+- A subscription that needs nothing said, because another one had it said (OctopiA's CIV_SET), is
+  settled only when that has been answered.
 - A link that is given up answers nothing and is waited for no longer.
 
 Source: diffusing computations (Dijkstra and Scholten, 1980), with one tree per message.
@@ -34,7 +34,6 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from reefcast.model.messages import (
-    CivSet,
     ControlMessage,
     EntityId,
     LinkName,
@@ -74,7 +73,7 @@ class Settlement:
         self._held: list[Cause] = []
         self._held_by_id: dict[EntityId, Cause] = {}
         self._under_way: dict[tuple[LinkName, EntityId], Cause] = {}
-        self._set_by: dict[EntityId, tuple[LinkName, int]] = {}
+        self._told_by: dict[EntityId, tuple[LinkName, int]] = {}
 
     def owe(self, cause: Cause, link: LinkName, token: int) -> None:
         """`token` is to be answered on `link` when `cause` is complete, if its other end has not
@@ -92,17 +91,17 @@ class Settlement:
         self._under_way[cause.key] = cause
 
     def unanswered(self) -> list[EntityId]:
-        """The advertisements that a CIV_SET under way is about."""
-        self._set_by = {
+        """The advertisements whose brokers are being told of one (`PeerMessage.tells`)."""
+        self._told_by = {
             id: (link, token)
-            for id, (link, token) in self._set_by.items()
+            for id, (link, token) in self._told_by.items()
             if token in self._waiting.get(link, ())
         }
-        return list(self._set_by)
+        return list(self._told_by)
 
     def join(self, cause: Cause, advertisements: Iterable[EntityId]) -> None:
-        """`cause` waits for the CIV_SETs about these, too; they are some of `unanswered`."""
-        for link, token in dict.fromkeys(self._set_by[id] for id in advertisements):
+        """`cause` waits for what tells of these, too; they are some of `unanswered`."""
+        for link, token in dict.fromkeys(self._told_by[id] for id in advertisements):
             self._waiting[link][token] += (cause,)
             cause.outstanding += 1
 
@@ -124,14 +123,14 @@ class Settlement:
         if not isinstance(message, TableChange | PeerMessage):
             return message
         self._last_token += 1
-        id: EntityId | None = getattr(message, "id", None)  # a CIV message is about several
+        id: EntityId | None = getattr(message, "id", None)  # some are about several
         owner = cause if id is None else self._held_by_id.get(id, cause)
         causes = (cause,) if owner is cause else (cause, owner)
         self._waiting.setdefault(link, {})[self._last_token] = causes
         for waiting in causes:
             waiting.outstanding += 1
-        if isinstance(message, CivSet):
-            self._set_by.update(dict.fromkeys(message.advertisements, (link, self._last_token)))
+        if isinstance(message, PeerMessage):
+            self._told_by.update(dict.fromkeys(message.tells, (link, self._last_token)))
         return msgspec.structs.replace(message, token=self._last_token)
 
     def answered(self, link: LinkName, token: int, reason: str = "") -> list[Send]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from typing import Generic, NamedTuple, TypeVar
+from itertools import islice
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from reefcast.matching.interface import EventIndex
 from reefcast.model.covering import intersects
@@ -52,7 +53,15 @@ T = TypeVar("T")
 
 
 class WayIndex(ABC):
-    """A `EventIndex` of rows that does not look at every row for every publication."""
+    """An index of rows that tells where those lead that match."""
+
+    @abstractmethod
+    def add(self, key: Row, filter: Filter) -> None:
+        """See `matching.interface.EventIndex`."""
+
+    @abstractmethod
+    def remove(self, key: Row) -> None:
+        """See `matching.interface.EventIndex`."""
 
     @abstractmethod
     def ways(self, publications: Sequence[Publication]) -> list[Ways]:
@@ -65,8 +74,8 @@ class WayIndex(ABC):
         keys: Sequence[K],
         digest: Callable[[list[Row], K], T],
     ) -> list[T]:
-        """`digest(rows, key)` of what each publication matches; it may be kept and given again for
-        the same rows and an equal key."""
+        """`digest(rows, key)` of the rows that each publication matches; it may be kept and given
+        again for the same rows and an equal key."""
 
 
 def ways_of(rows: Sequence[Row]) -> Ways:
@@ -89,12 +98,56 @@ def ways_of(rows: Sequence[Row]) -> Ways:
     return Ways(local, sorted(hops), len(rows))
 
 
+class RowIndex(WayIndex):
+    """Looks at every row that `index` finds."""
+
+    def __init__(self, index: EventIndex[Row]) -> None:
+        self._index = index
+
+    def add(self, key: Row, filter: Filter) -> None:
+        self._index.add(key, filter)
+
+    def remove(self, key: Row) -> None:
+        self._index.remove(key)
+
+    def ways(self, publications: Sequence[Publication]) -> list[Ways]:
+        return [ways_of(rows) for rows in self._index.match_many(publications)]
+
+    def digests(
+        self,
+        publications: Sequence[Publication],
+        keys: Sequence[K],
+        digest: Callable[[list[Row], K], T],
+    ) -> list[T]:
+        found = self._index.match_many(publications)
+        return [digest(rows, key) for rows, key in zip(found, keys, strict=True)]
+
+
 R = TypeVar("R", bound=Row)
-IndexFactory = Callable[[], EventIndex[Row]]
+IndexFactory = Callable[[], EventIndex[Row] | WayIndex]
+
+
+MOST_ROWS = 1000
+"""Of a table that is told row by row: nobody reads more, and a broker has other things to do."""
+
+Cell = str | int | float | bool
+"""What a table's rows are told as, to an operator."""
+
+
+def written(id: EntityId) -> str:
+    """An id as operators read it."""
+    return f"{id[0]}#{id[1]}"
 
 
 class Table(Generic[R]):
-    """Rows by id and by last hop."""
+    """Rows by id and by last hop.
+
+    For who looks at it: `columns` names what `describe` says of a row; `shown`: its rows are told
+    without being asked for.
+    """
+
+    columns: ClassVar[tuple[str, ...]]
+    shown: ClassVar[bool] = False
 
     def __init__(self) -> None:
         self._rows: dict[EntityId, R] = {}
@@ -109,6 +162,9 @@ class Table(Generic[R]):
 
     def __contains__(self, id: object) -> bool:
         return id in self._rows
+
+    def describe(self, row: R) -> tuple[Cell, ...]:
+        return (written(row.id), row.filter.text, row.last_hop)
 
     def get(self, id: EntityId) -> R | None:
         return self._rows.get(id)
@@ -145,8 +201,16 @@ class Table(Generic[R]):
         return list(self._unconfirmed.pop(link, ()))
 
 
+def table_rows(table: Table[Any], most: int) -> dict[str, Any]:
+    """The first `most` rows for an operator, as plain data; and how many more there are."""
+    rows = [table.describe(row) for row in islice(table, most)]
+    return {"columns": table.columns, "rows": rows, "left_out": len(table) - len(rows)}
+
+
 class AdvertisementTable(Table[Row]):
     """SRT (subscription routing table): advertisements show subscriptions their way."""
+
+    columns = ("advertisement", "filter", "last hop")
 
     def __init__(self) -> None:
         super().__init__()
@@ -183,11 +247,15 @@ class AdvertisementTable(Table[Row]):
 class SubscriptionTable(Table[Row]):
     """PRT (publication routing table): subscriptions show publications their way."""
 
+    columns = ("subscription", "filter", "last hop")
+
     def __init__(self, new_index: IndexFactory) -> None:
         super().__init__()
-        self._index = new_index()
-        self.ways = self._index.ways if isinstance(self._index, WayIndex) else self._ways
+        index = new_index()
+        self._index = index if isinstance(index, WayIndex) else RowIndex(index)
+        self.ways = self._index.ways
         """For each publication where the rows lead that it matches."""
+        self.digests = self._index.digests
 
     def add(self, row: Row) -> None:
         super().add(row)
@@ -198,18 +266,3 @@ class SubscriptionTable(Table[Row]):
         if row is not None:
             self._index.remove(row)
         return row
-
-    def _ways(self, publications: Sequence[Publication]) -> list[Ways]:
-        return [ways_of(rows) for rows in self._index.match_many(publications)]
-
-    def digests(
-        self,
-        publications: Sequence[Publication],
-        keys: Sequence[K],
-        digest: Callable[[list[Row], K], T],
-    ) -> list[T]:
-        """For each publication, what `digest` makes of the rows that it matches; see `WayIndex`."""
-        if isinstance(self._index, WayIndex):
-            return self._index.digests(publications, keys, digest)
-        found = self._index.match_many(publications)
-        return [digest(rows, key) for rows, key in zip(found, keys, strict=True)]

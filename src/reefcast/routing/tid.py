@@ -54,15 +54,14 @@ its ways to the publishers; a publication a match where clients may want it, and
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple
 
 from reefcast.errors import ProtocolError
 from reefcast.model.covering import intersects
 from reefcast.model.filters import TRUE, Filter, parse_filter
 from reefcast.model.messages import (
     Advertise,
-    Bind,
     EntityId,
     Header,
     LinkName,
@@ -70,13 +69,20 @@ from reefcast.model.messages import (
     Publish,
     Send,
     Unadvertise,
-    Unbind,
 )
 from reefcast.model.publication import Publication, PublicationId
 from reefcast.routing.recent import RecentIds
-from reefcast.routing.router import Decision, Router, Surroundings
+from reefcast.routing.router import COUNTED, Decision, Router, Surroundings
 from reefcast.routing.tables import Row, Table, ways_of
-from reefcast.routing.tid_tables import VARIOUS, Bindings, Tree
+from reefcast.routing.tid_tables import (
+    VARIOUS,
+    Bind,
+    Bindings,
+    TidHeader,
+    Tree,
+    TreeTable,
+    Unbind,
+)
 
 SentCopy = tuple[PublicationId, EntityId, LinkName, int]
 """Publication, TID, next hop, and the tree's `version` when it was sent."""
@@ -95,11 +101,19 @@ class Matching(NamedTuple):
 class TidRouter(Router):
     """What TID-S and TID-D share: everything but the choice of links."""
 
-    relearns = False
+    messages = (Bind, Unbind)
+    header = TidHeader
+    legend: ClassVar[Mapping[str, str]] = {
+        "SRT": (
+            "An advertisement's id is the TID of its tree. Bound subscriptions: those that copies on "
+            "this tree are for, by the neighbour that they came from; clients: this broker's own."
+        ),
+        "PRT": "No last hop: it can be another one for each tree; the SRT counts them by tree.",
+    }
 
     def __init__(self, where: Surroundings) -> None:
         super().__init__(where)
-        self.srt: Table[Tree] = Table()
+        self.srt = TreeTable()
         self.bindings = Bindings(self.prt)
         self._withdrawn = RecentIds[EntityId]()
 
@@ -176,11 +190,14 @@ class TidRouter(Router):
 
     def _bind(self, row: Row, trees: Iterable[Tree], link: LinkName) -> list[Send]:
         new = self.bindings.bind(row, trees, link)
-        return [Send(hop, Bind(row.id, row.filter.text, tids)) for hop, tids in _upwards(new)]
+        return [
+            Send(hop, Bind(id=row.id, filter=row.filter.text, trees=tids))
+            for hop, tids in _upwards(new)
+        ]
 
     def _unbind(self, row: Row, trees: Iterable[Tree], link: LinkName) -> list[Send]:
         gone = self.bindings.unbind(row, trees, link)
-        return [Send(hop, Unbind(row.id, tids)) for hop, tids in _upwards(gone)]
+        return [Send(hop, Unbind(id=row.id, trees=tids)) for hop, tids in _upwards(gone)]
 
     # --- links ------------------------------------------------------------------------------------
 
@@ -213,17 +230,14 @@ class TidRouter(Router):
 
     # --- what can be seen -------------------------------------------------------------------------
 
-    def tables(self) -> dict[str, int]:
-        return {"SRT": len(self.srt), "PRT": len(self.prt)}
-
-    def inspect(self) -> dict[str, list[dict[str, Any]]]:
-        return {"tid": [tree.inspect() for tree in self.srt]}
+    def tables(self) -> dict[str, Table[Any]]:
+        return {"SRT": self.srt, "PRT": self.prt}
 
     # --- publications -----------------------------------------------------------------------------
 
     def route(self, publications: Sequence[Publish], link: LinkName) -> Iterator[Decision]:
         if link in self.brokers:
-            trees = [self._tree(publish.header.tid) for publish in publications]
+            trees = [self._tree(publish.header) for publish in publications]
         else:
             trees = [self._first_tree(publish.publication, link) for publish in publications]
         asked = [
@@ -243,7 +257,9 @@ class TidRouter(Router):
         keys = [(tree, tree.version) for _, tree in asked]
         return self.prt.digests([publication for publication, _ in asked], keys, _divide)
 
-    def _tree(self, tid: EntityId | None) -> Tree | None:
+    def _tree(self, header: Header) -> Tree | None:
+        """The tree that a copy follows; None for one that names none that is known here."""
+        tid = header.tid if type(header) is TidHeader else None
         return None if tid is None else self.srt.get(tid)
 
     def _first_tree(self, publication: Publication, client: LinkName) -> Tree | None:
@@ -267,7 +283,7 @@ class TidRouter(Router):
     ) -> Decision:
         """The decision of TID-S."""
         header = publish.header
-        onward = Header(header.hops + 1, 0, tree.id, header.switched)
+        onward: Header = TidHeader(header.hops + 1, tree.id, _switched(header))
         if found is None:
             return Decision({}, [(hop, onward) for hop in tree.hops if hop != link], None)
         copies = [(hop, onward) for hop in found.served if hop != link]
@@ -286,6 +302,11 @@ def _divide(rows: list[Row], key: tuple[Tree, int]) -> Matching:
     return Matching(ways_of(rows).local, in_order, len(rows))
 
 
+def _switched(header: Header) -> bool:
+    """Whether a copy follows another tree than it started on."""
+    return type(header) is TidHeader and header.switched
+
+
 def _upwards(trees: Iterable[Tree]) -> list[tuple[LinkName, tuple[EntityId, ...]]]:
     """The TIDs of these trees by last hop, in the order of their names; not those that end here."""
     by_hop: dict[LinkName, list[EntityId]] = {}
@@ -300,7 +321,6 @@ class TidS(TidRouter):
     other: its order is kept only as long as it has one advertisement."""
 
     name = "tid-s"
-    keeps_order = False
 
     def _choose(
         self, publish: Publish, tree: Tree, link: LinkName, found: Matching | None
@@ -317,7 +337,20 @@ class TidD(TidRouter):
     """
 
     name = "tid-d"
-    keeps_order = False
+    counted: ClassVar[Mapping[str, str]] = {
+        "tid_switched": "switched",
+        "tid_not_switched": "not switched",
+        "tid_suppressed": "kept back",
+        "tid_suppressed_deliveries": "kept from clients",
+    }
+    legend: ClassVar[Mapping[str, str]] = {
+        **TidRouter.legend,
+        COUNTED: (
+            "Switched: overloaded links that a copy avoided by another tree. Not switched: those "
+            "it took because no other tree would do. Kept back: copies to brokers that had been "
+            "sent before on the same tree; from clients: those that had been delivered."
+        ),
+    }
 
     def __init__(self, where: Surroundings) -> None:
         super().__init__(where)
@@ -329,7 +362,7 @@ class TidD(TidRouter):
     ) -> Decision:
         decision = self._along(publish, tree, link, found)
         id = publish.publication.id
-        if publish.header.switched:
+        if _switched(publish.header):
             decision = self._without_sent(id, decision)
         else:
             overloaded = self.links.lst.overloaded
@@ -365,7 +398,7 @@ class TidD(TidRouter):
                 other = self._least_loaded(others)
                 self.counters["tid_switched" if other else "tid_not_switched"] += 1
             to, tid = other or (hop, tree.id)
-            copies[to, tid] = Header(onward.hops, 0, tid, other is not None)
+            copies[to, tid] = TidHeader(onward.hops, tid, other is not None)
         hops = [(to, header) for (to, _), header in copies.items()]
         return Decision(along.local, hops, found.rows, checked=checked, searched=searched)
 
@@ -393,7 +426,7 @@ class TidD(TidRouter):
 
     def _without_sent(self, id: PublicationId, decision: Decision) -> Decision:
         """Without the copies that went before; only copies that switched can meet again."""
-        hops = [copy for copy in decision.hops if not copy[1].switched or self._is_new(id, *copy)]
+        hops = [copy for copy in decision.hops if not _switched(copy[1]) or self._is_new(id, *copy)]
         suppressed = len(decision.hops) - len(hops)
         if not suppressed:
             return decision
@@ -401,5 +434,5 @@ class TidD(TidRouter):
         return decision._replace(hops=hops, duplicate=not (hops or decision.local))
 
     def _is_new(self, id: PublicationId, hop: LinkName, header: Header) -> bool:
-        tree = self._tree(header.tid)
+        tree = self._tree(header)
         return tree is not None and self._sent.is_new((id, tree.id, hop, tree.version))

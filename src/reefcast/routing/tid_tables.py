@@ -10,13 +10,47 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any
+from typing import ClassVar
 
 from reefcast.model.filters import Filter
-from reefcast.model.messages import EntityId, LinkName
-from reefcast.routing.tables import Row, SubscriptionTable
+from reefcast.model.messages import (
+    Control,
+    EntityId,
+    Header,
+    LinkName,
+    PeerMessage,
+    Subscribe,
+    Unsubscribe,
+)
+from reefcast.routing.tables import Cell, Row, SubscriptionTable, Table, written
 
 VARIOUS: LinkName = ""
+
+
+class Bind(PeerMessage, frozen=True, kw_only=True, tag="bind"):
+    """A subscription on its way to the publishers, bound to the advertisement trees `trees` (a
+    tree's id, its TID, is that of its advertisement). `filter`: text of the filter language."""
+
+    costs_like: ClassVar[type[Control]] = Subscribe
+    id: EntityId
+    filter: str
+    trees: tuple[EntityId, ...]
+
+
+class Unbind(PeerMessage, frozen=True, kw_only=True, tag="unbind"):
+    """The subscription no longer wants what comes down these trees."""
+
+    costs_like: ClassVar[type[Control]] = Unsubscribe
+    id: EntityId
+    trees: tuple[EntityId, ...]
+
+
+class TidHeader(Header, frozen=True, gc=False):
+    """`tid`: the advertisement tree that a copy follows; `switched`: it is not the one that it
+    started on."""
+
+    tid: EntityId | None = None
+    switched: bool = False
 
 
 class Tree(Row):
@@ -58,15 +92,20 @@ class Tree(Row):
             del self._by_hop[link]
             self.hops = sorted(self._by_hop)
 
-    def inspect(self) -> dict[str, Any]:
-        """The row as plain data."""
-        return {
-            "advertisement": f"{self.id[0]}#{self.id[1]}",
-            "filter": self.filter.text,
-            "last_hop": self.last_hop,
-            "clients": self.clients,
-            "hops": {hop: self._by_hop[hop] for hop in self.hops},
-        }
+    def bound_from(self) -> str:
+        """How many subscriptions came from where, in words."""
+        counts = [f"{hop} {self._by_hop[hop]}" for hop in self.hops]
+        return ", ".join([f"clients {self.clients}", *counts] if self.clients else counts)
+
+
+class TreeTable(Table[Tree]):
+    """The SRT of one broker."""
+
+    columns = ("advertisement", "filter", "last hop", "bound subscriptions")
+    shown: ClassVar[bool] = True
+
+    def describe(self, row: Tree) -> tuple[Cell, ...]:
+        return (written(row.id), row.filter.text, row.last_hop, row.bound_from())
 
 
 class Bindings:

@@ -1,14 +1,11 @@
-"""The tree router: advertisement-based routing over an acyclic set of neighbours.
+"""The subscription tree: how subscriptions spread over an acyclic set of neighbours.
 
 Rules
 -----
-- Advertisements are flooded; each broker stores them in its SRT with the link they came by.
-- A subscription is stored in the PRT and forwarded over every link from which an intersecting
-  advertisement came, never back over its own link.
+- A subscription is stored in the PRT and forwarded over every link that wants it, never back over
+  its own link. The owner says which links want it: `acyclic` those from which an intersecting
+  advertisement came, `scot` all aLinks.
 - A publication follows the subscriptions back: one copy per last hop that matches, never back.
-- A new advertisement from U makes the broker look through its PRT again and send U what it now
-  needs; an advertisement withdrawn by U makes it withdraw from U what no other advertisement from
-  U wants. U never drops rows by itself.
 - `sent[U]` holds the subscriptions sent to U and not withdrawn: it mirrors U's rows from here.
 
 Theory of operation
@@ -16,12 +13,7 @@ Theory of operation
 The neighbours form a tree, so that a message that never goes back over the link it came by reaches
 every broker once, without ids to remember. Per-publisher order follows from links that are FIFO.
 
-It is a component: `acyclic` is this and nothing else; meshes will run it over the part of their
-neighbours that forms a tree. Inside a cluster of a SCOT advertisements are unknown and every
-neighbour wants every subscription: there `SubscriptionTree` runs without the SRT (see `scot`).
-
-Source: the setting of `Siena` and `PADRES`; section 2 of the covering paper. Cost: a subscription
-asks each distinct advertisement text of each link once (`intersects`).
+Source: the setting of `Siena` and `PADRES`; section 2 of the covering paper.
 """
 
 from __future__ import annotations
@@ -29,16 +21,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from reefcast.model.filters import Filter
-from reefcast.model.messages import (
-    Advertise,
-    EntityId,
-    LinkName,
-    Send,
-    Subscribe,
-    Unadvertise,
-    Unsubscribe,
-)
-from reefcast.routing.tables import AdvertisementTable, Row, SubscriptionTable
+from reefcast.model.messages import EntityId, LinkName, Send, Subscribe, Unsubscribe
+from reefcast.routing.tables import Row, SubscriptionTable
 
 WantedBy = Callable[[LinkName, Filter], bool]
 """Whether a subscription is to be sent over a link."""
@@ -121,55 +105,3 @@ class SubscriptionTree:
 
     def _take_back(self, link: LinkName, subscriptions: list[EntityId]) -> list[Send]:
         return [send for id in subscriptions for send in self.unsubscribe(id, link)]
-
-
-class TreeRouter(SubscriptionTree):
-    """A `SubscriptionTree` that sends subscriptions towards intersecting advertisements, and the
-    SRT that knows these."""
-
-    def __init__(self, prt: SubscriptionTable, neighbours: list[LinkName]) -> None:
-        self.srt = AdvertisementTable()
-        super().__init__(prt, neighbours, self.srt.wanted_by)
-
-    def advertise(self, id: EntityId, filter: Filter, link: LinkName, local: bool) -> list[Send]:
-        if id in self.srt:
-            self.srt.confirm(id, link)
-            return []
-        known = self.srt.has_text(link, filter.text)
-        self.srt.add(Row(id, filter, link, local))
-        sends = self._to_others(link, Advertise(id, filter.text))
-        if not local and not known:
-            sends += self.catch_up(link)
-        return sends
-
-    def unadvertise(self, id: EntityId, link: LinkName) -> list[Send]:
-        row = self.srt.remove(id, link)
-        if row is None:
-            return []
-        sends = self._to_others(link, Unadvertise(id))
-        if not self.srt.has_text(link, row.filter.text):
-            sends += self.withdraw_unwanted(link)
-        return sends
-
-    def _to_others(self, link: LinkName, message: Advertise | Unadvertise) -> list[Send]:
-        return [Send(other, message) for other in self.neighbours if other != link]
-
-    def link_up(self, link: LinkName) -> list[Send]:
-        self.srt.doubt(link)
-        sends = [
-            Send(link, Advertise(row.id, row.filter.text))
-            for row in self.srt
-            if row.last_hop != link
-        ]
-        return sends + super().link_up(link)
-
-    def synced(self, link: LinkName) -> list[Send]:
-        stale = self.srt.unconfirmed(link)
-        return super().synced(link) + self._unadvertise_all(link, stale)
-
-    def link_down(self, link: LinkName) -> list[Send]:
-        gone = [row.id for row in self.srt.from_hop(link)]
-        return super().link_down(link) + self._unadvertise_all(link, gone)
-
-    def _unadvertise_all(self, link: LinkName, ids: list[EntityId]) -> list[Send]:
-        return [send for id in ids for send in self.unadvertise(id, link)]

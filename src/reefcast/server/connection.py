@@ -19,7 +19,15 @@ from typing import ClassVar, NamedTuple, cast
 from reefcast.errors import ProtocolError
 from reefcast.model import wire
 from reefcast.model.messages import ControlMessage, Publish
-from reefcast.model.wire import Congestion, FrameKind, FrameReader, Goodbye, Hello
+from reefcast.model.wire import (
+    Codec,
+    Congestion,
+    FrameKind,
+    FrameReader,
+    Goodbye,
+    Hello,
+    StatusRequest,
+)
 from reefcast.server.outbox import Flusher, Outbox
 
 HELLO_S = 5.0
@@ -40,10 +48,7 @@ class End:
     """Whoever is at the other end; a kind of frame that it must not send is a `ProtocolError`."""
 
     what: ClassVar[str] = "connection"
-
-    @staticmethod
-    def decode_publish(payload: bytes) -> Publish:
-        return wire.decode_publish(payload)
+    codec: Codec = wire.CLIENT_CODEC
 
     def publications(self, batch: list[Publish]) -> None:
         raise self._out_of_place("PUBLISH")
@@ -57,7 +62,7 @@ class End:
     def congestion(self, notice: Congestion) -> None:
         raise self._out_of_place("CONGESTION")
 
-    def status_wanted(self) -> None:
+    def status_wanted(self, request: StatusRequest) -> None:
         raise self._out_of_place("STATUS")
 
     def lost(self, connection: Connection) -> None:
@@ -123,7 +128,7 @@ class Connection(asyncio.Protocol):
         try:
             for kind, payload in self._reader.feed(data):
                 if kind == _PUBLISH and self.end is not None:
-                    batch.append(self.end.decode_publish(payload))
+                    batch.append(self.end.codec.decode_publish(payload))
                     continue
                 if batch:
                     whole, batch = batch, []
@@ -180,13 +185,13 @@ class Connection(asyncio.Protocol):
         elif kind == FrameKind.ACK:
             self.end.acknowledged(wire.decode_number(payload))
         elif kind == FrameKind.CONTROL:
-            message = wire.decode_control(payload)
+            message = self.end.codec.decode_control(payload)
             self._took(1)
             self.end.control(message)
         elif kind == FrameKind.CONGESTION:
             self.end.congestion(wire.decode_congestion(payload))
         elif kind == FrameKind.STATUS:
-            self.end.status_wanted()
+            self.end.status_wanted(wire.decode_status_request(payload))
         elif kind == FrameKind.GOODBYE:
             reason = wire.decode_goodbye(payload).reason
             log.info("%s said goodbye: %s", self.peer, reason)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from reefcast.errors import ProtocolError
 from reefcast.model import wire
 from reefcast.model.messages import (
+    ControlMessage,
     Deliver,
     Discard,
     Effect,
@@ -21,89 +22,84 @@ from reefcast.model.messages import (
     SetTimer,
 )
 from reefcast.model.wire import FrameKind
-from reefcast.server.broker_link import BrokerLink
-from reefcast.server.client_session import ClientSession
-from reefcast.server.tracing import LiveTrace
+from reefcast.server.outputs import Outputs
+from reefcast.server.tracing import Journal
 
 
 class Effector:
-    """Puts effects on links and into subscribers' queues.
+    """Puts effects on links and into clients' outboxes.
 
     Effects for a client that has left meanwhile are passed over: the core is about to hear of it.
-    One that cannot be carried out (`failed` hears of it) takes no other with it.
+    One that cannot be carried out takes no other with it.
     """
 
     def __init__(
-        self,
-        links: dict[LinkName, BrokerLink],
-        sessions: dict[LinkName, ClientSession],
-        set_timer: Callable[[SetTimer], None],
-        discarded: Callable[[Discard], None],
-        failed: Callable[[Effect], None],
-        trace: LiveTrace | None,
+        self, outputs: Outputs, journal: Journal, set_timer: Callable[[SetTimer], None]
     ) -> None:
-        self._links = links
-        self._sessions = sessions
+        self._links = outputs.links
+        self._clients = outputs.clients
+        self._journal = journal
+        self._details = journal.details
         self._set_timer = set_timer
-        self._discarded = discarded
-        self._failed = failed
-        self._trace = trace
         self._last: tuple[object, object, bytes] = (None, None, b"")
 
     def carry_out(self, effects: Sequence[Effect]) -> int:
-        """Returns how many of them failed."""
+        """Returns how many of them failed; the journal has why."""
         failures = 0
         for effect in effects:
             try:
-                self._do(effect)
+                if isinstance(effect, Deliver):
+                    self._deliver(effect)
+                elif isinstance(effect, Send):
+                    self._send(effect.link, effect.message)
+                elif isinstance(effect, Discard):
+                    self._journal.discarded(effect)
+                else:
+                    self._set_timer(effect)
             except Exception:
                 failures += 1
-                self._failed(effect)
+                self._journal.failed(f"to carry out: {in_words(effect)}")
         return failures
 
-    def _do(self, effect: Effect) -> None:
-        if isinstance(effect, Deliver):
-            self._deliver(effect)
-        elif isinstance(effect, Send):
-            self._send(effect)
-        elif isinstance(effect, Discard):
-            self._discarded(effect)
-        else:
-            self._set_timer(effect)
-
     def _deliver(self, deliver: Deliver) -> None:
-        sessions, body = self._sessions, deliver.publish.body
+        clients, body = self._clients, deliver.publish.body
         frames: dict[tuple[int, ...], bytes] = {}
         for client, numbers in deliver.to.items():
             key = tuple(numbers)
             frame = frames.get(key)
             if frame is None:
                 frame = frames[key] = wire.encode_deliver(key, body)
-            session = sessions.get(client)
-            if session is not None:
-                session.outbox.push_data(frame)
+            outbox = clients.get(client)
+            if outbox is not None:
+                outbox.push_data(frame)
+        if self._details is not None:
+            self._details.delivered(deliver)
 
-    def _send(self, send: Send) -> None:
-        message = send.message
-        link = self._links.get(send.link)
+    def _send(self, link: LinkName, message: ControlMessage | Publish) -> None:
+        queue = self._links.get(link)
         if isinstance(message, Publish):
-            if link is None:
+            if queue is None:
                 return
             frame = self._publish_frame(message)
-            link.send_publication(frame, message)
+            queue.send_publication(frame, message)
         else:
             frame = wire.encode(FrameKind.CONTROL, message)
-            if link is not None:
-                link.send_control(frame)
-            elif send.link in self._sessions:
-                outbox = self._sessions[send.link].outbox
-                if isinstance(message, Refused) and message.publication is not None:
-                    outbox.push_urgent(frame)  # the acknowledgement must not overtake it
-                else:
-                    outbox.push_control(frame)
-        if self._trace is not None:
-            queue_len = link.window.queue_len if link is not None else 0
-            self._trace.message(send, len(frame), queue_len)
+            if queue is not None:
+                queue.send_control(frame)
+            else:
+                self._tell_client(link, frame, message)
+        if self._details is not None:
+            queue_len = 0 if queue is None else queue.window.queue_len
+            self._details.message(link, message, len(frame), queue_len)
+
+    def _tell_client(self, client: LinkName, frame: bytes, message: ControlMessage) -> None:
+        outbox = self._clients.get(client)
+        if outbox is None:
+            return
+        if isinstance(message, Refused) and message.publication is not None:
+            outbox.push_urgent(frame)  # the acknowledgement must not overtake it
+        else:
+            outbox.push_control(frame)
 
     def _publish_frame(self, publish: Publish) -> bytes:
         """The frame; the same for each neighbour that gets the same header."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 from reefcast.errors import ConnectionLostError, ProtocolError
 from reefcast.model import wire
-from reefcast.model.wire import FrameKind, FrameReader, Hello, Role
+from reefcast.model.wire import FrameKind, FrameReader, Hello, Role, StatusRequest
 from reefcast.server.connection import Connection, End
-from reefcast.server.host import Host
 
 
 class Observer(End):
@@ -18,25 +18,23 @@ class Observer(End):
 
     what: ClassVar[str] = "an observer"
 
-    def __init__(self, host: Host, connection: Connection) -> None:
-        self._host = host
+    def __init__(
+        self, connection: Connection, status: Callable[[StatusRequest], dict[str, object]]
+    ) -> None:
         self._connection = connection
-        connection.say_hello(
-            Hello(
-                version=wire.VERSION,
-                role=Role.BROKER,
-                name=host.name,
-                network=host.network.network.name,
-                session=host.session,
-            )
-        )
+        self._status = status
 
-    def status_wanted(self) -> None:
-        frame = wire.encode(FrameKind.STATUS, self._host.status())
+    def status_wanted(self, request: StatusRequest) -> None:
+        frame = wire.encode(FrameKind.STATUS, self._status(request))
         self._connection.outbox.push_control(frame)
 
 
-async def ask_status(host: str, port: int, timeout_s: float = 3.0) -> dict[str, Any]:
+ONLY_WHAT_IS_TOLD = StatusRequest()
+
+
+async def ask_status(
+    host: str, port: int, request: StatusRequest = ONLY_WHAT_IS_TOLD, *, timeout_s: float = 3.0
+) -> dict[str, Any]:
     """The status of the broker at this address.
 
     Raises `ConnectionLostError` if nobody answers, `ProtocolError` if it is no broker.
@@ -45,7 +43,7 @@ async def ask_status(host: str, port: int, timeout_s: float = 3.0) -> dict[str, 
         async with asyncio.timeout(timeout_s):
             reader, writer = await asyncio.open_connection(host, port)
             try:
-                return await _ask(reader, writer)
+                return await _ask(reader, writer, request)
             finally:
                 writer.close()
     except TimeoutError as error:
@@ -54,7 +52,9 @@ async def ask_status(host: str, port: int, timeout_s: float = 3.0) -> dict[str, 
         raise ConnectionLostError(f"{host}:{port} cannot be reached: {error.strerror}") from error
 
 
-async def _ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> dict[str, Any]:
+async def _ask(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: StatusRequest
+) -> dict[str, Any]:
     hello = Hello(
         version=wire.VERSION,
         role=Role.OBSERVER,
@@ -62,7 +62,7 @@ async def _ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> di
         network="",
         session=secrets.token_hex(8),
     )
-    writer.write(wire.encode(FrameKind.HELLO, hello) + wire.encode(FrameKind.STATUS, None))
+    writer.write(wire.encode(FrameKind.HELLO, hello) + wire.encode(FrameKind.STATUS, request))
     frames = FrameReader()
     while data := await reader.read(65536):
         for kind, payload in frames.feed(data):

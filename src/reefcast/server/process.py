@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 
 from reefcast.matching import warm_up
-from reefcast.overlay.network_file import NetworkFile
+from reefcast.network.file import NetworkFile
 from reefcast.server.node import Node
 
 GC_ALLOCATIONS = 100_000

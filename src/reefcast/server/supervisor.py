@@ -27,7 +27,7 @@ import msgspec
 
 from reefcast.errors import LocalError, ReefcastError
 from reefcast.matching import warm_up
-from reefcast.overlay.network_file import NetworkFile, dump_network
+from reefcast.network.file import NetworkFile, dump_network
 from reefcast.server.observer import ask_status
 from reefcast.storage.trace_files import remove_former_run, write_run
 

@@ -9,16 +9,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from reefcast.model.messages import Deliver, Discard, Effect, LinkName, Publish, Send
+from reefcast.model.messages import ControlMessage, Deliver, Discard, LinkName, Publish
 from reefcast.model.trace import FOUND_OVERLOADED
+from reefcast.network.sections import TraceSection
 from reefcast.routing.router import Decision
 from reefcast.storage.trace_files import TraceRecorder
-
-if TYPE_CHECKING:
-    pass
 
 QueueOf = Mapping[LinkName, int]
 log = logging.getLogger(__name__)
@@ -58,34 +57,30 @@ class LiveTrace:
             if decision.matched is not None and recorder.wants(p.id):
                 recorder.row("matching", now, p.publisher, p.seq, decision.matched, share_ns)
 
-    def delivered(self, effects: Iterable[Effect]) -> None:
+    def delivered(self, deliver: Deliver) -> None:
         """One row stands for all clients of this broker that a publication was delivered to."""
-        now = now_us()
-        for effect in effects:
-            if isinstance(effect, Deliver):
-                p = effect.publish.publication
-                if self._recorder.wants(p.id):
-                    who = (len(effect.to), effect.subscriptions, effect.publish.header.hops)
-                    self._recorder.row("delivery", now, p.publisher, p.seq, p.time_us, *who)
+        p = deliver.publish.publication
+        if self._recorder.wants(p.id):
+            who = (len(deliver.to), deliver.subscriptions, deliver.publish.header.hops)
+            self._recorder.row("delivery", now_us(), p.publisher, p.seq, p.time_us, *who)
 
     def discarded(self, discard: Discard, link: LinkName | None) -> None:
         p = discard.publish.publication
-        if self.details and self._recorder.wants(p.id):
+        if self._recorder.wants(p.id):
             self._recorder.row("discard", now_us(), p.publisher, p.seq, link, discard.reason)
 
-    def message(self, send: Send, size_bytes: int, queue_len: int) -> None:
+    def message(
+        self, link: LinkName, message: ControlMessage | Publish, size_bytes: int, queue_len: int
+    ) -> None:
         """A frame of `size_bytes` was put on a link."""
-        message = send.message
+        row, now = self._recorder.row, now_us()
         if isinstance(message, Publish):
             p = message.publication
             if self._recorder.wants(p.id):
-                self._message(send.link, "publish", p.publisher, p.seq, size_bytes, queue_len)
+                row("message", now, link, "publish", p.publisher, p.seq, size_bytes, queue_len)
         else:
             tag = type(message).__struct_config__.tag
-            self._message(send.link, tag, None, None, size_bytes, queue_len)
-
-    def _message(self, link: LinkName, message: object, *rest: object) -> None:
-        self._recorder.row("message", now_us(), link, message, *rest)
+            row("message", now, link, tag, None, None, size_bytes, queue_len)
 
     # --- snapshots and files ----------------------------------------------------------------------
 
@@ -138,8 +133,40 @@ class LiveTrace:
         self._write(self._recorder.take())
 
 
-def open_trace(directory: str, broker: str, level: str, sample: float, flush_s: float) -> LiveTrace:
+def open_trace(section: TraceSection, broker: str) -> LiveTrace | None:
     """The trace as the network file asks for it; loads the Parquet library now, not later."""
-    import pyarrow.parquet  # noqa: F401
+    if section.level == "off":
+        return None
+    import pyarrow.parquet  # noqa: F401 (loaded now, not while the first events wait)
 
-    return LiveTrace(TraceRecorder(directory, broker, level, sample), flush_s)
+    recorder = TraceRecorder(section.directory, broker, section.level, section.sample)
+    return LiveTrace(recorder, section.flush_s)
+
+
+class Journal:
+    """What happens in one live broker beyond its core's own counters, counted and written down.
+
+    `trace` is None where none is wanted, `details` where it has no rows about publications.
+    """
+
+    def __init__(self, broker: str, trace: LiveTrace | None) -> None:
+        self.counters: Counter[str] = Counter()
+        self.trace = trace
+        self.details = trace if trace is not None and trace.details else None
+        self._broker = broker
+
+    def lost(self, publish: Publish, reason: str, link: LinkName) -> None:
+        """A publication ended on its way to `link`."""
+        self.counters[reason] += 1
+        if self.details is not None:
+            self.details.discarded(Discard(publish, reason), link)
+
+    def discarded(self, discard: Discard) -> None:
+        """The core's own, which it has counted."""
+        if self.details is not None:
+            self.details.discarded(discard, None)
+
+    def failed(self, what: str) -> None:
+        """To be called where the exception is handled; `what` follows "failed"."""
+        self.counters["failures"] += 1
+        log.exception("broker %s failed %s", self._broker, what)

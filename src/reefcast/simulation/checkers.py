@@ -11,8 +11,10 @@ What may be demanded
   holds publications for it.
 - A publication that a fault touched is not demanded (`Result.damaged`). Nor is one from around a
   crash after which neighbours gave up the broker: they took back what came from there.
-- Order per publisher and subscription, where the routing declares it.
-- Tables that say what the scripts say, once quiet and with all brokers up (`table_truth`).
+- Order per publisher and subscription, where the routing declares it (`keeps_order`); and a
+  routing that does its best only (`best_effort`) may lose what it likes.
+- Tables that say what the scripts say, once quiet and with all brokers up (`table_truth`; of a
+  routing that is not known there the other invariants are judged).
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ from reefcast.simulation.clients import Claim
 from reefcast.simulation.faults import Crash
 from reefcast.simulation.recording import Deliveries
 from reefcast.simulation.simulation import Published, Result, Simulation
-from reefcast.simulation.table_truth import TABLE_TRUTHS, Live, Scene
+from reefcast.simulation.table_truth import Live, Scene, table_faults
 
 Pair = tuple[str, int, str, int]
 """Publisher, seq, client, number of the subscription."""
@@ -51,6 +53,7 @@ class Evidence:
 
     def __init__(self, simulation: Simulation) -> None:
         self.setup = simulation.setup
+        self.routing = routing_named(self.setup.routing)
         self.result: Result = simulation.result()
         self.quiet_at = simulation.quiet_at
         self.nodes = simulation.world.nodes
@@ -152,7 +155,9 @@ class Evidence:
 
 
 def no_loss(evidence: Evidence) -> list[str]:
-    """Every settled pair was delivered."""
+    """Every settled pair was delivered, unless the routing promises no more than to try."""
+    if evidence.routing.best_effort:
+        return []
     missing = evidence.demanded - set(evidence.delivered)
     return [f"{p}#{seq} never reached subscription {n} of {c}" for p, seq, c, n in sorted(missing)]
 
@@ -187,7 +192,7 @@ def nothing_unexpected(evidence: Evidence) -> list[str]:
 
 def order_kept(evidence: Evidence) -> list[str]:
     """Each subscription got the publications of each publisher in their order."""
-    if not routing_named(evidence.setup.routing).keeps_order:
+    if not evidence.routing.keeps_order:
         return []
     newest: dict[tuple[str, str, int], int] = {}
     problems = []
@@ -230,7 +235,7 @@ def tables_true(evidence: Evidence) -> list[str]:
         evidence.live(subscriptions=False),
         evidence.setup.scot,
     )
-    return TABLE_TRUTHS[evidence.setup.routing](scene)
+    return table_faults(evidence.routing, scene)
 
 
 CHECKERS: dict[str, Callable[[Evidence], list[str]]] = {

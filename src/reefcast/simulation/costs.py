@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from types import MappingProxyType
 
 from reefcast.errors import ConfigurationError
 from reefcast.model.messages import (
     Advertise,
-    Bind,
-    CivSet,
-    CivUnset,
     Deliver,
     Effect,
     LinkDown,
     LinkUp,
+    PeerMessage,
     Publish,
     Refused,
     Settled,
@@ -24,7 +22,6 @@ from reefcast.model.messages import (
     Synced,
     Timer,
     Unadvertise,
-    Unbind,
     Unsubscribe,
 )
 from reefcast.routing.router import Decision
@@ -80,9 +77,9 @@ class CostModel:
                 )
         return self
 
-    def fixed(self) -> dict[type, float]:
-        """Fixed part of the cost of each input, by its class."""
-        return {
+    def fixed(self, messages: Iterable[type[PeerMessage]] = ()) -> dict[type, float]:
+        """Fixed part of the cost of each input, by its class; also of a routing's own messages."""
+        shared: dict[type, float] = {
             Publish: self.publication_s,
             Advertise: self.advertise_s,
             Unadvertise: self.unadvertise_s,
@@ -94,11 +91,8 @@ class CostModel:
             LinkUp: self.link_s,
             LinkDown: self.link_s,
             Timer: self.timer_s,
-            CivSet: self.answer_s,
-            CivUnset: self.answer_s,
-            Bind: self.subscribe_s,
-            Unbind: self.unsubscribe_s,
         }
+        return shared | {message: shared[message.costs_like] for message in messages}
 
 
 PRESETS = MappingProxyType(

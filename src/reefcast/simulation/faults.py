@@ -51,36 +51,36 @@ class BandwidthChange:
     mbit_per_s: float
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spell:
+    """What lasts for a time, on some links or, if none is named, on all."""
+
+    links: tuple[Edge, ...] = ()
+    from_s: float = 0.0
+    to_s: float = math.inf
+
+
 @dataclass(frozen=True, slots=True)
-class Drop:
+class Drop(Spell):
     """`share`: probability for each publication and link."""
 
     share: float
-    links: tuple[Edge, ...] = ()
-    from_s: float = 0.0
-    to_s: float = math.inf
 
 
 @dataclass(frozen=True, slots=True)
-class Delay:
+class Delay(Spell):
     """`extra_s` on top of the latency of every message."""
 
     extra_s: float
-    links: tuple[Edge, ...] = ()
-    from_s: float = 0.0
-    to_s: float = math.inf
 
 
 @dataclass(frozen=True, slots=True)
-class Reorder:
+class Reorder(Spell):
     """`share`: probability for each message to take up to `up_to_s` longer, and to hold up all that
     comes behind it on its link."""
 
     share: float
     up_to_s: float
-    links: tuple[Edge, ...] = ()
-    from_s: float = 0.0
-    to_s: float = math.inf
 
 
 LinkFault = Partition | BandwidthChange | Drop | Delay | Reorder
@@ -179,7 +179,7 @@ def parse_fault(text: str) -> Fault:
     missing = [n for n, f in known.items() if f.default is MISSING and n not in values]
     if missing:
         raise ConfigurationError(f"fault {text!r}: {', '.join(missing)} must be given")
-    return KINDS[kind](**values)  # type: ignore[arg-type]
+    return KINDS[kind](**values)  # type: ignore[arg-type]  # as `_parse_value` read each field
 
 
 def _parse_value(text: str, name: str, value: str) -> object:

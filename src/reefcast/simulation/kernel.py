@@ -31,7 +31,16 @@ from collections.abc import Callable
 from heapq import heappop, heappush, heapreplace
 from typing import Any
 
-from reefcast.model.messages import Deliver, Effect, Input, LinkName, Publish, Send, Timer
+from reefcast.model.messages import (
+    Deliver,
+    Effect,
+    Header,
+    Input,
+    LinkName,
+    Publish,
+    Send,
+    Timer,
+)
 from reefcast.simulation.costs import copies_of
 from reefcast.simulation.links import DROPPED, Link
 from reefcast.simulation.recording import BrokerTrace
@@ -118,7 +127,7 @@ class Kernel(World):
         last = self.record.messages_sent + limit
         self._raise_barrier(until)
         while True:
-            if self._run_some(STEPS):
+            if self._run_some():
                 if not self.interventions or self._barrier == until:
                     break
                 self._intervene(until)
@@ -148,11 +157,11 @@ class Kernel(World):
             action(at)
         self._raise_barrier(until)
 
-    def _run_some(self, steps: int) -> bool:
-        """Up to `steps` entries; True when nothing is left before the barrier."""
+    def _run_some(self) -> bool:
+        """Up to `STEPS` entries; True when nothing is left before the barrier."""
         heap, targets, barrier = self._heap, self._targets, self._barrier
         serve = self._serve_publication
-        for _ in range(steps):
+        for _ in range(STEPS):
             if not heap or heap[0][0] >= barrier:
                 return True
             entry = heap[0]
@@ -328,8 +337,8 @@ class Kernel(World):
                     self.apply(node, Service(at, publish, size, [effect]))
                     continue
                 free_at, queued, message = out.free_at, out.queued, effect.message
-                header = message.header  # type: ignore[union-attr]
-                framed = size + wire_bytes(header) if header.civ or header.tid else size
+                header = message.header  # type: ignore[union-attr]  # all are publications here
+                framed = size if type(header) is Header else size + wire_bytes(header)
                 end = (free_at if free_at > at else at) + framed / out.bytes_per_s
                 out.free_at = end
                 while queued and queued[0] <= at:

@@ -64,10 +64,28 @@ class Link:
     """
 
     __slots__ = (
-        "_delays", "_drops", "_reorders", "bytes_per_s", "cuts", "ended", "flight", "free_at",
-        "jitter_s", "last_arrival", "latency_s", "number", "queued", "rank", "rates", "rng",
-        "session", "source", "spec", "steady", "target",
-    )  # fmt: skip
+        "_delays",
+        "_drops",
+        "_reorders",
+        "bytes_per_s",
+        "cuts",
+        "ended",
+        "flight",
+        "free_at",
+        "jitter_s",
+        "last_arrival",
+        "latency_s",
+        "number",
+        "queued",
+        "rank",
+        "rates",
+        "rng",
+        "session",
+        "source",
+        "spec",
+        "steady",
+        "target",
+    )
 
     def __init__(
         self,

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import gc
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -24,10 +24,11 @@ from reefcast.errors import ConfigurationError
 from reefcast.model.filters import parse_filter
 from reefcast.model.publication import Publication, PublicationId, check_attributes
 from reefcast.overlay.topology import edges_of
+from reefcast.routing.tables import MOST_ROWS
 from reefcast.simulation.clients import Claim, Scripted
 from reefcast.simulation.kernel import Kernel
 from reefcast.simulation.recording import Deliveries
-from reefcast.simulation.world import Setup, World
+from reefcast.simulation.world import Node, Setup, World
 
 MESSAGE_LIMIT = 50_000_000
 """Messages between brokers after which a run that was given no other limit is stopped."""
@@ -189,6 +190,40 @@ class Simulation:
             delivered_clients=record.delivered_clients,
             delivered_subscriptions=record.delivered_subscriptions,
         )
+
+    def status(
+        self, asked: Collection[str] = (), most_rows: int = MOST_ROWS
+    ) -> dict[str, dict[str, Any] | None]:
+        """What each broker says of itself now (`Broker.status`), with its place, its links and its
+        clients as a live one tells them; None for one that is down."""
+        return {
+            name: self._broker_status(node, asked, most_rows) if node.up else None
+            for name, node in self.world.nodes.items()
+        }
+
+    def _broker_status(self, node: Node, asked: Collection[str], most_rows: int) -> dict[str, Any]:
+        node.now = self.world.now
+        node.core.links.pass_time(node.now)
+        place = self.setup.scot.places[node.name] if self.setup.scot else None
+        return {
+            **node.core.status(asked, most_rows),
+            "region": place and place.region,
+            "cluster": place and place.cluster,
+            "tau": self.setup.overload.tau,
+            "links": [self._link_status(node, link) for link in node.links],
+            "clients": [{"client": name} for name in node.core.clients],
+        }
+
+    def _link_status(self, node: Node, link: str) -> dict[str, Any]:
+        scot, links = self.setup.scot, node.core.links
+        inside = scot and scot.places[link].cluster == scot.places[node.name].cluster
+        return {
+            "link": link,
+            "kind": "" if scot is None else "a_link" if inside else "i_link",
+            "state": "up" if link in node.linked else "away",
+            "queue_len": links.queue_len(link),
+            "found_overloaded": links.lst.found_overloaded[link],
+        }
 
     def deliveries(self) -> Deliveries:
         """One row per publication and subscription; see `Setup.keep_deliveries`."""

@@ -16,6 +16,7 @@ from reefcast.model.messages import EntityId, LinkName
 from reefcast.overlay.scot import Scot
 from reefcast.overlay.topology import Graph
 from reefcast.routing.acyclic import Acyclic
+from reefcast.routing.flooding import Flooding
 from reefcast.routing.router import Router
 from reefcast.routing.scot import ScotRouter
 from reefcast.routing.tables import Row
@@ -77,7 +78,7 @@ def acyclic(scene: Scene) -> list[str]:
         way = ways[live.broker]
         for name in _brokers_that_need(live, scene.advertisements, way):
             prt[name][live.id] = _last_hop(live, name, way)
-    found = {name: _hops(_acyclic(router).tree.srt) for name, router in scene.routers.items()}
+    found = {name: _hops(_acyclic(router).srt) for name, router in scene.routers.items()}
     return _compare("SRT", srt, found) + _compare("PRT", prt, _prt_of(scene))
 
 
@@ -270,12 +271,15 @@ def _compare(table: str, truth: Mapping[str, Rows], found: Mapping[str, Rows]) -
     ]
 
 
-TABLE_TRUTHS: dict[str, Callable[[Scene], list[str]]] = {
-    "flooding": flooding,
-    "acyclic": acyclic,
-    "spr": clustered,
-    "idr": clustered,
-    "tid-s": trees,
-    "tid-d": trees,
+TRUTHS: dict[type, Callable[[Scene], list[str]]] = {
+    Flooding: flooding,
+    Acyclic: acyclic,
+    ScotRouter: clustered,
+    TidRouter: trees,
 }
-"""By the name of the routing."""
+
+
+def table_faults(routing: type[Router], scene: Scene) -> list[str]:
+    """What the tables say wrongly; nothing for a routing of which no truth is known here."""
+    known = [TRUTHS[kind] for kind in routing.__mro__ if kind in TRUTHS]
+    return known[0](scene) if known else []

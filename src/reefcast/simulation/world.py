@@ -17,11 +17,9 @@ from typing import Any, ClassVar, NamedTuple
 
 from reefcast.errors import ConfigurationError, ReefcastError
 from reefcast.model.messages import (
-    Bind,
     Deliver,
     Discard,
     Effect,
-    Header,
     Input,
     LinkDown,
     LinkKind,
@@ -40,6 +38,8 @@ from reefcast.overlay.scot import Scot
 from reefcast.overlay.topology import Edge, Graph, edges_of
 from reefcast.routing.broker import Broker
 from reefcast.routing.links import Overload
+from reefcast.routing.registry import check_overlay, routing_named
+from reefcast.routing.router import RoutingOptions
 from reefcast.routing.tables import IndexFactory
 from reefcast.simulation.clients import Scripted, SimClient
 from reefcast.simulation.costs import CostModel, copies_of
@@ -51,8 +51,6 @@ from reefcast.simulation.shared_index import SharedMatching
 PUBLISH_OVERHEAD_BYTES = 9
 """Frame head, header length and header of a PUBLISH frame."""
 TIMER_RANK, CLIENT_RANK, FIRST_LINK_RANK = 1, 2, 3
-COMPARED_WITH_ADVERTISEMENTS = (Subscribe, Bind)
-"""Messages whose filters a broker compares with the advertisements that it knows."""
 """Ranks order what happens at the same instant: interventions 0, timers 1, clients 2, links."""
 
 
@@ -64,7 +62,8 @@ class Setup:
     `index`: what each broker matches with; None for one matching of the whole network, the fastest.
     `keep_deliveries`: off for runs with tens of millions of them, which are then only counted.
     `scot`: the structure of the overlay, for the routings that need one; `graph` is then its graph.
-    `overload`: when a link counts as overloaded.
+    `overload`: when a link counts as overloaded. `options`: those of the routing; None: its
+    defaults.
     """
 
     graph: Graph
@@ -79,6 +78,7 @@ class Setup:
     index: IndexFactory | None = None
     scot: Scot | None = None
     overload: Overload = field(default_factory=Overload)
+    options: RoutingOptions | None = None
 
     def validate(self) -> Setup:
         """Raises `ConfigurationError` for what cannot be simulated; returns itself."""
@@ -90,6 +90,7 @@ class Setup:
         edges = edges_of(self.graph)
         if self.scot and self.scot.graph != self.graph:
             raise ConfigurationError("the graph is not that of the SCOT; give graph=scot.graph")
+        check_overlay(self.routing, self.graph, self.scot)
         for a, b in self.links:
             if (a, b) not in edges and (b, a) not in edges:
                 raise ConfigurationError(f"a link spec is for {a} - {b}, but there is no such link")
@@ -165,7 +166,9 @@ class World(ABC):
         self.setup = setup.validate()
         self.costs = setup.costs
         self._shared = SharedMatching()
-        self.fixed_cost = setup.costs.fixed()
+        messages = routing_named(setup.routing).messages
+        self.fixed_cost = setup.costs.fixed(messages)
+        self._like_subscribe = {Subscribe, *(m for m in messages if m.costs_like is Subscribe)}
         self.record = Recording(setup.trace, list(setup.graph), setup.keep_deliveries)
         self.nodes = {name: Node(name, i) for i, name in enumerate(setup.graph)}
         self.clients: dict[str, SimClient] = {}
@@ -231,13 +234,14 @@ class World(ABC):
             queues=node,
             overload=self.setup.overload,
             scot=self.setup.scot.neighbours(node.name) if self.setup.scot else None,
+            options=self.setup.options,
         )
         node.trace = self.record.details_of(node.name)
         node.up = True
 
     def _link_up(self, node: Node, other: LinkName, now: float) -> None:
         node.linked.add(other)
-        node.urgent.append((now, other, LinkUp(LinkKind.BROKER, fresh=True)))
+        node.urgent.append((now, other, LinkUp(LinkKind.BROKER)))
 
     def _crash(self, node: Node, now: float) -> None:
         for _, _, item, _ in node.queue:
@@ -363,7 +367,7 @@ class World(ABC):
         """Seconds of CPU for the input that the core has just handled; traces what it matched."""
         core, costs = node.core, self.costs
         cost = self.fixed_cost[type(item)]
-        if type(item) in COMPARED_WITH_ADVERTISEMENTS and costs.advertisement_row_s:
+        if type(item) in self._like_subscribe and costs.advertisement_row_s:
             tables = core.tables()
             cost += costs.advertisement_row_s * (tables.get("SRT", 0) + tables.get("CLT", 0))
         if costs.table_row_s and type(item) is not Publish:
@@ -466,7 +470,5 @@ def framed_size(message: Any, size: int) -> int:
     return size + wire_bytes(message.header) if type(message) is Publish else size
 
 
-@lru_cache(maxsize=4096)
-def wire_bytes(header: Header) -> int:
-    """Bytes that this header adds to a frame."""
-    return header_bytes(header)
+wire_bytes = lru_cache(maxsize=4096)(header_bytes)
+"""Bytes that a header adds to a frame."""

@@ -20,7 +20,6 @@ from reefcast.model.publication import PublicationId
 from reefcast.model.trace import KINDS, LEVELS
 
 RUN_FILE = "run.json"
-SNAPSHOT_KINDS = frozenset({"table", "queue", "counter"})
 
 
 class TraceRecorder:

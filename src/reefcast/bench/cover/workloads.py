@@ -118,14 +118,15 @@ WORKLOADS: Mapping[str, Maker] = {
     "clustered": clustered_filter,
     "language": language_filter,
 }
+SEED = 1
 BOXES = ("nested", "stock", "chain", "clustered")
 """Those that columns of bounds can answer."""
 
 
-def make(workload: str, count: int, questions: int, seed: int = 1) -> tuple[list[Filter], ...]:
+def make(workload: str, count: int, questions: int) -> tuple[list[Filter], ...]:
     """Filters to store, and filters to ask about; the same for the same arguments, but for the
     `count` filters of one text that could come twice."""
-    rng = random.Random(f"{seed}/{workload}")
+    rng = random.Random(f"{SEED}/{workload}")
     maker = WORKLOADS[workload]
     stored = [maker(rng, asked=False) for _ in range(count)]
     return stored, [maker(rng, asked=True) for _ in range(questions)]

@@ -125,44 +125,42 @@ def _last_bucket(firsts: Array, start: int, end: int, value: float, strictly: bo
 
 
 @njit(cache=True)
+def _parts(at: Layout, list_: int, value: float) -> tuple[int, int, int, int]:
+    """Places where the list starts, where the bucket that `value` falls into starts and ends, and
+    where the list ends; only in that bucket must each end be compared."""
+    first, end = at.lists[list_], at.lists[list_ + 1]
+    bucket = _last_bucket(at.firsts, first, end, value, list_ % 2 != 0)
+    middle = at.starts[max(bucket, first)]
+    return at.starts[first], middle, at.starts[bucket + 1], at.starts[end]
+
+
+@njit(cache=True)
 def _count_off(at: Layout, list_: int, value: float) -> None:
     """One off for each row that `value` satisfies one end of."""
-    lower = list_ % 2 == 0
-    first, end = at.lists[list_], at.lists[list_ + 1]
-    if first == end:
-        return
-    bucket = _last_bucket(at.firsts, first, end, value, not lower)
-    middle = at.starts[max(bucket, first)]
-    beyond = at.starts[bucket + 1]
-    if lower:
-        for i in range(at.starts[first], middle):
+    first, middle, beyond, end = _parts(at, list_, value)
+    if list_ % 2 == 0:
+        for i in range(first, middle):
             at.left[at.rows[i]] -= 1
         for i in range(middle, beyond):
             at.left[at.rows[i]] -= at.values[i] <= value
     else:
         for i in range(middle, beyond):
             at.left[at.rows[i]] -= at.values[i] >= value
-        for i in range(beyond, at.starts[end]):
+        for i in range(beyond, end):
             at.left[at.rows[i]] -= 1
 
 
 @njit(cache=True)
 def _mark_missed(at: Layout, list_: int, value: float) -> None:
     """Marks each row with an end that `value` does not satisfy."""
-    lower = list_ % 2 == 0
-    first, end = at.lists[list_], at.lists[list_ + 1]
-    if first == end:
-        return
-    bucket = _last_bucket(at.firsts, first, end, value, not lower)
-    middle = at.starts[max(bucket, first)]
-    beyond = at.starts[bucket + 1]
-    if lower:
+    first, middle, beyond, end = _parts(at, list_, value)
+    if list_ % 2 == 0:
         for i in range(middle, beyond):
             at.left[at.rows[i]] |= _MISSED * (at.values[i] > value)
-        for i in range(beyond, at.starts[end]):
+        for i in range(beyond, end):
             at.left[at.rows[i]] |= _MISSED
     else:
-        for i in range(at.starts[first], middle):
+        for i in range(first, middle):
             at.left[at.rows[i]] |= _MISSED
         for i in range(middle, beyond):
             at.left[at.rows[i]] |= _MISSED * (at.values[i] < value)

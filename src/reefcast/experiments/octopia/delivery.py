@@ -10,13 +10,14 @@ import numpy as np
 
 from reefcast.experiments.campaign import Campaign, Measure, Run
 from reefcast.experiments.octopia.grid import ALL, STATIC, runs_of
-from reefcast.experiments.octopia.measuring import MeasuringKernel, evaluation_overlay
+from reefcast.experiments.octopia.measuring import MeasuringKernel
 from reefcast.experiments.octopia.parameters import section
-from reefcast.experiments.octopia.subscribers import settled_market
-from reefcast.experiments.octopia.workload import Market, market
+from reefcast.experiments.octopia.subscribers import settled_crowd
+from reefcast.experiments.octopia.workload import Market
 from reefcast.matching import new_index, warm_up
 from reefcast.matching.interface import EventIndex
 from reefcast.model.publication import Publication, PublicationId
+from reefcast.routing.tables import Row
 from reefcast.simulation.simulation import Result, Simulation
 
 NAME = "delivery"
@@ -31,15 +32,7 @@ def measure(run: Run) -> list[Measure]:
     """x subscribers are there; publishers publish at random instants, far below any rate that a
     broker or a link could not bear."""
     entries, crowded = section(NAME, run.scale), section("subscribers", run.scale)
-    overlay = evaluation_overlay()
-    crowd = market(
-        overlay,
-        publishers=crowded.publishers,
-        subscribers=int(run.x),
-        seed=run.seed,
-        selectivity=crowded.selectivity,
-    )
-    simulated, kernel, at_s = settled_market(run, overlay, crowd)
+    crowd, simulated, kernel, at_s = settled_crowd(run, crowded, int(run.x))
     timed = run.routing in STATIC
     kernel.path = set() if timed else None
     _publish(simulated, crowd, at_s, entries.publications, entries.rate_per_s, run.seed)
@@ -127,11 +120,11 @@ def _forwards_only(
     return kernel.setup.routing == "tid-s" and broker not in hosts[id[0]]
 
 
-def _time_of(rows: Iterable[object], publications: Sequence[Publication], rounds: int) -> float:
+def _time_of(rows: Iterable[Row], publications: Sequence[Publication], rounds: int) -> float:
     """Seconds in which an index of these rows matches them all, one by one."""
     index: EventIndex[int] = new_index()
     for key, row in enumerate(rows):
-        index.add(key, row.filter)  # type: ignore[attr-defined]
+        index.add(key, row.filter)
     if not publications:
         return 0.0
     times = []

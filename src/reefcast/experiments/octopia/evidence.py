@@ -99,7 +99,7 @@ def _matching(found: Found) -> list[str]:
             cell("matching_delay_s", "tid-s", x),
             cell("forward_only_share", "tid-s", x, 100),
             cell("matching_delay_matched_s", "tid-s", x),
-            _effects(found, "delivery", "matching_delay_s", x),
+            _effects(found, x),
         ]
         for x in found.xs("delivery")
     ]
@@ -111,9 +111,11 @@ def _matching(found: Found) -> list[str]:
     ]
 
 
-def _effects(found: Found, campaign: str, metric: str, x: float) -> str:
-    """SPR over TID-S in percent, of each seed that both have."""
-    of, against = (found.seeds(campaign, metric, routing, x) for routing in ("spr", "tid-s"))
+def _effects(found: Found, x: float) -> str:
+    """The matching delay of SPR over that of TID-S in percent, of each seed that both have."""
+    of, against = (
+        found.seeds("delivery", "matching_delay_s", routing, x) for routing in ("spr", "tid-s")
+    )
     shared = sorted(of.keys() & against.keys())
     return ", ".join(f"{100 * (of[s] / against[s] - 1):+.0f}" for s in shared) or NONE
 

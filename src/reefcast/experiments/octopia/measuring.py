@@ -13,7 +13,6 @@ from reefcast.experiments.campaign import Run
 from reefcast.experiments.octopia.parameters import costs, link, overload, section
 from reefcast.model.messages import (
     Advertise,
-    Bind,
     Deliver,
     Effect,
     EntityId,
@@ -25,6 +24,7 @@ from reefcast.model.messages import (
 )
 from reefcast.model.publication import PublicationId
 from reefcast.overlay.scot import Scot, evaluation_tree, scot
+from reefcast.routing.tid_tables import Bind
 from reefcast.simulation.kernel import Kernel
 from reefcast.simulation.links import Link
 from reefcast.simulation.recording import BrokerTrace, Recording

@@ -78,7 +78,7 @@ def _factor(variant: str) -> float:
     return float(getattr(section("preset"), variant)) if variant else 1.0
 
 
-def costs(variant: str = "") -> CostModel:
+def costs(variant: str) -> CostModel:
     """What the CPU of a broker takes; the variant is "", "half" or "double"."""
     entries, factor = section("preset"), _factor(variant)
     control_s = entries.control_s * factor
@@ -99,7 +99,7 @@ def costs(variant: str = "") -> CostModel:
     )
 
 
-def link(variant: str = "") -> LinkSpec:
+def link(variant: str) -> LinkSpec:
     """What every link is like."""
     entries, factor = section("preset"), _factor(variant)
     return LinkSpec(

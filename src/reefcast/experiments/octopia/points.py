@@ -36,9 +36,9 @@ def stable_after_s(
     delay_s: Column,
     burst_s: float,
     *,
-    until_s: float = math.inf,
+    until_s: float,
     tolerance: float,
-    window: int = 1,
+    window: int,
 ) -> float:
     """Seconds from the start of the burst until the points stay near the level before it.
 

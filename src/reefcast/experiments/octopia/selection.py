@@ -26,10 +26,10 @@ import msgspec
 
 from reefcast.experiments.campaign import Campaign, Measure, Run
 from reefcast.experiments.octopia.grid import ALL, runs_of
-from reefcast.experiments.octopia.measuring import MeasuringKernel, evaluation_overlay
+from reefcast.experiments.octopia.measuring import MeasuringKernel
 from reefcast.experiments.octopia.parameters import section
-from reefcast.experiments.octopia.subscribers import settled_market
-from reefcast.experiments.octopia.workload import Market, market
+from reefcast.experiments.octopia.subscribers import settled_crowd
+from reefcast.experiments.octopia.workload import Market
 from reefcast.matching import new_index
 from reefcast.matching.interface import EventIndex
 from reefcast.model.messages import LinkName, Publish
@@ -86,7 +86,7 @@ class MatchedRows:
         for row in router.prt:
             self._index.add(row, row.filter)
         router.prt.ways = self.ways
-        router.prt.digests = self.digests  # type: ignore[assignment, method-assign]
+        router.prt.digests = self.digests  # type: ignore[assignment]  # a stub
 
     def find(self, publication: Publication) -> Sequence[Row]:
         return self._index.match(publication)
@@ -117,15 +117,7 @@ class Visit:
 def _visits(run: Run) -> Iterator[Visit]:
     """What the routers of one network are asked about the sample."""
     entries = section(NAME, run.scale)
-    overlay = evaluation_overlay()
-    crowd = market(
-        overlay,
-        publishers=entries.publishers,
-        subscribers=entries.subscribers,
-        seed=run.seed,
-        selectivity=entries.selectivity,
-    )
-    _, kernel, _ = settled_market(run, overlay, crowd)
+    crowd, _, kernel, _ = settled_crowd(run, entries, entries.subscribers)
     overload_links(kernel, entries.overloaded_share, random.Random(f"{run.seed}/octopia/overload"))
     lookups = {name: MatchedRows(node.core.router) for name, node in kernel.nodes.items()}
     sample = _sample(crowd, entries.publications)

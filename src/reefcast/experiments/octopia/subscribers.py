@@ -14,7 +14,7 @@ from reefcast.experiments.octopia.measuring import (
     mean_rows,
     simulation,
 )
-from reefcast.experiments.octopia.parameters import section
+from reefcast.experiments.octopia.parameters import Section, section
 from reefcast.experiments.octopia.workload import Market, market
 from reefcast.overlay.scot import Scot
 from reefcast.simulation.simulation import Simulation
@@ -38,6 +38,22 @@ def settled_market(
     return simulated, kernel, at_s + SETTLE_S
 
 
+def settled_crowd(
+    run: Run, entries: Section, subscribers: int
+) -> tuple[Market, Simulation, MeasuringKernel, float]:
+    """A market of the publishers and the selectivity of `entries` on the papers' overlay, and
+    `settled_market` of it."""
+    overlay = evaluation_overlay()
+    crowd = market(
+        overlay,
+        publishers=entries.publishers,
+        subscribers=subscribers,
+        seed=run.seed,
+        selectivity=entries.selectivity,
+    )
+    return crowd, *settled_market(run, overlay, crowd)
+
+
 def runs(scale: str) -> list[Run]:
     entries = section(NAME, scale)
     return runs_of(NAME, scale, STATIC, entries.x, entries.seeds)
@@ -49,16 +65,7 @@ def measure(run: Run) -> list[Measure]:
     A subscription message is Subscribe over an aLink (OctopiA) or Bind (PADRES); CIV_SETs are
     counted apart.
     """
-    entries = section(NAME, run.scale)
-    overlay = evaluation_overlay()
-    crowd = market(
-        overlay,
-        publishers=entries.publishers,
-        subscribers=int(run.x),
-        seed=run.seed,
-        selectivity=entries.selectivity,
-    )
-    simulated, kernel, _ = settled_market(run, overlay, crowd)
+    _, simulated, kernel, _ = settled_crowd(run, section(NAME, run.scale), int(run.x))
     sent = simulated.result().messages
     messages = sent.get("subscribe", 0) + sent.get("bind", 0)
     figures = {

@@ -65,7 +65,7 @@ class Market:
 
     publishers: tuple[Publisher, ...]
     subscribers: tuple[Subscriber, ...]
-    burst: Publisher | None = None
+    burst: Publisher | None
 
     def advertise(self, simulation: Simulation, from_s: float, gap_s: float) -> float:
         """All publishers advertise, one every `gap_s`; returns when the next one would."""

@@ -187,10 +187,10 @@ class Table:
 
     def _room(self, records: int) -> int:
         """The number of a block with room for one row of so many records."""
-        for number in list(self._open):
-            block = self._block(number)
+        for old in list(self._open):
+            number, block = old, self._block(old)
             if block.used == block.capacity:
-                number = self._renew([number], min(MOST_ROWS, 2 * block.live))  # noqa: PLW2901
+                number = self._renew([old], min(MOST_ROWS, 2 * block.live))
                 block = self._block(number)
                 if block.used > FULL:
                     del self._open[number]

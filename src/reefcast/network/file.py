@@ -1,7 +1,7 @@
 """The network file: one TOML file that describes a whole overlay, live or simulated.
 
-Every parameter states its unit and meaning here; `load_network` refuses what contradicts itself
-with a sentence that says where.
+Every parameter states its unit and meaning in `sections`; `load_network` refuses what contradicts
+itself with a sentence that says where.
 """
 
 from __future__ import annotations
@@ -16,100 +16,31 @@ import msgspec
 
 from reefcast.errors import ConfigurationError
 from reefcast.model.trace import LEVELS
+from reefcast.model.wire import QUEUE_POLICIES
+from reefcast.network.sections import (
+    BrokerEntry,
+    LimitsSection,
+    LinkEntry,
+    NetworkSection,
+    OverloadSection,
+    Section,
+    TraceSection,
+)
 from reefcast.overlay.scot import Place, Scot, scot_of
-from reefcast.overlay.topology import Graph, graph, is_connected, is_tree
-
-QUEUE_POLICIES = ("block", "drop_oldest", "disconnect")
-TREE_ROUTINGS = frozenset({"acyclic"})
-SCOT_ROUTINGS = frozenset({"spr", "idr"})
-
-
-class _Section(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """A part of the file: a key that is not known is an error, not a silent nothing."""
+from reefcast.overlay.topology import Graph, graph, is_connected
+from reefcast.routing.links import Overload
+from reefcast.routing.registry import check_overlay, routing_named
+from reefcast.routing.router import RoutingOptions
 
 
-class NetworkSection(_Section):
-    """`name`: brokers of different networks refuse one another. `routing`: see `routing.registry`.
-    `insecure`: listen on other than loopback addresses although there is no TLS."""
-
-    name: str = "reefcast"
-    routing: str = "acyclic"
-    insecure: bool = False
-
-
-class TraceSection(_Section):
-    """`level`: one of `model.trace.LEVELS`. `directory`: where the Parquet goes. `sample`: share of
-    the publications that level "sampled" writes down (0 to 1). `flush_s`: seconds between files."""
-
-    level: str = "off"
-    directory: str = "out/trace"
-    sample: float = 0.01
-    flush_s: float = 1.0
-
-
-class LimitsSection(_Section):
-    """Limits of live brokers.
-
-    `credit`: publications that a publisher may have under way at its broker. `queue_limit`:
-    publications that wait for one subscriber before `queue_policy` acts. `link_high`: publications
-    not yet acknowledged on a broker link above which the credits of those who feed it are withheld
-    (until half of that is left). `link_buffer`: publications kept for a neighbour that is away.
-    `link_patience_s`: seconds until a neighbour that is away is given up. `max_clients`:
-    connections of clients. `session_s`: seconds for which a broker remembers how much it has taken
-    from a client that lost its connection. `drain_s`: seconds that a broker takes at most to
-    empty its queues when it is told to stop."""
-
-    credit: int = 4096
-    queue_limit: int = 10_000
-    queue_policy: str = "block"
-    link_high: int = 5_000
-    link_buffer: int = 100_000
-    link_patience_s: float = 60.0
-    max_clients: int = 10_000
-    session_s: float = 60.0
-    drain_s: float = 5.0
-
-
-class OverloadSection(_Section):
-    """When a link between brokers counts as overloaded, for the routings that go round it: when
-    `Q_len * (1 + Q_in) / (1 + Q_out) > tau` (OctopiA's equation 3). `Q_len`: publications that
-    wait for the link now; `Q_in`, `Q_out`: those that came and went in the last full window.
-
-    `tau`: the threshold, in publications waiting while as many go as come. `window_ms`: the
-    paper's t_w, milliseconds from one count of `Q_in` and `Q_out` to the next."""
-
-    tau: float = 10.0
-    window_ms: float = 50.0
-
-
-class BrokerEntry(_Section):
-    """`listen`: host:port. `region`, `cluster`: the broker's place in a SCOT (see
-    `overlay.scot`), a label of the tree and a cluster index from 0; all brokers have both or
-    none, and the links must then be exactly those of the SCOT."""
-
-    name: str
-    listen: str = ""
-    region: str | None = None
-    cluster: int | None = None
-
-
-class LinkEntry(_Section):
-    """`between`: two brokers. The other three serve the simulator only: the link's latency, its
-    bandwidth, and the mean of an exponential extra delay (order on the link is kept)."""
-
-    between: tuple[str, str]
-    latency_ms: float = 1.0
-    bandwidth_mbit_per_s: float = 1000.0
-    jitter_ms: float = 0.0
-
-
-class NetworkFile(_Section, kw_only=True):
+class NetworkFile(Section, kw_only=True):
     """A whole overlay; see `load_network`."""
 
     network: NetworkSection = msgspec.field(default_factory=NetworkSection)
     trace: TraceSection = msgspec.field(default_factory=TraceSection)
     limits: LimitsSection = msgspec.field(default_factory=LimitsSection)
     overload: OverloadSection = msgspec.field(default_factory=OverloadSection)
+    routing: dict[str, Any] = msgspec.field(default_factory=dict)
     broker: list[BrokerEntry]
     link: list[LinkEntry] = msgspec.field(default_factory=list)
 
@@ -135,7 +66,7 @@ class NetworkFile(_Section, kw_only=True):
 
     def address(self, name: str) -> tuple[str, int]:
         """Where the broker listens: host and port."""
-        return _split_address(self.entry(name))
+        return self.entry(name).address
 
     def scot(self) -> Scot | None:
         """The SCOT that the brokers' regions and clusters say; None where they say nothing.
@@ -151,22 +82,24 @@ class NetworkFile(_Section, kw_only=True):
                 )
         return scot_of(self.graph(), places) if places else None
 
+    def routing_options(self) -> RoutingOptions:
+        """What `[routing]` says; raises `ConfigurationError` for what the routing does not know."""
+        name = self.network.routing
+        try:
+            return msgspec.convert(self.routing, routing_named(name).options)
+        except msgspec.ValidationError as error:
+            raise ConfigurationError(f"[routing], for routing {name!r}: {error}") from error
+
+    def overload_limit(self) -> Overload:
+        """When a link counts as overloaded."""
+        return Overload(self.overload.tau, self.overload.window_ms / 1e3)
+
     def validate(self) -> NetworkFile:
         """Raises `ConfigurationError` for what contradicts itself; returns itself."""
         _check_brokers(self)
         _check_overlay(self)
         _check_numbers(self)
         return self
-
-
-def _split_address(entry: BrokerEntry) -> tuple[str, int]:
-    host, _, port = entry.listen.rpartition(":")
-    if not host or not port.isdigit() or not 0 < int(port) < 65536:
-        raise ConfigurationError(
-            f"broker {entry.name}: listen = {entry.listen!r} is not host:port, "
-            'for instance "127.0.0.1:7301"'
-        )
-    return host.strip("[]"), int(port)
 
 
 def is_loopback(host: str) -> bool:
@@ -192,7 +125,7 @@ def _check_brokers(network: NetworkFile) -> None:
             raise ConfigurationError(f"broker name {entry.name!r} holds a '/': files bear it")
         seen[entry.name] = entry.listen
         if entry.listen:
-            host, _ = _split_address(entry)
+            host, _ = entry.address
             if not network.network.insecure and not is_loopback(host):
                 raise ConfigurationError(
                     f"broker {entry.name} would listen on {host}, which others can reach: "
@@ -207,17 +140,8 @@ def _check_overlay(network: NetworkFile) -> None:
     overlay = network.graph()
     if not is_connected(overlay):
         raise ConfigurationError("the overlay is not connected: some brokers cannot be reached")
-    if network.network.routing in TREE_ROUTINGS and not is_tree(overlay):
-        raise ConfigurationError(
-            f"routing {network.network.routing!r} needs a tree, but {len(network.link)} links "
-            f'between {len(network.broker)} brokers make cycles; use routing = "flooding", '
-            "or remove links"
-        )
-    if network.scot() is None and network.network.routing in SCOT_ROUTINGS:
-        raise ConfigurationError(
-            f"routing {network.network.routing!r} needs a SCOT (Label Order property): give every "
-            "[[broker]] its region and cluster; `reefcast topology scot` writes such a file"
-        )
+    check_overlay(network.network.routing, overlay, network.scot())
+    network.routing_options()
 
 
 def _check_numbers(network: NetworkFile) -> None:
@@ -260,7 +184,7 @@ def load_network(file: Path | str) -> NetworkFile:
 
 
 def scot_network(
-    made: Scot, listen: Iterable[str], *, name: str = "reefcast", routing: str = "idr"
+    made: Scot, listen: Iterable[str], *, name: str = "reefcast", routing: str
 ) -> NetworkFile:
     """The network of a SCOT. `listen`: the brokers' addresses, in the order of `made.graph`.
 
@@ -278,8 +202,9 @@ def dump_network(network: NetworkFile) -> str:
     """The network as TOML text that `read_network` takes."""
     plain: dict[str, Any] = msgspec.to_builtins(network)
     lines: list[str] = []
-    for name in ("network", "trace", "limits", "overload"):
-        lines += [f"[{name}]", *_toml_lines(plain[name]), ""]
+    for name in ("network", "routing", "trace", "limits", "overload"):
+        if plain[name]:
+            lines += [f"[{name}]", *_toml_lines(plain[name]), ""]
     for name in ("broker", "link"):
         for entry in plain[name]:
             lines += [f"[[{name}]]", *_toml_lines(entry), ""]

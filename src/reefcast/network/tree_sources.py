@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from reefcast.errors import ConfigurationError
-from reefcast.overlay.network_file import load_network
+from reefcast.network.file import load_network
 from reefcast.overlay.scot import acyclic_fault, evaluation_tree
 from reefcast.overlay.topology import (
     Graph,

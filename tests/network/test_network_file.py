@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from reefcast.errors import ConfigurationError
-from reefcast.overlay.network_file import dump_network, load_network, read_network
+from reefcast.network.file import dump_network, load_network, read_network
 
 GOOD = """
 [network]

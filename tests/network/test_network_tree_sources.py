@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reefcast.errors import ConfigurationError
+from reefcast.network.tree_sources import graphml, tree_of, unique_names
 from reefcast.overlay.scot import evaluation_tree, scot
 from reefcast.overlay.topology import diameter, edges_of, graph, hops_from, is_tree
-from reefcast.overlay.tree_sources import graphml, tree_of, unique_names
 
 GRAPHML = """<?xml version="1.0" encoding="utf-8"?>
 <graphml xmlns="http://graphml.graphdrawing.org/xmlns">

@@ -1,0 +1,248 @@
+"""What `network status` and `simulate --inspect` show of brokers: the same tables in the same
+words, from what live or simulated brokers answer (`Broker.status`, with more where they are live).
+
+Tables, what is counted, and what both mean come with the answers, in the words of the routing; this
+module knows none of them but the LST, which all routings have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from reefcast.cli.terminal import plain_console
+from reefcast.errors import ConfigurationError
+from reefcast.model.wording import printable
+from reefcast.routing.router import COUNTED
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from reefcast.network.file import NetworkFile
+
+Answer = dict[str, Any]
+Answers = Mapping[str, Answer | None]
+MOST_LINKS = 8
+"""Shown of one broker."""
+LONGEST_CELL, LONGEST_UNBROKEN = 60, 16
+"""Characters: longer cells are cut, and columns with longer ones give way in a narrow terminal."""
+KINDS = {"a_link": "aLink", "i_link": "iLink", "": ""}
+OVERLOADED, BAD = "bold white on red", "bold red"
+
+
+def check_tables(network: NetworkFile, asked: Collection[str]) -> None:
+    """Raises `ConfigurationError` for a table that the network's routing does not have."""
+    if not asked:
+        return
+    from reefcast.routing.broker import Broker
+
+    name, scot = network.names[0], network.scot()
+    broker = Broker(
+        name,
+        network.network.routing,
+        scot=scot.neighbours(name) if scot else None,
+        options=network.routing_options(),
+    )
+    known = broker.tables()
+    for table in asked:
+        if table not in known:
+            raise ConfigurationError(
+                f"routing {network.network.routing!r} has no table {table!r}; it has "
+                f"{', '.join(known)}, and the LST is always shown"
+            )
+
+
+def print_status(answers: Answers) -> None:
+    """One table a subject; those that have nothing to say are left out."""
+    there = {name: answer for name, answer in answers.items() if answer is not None}
+    _print("Brokers", BROKERS, _brokers(answers))
+    if _print("LST", LINKS, _links(there)):
+        _say_load(there)
+    idle = sum(_is_idle(link, answer) for answer in there.values() for link in answer["links"])
+    if idle:
+        ends = "1 end of a link is" if idle == 1 else f"{idle} ends of links are"
+        click.echo(f"LST: {ends} up and idle")
+    legend = _merged(there, "legend")
+    for table, told in _merged(there, "rows").items():
+        if _print(table, ("broker", *told["columns"]), _rows(there, table)):
+            _say(legend.get(table))
+    counts = tuple(_merged(there, "counted"))
+    if _print("Counted", ("broker", *counts), _counted(there)):
+        _say(legend.get(COUNTED))
+
+
+def _merged(answers: Mapping[str, Answer], key: str) -> dict[str, Any]:
+    """What the answers say under `key`, by name, in the order in which they say it."""
+    return {name: told for answer in answers.values() for name, told in answer[key].items()}
+
+
+def _say(legend: str | None) -> None:
+    if legend:
+        click.echo(click.wrap_text(legend, width=100))
+
+
+# --- brokers --------------------------------------------------------------------------------------
+
+BROKERS = ("broker", "state", "clients", "tables", "published", "delivered", "memory")
+
+
+def _brokers(answers: Answers) -> Iterator[Sequence[str | Text | None]]:
+    for name, answer in answers.items():
+        if answer is None:
+            yield name, _text("does not answer", BAD)
+            continue
+        counters, memory = answer["counters"], answer.get("memory_mb")
+        yield (
+            name,
+            _state(answer),
+            str(len(answer["clients"])),
+            ", ".join(f"{table} {rows}" for table, rows in answer["tables"].items()),
+            str(counters.get("published", 0)),
+            str(counters.get("delivered", 0)),
+            memory and f"{memory:.0f} MB",
+        )
+
+
+def _state(answer: Answer) -> Text | None:
+    """What is unusual about the broker, or for how long it is up."""
+    if answer.get("stopping"):
+        return _text("stops", BAD)
+    if answer["relearning"]:
+        return _text("relearns", BAD)
+    if answer.get("congested"):
+        return _text("congested", OVERLOADED)
+    return _text(f"up {_duration(answer['uptime_s'])}") if "uptime_s" in answer else None
+
+
+def _duration(seconds: float) -> str:
+    """`42 s`, `3:07 min`, `5:01 h`."""
+    whole = int(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60}:{whole % 60:02} min"
+    return f"{whole // 3600}:{whole % 3600 // 60:02} h"
+
+
+# --- links ----------------------------------------------------------------------------------------
+
+LINKS = ("broker", "link", "kind", "state", "queue", "load", "overloaded", "in/s", "out/s")
+
+
+def _links(answers: Mapping[str, Answer]) -> Iterator[Sequence[str | Text | None]]:
+    """Those that carry something or are in trouble, the latter first."""
+    for name, answer in answers.items():
+        busy = [link for link in answer["links"] if not _is_idle(link, answer)]
+        busy.sort(key=lambda link: (not _in_trouble(link, answer), link["link"]))
+        rows = [tuple(_link_cells(link, answer)) for link in busy[:MOST_LINKS]]
+        yield from _of_one(name, rows, len(busy) - MOST_LINKS)
+
+
+def _in_trouble(link: Answer, answer: Answer) -> bool:
+    status = answer["lst"].get(link["link"])
+    return status is None or status["overloaded"] or link["state"] != "up"
+
+
+def _is_idle(link: Answer, answer: Answer) -> bool:
+    traffic = link.get("in_per_s", 0) + link.get("out_per_s", 0) + link["queue_len"]
+    past = link.get("reconnects") or link["found_overloaded"]
+    return not traffic and not past and not _in_trouble(link, answer)
+
+
+def _link_cells(link: Answer, answer: Answer) -> Iterator[str | Text | None]:
+    status = answer["lst"].get(link["link"])
+    yield link["link"]
+    yield KINDS[link["kind"]] or None
+    yield _link_state(link)
+    yield str(link["queue_len"])
+    yield "" if status is None else _load(status["load"])
+    yield _overloaded(link["found_overloaded"], status is not None and status["overloaded"])
+    for rate in (link.get("in_per_s"), link.get("out_per_s")):
+        yield None if rate is None else f"{rate:.0f}"
+
+
+def _link_state(link: Answer) -> Text:
+    state, again = link["state"], link.get("reconnects", 0)
+    if state != "up":
+        return _text(state, BAD)
+    return _text("up") + _text(f", {again}x again" if again else "", "yellow")
+
+
+def _load(load: float) -> str:
+    return f"{load:.1f}" if load < 100 else f"{load:.0f}"
+
+
+def _overloaded(found: int, now: bool) -> Text:
+    """`found`: decisions so far that met it so."""
+    past = _text(f" {found}x", "yellow") if found else _text("")
+    return _text(" NOW ", OVERLOADED) + past if now else past
+
+
+def _say_load(answers: Mapping[str, Answer]) -> None:
+    tau = " and ".join(sorted({f"{answer['tau']:g}" for answer in answers.values()}))
+    _say(
+        "Load: queue * (1 + in) / (1 + out), in and out counted in the last window; a link is "
+        f"overloaded above tau = {tau}. 3x: decisions that met it so."
+    )
+
+
+# --- the routing's tables, and what it counts -----------------------------------------------------
+
+
+def _rows(answers: Mapping[str, Answer], table: str) -> Iterator[Sequence[str | Text | None]]:
+    for name, answer in answers.items():
+        told = answer["rows"].get(table)
+        if told:
+            rows = [tuple(_cell(cell) for cell in row) for row in told["rows"]]
+            yield from _of_one(name, rows, told["left_out"])
+
+
+def _cell(cell: object) -> str:
+    text = printable(str(cell))
+    return text if len(text) <= LONGEST_CELL else f"{text[:LONGEST_CELL]}..."
+
+
+def _counted(answers: Mapping[str, Answer]) -> Iterator[Sequence[str]]:
+    """Of brokers that counted anything."""
+    for name, answer in answers.items():
+        if any(answer["counted"].values()):
+            yield name, *map(str, answer["counted"].values())
+
+
+# --- printing -------------------------------------------------------------------------------------
+
+
+def _of_one(
+    broker: str, rows: Sequence[Sequence[str | Text | None]], left_out: int
+) -> Iterator[Sequence[str | Text | None]]:
+    """The rows of one broker, which is named in the first, and how many are not there."""
+    for number, row in enumerate(rows):
+        yield "" if number else broker, *row
+    if left_out > 0:
+        yield "" if rows else broker, _text(f"and {left_out} more", "dim italic")
+
+
+def _print(title: str, columns: Sequence[str], rows: Iterable[Sequence[str | Text | None]]) -> bool:
+    """Prints what is told: without the columns where all cells are None, and nothing at all, and
+    returns False, where there are no rows."""
+    from rich.table import Table
+
+    cells = [(*row, *(None,) * (len(columns) - len(row))) for row in rows]
+    told = [i for i in range(len(columns)) if any(row[i] is not None for row in cells)]
+    table = Table(title=title, title_justify="left", title_style="bold")
+    for i in told:
+        longest = max(len(row[i] or "") for row in cells)
+        table.add_column(columns[i], no_wrap=longest <= LONGEST_UNBROKEN, overflow="fold")
+    for row in cells:
+        table.add_row(*(row[i] for i in told))
+    if cells:
+        plain_console().print(table)
+    return bool(cells)
+
+
+def _text(text: str, style: str = "") -> Text:
+    from rich.text import Text
+
+    return Text(text, style)

@@ -1,0 +1,95 @@
+"""What several commands take: one name, one type and one wording for the same thing.
+
+Conventions: a help text says what an option is or does and ends with a full stop; it names the
+unit; "by default ..." where `show_default` cannot say it; "may be repeated" for an option that may;
+`--json` stands last. A command's help has an example, indented, and an epilog for its exit codes
+where it has other than 0 and those of all commands (`exit_codes.EXPLAINED`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+C = TypeVar("C", bound=Callable[..., Any])
+
+INPUT_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+OUTPUT_FILE = click.Path(dir_okay=False, path_type=Path)
+DIRECTORY = click.Path(file_okay=False, path_type=Path)
+
+
+class Whole(click.IntRange):
+    """A whole number from `min` on; INTEGER in the help, as where there is no limit."""
+
+    name = "integer"
+
+
+class Number(click.FloatRange):
+    """A number from `min` on; FLOAT in the help, as where there is no limit."""
+
+    name = "float"
+
+
+network_argument = click.argument("network", metavar="NETWORK", type=INPUT_FILE)
+"""The network file."""
+
+master_option = click.option(
+    "--master", metavar="URL", default="local[2]", show_default=True, help="Spark's master."
+)
+
+
+seed_option = click.option(
+    "--seed", default=0, show_default=True, help="Sets every random choice of the run."
+)
+
+
+table_option = click.option(
+    "--table",
+    "tables",
+    multiple=True,
+    metavar="NAME",
+    help="Show the rows of this table, too, such as PRT; may be repeated.",
+)
+
+rows_option = click.option(
+    "--rows",
+    type=Whole(0),
+    default=5,
+    show_default=True,
+    help="At most so many rows of each table, for each broker.",
+)
+"""`--table` and `--rows` are what `inspection` shows of brokers."""
+
+
+def json_option(what: str) -> Callable[[C], C]:
+    """`--json`, with what is then printed instead of text for people."""
+    return click.option("--json", "as_json", is_flag=True, help=f"Print JSON: {what}.")
+
+
+def tree_option(default: str | None = None) -> Callable[[C], C]:
+    """`--tree`, one factor of a SCOT; required where there is no default."""
+    return click.option(
+        "--tree",
+        metavar="SOURCE",
+        default=default,
+        required=default is None,
+        show_default=True,
+        help="path:NODES, star:NODES, balanced:NODES:CHILDREN, random:NODES:SEED, paper (that of "
+        "OctopiA's evaluation), or a file: GraphML (a spanning tree of it), a network file, or "
+        "text with a link (two names) a line.",
+    )
+
+
+def clusters_option(default: int | None = None) -> Callable[[C], C]:
+    """`--clusters`, the other factor of a SCOT; required where there is no default."""
+    return click.option(
+        "--clusters",
+        type=Whole(1),
+        default=default,
+        required=default is None,
+        show_default=True,
+        help="Copies of the tree.",
+    )

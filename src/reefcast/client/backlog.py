@@ -1,0 +1,45 @@
+"""The asyncio client under the synchronous one: events come encoded, from other threads."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from typing import Self
+
+from reefcast.client.address import Address, parse_addresses
+from reefcast.client.client import Client
+from reefcast.client.settings import Options, Settings
+
+
+class BackloggedClient(Client):
+    """`backlog`: its next events, encoded; any thread may append to it. What is sent is what stands
+    there, in this order: `publish` is not for this client."""
+
+    def __init__(self, addresses: Sequence[Address], settings: Settings) -> None:
+        super().__init__(addresses, settings)
+        self.backlog: deque[bytes] = deque()
+
+    @classmethod
+    async def connected_to(cls, urls: str | Sequence[str], options: Options) -> Self:
+        """As `reefcast.connect`."""
+        return await cls(parse_addresses(urls), Settings(**options))._open()
+
+    @property
+    def unacknowledged(self) -> int:
+        return len(self.backlog) + super().unacknowledged
+
+    async def send_backlog(self) -> None:
+        """Publishes what is in `backlog`. Two calls share the work without changing the order:
+        between taking a frame and sending it nothing else runs."""
+        while self.backlog:
+            if self._session.refusals or not self._has_room():
+                await self._until_room()
+            elif self.backlog:
+                self._publish(self.backlog.popleft())
+
+    async def flush(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 (for convenience)
+        async with asyncio.timeout(timeout):
+            self._session.check()
+            await self.send_backlog()
+            await super().flush()

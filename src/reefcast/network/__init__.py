@@ -1,0 +1,1 @@
+"""The network file: one description of a whole network, live or simulated."""

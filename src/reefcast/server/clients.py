@@ -1,0 +1,111 @@
+"""All clients of one broker: one session for each, and what is remembered between connections.
+
+Rules
+-----
+- A client that lost its connection and comes back to the same broker process within `session_s`
+  learns from the hello how many of its numbered frames were taken over. Its subscriptions and
+  advertisements went with the connection (the core got LinkDown), so it makes them anew.
+- A second connection with the same id takes over; the first one gets GOODBYE.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+from typing import NamedTuple
+
+import msgspec
+
+from reefcast.errors import ProtocolError
+from reefcast.model.messages import LinkDown, LinkKind, LinkUp
+from reefcast.model.wire import QUEUE_POLICIES, Hello
+from reefcast.server.client_session import ClientSession
+from reefcast.server.connection import Connection
+from reefcast.server.credit import Account
+from reefcast.server.host import Host
+
+MAX_NAME_CHARS = 200
+
+
+class Memory(NamedTuple):
+    """Of a client that left: the session of its program, and the frames taken over from it."""
+
+    key: str
+    received: int
+    until_s: float
+
+
+class Clients:
+    """The sessions by client id. `brokers`: names that no client may have."""
+
+    def __init__(self, host: Host, brokers: Collection[str]) -> None:
+        self.sessions: dict[str, ClientSession] = {}
+        self._host = host
+        self._brokers = frozenset(brokers)
+        self._memories: dict[str, Memory] = {}
+
+    def arrive(self, connection: Connection, hello: Hello) -> ClientSession:
+        """A client said hello; raises `ProtocolError` if it cannot be let in."""
+        self._check(hello)
+        before = self.sessions.get(hello.name)
+        if before is not None:
+            before.connection.goodbye("another connection with this client's id took over")
+        memory = self._memories.pop(hello.name, None)
+        known = memory if memory is not None and memory.key == hello.session else None
+        account = self._account(hello.name, known)
+        session = ClientSession(self._host, connection, hello, account, self._left)
+        self.sessions[hello.name] = session
+        self._host.outputs.clients[hello.name] = session.outbox
+        connection.say_hello(
+            msgspec.structs.replace(
+                self._host.me,
+                peer_session=known.key if known else "",
+                received=known.received if known else 0,
+                queue_policy=session.policy,
+                queue_limit=session.outbox.limit,
+                credit=account.reopen(),
+            )
+        )
+        self._host.driver.handle(LinkUp(LinkKind.CLIENT), hello.name)
+        return session
+
+    def _account(self, name: str, known: Memory | None) -> Account:
+        accounts = self._host.congestion.accounts
+        if known is None or name not in accounts:
+            accounts[name] = Account(self._host.limits.credit)
+        return accounts[name]
+
+    def _check(self, hello: Hello) -> None:
+        network, limit = self._host.me.network, self._host.limits.max_clients
+        if hello.network not in ("", network):
+            raise ProtocolError(
+                f"this broker belongs to the network {network!r}, not to {hello.network!r}"
+            )
+        if not 0 < len(hello.name) <= MAX_NAME_CHARS:
+            raise ProtocolError(f"a client's id has 1 to {MAX_NAME_CHARS} characters")
+        if hello.name in self._brokers:
+            raise ProtocolError(f"{hello.name!r} is the name of a broker; choose another id")
+        if hello.queue_policy not in ("", *QUEUE_POLICIES) or hello.queue_limit < 0:
+            raise ProtocolError(
+                f"queue_policy {hello.queue_policy!r} with queue_limit {hello.queue_limit}: "
+                f"the policy is one of {', '.join(QUEUE_POLICIES)}, the limit is not negative"
+            )
+        if hello.name not in self.sessions and len(self.sessions) >= limit:
+            raise ProtocolError(f"this broker has {limit} clients already, which is its limit")
+
+    def _left(self, session: ClientSession, received: int) -> None:
+        """The connection of `session` is gone, and all that it had asked for with it."""
+        host, name = self._host, session.name
+        del self.sessions[name]
+        del host.outputs.clients[name]
+        until_s = asyncio.get_running_loop().time() + host.limits.session_s
+        self._memories[name] = Memory(session.key, received, until_s)
+        host.congestion.relieved(name)
+        host.driver.handle(LinkDown(), name)
+
+    def forget_old(self, now: float) -> None:
+        """Drops the memories whose time is over."""
+        old = [name for name, memory in self._memories.items() if memory.until_s <= now]
+        for name in old:
+            del self._memories[name]
+            self._host.congestion.accounts.pop(name, None)

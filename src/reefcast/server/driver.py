@@ -1,0 +1,138 @@
+"""The live driver of the core: inputs one at a time, each with its effects.
+
+The core is never entered twice: what an effect causes (a client that must be cut off has left)
+becomes an input when the effects at hand are done. What makes the core fail costs only itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from reefcast.errors import ProtocolError
+from reefcast.model.messages import Effect, Input, LinkName, Publish, SetTimer, Timer
+from reefcast.routing.broker import Broker
+from reefcast.server.credit import CongestionControl
+from reefcast.server.effects import Effector, fed_links
+from reefcast.server.outputs import Outputs
+from reefcast.server.tracing import Journal
+
+log = logging.getLogger(__name__)
+
+
+class Driver:
+    """Calls `core` as connections and timers ask for it, and has its effects carried out."""
+
+    def __init__(
+        self, core: Broker, outputs: Outputs, congestion: CongestionControl, journal: Journal
+    ) -> None:
+        self._core = core
+        self._clients = outputs.clients
+        self._congestion = congestion
+        self._journal = journal
+        self._details = journal.details
+        self._effector = Effector(outputs, journal, self._set_timer)
+        self._loop = asyncio.get_running_loop()
+        self._busy = False
+        self._later: deque[tuple[Input, LinkName]] = deque()
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+
+    # --- publications -----------------------------------------------------------------------------
+
+    def handle_publications(self, batch: list[Publish], link: LinkName) -> None:
+        """Publications that came by `link`, and their effects; raises `ProtocolError` if the core
+        failed on one of them (the others are done).
+
+        An effect that fails is no failure of theirs: whoever sent them did nothing wrong, and a
+        link between brokers must not end for it."""
+        if self._details is not None and link in self._clients:
+            self._details.published(batch)
+        failures = 0
+        self._busy = True
+        try:
+            try:
+                effects = self._ask(self._core.handle_publications, batch, link)
+            except Exception:
+                effects, failures = self._one_by_one(batch, link)
+            self._effector.carry_out(effects)
+            if self._congestion.targets:
+                self._congestion.fed(link, fed_links(effects), self._loop.time())
+        finally:
+            self._busy = False
+        if self._later:
+            self._run_later()
+        if failures:
+            raise ProtocolError(
+                f"the broker failed on {failures} of the publications; its log says how"
+            )
+
+    def _one_by_one(self, batch: list[Publish], link: LinkName) -> tuple[list[Effect], int]:
+        """Something in the batch makes the core fail: the rest must not suffer. Returns on how many
+        it failed, too."""
+        effects: list[Effect] = []
+        failures = 0
+        for publish in batch:
+            try:
+                effects += self._ask(self._core.handle_publications, [publish], link)
+            except Exception:
+                failures += 1
+                self._journal.failed(f"on input {publish!r:.500} from {link!r}")
+        return effects, failures
+
+    # --- all other inputs -------------------------------------------------------------------------
+
+    def handle(self, item: Input, link: LinkName) -> bool:
+        """One input of the core and its effects; False if the core failed on it, or an effect
+        could not be carried out."""
+        if self._busy:
+            self._later.append((item, link))
+            return True
+        done = self._run(item, link)
+        self._run_later()
+        return done
+
+    def _run(self, item: Input, link: LinkName) -> bool:
+        self._busy = True
+        try:
+            return not self._effector.carry_out(self._ask(self._core.handle, item, link))
+        except ProtocolError as error:
+            log.warning("broker %s: %s", self._core.name, error)
+            return False
+        except Exception:
+            self._journal.failed(f"on input {item!r:.500} from {link!r}")
+            return False
+        finally:
+            self._busy = False
+
+    def _run_later(self) -> None:
+        while self._later:
+            self._run(*self._later.popleft())
+
+    def _ask(self, ask: Callable[..., list[Effect]], what: Any, link: LinkName) -> list[Effect]:
+        started_ns = time.perf_counter_ns()
+        effects = ask(what, link, self._loop.time())
+        if self._details is not None and self._core.last_routed:
+            took_ns = time.perf_counter_ns() - started_ns
+            self._details.matched(self._core.last_routed, took_ns)
+        return effects
+
+    # --- timers -----------------------------------------------------------------------------------
+
+    def _set_timer(self, timer: SetTimer) -> None:
+        before = self._timers.pop(timer.key, None)
+        if before is not None:
+            before.cancel()
+        self._timers[timer.key] = self._loop.call_at(timer.at_s, self._timer_due, timer.key)
+
+    def _timer_due(self, key: str) -> None:
+        del self._timers[key]
+        self.handle(Timer(key), "")
+
+    def close(self) -> None:
+        """The broker ends: no timer comes due any more."""
+        for timer in self._timers.values():
+            timer.cancel()

@@ -1,0 +1,127 @@
+"""Where a broker's output goes: to neighbours over links, to clients over their connections.
+
+A link outlives its connections, and so does what waits on it (`LinkQueue`); a client's outbox goes
+with its connection.
+"""
+
+from __future__ import annotations
+
+from reefcast.model import wire
+from reefcast.model.messages import LinkName, Publish
+from reefcast.model.wire import Congestion, FrameKind
+from reefcast.network.sections import LimitsSection
+from reefcast.server.credit import CongestionControl
+from reefcast.server.outbox import Outbox
+from reefcast.server.tracing import Journal
+from reefcast.server.window import SendWindow
+
+
+class LinkQueue:
+    """What goes to the neighbour `name`: written at once while there is a connection, and kept
+    until it is acknowledged.
+
+    Nothing waits for a neighbour. While it is up, its queue beyond `link_high` is congestion (see
+    `credit`); while it is away, at most `link_buffer` publications are kept for it.
+    """
+
+    def __init__(
+        self, name: str, limits: LimitsSection, congestion: CongestionControl, journal: Journal
+    ) -> None:
+        self.name = name
+        self.window = SendWindow()
+        self._outbox: Outbox | None = None
+        self._high, self._buffer = limits.link_high, limits.link_buffer
+        self._crowded = False
+        self._congestion = congestion
+        self._journal = journal
+
+    # --- connections ------------------------------------------------------------------------------
+
+    def connect(self, outbox: Outbox) -> None:
+        """There is a connection: all that was not acknowledged goes out, in order."""
+        self._outbox = outbox
+        for frame in self.window.resume():
+            outbox.push_data(frame)
+
+    def disconnect(self) -> None:
+        self._outbox = None
+        self._relieve()
+
+    def start_anew(self) -> None:
+        """The other end has no memory of this link: what was under way is lost."""
+        lost, self.window = self.window.publications(), SendWindow()
+        for publish in lost:
+            self._journal.lost(publish, "link_lost", self.name)
+        self._relieve()
+
+    @property
+    def drained(self) -> bool:
+        """Whether there is nothing to wait for: the neighbour has acknowledged all, or is away."""
+        return self._outbox is None or self.window.all_acknowledged
+
+    # --- what is sent -----------------------------------------------------------------------------
+
+    def send_publication(self, frame: bytes, publish: Publish) -> None:
+        outbox, window = self._outbox, self.window
+        if outbox is None:
+            dropped = window.add_waiting(frame, publish, self._buffer)
+            if dropped is not None:
+                self._journal.lost(dropped, "link_lost", self.name)
+            return
+        window.add_sent(frame, publish)
+        outbox.push_data(frame)
+        if window.queue_len > self._high and not self._crowded:
+            self._crowded = True
+            self._congestion.full(self.name)
+
+    def send_control(self, frame: bytes) -> None:
+        if self._outbox is None:
+            self.window.add_waiting(frame, None, 0)
+            return
+        self.window.add_sent(frame, None)
+        self._outbox.push_data(frame)
+
+    def send_notice(self, frame: bytes) -> None:
+        """A congestion notice; one that is lost will be said again."""
+        if self._outbox is not None:
+            self._outbox.push_urgent(frame)
+
+    def acknowledged(self, number: int) -> None:
+        """The neighbour has taken over all up to `number`."""
+        self.window.acknowledged(number)
+        if self._crowded and self.window.queue_len <= self._high // 2:
+            self._relieve()
+
+    def _relieve(self) -> None:
+        if self._crowded:
+            self._crowded = False
+            self._congestion.relieved(self.name)
+
+
+class Outputs:
+    """All outputs of one broker, by the name of who is at the other end. `clients` holds those that
+    are connected; the core hears of one that has left a little later."""
+
+    def __init__(self) -> None:
+        self.links: dict[LinkName, LinkQueue] = {}
+        self.clients: dict[LinkName, Outbox] = {}
+
+    def queue_len(self, link: LinkName) -> int:
+        """Publications that wait on `link` (see `routing.router.LinkQueues`)."""
+        queue = self.links.get(link)
+        if queue is not None:
+            return queue.window.queue_len
+        outbox = self.clients.get(link)
+        return 0 if outbox is None else outbox.queue_len
+
+    def grant(self, client: LinkName, credit: int) -> None:
+        outbox = self.clients.get(client)
+        if outbox is not None:
+            outbox.push_urgent(wire.encode(FrameKind.CREDIT, credit))
+
+    def flood(self, notice: Congestion, from_link: LinkName | None) -> None:
+        """A notice of congestion to all neighbours but the one that it came from."""
+        frame = wire.encode(FrameKind.CONGESTION, notice)
+        for name, queue in self.links.items():
+            if name != from_link:
+                queue.send_notice(frame)
