@@ -32,11 +32,12 @@ test: java $(STAMP) ## every test
 soak: java $(STAMP) ## long seeded runs: random networks, faults and kills
 	$(BIN)/python -m pytest -m soak --soak
 
-check: $(STAMP) ## format, lint, types and structure
+check: $(STAMP) ## format, lint, types, structure and reference pages
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/python tools/tidy.py
+	$(BIN)/python tools/make_docs.py --check
 
 format: $(STAMP) ## format and mend what can be mended by itself
 	$(BIN)/ruff format .
@@ -47,6 +48,7 @@ bench: $(STAMP) ## the figures: live broker, simulator, matching and covering, e
 	$(BIN)/reefcast bench sim
 	$(BIN)/reefcast bench match
 	$(BIN)/reefcast bench cover
+	$(BIN)/reefcast bench statistics
 
 docs: $(STAMP) ## regenerate the reference pages under docs/
 	$(BIN)/python tools/make_docs.py

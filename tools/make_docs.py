@@ -1,18 +1,22 @@
 """Reference pages made from the code, so that they cannot drift from it: `make docs`.
 
 docs/commands.md (what each command's --help says), docs/trace.md (the trace vocabulary),
-docs/network-file.md (every key of a network file). A test compares them with what is committed.
+docs/network-file.md (every key of a network file), docs/python.md (what `import reefcast` offers).
+`--check` writes nothing, and fails if one of them is not what the code says: `make check`, and a
+test.
 """
 
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import click
 import msgspec
 
+import python_reference
 from reefcast.cli.main import group
 from reefcast.model import trace
 from reefcast.network import file, sections
@@ -84,15 +88,43 @@ def _default(field: msgspec.structs.FieldInfo) -> str:
     return f"`{msgspec.json.encode(field.default).decode()}`"
 
 
-PAGES = {"commands.md": commands, "trace.md": trace_vocabulary, "network-file.md": network}
+def python() -> str:
+    """Every public name of the package."""
+    return python_reference.page(NOTE)
 
 
-def main() -> None:
-    DOCS.mkdir(exist_ok=True)
-    for name, make in PAGES.items():
-        (DOCS / name).write_text(make(), encoding="utf-8")
-        print(f"docs/{name}")
+PAGES = {
+    "commands.md": commands,
+    "network-file.md": network,
+    "python.md": python,
+    "trace.md": trace_vocabulary,
+}
+
+
+def write(directory: Path) -> None:
+    """Writes those that are not what the code says."""
+    for name in outdated(directory):
+        (directory / name).write_text(PAGES[name](), encoding="utf-8")
+        print(f"{directory.name}/{name}")
+
+
+def outdated(directory: Path) -> list[str]:
+    """The pages that are missing, or not what the code says."""
+    return [name for name, make in PAGES.items() if _text(directory / name) != make()]
+
+
+def _text(page: Path) -> str | None:
+    return page.read_text(encoding="utf-8") if page.exists() else None
+
+
+def main() -> int:
+    if sys.argv[1:] != ["--check"]:
+        write(DOCS)
+        return 0
+    found = outdated(DOCS)
+    print(f"out of date: {', '.join(found)}; run `make docs`" if found else "docs: up to date")
+    return 1 if found else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -51,15 +51,13 @@ MAX_MODULE_LINES, MAX_FUNCTION_LINES, MAX_MEDIAN_LINES = 500, 70, 9
 LEFT_OPEN = ("TO" + "DO", "FIX" + "ME", "XX" + "X", "NotImplemented" + "Error")
 SILENCER = re.compile(
     r"#\s*(?:noqa|type:\s*ignore|pragma|fmt:|mypy:|ruff:|pyright:|pylint:)"
-    r"(?:\s*:?\s*(?:\[[^\]]*\]|[A-Z]+[0-9]+(?:,\s*[A-Z]+[0-9]+)*|off|on|skip))*"
+    r"(?:\s*:?\s*(?:\[[^\]]*\]|[A-Z]+[0-9]+(?:,\s*[A-Z]+[0-9]+)*|off|on|skip|no cover))*"
 )
 SECOND_HALF = re.compile(r"#\s*fmt:\s*on")
 """Ends what `# fmt: off` began, and needs no reason of its own."""
-SETTINGS_THAT_SILENCE = (
-    "ignore",
-    "per-file-ignores",
-    "disable_error_code",
-    "ignore_missing_imports",
+SETTINGS_THAT_SILENCE = re.compile(
+    r"\[?(?:.*\.)?((extend-)?(ignore|exclude|per-file-ignores)|ignore_errors|ignore_missing_imports"
+    r"|disable_error_code|follow_imports)\b"
 )
 
 Trees = Mapping[str, ast.Module]
@@ -87,8 +85,8 @@ def imports_of(tree: ast.AST) -> Iterator[tuple[int, str]]:
 
 
 def targets_of(module: str, tree: ast.Module, known: Iterable[str]) -> set[str]:
-    """The modules of `known` that it imports, also where only types are checked; `from a.b import c`
-    imports `a.b.c` if that is a module, else `a.b`."""
+    """The modules of `known` that it imports, also where only types are checked. With `from a.b
+    import c` that is `a.b.c` if there is such a module, else `a.b`."""
     found = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -191,21 +189,19 @@ def silenced(text: str) -> Iterator[str]:
 
 
 def silenced_settings(text: str) -> Iterator[str]:
-    """Entries of the settings that silence ruff or mypy, without a comment in the same line or
-    above them."""
-    above = False
-    inside = ""
+    """Entries of the settings that silence ruff or mypy, without a comment in the same line or in
+    the one above."""
+    inside = above = False
     for number, line in enumerate(text.splitlines(), 1):
-        code, _, comment = line.partition("#")
-        key = code.partition("=")[0].strip().strip("[]").rpartition(".")[2]
-        opens = key in SETTINGS_THAT_SILENCE
-        if opens and (code.rstrip().endswith("[") or code.lstrip().startswith("[")):
-            inside = key
-        elif code.strip() == "]" or (code.lstrip().startswith("[") and not opens):
-            inside = ""
-        elif (opens or inside) and code.strip() and not comment.strip() and not above:
-            yield f"{number}: {code.strip()} has no reason; write one behind it or in the line above"
-        above = bool(comment.strip()) and not code.strip()
+        code, _, comment = (part.strip() for part in line.partition("#"))
+        silences = SETTINGS_THAT_SILENCE.match(code) is not None
+        if code.startswith("[") or code.endswith("["):  # a table or a list begins
+            inside = silences
+        elif code == "]":
+            inside = False
+        elif code and (silences or inside) and not (comment or above):
+            yield f"{number}: {code} has no reason; write one behind it or in the line above"
+        above = bool(comment) and not code
 
 
 def findings(path: Path) -> Iterator[str]:

@@ -75,16 +75,18 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> object:
-    if name == "__version__":
-        from importlib.metadata import version
+if not TYPE_CHECKING:  # a checker would take any name for one of ours
 
-        return version("reefcast")
-    if name == "sync":
-        return import_module("reefcast.sync")
-    if name not in __all__:
-        raise AttributeError(f"module 'reefcast' has no attribute {name!r}")
-    return getattr(import_module(_HOMES.get(name, "reefcast.errors")), name)
+    def __getattr__(name: str) -> object:
+        if name == "__version__":
+            from importlib.metadata import version
+
+            return version("reefcast")
+        if name == "sync":
+            return import_module("reefcast.sync")
+        if name not in __all__:
+            raise AttributeError(f"module 'reefcast' has no attribute {name!r}")
+        return getattr(import_module(_HOMES.get(name, "reefcast.errors")), name)
 
 
 def __dir__() -> list[str]:

@@ -55,6 +55,11 @@ class _Thread:
         """Whether the caller runs in this very thread."""
         return threading.current_thread() is self._thread
 
+    @property
+    def stopped(self) -> bool:
+        """Whether it runs nothing any more."""
+        return self._stopped
+
     def run(self, work: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
         """Runs `work` there; after `timeout` seconds, or at Ctrl-C here, it is cancelled."""
         if self.is_current:
@@ -161,8 +166,19 @@ class Subscription(_Handle[AsyncSubscription]):
         while True:
             with suppress(IndexError):  # another thread may read, too
                 return self._batch.popleft()
-            if not self._thread.run(self._fill(), timeout):
+            if not self._more(timeout):
                 return None
+
+    def _more(self, timeout: float | None) -> bool:
+        """False at the end."""
+        if self._thread.is_current or not self._thread.stopped:
+            return self._thread.run(self._fill(), timeout)
+        self._thread.stop()  # then all has ended, and what had come is here
+        try:
+            self._fill().send(None)
+        except StopIteration as result:
+            return bool(result.value)
+        return False
 
     def next_batch(self, timeout: float | None = None) -> list[Event]:
         """All events that wait, at least one; none when the subscription has ended.

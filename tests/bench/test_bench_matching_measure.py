@@ -20,7 +20,7 @@ from reefcast.bench.matching.table import matches
 from reefcast.bench.matching.workloads import SOURCES, make
 from reefcast.bench.matching.worst import WorstRow
 from reefcast.cli.bench import command
-from reefcast.errors import ConfigurationError, LocalError
+from reefcast.errors import ConfigurationError, InternalError, LocalError
 
 GUIDE = Path(__file__).parents[2] / "docs" / "matching.md"
 MARKS = "<!-- {0}: made by `reefcast bench match` -->\nold\n<!-- end of {0} -->\n"
@@ -70,7 +70,9 @@ def test_an_engine_that_finds_something_else(quick: None, monkeypatch: pytest.Mo
         return [replace(liar, match=lambda publication: np.array([0])), *others]
 
     monkeypatch.setattr(measure, "baselines", with_a_liar)
-    with pytest.raises(LocalError, match="columns and reefcast disagree on stock with 100 filters"):
+    with pytest.raises(
+        InternalError, match="columns and reefcast disagree on stock with 100 filters"
+    ):
         measure.measure(make("stock", 0.02, 100), lambda _: None)
 
 

@@ -22,7 +22,6 @@ DIFFERENT = {
     ("--tree", "default"): "the demo has one",
     ("--clusters", "default"): "the demo has one",
     ("--rate", "default"): "what each can carry",
-    ("--rate", "least"): "0 is as fast as it goes, for publish alone",
     ("--publications", "default"): "a benchmark takes more than a simulation",
     ("--publications", "least"): "a simulation without any shows the control messages alone",
     ("--subscriptions", "least"): "a simulation without any shows what is forwarded for nobody",

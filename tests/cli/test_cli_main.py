@@ -11,6 +11,7 @@ import click
 import pytest
 
 from reefcast.cli import main
+from reefcast.errors import ConfigurationError, ConnectionLostError, InternalError
 from reefcast.storage.trace_files import write_run
 
 REEFCAST = [sys.executable, "-m", "reefcast"]
@@ -92,10 +93,20 @@ def test_a_trace_that_cannot_be_written(tmp_path: Path) -> None:
 
 def test_files_that_are_not_what_they_should_be(tmp_path: Path) -> None:
     file = network(tmp_path, ONE)
-    workload = ("--workload", file, "--events", file)
+    workload = ("--subscriptions-from", file, "--publications-from", file)
     assert "is no Parquet file" in refused("simulate", file, *workload)
     rows = ("--file", file, "--format", "parquet")
     assert "is no Parquet file" in refused("publish", "reefcast://127.0.0.1:1", *rows)
+    event, filters = tmp_path / "event", tmp_path / "filters"
+    event.write_bytes(b'{"x": "\xff"}\n')
+    filters.write_bytes(b"x = '\xff'\n")
+    for format, sentence in (("csv", "no CSV in UTF-8"), ("jsonl", "line 1 is no JSON object")):
+        rows = ("--file", event, "--format", format)
+        assert sentence in refused("explain", "x > 1", *rows)
+    assert "filters is no text in UTF-8" in refused("explain", "--filters", filters, "x=1")
+    (tmp_path / "run.json").write_text("{")
+    assert "run.json cannot be read" in refused("analyze", tmp_path)
+    (tmp_path / "run.json").unlink()
     (tmp_path / "run.json").mkdir()
     assert "run.json: Is a directory" in refused("analyze", tmp_path)
 
@@ -121,19 +132,38 @@ def test_a_network_that_is_down(tmp_path: Path, unused_tcp_port: int) -> None:
     assert json.loads(run("network", "status", file, "--json").stdout) == {"b1": None}
 
 
-def test_an_interrupted_command_exits_with_130(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("error", "code", "sentence"),
+    [
+        (KeyboardInterrupt(), 130, "interrupted"),  # not 1, which says that a check failed
+        (ConfigurationError("two brokers"), 2, "two brokers"),
+        (ConnectionLostError("gone"), 5, "gone"),
+        (InternalError("cannot be"), 4, "cannot be"),
+        (FileNotFoundError(2, "No such file", "net.toml"), 2, "net.toml: No such file"),
+        (KeyError("x"), 4, "this is a fault of reefcast: please report it, with the lines above"),
+    ],
+)
+def test_what_goes_wrong_is_a_sentence_and_an_exit_code(
+    error: BaseException,
+    code: int,
+    sentence: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Not with 1, which says that a check failed."""
+    def fails() -> None:
+        raise error
 
-    def interrupted() -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(sys, "argv", ["reefcast", "wait"])
-    monkeypatch.setattr(
-        main.group, "get_command", lambda *_: click.Command("wait", None, interrupted)
-    )
+    monkeypatch.setattr(sys, "argv", ["reefcast", "fail"])
+    monkeypatch.setattr(main.group, "get_command", lambda *_: click.Command("fail", None, fails))
     with pytest.raises(SystemExit) as exit:
         main.main()
-    assert exit.value.code == 130
-    assert capsys.readouterr().err.strip() == "reefcast: interrupted"
+    assert exit.value.code == code
+    written = capsys.readouterr().err.strip()
+    assert written.splitlines()[-1] == f"reefcast: {sentence}"
+    assert ("Traceback" in written) is isinstance(error, KeyError)
+
+
+def test_a_broker_that_nobody_runs(unused_tcp_port: int) -> None:
+    done = run("publish", f"reefcast://127.0.0.1:{unused_tcp_port}", "x=1")
+    assert done.returncode == 5
+    assert "no connection to" in done.stderr

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -14,7 +15,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from reefcast.cli.bench import command as bench
-from reefcast.cli.simulate import CRASHED, NO_PROGRESS, WRONG, command
+from reefcast.cli.exit_codes import NO, NOT_QUIET, OUR_FAULT
+from reefcast.cli.simulate import command
 from reefcast.errors import ConfigurationError
 from reefcast.model.messages import Effect, Publish, Send
 from reefcast.model.trace import FOUND_OVERLOADED
@@ -72,7 +74,7 @@ def test_text_and_faults(network: Path) -> None:
 def test_a_failed_check_exits_with_1(network: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(checkers.CHECKERS, "lost", lambda evidence: ["p#1 never arrived"])
     done = simulate(network)
-    assert done.exit_code == WRONG
+    assert done.exit_code == NO
     assert "p#1 never arrived" in done.output
 
 
@@ -84,7 +86,7 @@ def test_no_progress_exits_with_3(network: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(Broker, "handle_publications", for_ever)
     monkeypatch.setattr(simulation_module, "MESSAGE_LIMIT", 1000)
     done = simulate(network)
-    assert done.exit_code == NO_PROGRESS
+    assert done.exit_code == NOT_QUIET
     assert "seed 0" in done.output
 
 
@@ -94,7 +96,7 @@ def test_a_broker_that_raises_exits_with_4(network: Path, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(Broker, "handle_publications", broken)
     done = simulate(network)
-    assert done.exit_code == CRASHED
+    assert done.exit_code == OUR_FAULT
     assert "ZeroDivisionError" in done.output
 
 
@@ -109,8 +111,8 @@ def test_workload_from_files(network: Path, tmp_path: Path) -> None:
     done = simulate(
         network,
         "--json",
-        *("--workload", str(tmp_path / "subscriptions.parquet")),
-        *("--events", str(tmp_path / "events.parquet")),
+        *("--subscriptions-from", str(tmp_path / "subscriptions.parquet")),
+        *("--publications-from", str(tmp_path / "events.parquet")),
     )
     assert done.exit_code == 0, done.output
     summary = json.loads(done.output)
@@ -165,6 +167,111 @@ def test_a_network_without_places_is_refused(network: Path, routing: str) -> Non
     done = simulate(network, "--routing", routing)
     assert isinstance(done.exception, ConfigurationError)
     assert "needs a SCOT" in str(done.exception)
+
+
+# --- --inspect ------------------------------------------------------------------------------------
+
+BURST = ("--rate", "20000", "--publications", "400", "--selectivity", "0.5")
+
+
+def test_inspect_shows_the_brokers_as_they_are_at_the_end(scot_file: Path) -> None:
+    done = simulate(scot_file, *BURST, "--inspect", "--table", "PRT", "--rows", "2")
+    assert done.exit_code == 0, done.output
+    for words in ("CLT", "PRT", "LST", "aLink", "CIV: a bit for each cluster", "case III"):
+        assert words in done.output
+    assert re.search(r"and \d+ more", done.output)
+
+
+def test_inspect_in_json_has_what_a_broker_says_of_itself(scot_file: Path) -> None:
+    done = simulate(scot_file, *BURST, "--inspect", "--rows", "3", "--json")
+    summary = json.loads(done.output)
+    assert summary["brokers"] == len(summary["inspect"]) == 6
+    answers = summary["inspect"]
+    for name, answer in answers.items():
+        assert answer["broker"] == name
+        assert list(answer["rows"]) == ["CLT"]  # the PRT was not asked for
+        clt = answer["rows"]["CLT"]
+        assert len(clt["rows"]) == min(3, answer["tables"]["CLT"])
+        assert clt["left_out"] == answer["tables"]["CLT"] - len(clt["rows"])
+        assert all(link["queue_len"] == 0 and link["state"] == "up" for link in answer["links"])
+    assert sum(answer["counters"].get("published", 0) for answer in answers.values()) == 400
+    assert sum(answer["counted"]["case III"] for answer in answers.values()) > 0
+    assert sum(len(answer["clients"]) for answer in answers.values()) == 20 + 10
+
+
+def test_nothing_is_inspected_unasked(scot_file: Path) -> None:
+    assert "inspect" not in json.loads(simulate(scot_file, "--json").output)
+    refused = simulate(scot_file, "--table", "PRT")
+    assert refused.exit_code == 2
+    assert "--table goes with --inspect" in refused.output
+
+
+def test_a_broker_that_stays_down_does_not_answer(network: Path) -> None:
+    down = ("--fault", "crash:broker=b3,at_s=1.02", "--inspect")
+    assert "does not answer" in simulate(network, *down).output
+    answers = json.loads(simulate(network, *down, "--json").stdout)["inspect"]
+    assert answers["b3"] is None
+    states = {link["link"]: link["state"] for link in answers["b2"]["links"]}
+    assert states == {"b1": "up", "b3": "away"}
+
+
+# --- the routing's options ------------------------------------------------------------------------
+
+NEAR = """
+from reefcast.model.messages import Header
+from reefcast.routing.flooding import Flooding
+from reefcast.routing.router import RoutingOptions
+
+
+class Options(RoutingOptions, frozen=True):
+    links: int = 100
+
+
+class Near(Flooding):
+    name = "near"
+    options = Options
+    best_effort = True
+
+    def __init__(self, where):
+        super().__init__(where)
+        self.links_at_most = where.options.links
+
+    def route(self, publications, link):
+        for publish, decision in zip(publications, super().route(publications, link)):
+            far = publish.header.hops >= self.links_at_most
+            yield decision._replace(hops=[]) if far else decision
+"""
+"""Flooding as far as so many links."""
+
+
+@pytest.fixture
+def near(network: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The network with a routing of somebody's own, and its options."""
+    (tmp_path / "near_routing.py").write_text(NEAR)
+    monkeypatch.syspath_prepend(tmp_path)
+    text = network.read_text().replace('"acyclic"', '"near_routing:Near"')
+    file = tmp_path / "near.toml"
+    file.write_text(f"{text}\n[routing]\nlinks = 0\n")
+    return file
+
+
+def test_the_options_of_the_network_file_count(near: Path) -> None:
+    def sent(*arguments: str) -> tuple[str, int]:
+        done = simulate(near, "--json", *arguments)
+        assert done.exit_code == 0, done.output
+        summary = json.loads(done.output)
+        return summary["routing"], summary["messages"]["publish"]
+
+    assert sent() == ("near_routing:Near", 0)
+    assert sent("--routing", "near_routing:Near") == ("near_routing:Near", 0)
+
+
+def test_another_routing_has_its_defaults_whatever_the_file_says(near: Path, network: Path) -> None:
+    other = json.loads(simulate(near, "--json", "--routing", "flooding").output)
+    assert other["messages"]["publish"] == 60 * 2
+    assert (other["routing"], other["lost"]) == ("flooding", 0)
+    plain = simulate(network, "--json", "--routing", "near_routing:Near")
+    assert json.loads(plain.output)["messages"]["publish"] == 60 * 2
 
 
 def digest_of(directory: Path) -> str:

@@ -1,30 +1,78 @@
-"""The examples of docs/client.md do what they say."""
+"""The examples of README.md and docs/client.md do what they say, and name all that there is."""
 
 from __future__ import annotations
 
 import asyncio
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from client_network import path_network, running
 
-GUIDE = Path(__file__).parents[2] / "docs" / "client.md"
-EXAMPLES = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL)
-OUTPUTS = [
-    r"IBM 99\.5\n",
-    r"IBM 99\.5\n",
-    r"plant-7-\w+ has published event 1\n",
-    r"\(\"dest = 'LAX'\", \"carrier IN \('UA', 'DL'\)\"\)\nEvent\(.*'LAX', 'carrier': 'UA'}\)\n",
-    r"1000 events for the filter with number 1\n",
-]
+import reefcast
+from live_networks import path_network, running
+
+ROOT = Path(__file__).parents[2]
+GUIDE = (ROOT / "docs" / "client.md").read_text(encoding="utf-8")
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+PYTHON = re.compile(r"```python\n(.*?)```", re.DOTALL)
+EXAMPLES = {
+    f"{page}-{number}": source
+    for page, text in (("README", README), ("client", GUIDE))
+    for number, source in enumerate(PYTHON.findall(text), start=1)
+}
+OUTPUTS = {
+    "README-1": r"99\.5 \d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+\+00:00\n",
+    "client-1": r"IBM 99\.5\n",
+    "client-2": r"IBM 99\.5\n",
+    "client-3": r"plant-7-\w+ has published event 1\n",
+    "client-4": r"\(\"dest = 'LAX'\", \"carrier IN \('UA', 'DL'\)\"\)\n"
+    r"Event\(.*'LAX', 'carrier': 'UA'}\)\n",
+    "client-5": r"1000 events for the filter with number 1\n",
+    "client-6": r"line 1, column 8: expected an attribute\n"
+    r"attribute 'price' has the value \[1, 2\] of type list.*\n"
+    r"publication 1 was refused: .*\n",
+    "client-7": r"True\nFalse\n",
+    "client-8": r"21\.5\n\d+\.\d+\.\d+\n",
+}
 
 
-@pytest.mark.parametrize("number", range(len(OUTPUTS)))
-async def test_example(number: int, capsys: pytest.CaptureFixture[str]) -> None:
-    assert len(EXAMPLES) == len(OUTPUTS)
-    async with running(path_network(1)) as [url], asyncio.timeout(30):
-        source = EXAMPLES[number].replace("reefcast://127.0.0.1:7301", url)
-        code = compile(source, f"{GUIDE.name}, example {number + 1}", "exec")
+def test_every_example_is_run() -> None:
+    assert set(EXAMPLES) == set(OUTPUTS)
+
+
+@pytest.mark.parametrize("name", OUTPUTS)
+async def test_example(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    async with running(path_network(2)) as urls, asyncio.timeout(30):
+        source = EXAMPLES[name]
+        for port, url in zip((7301, 7302), urls, strict=True):
+            source = source.replace(f"reefcast://127.0.0.1:{port}", url)
+        code = compile(source, f"example {name}", "exec")
         await asyncio.to_thread(exec, code, {"__name__": "example"})
-    assert re.fullmatch(OUTPUTS[number], capsys.readouterr().out)
+    assert re.fullmatch(OUTPUTS[name], capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("name", reefcast.__all__)
+def test_every_public_name_is_shown(name: str) -> None:
+    assert re.search(rf"\b{name}\b", GUIDE), f"docs/client.md does not show {name}"
+
+
+def test_every_public_name_is_documented() -> None:
+    """In a process of its own, as `tools` is no package."""
+    program = (
+        "import python_reference as r, reefcast.sync\n"
+        "for module in (reefcast, reefcast.sync):\n"
+        "    for path, value in r.public_names(module):\n"
+        "        print(path, len(r.documentation(value)))"
+    )
+    listed = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=ROOT / "tools",
+        capture_output=True,
+        encoding="utf-8",
+        check=True,
+    )
+    lengths = dict(line.split() for line in listed.stdout.splitlines())
+    assert {"reefcast.Client.publish", "reefcast.sync.Subscription.next"} <= set(lengths)
+    assert [path for path, length in lengths.items() if int(length) < 20] == []

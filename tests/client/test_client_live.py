@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from client_network import path_network, running, until
 
 import reefcast
+from live_networks import path_network, running, until
 from reefcast.client import Client, Subscription
 from reefcast.client.event import decode_delivery
 
@@ -281,6 +281,12 @@ async def test_the_low_level_way_gets_undecoded_deliveries(urls) -> None:
     assert first == one.numbers
     assert second == one.numbers + two.numbers
     assert event["x"] == 2
+
+
+async def test_a_subscription_without_room_for_an_event_is_refused_here(two) -> None:
+    for limit in (0, -1):
+        with pytest.raises(reefcast.ConfigurationError, match=f"local_queue_limit {limit} is less"):
+            two[1].subscribe("TRUE", local_queue_limit=limit)
 
 
 async def test_values_of_other_libraries_and_wrong_ones(two) -> None:

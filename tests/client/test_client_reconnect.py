@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from client_network import until
 from fake_broker import FakeBroker
 
 import reefcast
+from live_networks import until
 from reefcast.client import Client
 from reefcast.model.messages import Advertise, Refused, Settled, Subscribe, Unsubscribe
 from reefcast.model.wire import FrameKind, Goodbye
@@ -321,6 +321,16 @@ async def test_an_error_in_the_low_level_receiver_is_the_applications(broker: Fa
     with pytest.raises(reefcast.LocalError, match=r"on_deliveries failed.*KeyError"):
         await anext(subscription)
     await client.close()
+
+
+async def test_what_nobody_expected_is_our_fault(
+    broker: FakeBroker, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client._session, "_deliver", None)
+    broker.deliver((1,), i=1)
+    await until(lambda: client.ended)
+    with pytest.raises(reefcast.InternalError, match=r"the client failed: TypeError"):
+        await client.publish(x=1)
 
 
 async def test_nobody_listens() -> None:

@@ -39,8 +39,25 @@ def test_no_url_at_all() -> None:
         parse_addresses([])
 
 
+@pytest.mark.parametrize("name", ["Client", "Advertisement", "Subscription"])
+def test_the_synchronous_twin_has_the_same_names(name: str) -> None:
+    ours, twins = (
+        {each for each in dir(getattr(module, name)) if not each.startswith("_")}
+        for module in (reefcast, reefcast.sync)
+    )
+    only_there = {"next"} if name == "Subscription" else set()  # anext and asyncio.timeout here
+    assert (ours - twins, twins - ours) == (set(), only_there)
+
+
 def test_options_and_settings_are_the_same() -> None:
     assert {field.name for field in dataclasses.fields(Settings)} == set(Options.__annotations__)
+
+
+def test_options_say_the_defaults_of_the_settings() -> None:
+    said = Options.__doc__ or ""
+    for field in dataclasses.fields(Settings):
+        if isinstance(field.default, (int, float)) and field.default:
+            assert f"({field.default:g})" in said.partition(f"`{field.name}`")[2], field.name
 
 
 @pytest.mark.parametrize(
@@ -50,6 +67,8 @@ def test_options_and_settings_are_the_same() -> None:
         {"queue_policy": "dropoldest"},
         {"queue_limit": -1},
         {"local_queue_limit": 0},
+        {"connect_timeout_s": -1.0},
+        {"close_timeout_s": float("nan")},
         {"backoff_first_s": 0.0},
         {"backoff_first_s": 3.0},
     ],
@@ -84,6 +103,7 @@ def test_the_public_face_is_whole_and_light() -> None:
     script = (
         "import sys, reefcast; print(*sorted(m for m in sys.modules if m.startswith('reefcast')))"
     )
+    assert dir(reefcast) == reefcast.__all__
     loaded = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )

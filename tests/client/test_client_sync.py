@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from client_network import path_network, running
 
 import reefcast
+from live_networks import path_network, running
 from reefcast.sync import BACKLOG
 
 
@@ -52,6 +53,31 @@ async def test_publish_and_subscribe() -> None:
             advertisement.withdraw(timeout=10)
             subscription.cancel(timeout=10)
             assert list(subscription) == []
+
+    await beside(work)
+
+
+async def test_events_that_wait_come_together() -> None:
+    def work(url: str) -> None:
+        client = reefcast.sync.connect(url)
+        subscription = client.subscribe("x >= 0")
+        subscription.settled(timeout=10)
+        assert subscription.numbers == (1,) and subscription.waiting == 0
+        for x in range(5):
+            client.publish(x=x)
+        seen = subscription.next_batch(timeout=10)
+        while len(seen) < 5:
+            seen += subscription.next_batch(timeout=10)
+        assert [event["x"] for event in seen] == [0, 1, 2, 3, 4]
+        with pytest.raises(TimeoutError):
+            subscription.next_batch(timeout=0.01)
+        client.publish(x=5)
+        while not subscription.waiting:
+            time.sleep(0.002)
+        client.close()
+        assert [event["x"] for event in subscription] == [5], "what had come is read after a close"
+        assert subscription.next_batch() == [] and subscription.next() is None
+        assert isinstance(client.ended, reefcast.LocalError)
 
     await beside(work)
 

@@ -13,7 +13,7 @@ from matching_harness import event
 
 from reefcast.errors import LocalError
 from reefcast.matching import engine
-from reefcast.matching.cuts import MOST_ATTRIBUTES, SAMPLE
+from reefcast.matching.cutting import MOST_ATTRIBUTES, SAMPLE
 from reefcast.matching.index import CompiledIndex
 from reefcast.matching.state import S_TILE
 from reefcast.matching.sweep import TILE

@@ -5,6 +5,8 @@ import math
 
 import pytest
 
+from reefcast.errors import InvalidValueError
+from reefcast.model.filters import parse_filter
 from reefcast.model.values import NAN, Kind, canonical, compare, kind_of, sort_key
 
 ASCENDING = {
@@ -58,8 +60,10 @@ def test_subclasses_have_the_kind_of_their_base():
 
 
 def test_what_is_no_value_has_no_kind():
-    with pytest.raises(TypeError, match="no value"):
+    with pytest.raises(InvalidValueError, match="no value"):
         kind_of(b"bytes")
+    with pytest.raises(InvalidValueError, match=r"\[1\] is no value"):
+        parse_filter("x = 1").holds({"x": [1]})
 
 
 def test_there_is_one_nan():

@@ -75,7 +75,13 @@ def test_a_header_that_is_none_is_refused(fields: tuple[object, ...]) -> None:
 
 def test_the_header_of_a_routing_means_nothing_to_others() -> None:
     with pytest.raises(ProtocolError, match="malformed publication header"):
-        crossed(Painted(1, "red"), CLIENT_CODEC)
+        crossed(Painted(1, "red"), Codec(header=Header))
+
+
+@pytest.mark.parametrize("header", [Header(1), Painted(1, "red")])
+def test_a_clients_header_says_nothing(header: Header) -> None:
+    with pytest.raises(ProtocolError, match="header of one that is on its way between brokers"):
+        crossed(header, CLIENT_CODEC)
 
 
 def test_a_message_of_a_routing_is_known_to_its_own_codec_only() -> None:

@@ -7,8 +7,9 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
-from live_brokers import Live, OneBroker, make_network
+from live_brokers import Live, OneBroker
 
+from live_networks import make_network
 from reefcast.server.node import Node
 
 

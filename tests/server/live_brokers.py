@@ -5,18 +5,15 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, suppress
 from typing import Any
 
 from raw_client import RawClient
 
+from live_networks import linked
 from reefcast.network.file import NetworkFile, scot_network
 from reefcast.network.sections import (
-    BrokerEntry,
-    LimitsSection,
-    LinkEntry,
-    NetworkSection,
     TraceSection,
 )
 from reefcast.network.tree_sources import tree_of
@@ -24,36 +21,6 @@ from reefcast.overlay.scot import scot
 from reefcast.server.node import Node
 from reefcast.server.outputs import LinkQueue
 from reefcast.server.supervisor import free_ports
-
-PATIENCE_S = 10.0
-
-
-async def until(condition: Callable[[], object], patience_s: float = PATIENCE_S) -> None:
-    """Polls until `condition` holds."""
-    async with asyncio.timeout(patience_s):
-        while not condition():  # noqa: ASYNC110 (a condition without an event)
-            await asyncio.sleep(0.005)
-
-
-def make_network(
-    names: str | Sequence[str],
-    links: Sequence[tuple[str, str]] = (),
-    *,
-    routing: str = "acyclic",
-    trace: TraceSection | None = None,
-    **limits: Any,
-) -> NetworkFile:
-    """A network on free ports of loopback."""
-    ports = free_ports(len(names))
-    return NetworkFile(
-        network=NetworkSection(name="test", routing=routing),
-        trace=trace or TraceSection(),
-        limits=LimitsSection(**limits),
-        broker=[
-            BrokerEntry(name, f"127.0.0.1:{port}") for name, port in zip(names, ports, strict=True)
-        ],
-        link=[LinkEntry(between=link) for link in links],
-    ).validate()
 
 
 def make_scot(
@@ -93,24 +60,11 @@ class Live:
         """All brokers, with all links up."""
         for name in network.names:
             await self.node(network, name)
-        await self.linked()
+        await linked(self.nodes.values())
         return self.nodes
-
-    async def linked(self) -> None:
-        await until(
-            lambda: (
-                all(
-                    link.state == "up" and not link.queue.window.queue_len
-                    for node in self.nodes.values()
-                    for link in node.links.values()
-                )
-                and not any(node.core.relearning for node in self.nodes.values())
-            ),
-        )
 
     async def crash(self, node: Node) -> None:
         """Ends a broker without a word, as if its process had been killed."""
-        node.stopping = True
         node._close_doors()
         connections = list(node._shared.all)
         for connection in connections:
@@ -148,7 +102,7 @@ def count_sent(nodes: Mapping[str, Node]) -> Counter[tuple[str, str]]:
         queue.send_publication = counting
 
     for name, node in nodes.items():
-        for queue in node.outputs.links.values():
+        for queue in node.host.outputs.links.values():
             watch(name, queue)
     return sent
 

@@ -8,9 +8,10 @@ from typing import Any
 
 import msgspec
 import pytest
-from live_brokers import Live, OneBroker, make_network
+from live_brokers import Live, OneBroker
 from raw_client import RawClient, expect
 
+from live_networks import make_network
 from reefcast.model import wire
 from reefcast.model.messages import (
     Advertise,
@@ -123,13 +124,8 @@ AFTER_HELLO = [
     (publish_frame(["c", 1, 0, {"x": 1}, [7], b""]), "malformed publication"),
     (publish_frame(["c", 1, 0, {b"\xff": 1}, [], b""]), "malformed publication"),
     *(
-        (publish_frame(["c", 1, 0, {}, [], b""], header), f"header.*{reason}")
-        for header, reason in [
-            ((1,), "of one that is on its way"),
-            ((), "of one that is on its way"),
-            ((0, 3), "at most length 1"),
-            ((0, 0, ("c", 1), False), "at most length 1"),
-        ]
+        (publish_frame(["c", 1, 0, {}, [], b""], header), "header of one that is on its way")
+        for header in [(1,), (0, 3), (0, 0, ("c", 1), False), ()]
     ),
     (frame(FrameKind.CONTROL, b"\x93\xa3foo\x01\x02"), "malformed control message"),
     (
@@ -250,7 +246,7 @@ async def test_too_many_connections(live: Live, node: Node, bystanders: Bystande
 async def test_overdrawing_the_credit(live: Live, node: Node, bystanders: Bystanders):
     """The subscriber of a client's own events does not read, so that there is no new credit."""
     offender = await live.client(node)
-    node.congestion.full("c")
+    node.host.congestion.full("c")
     await offender.subscribe()
     await offender.advertise()
     for _ in range(4):
@@ -272,7 +268,7 @@ async def test_what_came_before_a_header_that_is_no_clients_counts(
     offender.publish(1, of="offender")
     await offender.reason()
     expect(await subscriber.seqs_of(3), 1, 3)
-    assert node.core.counters["published"] == bystanders.seen + 3
+    assert node.host.core.counters["published"] == bystanders.seen + 3
 
 
 async def test_an_effect_that_cannot_be_encoded_costs_only_itself(
@@ -284,11 +280,11 @@ async def test_an_effect_that_cannot_be_encoded_costs_only_itself(
     publisher = await live.client(nodes["a"], "p")
     await publisher.advertise()
     for name in "ab":  # where it comes from a client, and where it comes from a neighbour
-        spoil_header(monkeypatch, nodes[name].core, f"poison for {name}")
+        spoil_header(monkeypatch, nodes[name].host.core, f"poison for {name}")
     for words in ("good", "poison for a", "good", "poison for b", "good"):
         publisher.publish(1, word=words)
     assert await subscriber.seqs_of(3) == [1, 3, 5]
-    assert [nodes[name].journal.counters["failures"] for name in "abc"] == [1, 1, 0]
+    assert [nodes[name].host.journal.counters["failures"] for name in "abc"] == [1, 1, 0]
     assert not publisher.goodbye
     assert all(link.reconnects == 0 for node in nodes.values() for link in node.links.values())
     assert (
@@ -324,7 +320,7 @@ async def test_a_frame_that_grew_too_large_on_the_way_does_not_end_the_link(live
     publisher.publish(1, x="x" * (wire.LENGTH_BYTES + wire.MAX_FRAME_BYTES - short))
     publisher.publish(1)
     assert await subscriber.seqs_of(2) == [1, 3]
-    assert nodes["a"].journal.counters["failures"] == 1
+    assert nodes["a"].host.journal.counters["failures"] == 1
     assert all(link.reconnects == 0 for node in nodes.values() for link in node.links.values())
 
 
@@ -353,7 +349,7 @@ async def test_a_core_that_fails_on_one_input(
     method: str,
 ):
     node = live.nodes["a"]
-    monkeypatch.setattr(node.core, method, fails_on("poison", getattr(node.core, method)))
+    monkeypatch.setattr(node.host.core, method, fails_on("poison", getattr(node.host.core, method)))
     offender = await live.client(node, "c")
     await offender.advertise("n > 0")
     subscriber = await live.client(node, "s")
@@ -365,7 +361,7 @@ async def test_a_core_that_fails_on_one_input(
         offender.publish(1, word="poison")
     expect(await subscriber.seqs_of(2), 1, 2)
     assert "failed on" in await offender.reason()
-    assert node.journal.counters["failures"] == 1
+    assert node.host.journal.counters["failures"] == 1
     assert "Traceback" in caplog.text
 
 
@@ -375,7 +371,7 @@ async def test_a_failure_at_the_next_broker_is_answered(
     nodes = await live.up(make_network("ab", [("a", "b")]))
     publisher = await live.client(nodes["b"], "p")
     await publisher.advertise()
-    core = nodes["b"].core
+    core = nodes["b"].host.core
     monkeypatch.setattr(core, "handle", fails_on("poison", core.handle))
     subscriber = await live.client(nodes["a"], "s")
     with pytest.raises(ValueError, match="broker b failed on this Subscribe"):

@@ -9,9 +9,10 @@ from collections.abc import Iterable
 from contextlib import AsyncExitStack
 
 import pytest
-from live_brokers import Live, Throttle, as_seen, count_sent, make_scot, until
+from live_brokers import Live, Throttle, as_seen, count_sent, make_scot
 from raw_client import RawClient
 
+from live_networks import linked, until
 from reefcast.model.wire import FrameKind
 from reefcast.network.file import NetworkFile
 from reefcast.overlay.topology import Edge
@@ -38,7 +39,7 @@ class Throttled:
         for name in self.network.names:
             ports = {b: each.port for (a, b), each in self.throttles.items() if a == name}
             await self.live.node(as_seen(self.network, ports), name)
-        await self.live.linked()
+        await linked(self.live.nodes.values())
 
     def throttle(self) -> None:
         for each in self.throttles.values():
@@ -62,7 +63,7 @@ class Throttled:
         return client
 
     def counters(self) -> Counter[str]:
-        return sum((node.core.counters for node in self.live.nodes.values()), Counter[str]())
+        return sum((node.host.core.counters for node in self.live.nodes.values()), Counter[str]())
 
 
 async def all_once(client: RawClient, expected: list[tuple[str, int]]) -> None:
@@ -125,9 +126,9 @@ async def test_a_throttled_ilink_is_gone_round_by_another(live: Live, stack: Asy
     assert sent["b1-2", "b1-1"] > BURST / 2
     assert entries(sent, 1) == entries(sent, 2) == BURST
     assert scene.counters()["idr_case_1"] >= BURST - first["b1-1"]
-    lst = live.nodes[HOST].core.links.lst
+    lst = live.nodes[HOST].host.core.links.lst
     assert lst.found_overloaded["b1-1"] == BURST - first["b1-1"]
-    assert not any(node.congestion.announced for node in live.nodes.values())
+    assert not any(node.host.congestion.announced for node in live.nodes.values())
 
 
 async def test_where_all_ilinks_are_throttled_the_alink_takes_their_clusters(

@@ -6,10 +6,12 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
-from live_brokers import Live, Proxy, as_seen, make_network, until
+from live_brokers import Live, Proxy, as_seen
 from raw_client import RawClient, expect
 
+from live_networks import linked, make_network, until
 from reefcast.model.wire import Role
+from reefcast.network.file import NetworkFile
 from reefcast.server.node import Node
 
 
@@ -20,7 +22,7 @@ async def proxied(live: Live) -> AsyncIterator[tuple[dict[str, Node], Proxy]]:
     proxy = await Proxy(network.address("b")).start()
     await live.node(network, "b")
     await live.node(as_seen(network, {"b": proxy.port}), "a")
-    await live.linked()
+    await linked(live.nodes.values())
     yield live.nodes, proxy
     await proxy.stop()
 
@@ -59,7 +61,7 @@ async def test_control_messages_survive_a_cut(live: Live, proxied: tuple[dict[st
     ]
     proxy.cut()
     await asyncio.gather(*settling)
-    assert nodes["a"].core.tables()["PRT"] == 20
+    assert nodes["a"].host.core.tables()["PRT"] == 20
     await subscriber.subscribe("n > 0")
 
 
@@ -75,61 +77,53 @@ async def test_a_restarted_broker_relearns(live: Live):
     await live.crash(nodes["b"])
     await until(lambda: live.nodes["a"].links["b"].state == "broken")
     await live.node(network, "b")
-    await live.linked()
-    assert live.nodes["b"].core.tables() == {"SRT": 1, "PRT": 1}
+    await linked(live.nodes.values())
+    assert live.nodes["b"].host.core.tables() == {"SRT": 1, "PRT": 1}
     publisher.publish(10)
     expect((await subscriber.seqs_of(10))[-10:], 11, 20)
 
 
-async def test_publications_for_a_broker_that_restarts_are_counted_as_lost(live: Live):
-    network = make_network("ab", [("a", "b")])
+async def left_alone(live: Live, network: NetworkFile) -> tuple[Node, RawClient]:
+    """Broker a, whose neighbour b, where a subscriber to all was, has crashed; and a publisher."""
     nodes = await live.up(network)
     subscriber = await live.client(nodes["b"], "s")
     await subscriber.subscribe("n > 0")
     publisher = await live.client(nodes["a"], "p")
     await publisher.advertise()
     await live.crash(nodes["b"])
-    a = live.nodes["a"]
+    return nodes["a"], publisher
+
+
+async def test_publications_for_a_broker_that_restarts_are_counted_as_lost(live: Live):
+    network = make_network("ab", [("a", "b")])
+    a, publisher = await left_alone(live, network)
     await until(lambda: a.links["b"].state == "broken")
     publisher.publish(5)
     await publisher.until_acknowledged(6)
     assert a.links["b"].queue.window.queue_len == 5
     await live.node(network, "b")
-    await live.linked()
-    assert a.journal.counters["link_lost"] == 5
-    assert a.core.tables()["PRT"] == 0  # the subscriber has not come back
+    await linked(live.nodes.values())
+    assert a.host.journal.counters["link_lost"] == 5
+    assert a.host.core.tables()["PRT"] == 0  # the subscriber has not come back
 
 
 async def test_the_buffer_for_a_broker_that_is_away_is_bounded(live: Live):
-    network = make_network("ab", [("a", "b")], link_buffer=10)
-    nodes = await live.up(network)
-    subscriber = await live.client(nodes["b"], "s")
-    await subscriber.subscribe("n > 0")
-    publisher = await live.client(nodes["a"], "p")
-    await publisher.advertise()
-    await live.crash(nodes["b"])
-    a = live.nodes["a"]
+    a, publisher = await left_alone(live, make_network("ab", [("a", "b")], link_buffer=10))
     await until(lambda: a.links["b"].state == "broken")
     publisher.publish(25)
     await publisher.until_acknowledged(26)
     assert a.links["b"].queue.window.queue_len == 10
-    assert a.journal.counters["link_lost"] == 15
+    assert a.host.journal.counters["link_lost"] == 15
 
 
 async def test_a_broker_that_stays_away_is_given_up(live: Live):
     network = make_network("ab", [("a", "b")], link_patience_s=0.05)
-    nodes = await live.up(network)
-    subscriber = await live.client(nodes["b"], "s")
-    await subscriber.subscribe("n > 0")
-    publisher = await live.client(nodes["a"], "p")
-    await publisher.advertise()
-    await live.crash(nodes["b"])
-    a = live.nodes["a"]
+    a, _ = await left_alone(live, network)
     await until(lambda: a.links["b"].state == "away")
-    assert a.core.tables()["PRT"] == 0
+    assert a.host.core.tables()["PRT"] == 0
     await live.node(network, "b")
-    await live.linked()
-    assert live.nodes["b"].core.tables()["SRT"] == 1
+    await linked(live.nodes.values())
+    assert live.nodes["b"].host.core.tables()["SRT"] == 1
 
 
 async def test_a_broker_must_not_dial_the_wrong_way(live: Live):

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from live_brokers import Live, OneBroker, make_network, until
+from live_brokers import Live, OneBroker
 from raw_client import Closed, RawClient, expect
 
+from live_networks import make_network, until
 from reefcast.errors import ConfigurationError
 from reefcast.model.messages import Refused
 from reefcast.model.wire import FrameKind
@@ -65,9 +66,9 @@ async def test_a_client_that_returns_learns_what_was_taken_over(live: Live, one:
     await first.until_acknowledged(5)
     await first.close()
     await until(lambda: "c" not in node.clients.sessions)
-    again = await live.client(node, "c", peer_session=node.me.session)
+    again = await live.client(node, "c", peer_session=node.host.me.session)
     assert (again.hello.received, again.hello.peer_session) == (5, "s")
-    assert again.hello.session == node.me.session
+    assert again.hello.session == node.host.me.session
     again.publish(1)
     await again.until_acknowledged(6)
 
@@ -88,7 +89,7 @@ async def test_a_client_is_forgotten_after_a_while(live: Live, one: OneBroker):
     first.publish(5)
     await first.until_acknowledged(5)
     await first.close()
-    await until(lambda: "c" not in node.congestion.accounts)
+    await until(lambda: "c" not in node.host.congestion.accounts)
     again = await live.client(node, "c")
     assert again.hello.received == 0
 
@@ -99,9 +100,9 @@ async def test_subscriptions_go_with_the_connection(live: Live):
     await publisher.advertise()
     subscriber = await live.client(nodes["b"], "s")
     await subscriber.subscribe()
-    assert nodes["a"].core.tables()["PRT"] == 1
+    assert nodes["a"].host.core.tables()["PRT"] == 1
     await subscriber.close()
-    await until(lambda: nodes["a"].core.tables()["PRT"] == 0)
+    await until(lambda: nodes["a"].host.core.tables()["PRT"] == 0)
 
 
 async def test_status_tells_of_links_clients_and_counters(live: Live):
@@ -114,7 +115,7 @@ async def test_status_tells_of_links_clients_and_counters(live: Live):
     assert status["broker"] == "a" and status["network"] == "test"
     assert [(link["link"], link["state"]) for link in status["links"]] == [("b", "up")]
     (told,) = status["clients"]
-    assert (told["client"], told["policy"], told["limit"]) == ("c", "drop_oldest", 7)
+    assert (told["client"], told["queue_policy"], told["queue_limit"]) == ("c", "drop_oldest", 7)
     assert status["counters"]["published"] == 1
     assert status["memory_mb"] > 1 and status["uptime_s"] > 0
 
@@ -148,7 +149,7 @@ async def test_draining_sends_what_waits_for_an_advertisement_to_settle(live: Li
     publisher = await live.client(nodes["a"], "p")
     publisher.publish(5)
     await publisher.until_acknowledged(5)
-    assert nodes["a"].core.holds_publications
+    assert nodes["a"].host.core.holds_publications
     stopping = asyncio.create_task(nodes["a"].stop())
     await until(lambda: nodes["a"].stopping)
     deaf.transport.resume_reading()
@@ -163,7 +164,7 @@ async def test_draining_does_not_wait_for_a_subscriber_that_has_gone(live: Live,
     await subscriber.subscribe()
     publisher = await live.client(node, "p")
     publisher.publish(200, text="x" * 100_000)  # more than the sockets take
-    await until(lambda: node.outputs.queue_len("s"))
+    await until(lambda: node.host.outputs.queue_len("s"))
     stopping = asyncio.create_task(node.stop())
     await until(lambda: node.stopping)
     subscriber.writer.transport.abort()

@@ -6,9 +6,10 @@ import asyncio
 from itertools import pairwise
 
 import pytest
-from live_brokers import Live, make_network, make_scot, until
+from live_brokers import Live, make_scot
 from raw_client import RawClient, expect
 
+from live_networks import make_network, until
 from reefcast.model.wire import FrameKind
 from reefcast.server.node import Node
 
@@ -53,7 +54,7 @@ async def test_drop_oldest_keeps_the_newest_and_counts(live: Live):
     publisher = await publisher_at(live, node)
     publisher.publish(1500, text=LARGE)
     await publisher.until_acknowledged(1501)
-    dropped = node.journal.counters["queue_full"]
+    dropped = node.host.journal.counters["queue_full"]
     assert dropped > 0
     subscriber.writer.transport.resume_reading()
     seqs = await subscriber.seqs_of(1500 - dropped)
@@ -104,14 +105,14 @@ async def held_back(live: Live, near: Node, far: Node) -> list[int]:
     publisher = await publisher_at(live, near)
     stop = asyncio.Event()
     publishing = asyncio.create_task(publish_within_credit(publisher, 3000, stop))
-    await until(lambda: near.congestion.accounts["p"].owed >= 64)
-    assert near.congestion.accounts["p"].blockers
+    await until(lambda: near.host.congestion.accounts["p"].owed >= 64)
+    assert near.host.congestion.accounts["p"].blockers
     assert not publishing.done()
-    assert near.core.counters["published"] < 3000
+    assert near.host.core.counters["published"] < 3000
     subscriber.writer.transport.resume_reading()
     seqs = await subscriber.seqs_of(3000)
     assert await publishing == 3000
-    await until(lambda: not near.congestion.targets and not far.congestion.announced)
+    await until(lambda: not near.host.congestion.targets and not far.host.congestion.announced)
     return seqs
 
 
@@ -121,7 +122,7 @@ async def test_a_blocked_subscriber_that_leaves_frees_its_publishers(live: Live)
     publisher = await publisher_at(live, nodes["a"])
     stop = asyncio.Event()
     publishing = asyncio.create_task(publish_within_credit(publisher, 3000, stop))
-    await until(lambda: nodes["a"].congestion.accounts["p"].owed >= 64)
+    await until(lambda: nodes["a"].host.congestion.accounts["p"].owed >= 64)
     subscriber.writer.transport.abort()
     async with asyncio.timeout(10):
         assert await publishing == 3000
@@ -138,7 +139,7 @@ async def test_a_slow_link_holds_publishers_back(live: Live):
     at_b.transport.pause_reading()
     stop = asyncio.Event()
     publishing = asyncio.create_task(publish_within_credit(publisher, 2000, stop))
-    await until(lambda: nodes["a"].congestion.accounts["p"].owed >= 64)
+    await until(lambda: nodes["a"].host.congestion.accounts["p"].owed >= 64)
     assert nodes["a"].links["b"].queue.window.queue_len > 100
     assert nodes["a"].links["b"].queue.window.queue_len < 500
     at_b.transport.resume_reading()

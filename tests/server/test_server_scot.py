@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from live_brokers import Live, make_scot, until
+from live_brokers import Live, make_scot
 
 import reefcast
+from live_networks import until
 from reefcast.model.messages import Advertise, LinkKind, LinkUp
 from reefcast.model.wire import StatusRequest
 from reefcast.network.sections import OverloadSection
@@ -34,7 +35,7 @@ async def test_a_broker_knows_its_place_and_when_a_link_is_overloaded(live: Live
     assert kinds == {"b1-1": ("i_link", 1), "b1-2": ("i_link", 2), "b2-0": ("a_link", 0)}
     told = [civs(nodes[f"b1-{cluster}"].status(StatusRequest())) for cluster in range(3)]
     assert told == [["011"], ["011"], ["001"]]
-    links = nodes["b1-0"].core.links
+    links = nodes["b1-0"].host.core.links
     links.goes("b1-1")
     assert links.lst.status("b1-1").load == 1
     for _ in range(3):
@@ -146,7 +147,7 @@ async def test_a_killed_broker_learns_all_anew_and_then_all_is_exactly_once():
 async def test_status_sends_the_first_rows_of_a_long_table(live: Live):
     network = make_scot("path:2", 2)
     nodes = await live.up(network)
-    core = nodes["b1-0"].core
+    core = nodes["b1-0"].host.core
     core.handle(LinkUp(LinkKind.CLIENT), "p", 0.0)
     long = " OR ".join(f"n = {n}" for n in range(1000))
     for number in range(1, MOST_ROWS + 8):

@@ -9,9 +9,10 @@ from collections.abc import Callable
 from functools import partial
 
 import pytest
-from live_brokers import make_network, make_scot, until
+from live_brokers import make_scot
 
 import reefcast
+from live_networks import make_network, until
 from reefcast.network.file import NetworkFile
 from reefcast.server.supervisor import Overlay
 

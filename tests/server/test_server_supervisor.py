@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from live_brokers import make_network, until
 from raw_client import RawClient, expect
 
+from live_networks import make_network, until
 from reefcast.cli.network import command as network_command
 from reefcast.errors import LocalError
 from reefcast.network.file import NetworkFile, dump_network

@@ -8,9 +8,10 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from live_brokers import Live, make_network
+from live_brokers import Live
 from raw_client import expect
 
+from live_networks import make_network
 from reefcast.network.sections import TraceSection
 from reefcast.storage.trace_files import TraceRecorder
 
@@ -107,9 +108,9 @@ async def test_rows_with_numbers_beyond_64_bits_are_lost_and_no_others(
 ):
     trace = TraceSection(level="full", directory=str(tmp_path))
     node = await live.node(make_network("a", trace=trace), "a")
-    assert node.journal.trace is not None
+    assert node.host.journal.trace is not None
     odd = {"odd": 2**63, "even": 2}
-    node.journal.trace.snapshot(odd, {}, {}, {})
+    node.host.journal.trace.snapshot(odd, {}, {}, {})
     await node.stop()
     told = {row["table"]: row["rows"] for row in rows(tmp_path, "table")}
     assert told["even"] == 2 and "odd" not in told and "PRT" in told

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
-from live_brokers import Live, Proxy, make_network
+from live_brokers import Live, Proxy
 from raw_client import expect
 
 import reefcast
+from live_networks import linked, make_network
 
 
 async def test_a_publisher_whose_connection_breaks_loses_and_doubles_nothing(live: Live):
@@ -50,7 +51,7 @@ async def test_a_subscriber_returns_by_itself_to_a_broker_that_was_restarted(liv
         await nodes["b"].stop()
         del live.nodes["b"]
         await live.node(network, "b")
-        await live.linked()
+        await linked(live.nodes.values())
         await subscription.settled()
         publisher.publish(1)
         async with asyncio.timeout(5):

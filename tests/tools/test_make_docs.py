@@ -9,18 +9,36 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-PAGES = ("commands.md", "network-file.md", "trace.md")
-# In a process of its own: click remembers the names of the help option from the first use.
-PRINT = "import make_docs, sys; sys.stdout.write(make_docs.PAGES[sys.argv[1]]())"
+PAGES = ("commands.md", "network-file.md", "python.md", "trace.md")
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_the_page_is_current(page: str) -> None:
-    made = subprocess.run(
-        [sys.executable, "-c", PRINT, page],
+def in_tools(program: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+    """In a process of its own: click remembers the names of the help option from the first use."""
+    return subprocess.run(
+        [sys.executable, "-c", program, *map(str, arguments)],
         cwd=ROOT / "tools",
         capture_output=True,
         encoding="utf-8",
         check=True,
     )
-    assert (ROOT / "docs" / page).read_text(encoding="utf-8") == made.stdout, "run `make docs`"
+
+
+def test_the_pages_are_current() -> None:
+    checked = subprocess.run(
+        [sys.executable, ROOT / "tools" / "make_docs.py", "--check"],
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert (checked.returncode, checked.stdout) == (0, "docs: up to date\n")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_that_is_not_current_is_seen_and_written_anew(page: str, tmp_path: Path) -> None:
+    program = (
+        "import make_docs, sys; from pathlib import Path; there = Path(sys.argv[1]);"
+        "make_docs.write(there); (there / sys.argv[2]).write_text('old', encoding='utf-8');"
+        "print(make_docs.outdated(there)); make_docs.write(there); print(make_docs.outdated(there))"
+    )
+    *_, before, written, after = in_tools(program, tmp_path, page).stdout.splitlines()
+    assert (before, written, after) == (f"['{page}']", f"{tmp_path.name}/{page}", "[]")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import itertools
+import re
 from pathlib import Path
 
 import pytest
@@ -16,8 +18,7 @@ spec.loader.exec_module(tidy)
 
 
 def test_the_source_is_tidy() -> None:
-    found = [line for path in sorted(tidy.PACKAGE.rglob("*.py")) for line in tidy.findings(path)]
-    assert found == []
+    assert list(tidy.findings_of_all()) == []
 
 
 def test_every_package_has_a_layer() -> None:
@@ -62,3 +63,106 @@ def test_big_rooms_are_seen() -> None:
     body = "def f():\n" + "    x = 1\n" * 80
     assert list(tidy.too_big(body, ast.parse(body)))
     assert list(tidy.too_big("\n" * 501, ast.parse("")))
+
+
+# --- cycles ---------------------------------------------------------------------------------------
+
+
+def cycles(**modules: str) -> list[str]:
+    return list(tidy.cycles({f"p.{name}": ast.parse(text) for name, text in modules.items()}))
+
+
+def test_a_module_that_imports_itself_by_a_detour_is_seen_with_the_way() -> None:
+    (found,) = cycles(
+        a="from p import b",
+        b="from p.c import name",
+        c="def f():\n    import p.a",
+        d="import p.a, p.b, p.c",
+    )
+    modules = found.partition(":")[0].split(" imports ")
+    assert len(modules) == 4 and modules[0] == modules[-1]
+    after = dict(itertools.pairwise(modules))
+    assert after == {"p.a": "p.b", "p.b": "p.c", "p.c": "p.a"}
+
+
+def test_imports_of_types_count() -> None:
+    assert cycles(a="if TYPE_CHECKING:\n    from p.b import B", b="import p.a")
+    assert not cycles(a="if TYPE_CHECKING:\n    from p.b import B", b="import os, q.a")
+
+
+def test_a_package_that_offers_what_its_modules_have_is_no_cycle() -> None:
+    whole = {"p": "from p.a import A", "p.a": "from p import b", "p.b": ""}
+    assert not list(tidy.cycles({name: ast.parse(text) for name, text in whole.items()}))
+
+
+# --- lengths --------------------------------------------------------------------------------------
+
+
+def functions(*lengths: int) -> list[ast.AST]:
+    return [ast.parse("def f():\n" + "    x = 1\n" * (length - 1)) for length in lengths]
+
+
+def test_half_of_the_functions_are_short() -> None:
+    assert not list(tidy.long_median(functions(2, 3, 9, 60, 60)))
+    assert list(tidy.long_median(functions(2, 3, 10, 60, 60))) == [
+        "the median function has 10 lines; 9 at most"
+    ]
+    assert not list(tidy.long_median([]))
+
+
+# --- what silences a checker ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "x = 1  # noqa\n",
+        "x = 1  # noqa: F401\n",
+        "x = 1  # noqa: F401, E501\n",
+        "x = 1  # type: ignore\n",
+        "x = 1  # type: ignore[arg-type, misc]\n",
+        "x = 1  # pragma: no cover\n",
+        "x = 1  # fmt: skip\n",
+        "# fmt: off\nx = 1\n# fmt: on\n",
+        "x = 1  # type: ignore[misc]  # noqa: F401\n",
+        "# why\n\nx = 1  # noqa: F401\n",
+        "x = 1  # why\ny = 1  # noqa: F401\n",
+    ],
+)
+def test_a_checker_silenced_without_a_reason_is_seen(source: str) -> None:
+    (found,) = tidy.silenced(source)
+    assert re.match(r"\d: # (noqa|type|pragma|fmt).* has no reason", found)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "x = 1  # noqa: F401 (loaded now)\n",
+        "x = 1  # noqa: F401, E501  loaded now\n",
+        "x = 1  # type: ignore[arg-type]  # these come without types\n",
+        "# loaded now\nx = 1  # noqa: F401\n",
+        "x = 1  # pragma: no cover (never here)\n",
+        "x = 1  # fmt: skip # a table\n",
+        "# a table\n# fmt: off\nx = 1\n# fmt: on\n",
+        "x = '# noqa'\n",
+        "x = 1  # nothing silenced\n",
+    ],
+)
+def test_a_reason_is_seen(source: str) -> None:
+    assert not list(tidy.silenced(source))
+
+
+@pytest.mark.parametrize(
+    ("settings", "lines"),
+    [
+        ('[tool.ruff.lint]\nignore = [\n    "A1",  # why\n    "A2",\n]\nselect = ["B"]', [4]),
+        ('ignore = ["A1"]\nselect = []', [1]),
+        ('# why\nignore = ["A1"]', []),
+        ('[tool.ruff.lint.per-file-ignores]\n"a" = ["A1"]\n# why\n"b" = ["A1"]\n[x]\ny = 1', [2]),
+        ('[[tool.mypy.overrides]]\nmodule = "a"\nignore_missing_imports = true', [3]),
+        ('[[tool.mypy.overrides]]\nmodule = "a"\nignore_errors = true  # why', []),
+    ],
+)
+def test_settings_that_silence_say_why(settings: str, lines: list[int]) -> None:
+    found = [int(finding.partition(":")[0]) for finding in tidy.silenced_settings(settings)]
+    assert found == lines

@@ -21,7 +21,7 @@ Places = npt.NDArray[np.int64]
 
 
 @njit(cache=True)
-def _note(places: Places, noted: int, count: int, start: int, end: int) -> int:
+def _note(places: Places, noted: int, count: int, start: np.int64, end: np.int64) -> int:
     """Notes the publication from `start` to `end`, the `count`th, if it is one to decode; how many
     places are noted then."""
     if count % DECODE_EVERY != 0 or noted + 1 >= places.size:

@@ -24,7 +24,7 @@ from typing import Any
 
 from reefcast.bench import publishers, receivers, workload
 from reefcast.bench.receivers import DELIVERIES, LAST_NS
-from reefcast.errors import ReefcastError
+from reefcast.errors import PeerError
 from reefcast.matching import warm_up
 
 OTHERS = 10_000
@@ -121,7 +121,7 @@ def _wait_until_open(broker: str, port: int, process: subprocess.Popen[bytes]) -
             socket.create_connection(("127.0.0.1", port)).close()
             return
         time.sleep(0.02)
-    raise ReefcastError(f"{broker} did not start within {START_S:g} s")
+    raise PeerError(f"{broker} did not start within {START_S:g} s")
 
 
 def _run(
@@ -157,7 +157,7 @@ def _run(
 
 def _expect(pipe: Any, timeout_s: float, who: str) -> Any:
     if not pipe.poll(timeout_s):
-        raise ReefcastError(f"{who} did not answer within {timeout_s:g} s")
+        raise PeerError(f"{who} did not answer within {timeout_s:g} s")
     return pipe.recv()
 
 

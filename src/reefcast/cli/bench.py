@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from reefcast.bench.matching.measure import Row as MatchRow
     from reefcast.bench.matching.worst import WorstRow
     from reefcast.bench.sim import Row
+    from reefcast.bench.statistics import Row as StatisticsRow
 
-_R = TypeVar("_R", "CoverRow", "MatchRow", "WorstRow")
+_R = TypeVar("_R", "CoverRow", "MatchRow", "StatisticsRow", "WorstRow")
 
 
 @click.group()
@@ -231,6 +232,45 @@ def cover(
         fill(page, cover_page.FIGURES, cover_page.figures(rows), "cover")
 
 
+@command.command()
+@click.option(
+    "--deliveries",
+    type=Whole(1),
+    default=200_000,
+    show_default=True,
+    help="Deliveries recorded in each run, but for the baseline.",
+)
+@click.option(
+    "--pairs",
+    type=Whole(1),
+    multiple=True,
+    help="Pairs of a subscription and an advertisement; by default 100, 5 000 and 50 000; may be "
+    "repeated.",
+)
+@json_option("a list of rows")
+def statistics(deliveries: int, pairs: tuple[int, ...], as_json: bool) -> None:
+    """Measure what recording a delivery costs a broker that prunes.
+
+        reefcast bench statistics
+
+    The baseline writes each row into SQLite by itself; the simulator's
+    statistics, in memory, are shown as well.
+    """
+    from reefcast.bench.statistics import bench
+
+    _printed(bench(deliveries, pairs, partial(click.echo, err=True)), _STATISTICS, as_json)
+
+
+_STATISTICS = {
+    "engine": "engine",
+    "pairs": "pairs",
+    "rows": "rows",
+    "cpu_us_per_row": "us/row (CPU)",
+    "us_per_row": "us/row (wall)",
+    "longest_cpu_ms": "max ms of a batch (CPU)",
+    "bytes_per_row": "bytes/row",
+    "ratio": "ratio",
+}
 _COVER = {
     "workload": "workload",
     "n": "filters",

@@ -42,6 +42,8 @@ def event_count(context: click.Context, parameter: click.Parameter, value: str) 
 @click.command(
     epilog="Exit codes: 0 the check passed; 1 something was lost, duplicated or unexpected."
 )
+@tree_option("path:3")
+@clusters_option(4)
 @click.option(
     "--events",
     callback=event_count,
@@ -57,8 +59,6 @@ def event_count(context: click.Context, parameter: click.Parameter, value: str) 
     show_default=True,
     help="Subscriptions, in all.",
 )
-@tree_option("path:3")
-@clusters_option(4)
 @click.option(
     "--rate",
     type=Number(0, min_open=True),

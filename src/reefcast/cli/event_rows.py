@@ -104,7 +104,7 @@ def _json_lines(stream: io.FileIO) -> Iterator[Rows]:
 def _json_row(line: bytes, number: int) -> dict[str, Any]:
     try:
         return msgspec.json.decode(line, type=dict[str, Any])
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InvalidValueError(
             f"line {number} is no JSON object of attributes: {error}"
         ) from error
@@ -113,13 +113,23 @@ def _json_row(line: bytes, number: int) -> dict[str, Any]:
 def _csv(stream: io.FileIO) -> Iterator[Rows]:
     text = io.TextIOWrapper(io.BufferedReader(stream), encoding="utf-8", newline="")
     reader = csv.DictReader(text)
-    while rows := list(islice(reader, _BATCH_ROWS)):
+    while rows := _csv_rows(reader):
         for row in rows:
             if None in row or None in row.values():
                 raise InvalidValueError(
                     f"line {reader.line_num}: the number of cells differs from the header's"
                 )
         yield [{name: typed(cell) if cell else None for name, cell in row.items()} for row in rows]
+
+
+def _csv_rows(reader: csv.DictReader[str]) -> Rows:
+    """The next ones; none at the end."""
+    try:
+        return list(islice(reader, _BATCH_ROWS))
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise InvalidValueError(
+            f"after line {reader.line_num}: no CSV in UTF-8: {error}"
+        ) from error
 
 
 def _parquet_file(path: Path) -> ParquetFile:

@@ -99,7 +99,11 @@ def command(
 
 def _filters(path: Path) -> Iterator[Filter]:
     """Empty lines are none. Raises `LocalError` with the line that cannot be read."""
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise LocalError(f"{path} is no text in UTF-8: {error}") from error
+    for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         try:

@@ -80,7 +80,7 @@ def _merged(answers: Mapping[str, Answer], key: str) -> dict[str, Any]:
 
 def _say(legend: str | None) -> None:
     if legend:
-        click.echo(click.wrap_text(legend, width=100))
+        click.echo(click.wrap_text(legend, width=min(plain_console().width, 100)))
 
 
 # --- brokers --------------------------------------------------------------------------------------
@@ -233,8 +233,9 @@ def _print(title: str, columns: Sequence[str], rows: Iterable[Sequence[str | Tex
     told = [i for i in range(len(columns)) if any(row[i] is not None for row in cells)]
     table = Table(title=title, title_justify="left", title_style="bold")
     for i in told:
-        longest = max(len(row[i] or "") for row in cells)
-        table.add_column(columns[i], no_wrap=longest <= LONGEST_UNBROKEN, overflow="fold")
+        name, longest = columns[i], max(len(row[i] or "") for row in cells)
+        fits = longest <= LONGEST_UNBROKEN
+        table.add_column(name, no_wrap=fits, min_width=len(name), overflow="fold")
     for row in cells:
         table.add_row(*(row[i] for i in told))
     if cells:

@@ -1,9 +1,10 @@
 """What several commands take: one name, one type and one wording for the same thing.
 
 Conventions: a help text says what an option is or does and ends with a full stop; it names the
-unit; "by default ..." where `show_default` cannot say it; "may be repeated" for an option that may;
-`--json` stands last. A command's help has an example, indented, and an epilog for its exit codes
-where it has other than 0 and those of all commands (`exit_codes.EXPLAINED`).
+unit; "by default ..." where `show_default` cannot say it; "may be repeated" for an option that may.
+The order is: the network, the workload, the seed and the faults, where things go, `--json`. A
+command's help has an example, indented, and an epilog for its exit codes where it has other than 0
+and those of all commands (`exit_codes.EXPLAINED`).
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ import click
 from reefcast.cli.exit_codes import NO, NOT_QUIET, OUR_FAULT
 from reefcast.cli.options import (
     DIRECTORY,
+    Number,
     Whole,
     json_option,
     network_argument,
@@ -22,6 +23,7 @@ from reefcast.cli.options import (
     seed_option,
     table_option,
 )
+from reefcast.model.trace import LEVELS
 
 if TYPE_CHECKING:
     from reefcast.network.file import NetworkFile
@@ -30,21 +32,24 @@ if TYPE_CHECKING:
     from reefcast.simulation.workload import Workload
     from reefcast.simulation.world import Setup
 
+PARQUET = click.Path(exists=True, path_type=Path)
+"""A file, or a directory of them."""
+
 
 @click.command(
     epilog="Exit codes: 0 all is well; 1 a check failed; 3 the network never became quiet; "
     "4 a broker crashed that no fault had crashed."
 )
 @network_argument
-@seed_option
 @click.option(
     "--routing",
     metavar="NAME",
-    help="Instead of the one that the network file names; then with its defaults, whatever "
-    "[routing] says.",
+    help="Routing, instead of the one that the network file names; then with its defaults, "
+    "whatever [routing] says.",
 )
 @click.option(
     "--costs",
+    metavar="NAME",
     default="reefcast",
     show_default=True,
     help="What a message costs a broker's CPU: reefcast, padres or free.",
@@ -54,29 +59,44 @@ if TYPE_CHECKING:
     type=Whole(0),
     default=1000,
     show_default=True,
-    help="Generated; one a client.",
+    help="Subscriptions to generate, each of a client of its own.",
 )
-@click.option("--publications", type=Whole(0), default=10_000, show_default=True, help="Generated.")
-@click.option("--publishers", type=Whole(1), default=10, show_default=True, help="One a client.")
+@click.option(
+    "--publications",
+    type=Whole(0),
+    default=10_000,
+    show_default=True,
+    help="Publications to generate.",
+)
+@click.option(
+    "--publishers", type=Whole(1), default=10, show_default=True, help="Clients that publish."
+)
 @click.option(
     "--selectivity",
     default=0.02,
     show_default=True,
     help="Share of the publications that satisfies one subscription.",
 )
-@click.option("--rate", default=1000.0, show_default=True, help="Publications a second, in all.")
 @click.option(
-    "--workload",
-    type=click.Path(exists=True, path_type=Path),
-    help="Parquet of subscriptions (subscription, filter, broker, client) instead of "
-    "generated ones; goes with --events.",
+    "--rate",
+    type=Number(0, min_open=True),
+    default=1000.0,
+    show_default=True,
+    help="Publications per second, in all.",
 )
 @click.option(
-    "--events",
-    type=click.Path(exists=True, path_type=Path),
-    help="Parquet of events; its columns are their attributes (event and time_us only "
-    "order them). The first --publications of them.",
+    "--subscriptions-from",
+    type=PARQUET,
+    help="Parquet of subscriptions (subscription, filter, broker, client), all of which are taken "
+    "instead of generated ones; goes with --publications-from.",
 )
+@click.option(
+    "--publications-from",
+    type=PARQUET,
+    help="Parquet of publications, of which the first --publications are taken; its columns are "
+    "their attributes (event and time_us only order them).",
+)
+@seed_option
 @click.option(
     "--fault",
     "faults",
@@ -90,16 +110,16 @@ if TYPE_CHECKING:
 @click.option("--trace", type=DIRECTORY, help="Write a trace into this directory.")
 @click.option(
     "--trace-level",
+    type=click.Choice(LEVELS[1:]),
     default="full",
     show_default=True,
-    help="counters, sampled (the share of the publications that the network file's [trace] says) "
-    "or full.",
+    help="sampled: the share of the publications that [trace] of the network file says.",
 )
 @click.option(
     "--check/--no-check",
     default=True,
     show_default=True,
-    help="Judge the run; keeps all deliveries in memory.",
+    help="Judge the run, which keeps all deliveries in memory.",
 )
 @click.option(
     "--inspect",
@@ -223,10 +243,11 @@ def _workload(described: NetworkFile, options: dict[str, Any]) -> Workload:
 
     common = {name: options[name] for name in ("publications", "publishers", "seed")}
     common["rate_per_s"] = options["rate"]
-    if (options["workload"] is None) != (options["events"] is None):
-        raise click.UsageError("--workload and --events go together")
-    if options["workload"]:
-        return read_workload(options["workload"], options["events"], described.names, **common)
+    subscriptions, publications = options["subscriptions_from"], options["publications_from"]
+    if (subscriptions is None) != (publications is None):
+        raise click.UsageError("--subscriptions-from and --publications-from go together")
+    if subscriptions:
+        return read_workload(subscriptions, publications, described.names, **common)
     common |= {name: options[name] for name in ("subscriptions", "selectivity")}
     return stock_workload(described.names, **common)
 

@@ -21,7 +21,13 @@ from reefcast.client.connection import Connection, Handler, open_connection
 from reefcast.client.encoding import encode_event
 from reefcast.client.handles import Advertisement, Subscription
 from reefcast.client.session import Session
-from reefcast.client.settings import Backoff, Options, Settings, call_application
+from reefcast.client.settings import (
+    Backoff,
+    Options,
+    Settings,
+    call_application,
+    check_local_queue_limit,
+)
 from reefcast.errors import ConnectionLostError, InternalError, ReefcastError
 from reefcast.model import wire
 from reefcast.model.publication import PublicationId
@@ -134,10 +140,10 @@ class Client:
         """Asks for the events that match one of the filters; see `Subscription`.
 
         Await it to know that it has settled, or iterate over it at once. `local_queue_limit`
-        overrides the client's. Raises `FilterSyntaxError`.
+        (events) overrides the client's. Raises `FilterSyntaxError`.
         """
-        limit = local_queue_limit or self._settings.local_queue_limit
-        return Subscription(self._session, filters, limit)
+        limit = self._settings.local_queue_limit if local_queue_limit is None else local_queue_limit
+        return Subscription(self._session, filters, check_local_queue_limit(limit))
 
     # --- closing ----------------------------------------------------------------------------------
 

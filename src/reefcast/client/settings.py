@@ -22,26 +22,27 @@ _log = logging.getLogger("reefcast.client")
 class Options(TypedDict, total=False):
     """The keywords of `connect`, all optional. A name that ends in `_s` is a time in seconds.
 
-    `name`: the readable part of the client's id (default "client"); a random part follows it.
-    `network`: the network that the broker must belong to; by default any.
-    `queue_limit`: events that the broker keeps waiting for this client; by default as many as its
-    network file says.
-    `queue_policy`: what the broker does when there are more: "block" (publishers are slowed down),
-    "drop_oldest" or "disconnect"; by default what its network file says.
-    `local_queue_limit`: events of one subscription that may wait in the client for the
-    application (1000); at that many the client stops reading from the broker.
-    `connect_timeout_s`: how long `connect` tries (5).
-    `reconnect_timeout_s`: how long a lost connection is sought again (60) before everything that
-    waits raises `ConnectionLostError`.
-    `close_timeout_s`: how long `close` waits for acknowledgements (10).
-    `backoff_first_s`, `backoff_max_s`: the pause between attempts to connect starts near the first
-    (0.05), doubles with each, and stays below the second (2); each is drawn between half and all
-    of its length.
-    `on_disconnect`, `on_reconnect`: called, without arguments, when the connection went and came.
-    `on_refused`: called with the id and the reason of each refused publication; without it
-    the next `publish` or `flush` raises `RefusedError`.
-    `on_deliveries`: the low-level way to receive: called with a list of undecoded deliveries (see
-    `decode_delivery`) instead of putting events into subscriptions; an error in it ends the client.
+    - `name`: the readable part of the client's id (default "client"); a random part follows it.
+    - `network`: the network that the broker must belong to; by default any.
+    - `queue_limit`: events that the broker keeps waiting for this client; by default as many as its
+      network file says.
+    - `queue_policy`: what the broker does when there are more: "block" (publishers are slowed
+      down), "drop_oldest" or "disconnect"; by default what its network file says.
+    - `local_queue_limit`: events of one subscription that may wait in the client for the
+      application (1000); at that many the client stops reading from the broker.
+    - `connect_timeout_s`: how long `connect` tries (5).
+    - `reconnect_timeout_s`: how long a lost connection is sought again (60) before everything that
+      waits raises `ConnectionLostError`.
+    - `close_timeout_s`: how long `close` waits for acknowledgements (10).
+    - `backoff_first_s`, `backoff_max_s`: the pause between attempts to connect starts near the
+      first (0.05), doubles with each, and stays below the second (2); each is drawn between half
+      and all of its length.
+    - `on_disconnect`, `on_reconnect`: called, without arguments, when the connection went and came.
+    - `on_refused`: called with the id and the reason of each refused publication; without it the
+      next `publish` or `flush` raises `RefusedError`.
+    - `on_deliveries`: the low-level way to receive: called with a list of undecoded deliveries (see
+      `decode_delivery`) instead of putting events into subscriptions; an error in it ends the
+      client.
 
     An error in one of the other callbacks is logged (logger "reefcast.client").
     """
@@ -92,13 +93,22 @@ class Settings:
             raise ConfigurationError(f"queue_policy {self.queue_policy!r} is none of {known}")
         if self.queue_limit < 0:
             raise ConfigurationError(f"queue_limit {self.queue_limit} is negative")
-        if self.local_queue_limit < 1:
-            raise ConfigurationError(f"local_queue_limit {self.local_queue_limit} is less than 1")
+        check_local_queue_limit(self.local_queue_limit)
+        for name in ("connect_timeout_s", "reconnect_timeout_s", "close_timeout_s"):
+            if not getattr(self, name) >= 0:
+                raise ConfigurationError(f"{name} {getattr(self, name)} is no time from 0 on")
         if not 0 < self.backoff_first_s <= self.backoff_max_s:
             raise ConfigurationError(
                 f"backoff_first_s {self.backoff_first_s} must be above 0 and not above "
                 f"backoff_max_s {self.backoff_max_s}"
             )
+
+
+def check_local_queue_limit(limit: int) -> int:
+    """Raises `ConfigurationError` for a limit with which no event could wait."""
+    if limit < 1:
+        raise ConfigurationError(f"local_queue_limit {limit} is less than 1")
+    return limit
 
 
 def call_application(callback: Callable[P, None] | None, *args: P.args, **named: P.kwargs) -> None:

@@ -14,58 +14,24 @@ the block is made anew.
 from __future__ import annotations
 
 from reefcast.matching.cuts import (
-    FIRST_NUMBERS,
-    LANES,
-    NO_LANE,
-    entry_of,
+    LANE_BYTES,
     lane_groups,
     leave_cuts,
-    number_rank,
-    rank_of_text,
-    scaled,
 )
 from reefcast.matching.machine import (
-    GROUP_BYTES,
     Int,
     copy_bytes,
     get8,
     ones,
     part,
-    put2,
     put4,
     put8,
     unit,
 )
-from reefcast.matching.predicates import (
-    AMONG_NUMBERS,
-    AMONG_TEXTS,
-    IN_RANGE,
-    IS_TEXT,
-    N_COUNT,
-    N_HIGH,
-    N_LOW,
-    N_MEMBERS,
-    N_MODE,
-    X_COUNT,
-    X_HIGH,
-    X_HIGH_OPEN,
-    X_LOW,
-    X_LOW_OPEN,
-    X_MEMBERS,
-    X_MODE,
-    X_PATTERNS,
-)
+from reefcast.matching.marks import mark, scale
 from reefcast.matching.rows import (
-    CHECKED,
-    attribute_of,
-    bounds_of,
-    count_of,
-    flags_of,
     handle_of,
-    how_of,
-    kinds_of,
     set_place,
-    tag_of,
 )
 from reefcast.matching.state import (
     B_ALIVE,
@@ -86,27 +52,17 @@ from reefcast.matching.state import (
     B_WORDS,
     C_SLOTS,
     C_USERS,
-    CA_LANE,
-    CA_NUMBER_AT,
-    CA_NUMBERS,
-    CA_SLOT,
-    CA_TEXTS,
-    HIGHEST,
-    LOWEST,
-    NUMBER,
     S_BLOCK_COUNT,
     S_BLOCK_ROOM,
     S_BLOCKS,
     S_FREE_BLOCK,
-    STRING,
     give_back,
     longer,
     new_zeroed,
 )
+from reefcast.matching.vectors import GROUP_BYTES
 
 MOST_ROWS = 4096
-LANE_BYTES = 4 * LANES
-"""Of a row's scaled bounds: 8 lower ones, then 8 upper ones."""
 
 
 # --- a block's memory -----------------------------------------------------------------------------
@@ -173,182 +129,6 @@ def leave_block(state: Int, block: Int) -> None:
     put8(state, S_FREE_BLOCK, number + 1)
     leave_cuts(state, get8(block, B_CUTS))
     give_back(state, block, get8(block, B_BYTES))
-
-
-# --- marking a row in the bitmaps -----------------------------------------------------------------
-
-
-@part
-def _set(table: Int, shift: Int, first: Int, end: Int, bit: Int) -> None:
-    for slot in range(first, end):
-        at = table + (slot << shift)
-        put8(at, 0, get8(at, 0) | bit)
-
-
-@part
-def _allow(excluded: Int, unsure: Int, shift: Int, slot: Int, is_sure: Int, bit: Int) -> None:
-    """The row may hold in this slot, or it does."""
-    at = excluded + (slot << shift)
-    put8(at, 0, get8(at, 0) & ~bit)
-    if not is_sure:
-        _set(unsure, shift, slot, slot + 1, bit)
-
-
-@unit
-def _mark_range(
-    cuts: Int, entry: Int, low: Int, high: Int, excluded: Int, unsure: Int, shift: Int, bit: Int
-) -> None:
-    """Numbers with keys from `low` to `high`; the tables begin at the slots of numbers."""
-    boundaries, count = cuts + 8 * get8(entry, CA_NUMBER_AT), get8(entry, CA_NUMBERS)
-    first, last = number_rank(boundaries, count, low), number_rank(boundaries, count, high)
-    _set(excluded, shift, 0, first, bit)
-    _set(excluded, shift, last + 1, count + 1, bit)
-    if low != (get8(boundaries, first - 1) if first > 0 else LOWEST):
-        _set(unsure, shift, first, first + 1, bit)
-    if high != (get8(boundaries, last) - 1 if last < count else HIGHEST):
-        _set(unsure, shift, last, last + 1, bit)
-
-
-@unit
-def _mark_numbers(
-    cuts: Int, entry: Int, apart: Int, excluded: Int, unsure: Int, shift: Int, bit: Int
-) -> None:
-    """A predicate `AMONG_NUMBERS`."""
-    boundaries, count = cuts + 8 * get8(entry, CA_NUMBER_AT), get8(entry, CA_NUMBERS)
-    mode, members = get8(apart, N_MODE), get8(apart, N_COUNT)
-    if mode > 0:
-        _set(excluded, shift, 0, count + 1, bit)
-    else:
-        first = number_rank(boundaries, count, get8(apart, N_LOW))
-        last = number_rank(boundaries, count, get8(apart, N_HIGH))
-        _set(excluded, shift, 0, first, bit)
-        _set(excluded, shift, last + 1, count + 1, bit)
-        _set(unsure, shift, first, first + 1, bit)
-        _set(unsure, shift, last, last + 1, bit)
-    for m in range(members):
-        slot = number_rank(boundaries, count, get8(apart, N_MEMBERS + 2 * m))
-        if mode > 0:
-            _allow(excluded, unsure, shift, slot, 0, bit)
-        else:
-            _set(unsure, shift, slot, slot + 1, bit)
-
-
-@unit
-def _mark_strings(
-    cuts: Int, entry: Int, apart: Int, excluded: Int, unsure: Int, shift: Int, bit: Int
-) -> None:
-    """A predicate `AMONG_TEXTS`; the tables begin at the slots of strings."""
-    slots = 2 * get8(entry, CA_TEXTS) + 1
-    mode, members = get8(apart, X_MODE), get8(apart, X_COUNT)
-    if mode > 0:
-        _set(excluded, shift, 0, slots, bit)
-    else:
-        _mark_text_range(cuts, entry, apart, excluded, unsure, shift, bit)
-    for m in range(members):
-        slot = rank_of_text(cuts, entry, get8(apart, X_MEMBERS + m))
-        if mode > 0:
-            _allow(excluded, unsure, shift, slot, slot & 1, bit)
-        elif slot & 1:
-            _set(excluded, shift, slot, slot + 1, bit)
-        else:
-            _set(unsure, shift, slot, slot + 1, bit)
-
-
-@part
-def _mark_text_range(
-    cuts: Int, entry: Int, apart: Int, excluded: Int, unsure: Int, shift: Int, bit: Int
-) -> None:
-    slots = 2 * get8(entry, CA_TEXTS) + 1
-    low, high = get8(apart, X_LOW), get8(apart, X_HIGH)
-    first, last = 0, slots - 1
-    if low != 0:
-        first = rank_of_text(cuts, entry, low)
-        if first & 1:
-            first += get8(apart, X_LOW_OPEN)
-        else:
-            _set(unsure, shift, first, first + 1, bit)
-    if high != 0:
-        last = rank_of_text(cuts, entry, high)
-        if last & 1:
-            last -= get8(apart, X_HIGH_OPEN)
-        else:
-            _set(unsure, shift, last, last + 1, bit)
-    _set(excluded, shift, 0, first, bit)
-    _set(excluded, shift, last + 1, slots, bit)
-    if get8(apart, X_PATTERNS):
-        _set(unsure, shift, first, last + 1, bit)
-
-
-@part
-def _mark_predicate(
-    cuts: Int, entry: Int, tag: Int, bounds: Int, excluded: Int, unsure: Int, shift: Int, bit: Int
-) -> None:
-    kinds, how = kinds_of(tag), how_of(tag)
-    slot = get8(entry, CA_SLOT)
-    for kind in range(FIRST_NUMBERS):
-        if not (kinds >> kind) & 1:
-            _set(excluded, shift, slot + kind, slot + kind + 1, bit)
-    slot += FIRST_NUMBERS
-    numbers, strings = get8(entry, CA_NUMBERS) + 1, 2 * get8(entry, CA_TEXTS) + 1
-    at, unsure_at = excluded + (slot << shift), unsure + (slot << shift)
-    if not (kinds >> NUMBER) & 1:
-        _set(at, shift, 0, numbers, bit)
-    elif how == IN_RANGE:
-        low, high = get8(bounds, 0), get8(bounds, 1)
-        _mark_range(cuts, entry, low, high, at, unsure_at, shift, bit)
-    elif how == AMONG_NUMBERS:
-        _mark_numbers(cuts, entry, get8(bounds, 0), at, unsure_at, shift, bit)
-    at, unsure_at = at + (numbers << shift), unsure_at + (numbers << shift)
-    if not (kinds >> STRING) & 1:
-        _set(at, shift, 0, strings, bit)
-    elif how == IS_TEXT:
-        rank = rank_of_text(cuts, entry, get8(bounds, 0))
-        _set(at, shift, 0, strings, bit)
-        _allow(at, unsure_at, shift, rank, rank & 1, bit)
-    elif how == AMONG_TEXTS:
-        _mark_strings(cuts, entry, get8(bounds, 0), at, unsure_at, shift, bit)
-
-
-@unit
-def scale(cuts: Int, row: Int, bounds_at: Int) -> None:
-    """Writes the row's scaled bounds; where it demands nothing of a lane, they hold all keys."""
-    for group in range(lane_groups(cuts)):
-        for word in range(2):
-            put8(bounds_at, 4 * group + word, 0)
-            put8(bounds_at, 4 * group + word + 2, -1)
-    count = count_of(row)
-    bounds = bounds_of(count)
-    for i in range(count):
-        tag = tag_of(row, i)
-        entry = entry_of(cuts, attribute_of(tag))
-        if entry != 0 and get8(entry, CA_LANE) != NO_LANE and how_of(tag) == IN_RANGE:
-            boundaries, numbers = cuts + 8 * get8(entry, CA_NUMBER_AT), get8(entry, CA_NUMBERS)
-            lane = get8(entry, CA_LANE)
-            at = bounds_at + LANE_BYTES * (lane // LANES)
-            for side in range(2):
-                key = get8(row, bounds + 2 * i + side)
-                rank = number_rank(boundaries, numbers, key)
-                put2(at, lane % LANES + LANES * side, scaled(cuts, entry, rank, key))
-
-
-@unit
-def mark(cuts: Int, row: Int, excluded: Int, unsure: Int, shift: Int, bit: Int) -> Int:
-    """Sets the row's bit where it belongs, in words `1 << shift` bytes apart. 1 if the row must
-    be checked wherever it survives: the cuts do not know an attribute, or Python decides."""
-    count = count_of(row)
-    bounds = bounds_of(count)
-    doubted = 1 if flags_of(row) & CHECKED else 0
-    for i in range(count):
-        tag = tag_of(row, i)
-        entry = entry_of(cuts, attribute_of(tag))
-        if entry == 0:
-            doubted = 1
-        else:
-            if how_of(tag) == AMONG_NUMBERS and get8(entry, CA_LANE) != NO_LANE:
-                doubted = 1
-            at = row + 8 * (bounds + 2 * i)
-            _mark_predicate(cuts, entry, tag, at, excluded, unsure, shift, bit)
-    return doubted
 
 
 # --- rows in and out ------------------------------------------------------------------------------

@@ -19,13 +19,8 @@ from reefcast.matching.machine import (
     release,
 )
 from reefcast.matching.packed import read_array, read_bool
-from reefcast.matching.partitions import (
-    NO_ATTRIBUTE,
-    add_row,
-    leave_partition,
-    new_partition,
-    remove_row,
-)
+from reefcast.matching.partitions import NO_ATTRIBUTE, leave_partition, new_partition
+from reefcast.matching.placing import add_row, remove_row
 from reefcast.matching.rows import (
     CHECKED,
     MULTI,

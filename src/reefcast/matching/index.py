@@ -17,7 +17,7 @@ from typing import Any, Generic, NoReturn, TypeVar
 import msgspec
 import numpy as np
 
-from reefcast.errors import LocalError
+from reefcast.errors import InvalidValueError, LocalError
 from reefcast.matching import engine, plan
 from reefcast.matching.columns import columns_of, row_of
 from reefcast.matching.interface import Matches
@@ -120,7 +120,7 @@ class CompiledIndex(Generic[K]):
         self._put_key(handle, key)
         if has_residuals:
             self._decided[handle] = filter
-        if filter.looks_at(TOPIC):
+        if filter.looks_at_topics():
             self._topical.add(handle)
         engine.add_filter(self._state, handle, id(packed) + BYTES_HEAD)
         self._handles[key] = handle  # last: whatever raises before, no other filter is touched
@@ -287,7 +287,7 @@ class CompiledIndex(Generic[K]):
 def _pack(events: Sequence[Event]) -> bytes:
     try:
         return _encode(events)
-    except (OverflowError, TypeError, UnicodeEncodeError):
+    except (InvalidValueError, OverflowError, TypeError, UnicodeEncodeError):
         raise LocalError(_what_is_no_value(events)) from None
 
 
@@ -315,7 +315,7 @@ def _what_is_no_value(events: Sequence[Event]) -> str:
                 return f"event {number}: the attribute name {name!r} is not a string"
             try:
                 kind_of(value)
-            except TypeError as error:
+            except InvalidValueError as error:
                 return f"event {number}, attribute {name!r}: {error}"
             if isinstance(value, int) and not INT64_MIN <= value <= INT64_MAX:
                 return f"event {number}, attribute {name!r}: {value} does not fit into 64 bits"

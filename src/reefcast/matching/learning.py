@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reefcast.matching.cuts import predicate_on
+from reefcast.matching.cutting import predicate_on
 from reefcast.matching.machine import Int, get8, part, put8
 from reefcast.matching.predicates import IN_RANGE, IS_TEXT
 from reefcast.matching.rows import attribute_at, attribute_of, bounds_of, count_of, how_of, tag_of

@@ -24,9 +24,6 @@ Int = Any
 """An integer or an address, of Python or of a kernel."""
 
 WORD = ir.IntType(64)
-GROUP = ir.VectorType(WORD, 8)
-GROUP_WORDS, GROUP_BYTES = 8, 64
-"""What `survivors_of` treats at once: 512 rows, a line of the cache."""
 
 
 def _stamp() -> str:
@@ -121,7 +118,8 @@ copy_bytes = _library("memcpy", types.int64(types.int64, types.int64, types.int6
 # --- memory by address ----------------------------------------------------------------------------
 
 
-def _place(builder: Any, address: Any, index: Any, bits: int) -> Any:
+def place_of(builder: Any, address: Any, index: Any, bits: int) -> Any:
+    """A pointer to item `index` of those of so many bits at the address."""
     shift = {8: 0, 16: 1, 32: 2, 64: 3}[bits]
     offset = builder.shl(index, ir.Constant(WORD, shift))
     return builder.inttoptr(builder.add(address, offset), ir.IntType(bits).as_pointer())
@@ -131,7 +129,7 @@ def _reader(bits: int, align: int) -> Callable[..., Any]:
     def read(_context: Any, _address: Any, _index: Any) -> Any:
         def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
             address, index = arguments
-            value = builder.load(_place(builder, address, index, bits), align=align)
+            value = builder.load(place_of(builder, address, index, bits), align=align)
             return value if bits == 64 else builder.zext(value, WORD)
 
         return types.int64(types.int64, types.int64), generate
@@ -144,7 +142,7 @@ def _writer(bits: int) -> Callable[..., Any]:
         def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
             address, index, value = arguments
             value = value if bits == 64 else builder.trunc(value, ir.IntType(bits))
-            builder.store(value, _place(builder, address, index, bits))
+            builder.store(value, place_of(builder, address, index, bits))
             return context.get_dummy_value()
 
         return types.void(types.int64, types.int64, types.int64), generate
@@ -215,170 +213,3 @@ def bits_of(_context: Any, _number: Any) -> Any:
         return builder.bitcast(arguments[0], WORD)
 
     return types.int64(types.float64), generate
-
-
-@built_in
-def prefetch(_context: Any, _address: Any) -> Any:
-    """Asks for the line of the cache that the address is in; it will be read soon."""
-
-    def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
-        kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
-        name = "llvm.prefetch.p0i8"
-        function = builder.module.globals.get(name) or ir.Function(builder.module, kind, name)
-        hints = [ir.Constant(number, hint) for hint in (0, 3, 1)]  # to read, to keep, data
-        builder.call(function, [builder.inttoptr(arguments[0], byte), *hints])
-        return context.get_dummy_value()
-
-    return types.void(types.int64), generate
-
-
-def _any_bit(builder: Any, group: Any) -> Any:
-    whole = ir.IntType(512)
-    some = builder.icmp_unsigned("!=", builder.bitcast(group, whole), ir.Constant(whole, 0))
-    return builder.zext(some, WORD)
-
-
-def _loop(builder: Any, count: Any, start: Any, step: Callable[[Any, Any], Any]) -> Any:
-    """A loop over i below `count`: start, step(i, what the last step gave), ..."""
-    zero, entry = ir.Constant(WORD, 0), builder.block
-    loop, done = builder.append_basic_block("loop"), builder.append_basic_block("done")
-    builder.cbranch(builder.icmp_signed(">", count, zero), loop, done)
-    builder.position_at_end(loop)
-    i, value = builder.phi(WORD), builder.phi(start.type)
-    larger = step(i, value)
-    following = builder.add(i, ir.Constant(WORD, 1))
-    for phi, at_first, later in ((i, zero, following), (value, start, larger)):
-        phi.add_incoming(at_first, entry)
-        phi.add_incoming(later, loop)
-    builder.cbranch(builder.icmp_signed("<", following, count), loop, done)
-    builder.position_at_end(done)
-    result = builder.phi(start.type)
-    result.add_incoming(start, entry)
-    result.add_incoming(larger, loop)
-    return result
-
-
-def _union(builder: Any, start: Any, base: Any, slots: Any, count: Any, shift: Any) -> Any:
-    def step(i: Any, union: Any) -> Any:
-        slot = builder.load(_place(builder, slots, i, 64), align=8)
-        place = builder.inttoptr(builder.add(base, builder.shl(slot, shift)), GROUP.as_pointer())
-        return builder.or_(union, builder.load(place, align=8))
-
-    return _loop(builder, count, start, step)
-
-
-@built_in
-def filled_words(_context: Any, _words: Any) -> Any:
-    """filled_words(words): bit i is 1 if word i of the 8 is not 0."""
-
-    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        words = builder.load(builder.inttoptr(arguments[0], GROUP.as_pointer()), align=8)
-        filled = builder.icmp_signed("!=", words, ir.Constant(GROUP, [0] * GROUP_WORDS))
-        return builder.zext(builder.bitcast(filled, ir.IntType(8)), WORD)
-
-    return types.int64(types.int64), generate
-
-
-@built_in
-def survivors_of(
-    _context: Any, _dead: Any, _base: Any, _slots: Any, _count: Any, _shift: Any, _out: Any
-) -> Any:
-    """survivors_of(dead, base, slots, count, shift, out): out[0:8] gets the bits that are neither
-    in dead[0:8], nor, for any of the `count` numbers at `slots`, in the 8 words at
-    base + (number << shift).
-
-    1 if there is a bit, else 0. In vectors, whatever the machine has: this loop is where matching
-    spends its time.
-    """
-
-    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        dead, base, slots, count, shift, out = arguments
-        first = builder.load(builder.inttoptr(dead, GROUP.as_pointer()), align=8)
-        left = builder.not_(_union(builder, first, base, slots, count, shift))
-        builder.store(left, builder.inttoptr(out, GROUP.as_pointer()), align=8)
-        return _any_bit(builder, left)
-
-    return types.int64(*[types.int64] * 6), generate
-
-
-@built_in
-def common_of(
-    _context: Any, _start: Any, _base: Any, _slots: Any, _count: Any, _shift: Any, _out: Any
-) -> Any:
-    """common_of(start, base, slots, count, shift, out): out[0:8] gets the bits of start[0:8] that
-    are in any of the others, as above."""
-
-    def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        start, base, slots, count, shift, out = arguments
-        zeros = ir.Constant(GROUP, [0] * GROUP_WORDS)
-        union = _union(builder, zeros, base, slots, count, shift)
-        first = builder.load(builder.inttoptr(start, GROUP.as_pointer()), align=8)
-        both = builder.and_(first, union)
-        builder.store(both, builder.inttoptr(out, GROUP.as_pointer()), align=8)
-        return context.get_dummy_value()
-
-    return types.void(*[types.int64] * 6), generate
-
-
-@built_in
-def compare_lanes(_context: Any, _bounds: Any, _keys: Any, _groups: Any) -> Any:
-    """compare_lanes(bounds, keys, groups): for 8 * groups keys of 16 bits, and for each 8 of them 8
-    lower bounds and 8 upper ones: bit 0 of the result says that a key is outside its bounds, bit 1
-    that one equals a bound. Keys that are 0 do not count."""
-
-    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        bounds, keys, groups = arguments
-        lanes, byte = ir.VectorType(ir.IntType(16), 8), ir.IntType(8)
-        zeros = ir.Constant(lanes, [0] * 8)
-
-        def load(address: Any, i: Any, size: int, offset: int) -> Any:
-            at = builder.add(address, builder.mul(i, ir.Constant(WORD, size)))
-            at = builder.add(at, ir.Constant(WORD, offset))
-            return builder.load(builder.inttoptr(at, lanes.as_pointer()), align=2)
-
-        def step(i: Any, result: Any) -> Any:
-            low, high = load(bounds, i, 32, 0), load(bounds, i, 32, 16)
-            key = load(keys, i, 16, 0)
-            counted = builder.icmp_unsigned("!=", key, zeros)
-            for flag, left, right in (
-                (1, builder.icmp_unsigned("<", key, low), builder.icmp_unsigned(">", key, high)),
-                (2, builder.icmp_unsigned("==", key, low), builder.icmp_unsigned("==", key, high)),
-            ):
-                either = builder.and_(builder.or_(left, right), counted)
-                some = builder.icmp_unsigned(
-                    "!=", builder.bitcast(either, byte), ir.Constant(byte, 0)
-                )
-                more = builder.select(some, ir.Constant(WORD, flag), ir.Constant(WORD, 0))
-                result = builder.or_(result, more)
-            return result
-
-        return _loop(builder, groups, ir.Constant(WORD, 0), step)
-
-    return types.int64(*[types.int64] * 3), generate
-
-
-@built_in
-def count_up_to(_context: Any, _words: Any, _groups: Any, _value: Any) -> Any:
-    """count_up_to(words, groups, value): how many of the 8 * groups words are at or below `value`.
-    Without a branch that depends on them."""
-
-    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        words, groups, value = arguments
-        zero, zeros = ir.Constant(WORD, 0), ir.Constant(GROUP, [0] * GROUP_WORDS)
-        single = builder.insert_element(zeros, value, zero)
-        lanes = ir.Constant(ir.VectorType(ir.IntType(32), GROUP_WORDS), [0] * GROUP_WORDS)
-        values = builder.shuffle_vector(single, zeros, lanes)
-
-        def step(i: Any, counts: Any) -> Any:
-            offset = builder.shl(i, ir.Constant(WORD, 6))
-            at = builder.inttoptr(builder.add(words, offset), GROUP.as_pointer())
-            below = builder.icmp_signed("<=", builder.load(at, align=8), values)
-            return builder.sub(counts, builder.sext(below, GROUP))
-
-        result = _loop(builder, groups, zeros, step)
-        name, kind = "llvm.vector.reduce.add.v8i64", ir.FunctionType(WORD, [GROUP])
-        sum_of = builder.module.globals.get(name) or ir.Function(builder.module, kind, name)
-        return builder.call(sum_of, [result])
-
-    return types.int64(*[types.int64] * 3), generate

@@ -49,11 +49,11 @@ def read_float_bits(at: Int) -> Int:
 
 
 @part
-def read_count(at: Int, fixed: Int, wide: Int, mask: Int) -> tuple[Int, Int]:
+def _read_count(at: Int, fixed: Int, wide: Int) -> tuple[Int, Int]:
     """(how many, where the first is) of an array or a map."""
     tag = get1(at, 0)
-    if tag < FIXED_STRING and tag & ~mask == fixed:
-        return tag & mask, at + 1
+    if tag < FIXED_STRING and tag & ~15 == fixed:
+        return tag & 15, at + 1
     if tag == wide:
         return big_endian(at + 1, 2), at + 3
     return big_endian(at + 1, 4), at + 5
@@ -73,12 +73,12 @@ def is_string(at: Int) -> bool:
 
 @part
 def read_array(at: Int) -> tuple[Int, Int]:
-    return read_count(at, FIXED_ARRAY, ARRAY16, 15)
+    return _read_count(at, FIXED_ARRAY, ARRAY16)
 
 
 @part
 def read_map(at: Int) -> tuple[Int, Int]:
-    return read_count(at, FIXED_MAP, MAP16, 15)
+    return _read_count(at, FIXED_MAP, MAP16)
 
 
 @part

@@ -1,13 +1,9 @@
-"""Partitions: which rows an event is compared with at all.
+"""Partitions: which rows an event is compared with at all (which row goes where: `placing`).
 
 A row that demands `attribute = value` of an attribute with many values is in the partition of that
 value, and costs nothing to events with another one. A row that demands anything of an attribute
 that few rows know is in the partition of all rows that need this attribute to be there. All other
 rows are in the default partition.
-
-Which attributes partition is learned: when a block of the default partition is full, its rows are
-looked at (`_learn`), and those that can go to a partition of their own do. From then on, rows with
-such a predicate go there at once.
 
 A partition with few rows is a list of them, checked one by one. One with many is a list of blocks;
 only the last of them takes rows. Its cuts serve the next block too, as long as they fit.
@@ -23,46 +19,23 @@ from reefcast.matching.blocks import (
     leave_block,
     list_rows,
     new_block,
-    take_out,
     unsure_pairs,
 )
-from reefcast.matching.chains import enter_item, first_of, mixed, take_item
-from reefcast.matching.cuts import entry_at, leave_cuts, make_cuts
-from reefcast.matching.learning import is_equality, learn_rare, learn_values
+from reefcast.matching.chains import first_of, mixed, take_item
+from reefcast.matching.cuts import leave_cuts
+from reefcast.matching.cutting import make_cuts
 from reefcast.matching.machine import Int, get8, part, put8, unit
-from reefcast.matching.predicates import IS_TEXT
 from reefcast.matching.rows import (
-    PRESENT_ONLY,
-    VALUED,
     attribute_at,
-    attribute_of,
-    block_of,
-    bounds_of,
-    bring_to_front,
-    count_of,
-    flags_of,
-    how_of,
-    kinds_of,
-    place_of,
-    set_flags,
     set_place,
-    tag_of,
 )
 from reefcast.matching.state import (
-    A_SPLIT,
     A_VALUES,
     B_ALIVE,
     B_CAPACITY,
     B_CUTS,
-    B_PARTITION,
     B_USED,
-    BY_PRESENCE,
-    BY_VALUE,
-    C_ATTRIBUTES,
     C_UNSURE,
-    CA_ATTRIBUTE,
-    MISSING,
-    NUMBER,
     P_ATTRIBUTE,
     P_BLOCKS,
     P_COUNT,
@@ -75,12 +48,9 @@ from reefcast.matching.state import (
     P_ROOM,
     P_ROWS,
     P_WORDS,
-    S_BLOCKS,
-    S_DEFAULT,
     S_PARTITION_COUNT,
     S_PARTITIONS,
     S_SEED,
-    STRING,
     give_back,
     longer,
     new,
@@ -94,8 +64,6 @@ NO_ATTRIBUTE = -1
 LONGEST_LIST = 24
 SHORTEST_BLOCKS = 8
 FIRST_CAPACITY = 64
-LEARNING = 1024
-"""Rows of a block from which on the default partition learns, at each growth."""
 
 
 # --- the table of partitions ----------------------------------------------------------------------
@@ -132,17 +100,17 @@ def new_partition(state: Int, attribute: Int, kind: Int, key: Int) -> Int:
 
 
 @part
-def _count_partition(state: Int, partition: Int, change: Int) -> None:
+def count_partition(state: Int, partition: Int, change: Int) -> None:
     put8(state, S_PARTITION_COUNT, get8(state, S_PARTITION_COUNT) + change)
     at = attribute_at(state, get8(partition, P_ATTRIBUTE))
     put8(at, A_VALUES, get8(at, A_VALUES) + change)
 
 
 @part
-def _drop_partition(state: Int, partition: Int) -> None:
+def drop_partition(state: Int, partition: Int) -> None:
     """One without rows."""
     take_item(get8(state, S_PARTITIONS), partition)
-    _count_partition(state, partition, -1)
+    count_partition(state, partition, -1)
     leave_partition(state, partition)
 
 
@@ -188,7 +156,7 @@ def _drop_item(partition: Int, i: Int) -> None:
 
 
 @part
-def _last_block(partition: Int) -> Int:
+def last_block(partition: Int) -> Int:
     return get8(get8(partition, P_LIST), get8(partition, P_COUNT) - 1)
 
 
@@ -240,7 +208,7 @@ def _to_blocks(state: Int, partition: Int) -> None:
 @part
 def _to_list(state: Int, partition: Int) -> None:
     """From one block with few rows."""
-    block = _last_block(partition)
+    block = last_block(partition)
     room = get8(partition, P_ROOM)
     rows = new(state, 8 * LONGEST_LIST)
     count = list_rows(block, rows)
@@ -272,7 +240,7 @@ def _remake(state: Int, partition: Int, i: Int, capacity: Int) -> None:
 def _make_room(state: Int, partition: Int) -> None:
     """The last block is full."""
     last = get8(partition, P_COUNT) - 1
-    block = _last_block(partition)
+    block = last_block(partition)
     capacity, alive = get8(block, B_CAPACITY), get8(block, B_ALIVE)
     if 4 * alive <= 3 * get8(block, B_USED):
         while capacity > FIRST_CAPACITY and 4 * alive < capacity:
@@ -290,9 +258,6 @@ def _make_room(state: Int, partition: Int) -> None:
         _append(state, partition, new_block(state, partition, MOST_ROWS // 8, cuts))
 
 
-# --- rows in --------------------------------------------------------------------------------------
-
-
 @unit
 def put_row(state: Int, partition: Int, row: Int) -> None:
     put8(partition, P_ROWS, get8(partition, P_ROWS) + 1)
@@ -302,136 +267,18 @@ def put_row(state: Int, partition: Int, row: Int) -> None:
             _append(state, partition, row)
             return
         _to_blocks(state, partition)
-    block = _last_block(partition)
+    block = last_block(partition)
     if get8(block, B_USED) == get8(block, B_CAPACITY):
         _make_room(state, partition)
-        block = _last_block(partition)
+        block = last_block(partition)
     enter(block, row)
 
 
-@part
-def _choose(state: Int, row: Int) -> tuple[Int, Int]:
-    """(the predicate whose attribute the row is partitioned by, or -1; BY_VALUE or BY_PRESENCE)."""
-    best = by = most = -1
-    for i in range(count_of(row)):
-        tag = tag_of(row, i)
-        at = attribute_at(state, attribute_of(tag))
-        split = get8(at, A_SPLIT)
-        if split & BY_VALUE and get8(at, A_VALUES) > most and is_equality(row, i):
-            best, by, most = i, BY_VALUE, get8(at, A_VALUES)
-    if best >= 0:
-        return best, by
-    for i in range(count_of(row)):
-        tag = tag_of(row, i)
-        split = get8(attribute_at(state, attribute_of(tag)), A_SPLIT)
-        if split & BY_PRESENCE and not (kinds_of(tag) >> MISSING) & 1:
-            return i, BY_PRESENCE
-    return -1, 0
+# --- after a row has left -------------------------------------------------------------------------
 
 
 @part
-def _key_of(row: Int) -> tuple[Int, Int, Int]:
-    """(attribute, kind, key) of the partition that the row is in, by its first predicate."""
-    tag, how = tag_of(row, 0), how_of(tag_of(row, 0))
-    if flags_of(row) & PRESENT_ONLY:
-        return attribute_of(tag), ANY_KIND, 0
-    kind = STRING if how == IS_TEXT else NUMBER
-    return attribute_of(tag), kind, get8(row, bounds_of(count_of(row)))
-
-
-@unit
-def place_row(state: Int, row: Int) -> Int:
-    """Puts the row into the partition that is its own; 0, and nothing, if it has none."""
-    i, by = _choose(state, row)
-    if i < 0:
-        return 0
-    if i > 0:
-        bring_to_front(row, i)
-    set_flags(row, flags_of(row) | (VALUED if by == BY_VALUE else PRESENT_ONLY))
-    attribute, kind, key = _key_of(row)
-    partition = find_partition(state, attribute, kind, key)
-    if partition == 0:
-        partition = new_partition(state, attribute, kind, key)
-        enter_item(state, get8(state, S_PARTITIONS), partition)
-        _count_partition(state, partition, 1)
-    put_row(state, partition, row)
-    return 1
-
-
-@unit
-def add_row(state: Int, row: Int) -> None:
-    if place_row(state, row):
-        return
-    default = get8(state, S_DEFAULT)
-    if get8(default, P_BLOCKS):
-        block = _last_block(default)
-        used = get8(block, B_USED)
-        if used == get8(block, B_CAPACITY) and used >= LEARNING:
-            _learn(state, default, block)
-            if place_row(state, row):
-                return
-    put_row(state, default, row)
-
-
-# --- learning what to partition by ----------------------------------------------------------------
-
-
-@part
-def _learn(state: Int, default: Int, block: Int) -> None:
-    """Looks at a full block of the default partition; moves what can have a partition."""
-    size = 8 * get8(block, B_USED)
-    rows, values = new(state, size), new(state, size)
-    count = list_rows(block, rows)
-    cuts = get8(block, B_CUTS)
-    learned = False
-    for i in range(get8(cuts, C_ATTRIBUTES)):
-        attribute = get8(entry_at(cuts, i), CA_ATTRIBUTE)
-        learned |= learn_values(state, attribute, rows, count, values)
-    learned |= learn_rare(state, rows, count)
-    if learned:
-        for r in range(count):
-            _move(state, default, block, get8(rows, r))
-    give_back(state, rows, size)
-    give_back(state, values, size)
-
-
-@part
-def _move(state: Int, default: Int, block: Int, row: Int) -> None:
-    place = place_of(row)
-    if place_row(state, row):
-        take_out(block, place)
-        put8(default, P_ROWS, get8(default, P_ROWS) - 1)
-
-
-# --- rows out -------------------------------------------------------------------------------------
-
-
-@unit
-def remove_row(state: Int, row: Int) -> None:
-    """Takes the row out of its partition; the row itself stays as it is."""
-    number, place = block_of(row), place_of(row)
-    if number != 0:
-        block = get8(get8(state, S_BLOCKS), number)
-        partition = get8(block, B_PARTITION)
-        take_out(block, place)
-        put8(partition, P_ROWS, get8(partition, P_ROWS) - 1)
-        _tidy(state, partition, block)
-    else:
-        partition = get8(state, S_DEFAULT)
-        if flags_of(row) & (VALUED | PRESENT_ONLY):
-            attribute, kind, key = _key_of(row)
-            partition = find_partition(state, attribute, kind, key)
-        items, last = get8(partition, P_LIST), get8(partition, P_COUNT) - 1
-        put8(items, place, get8(items, last))
-        set_place(get8(items, place), 0, place)
-        put8(partition, P_COUNT, last)
-        put8(partition, P_ROWS, get8(partition, P_ROWS) - 1)
-    if get8(partition, P_ROWS) == 0 and get8(partition, P_ATTRIBUTE) != NO_ATTRIBUTE:
-        _drop_partition(state, partition)
-
-
-@part
-def _tidy(state: Int, partition: Int, block: Int) -> None:
+def tidy(state: Int, partition: Int, block: Int) -> None:
     """A row has left the block: makes it smaller, or its partition, if that is due."""
     alive, count = get8(block, B_ALIVE), get8(partition, P_COUNT)
     if count == 1:
@@ -440,7 +287,7 @@ def _tidy(state: Int, partition: Int, block: Int) -> None:
         elif 4 * alive < get8(block, B_CAPACITY) and get8(block, B_CAPACITY) > FIRST_CAPACITY:
             _remake(state, partition, 0, get8(block, B_CAPACITY) // 2)
         return
-    if block != _last_block(partition) and 4 * alive < get8(block, B_USED):
+    if block != last_block(partition) and 4 * alive < get8(block, B_USED):
         _drop_item(partition, _index_of(partition, block))
         size = 8 * MOST_ROWS
         rows = new(state, size)

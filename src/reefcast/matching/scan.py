@@ -13,30 +13,34 @@ from reefcast.model.publication import INT64_MAX, INT64_MIN, Publication
 K = TypeVar("K", bound=Hashable)
 
 
-class ScanIndex(Generic[K]):
-    """See `interface.MatchIndex`."""
+class Stored(Generic[K]):
+    """Filters by key, in the order of their coming: what every twin of an index holds."""
 
     def __init__(self) -> None:
-        self._filters: dict[K, Filter] = {}
+        self.filters: dict[K, Filter] = {}
 
     def add(self, key: K, filter: Filter) -> None:
-        if key in self._filters:
+        if key in self.filters:
             raise LocalError(f"key {key!r} is in the index already; remove it first")
-        self._filters[key] = filter
+        self.filters[key] = filter
 
     def remove(self, key: K) -> None:
-        if key not in self._filters:
+        if key not in self.filters:
             raise LocalError(f"key {key!r} is not in the index")
-        del self._filters[key]
+        del self.filters[key]
 
     def __len__(self) -> int:
-        return len(self._filters)
+        return len(self.filters)
 
     def __contains__(self, key: object) -> bool:
-        return key in self._filters
+        return key in self.filters
+
+
+class ScanIndex(Stored[K]):
+    """See `interface.MatchIndex`."""
 
     def match(self, publication: Publication) -> list[K]:
-        return [key for key, filter in self._filters.items() if filter.matches(publication)]
+        return [key for key, filter in self.filters.items() if filter.matches(publication)]
 
     def match_many(self, publications: Sequence[Publication]) -> list[list[K]]:
         return [self.match(publication) for publication in publications]
@@ -51,11 +55,11 @@ class ScanIndex(Generic[K]):
         found: list[dict[K, None]] = [{} for _ in range(given.events)]
         for row, event in enumerate(events):
             attributes = row_of(given, row)
-            for key, filter in self._filters.items():
+            for key, filter in self.filters.items():
                 if filter.holds(attributes):
                     found[event][key] = None
         keys = [key for each in found for key in each]
-        names: list[Any] = list(self._filters)
+        names: list[Any] = list(self.filters)
         whole = all(type(key) is int and INT64_MIN <= key <= INT64_MAX for key in names)
         array = np.empty(len(keys), np.int64 if whole else object)
         array[:] = keys

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from reefcast.matching.blocks import LANE_BYTES, MOST_ROWS
-from reefcast.matching.cuts import event_slots, lane_groups
+from reefcast.matching.blocks import MOST_ROWS
+from reefcast.matching.cuts import LANE_BYTES, event_slots, lane_groups
 from reefcast.matching.machine import (
-    GROUP_BYTES,
-    GROUP_WORDS,
     Int,
-    common_of,
-    compare_lanes,
-    filled_words,
     get4,
     get8,
     ones,
     part,
-    prefetch,
     put8,
-    survivors_of,
     trailing_zeros,
     unit,
 )
@@ -56,6 +49,15 @@ from reefcast.matching.state import (
     STRING,
     V_KEY,
     V_KIND,
+)
+from reefcast.matching.vectors import (
+    GROUP_BYTES,
+    GROUP_WORDS,
+    common_of,
+    compare_lanes,
+    filled_words,
+    prefetch,
+    survivors_of,
 )
 
 TOO_SHORT = -1

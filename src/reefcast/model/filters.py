@@ -32,8 +32,8 @@ def pack(conjunctions: Iterable[Conjunction]) -> bytes:
 class Filter:
     """A filter; two with the same text are equal.
 
-    `text` is as its author wrote it, `expression` what it says, `conjunctions` its normal form
-    (see `normal`); a filter that can never match has none. `packed`: see `pack`.
+    `text` is as its author wrote it, `expression` what it says, `conjunctions` its normal form (see
+    `model.normal`); a filter that can never match has none. `packed` is the latter, for indexes.
     """
 
     __slots__ = ("conjunctions", "expression", "packed", "text")
@@ -51,21 +51,23 @@ class Filter:
         self.packed = pack(self.conjunctions)
 
     def holds(self, attributes: Attributes, topics: Iterable[str] = ()) -> bool:
-        """Whether the filter is TRUE for these attributes.
+        """Whether the filter is TRUE for these attributes, by name; None means missing.
 
         With topics, whether it is TRUE for one of them as the value of `topic`. This evaluates the
-        expression: the slow, obvious twin of every index.
+        expression: the slow, obvious twin of every index. Raises `InvalidValueError` for a value
+        that no attribute can have, if the filter looks at it.
         """
         rows: list[Attributes] = [{**attributes, TOPIC: topic} for topic in topics]
         return any(evaluate(self.expression, row) is True for row in rows or [attributes])
 
     def matches(self, publication: Publication) -> bool:
+        """Whether it holds for what the publication carries."""
         return self.holds(publication.attributes, publication.topics)
 
-    def looks_at(self, name: str) -> bool:
-        """Whether the attribute's value can make a difference."""
+    def looks_at_topics(self) -> bool:
+        """Whether an event's topics can make a difference."""
         return any(
-            name in c.constraints or any(name in attributes_of(r) for r in c.residuals)
+            TOPIC in c.constraints or any(TOPIC in attributes_of(r) for r in c.residuals)
             for c in self.conjunctions
         )
 

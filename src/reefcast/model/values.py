@@ -16,6 +16,7 @@ import math
 from enum import IntEnum
 from typing import Any
 
+from reefcast.errors import InvalidValueError
 from reefcast.model.publication import Value
 
 
@@ -37,7 +38,7 @@ _KINDS: dict[type, Kind] = {
 
 
 def kind_of(value: Value) -> Kind:
-    """The kind of a value; `TypeError` for what is no value (bytes, None, ...)."""
+    """The kind of a value; `InvalidValueError` for what is none (bytes, None, ...)."""
     kind = _KINDS.get(type(value))
     return _kind_of_subclass(value) if kind is None else kind
 
@@ -47,17 +48,17 @@ def _kind_of_subclass(value: Value) -> Kind:
     for base, kind in _KINDS.items():
         if isinstance(value, base):
             return kind
-    raise TypeError(f"{value!r} is no value: a value is an int, a float, a bool or a str")
+    raise InvalidValueError(f"{value!r} is no value: a value is an int, a float, a bool or a str")
 
 
 def plain(value: object) -> Value:
     """A value of a subclass (numpy.float64, say) as what it is; encoders take only the four types
-    themselves. `TypeError` for what is no value."""
+    themselves. `InvalidValueError` for what is no value."""
     for base in _KINDS:
         if isinstance(value, base):
             converted: Value = base(value)
             return converted
-    raise TypeError(f"{value!r} is no value: a value is an int, a float, a bool or a str")
+    raise InvalidValueError(f"{value!r} is no value: a value is an int, a float, a bool or a str")
 
 
 def is_nan(value: Value) -> bool:

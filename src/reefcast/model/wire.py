@@ -237,11 +237,12 @@ class Codec:
     """Decodes what depends on the routing: control messages and publications.
 
     `messages`: those that only brokers of the routing say to each other; `header`: what its copies
-    carry (`Router.messages`, `Router.header`).
+    carry (`Router.messages`, `Router.header`). Without one only publications are known that have
+    just been published: what their header said more would be believed.
     """
 
     def __init__(
-        self, messages: Iterable[type[PeerMessage]] = (), header: type[Header] = Header
+        self, messages: Iterable[type[PeerMessage]] = (), header: type[Header] | None = None
     ) -> None:
         self._control = msgspec.msgpack.Decoder(functools.reduce(or_, messages, SharedMessage))
         # A few headers, those of the ways that publications take here, come again and again.
@@ -257,8 +258,13 @@ class Codec:
         return Publish(decode_publication(body), header, bytes(body))
 
 
-def _header_of(kind: type[Header], head: bytes) -> Header:
+def _header_of(kind: type[Header] | None, head: bytes) -> Header:
     fields = _decode(_header_fields, head, "publication header")
+    if kind is None:
+        raise ProtocolError(
+            "a client's publication has the header of one that is on its way between brokers; "
+            "a client writes a hop count of 0 and nothing else"
+        )
     try:
         return Header.unpacked(fields) if len(fields) < 2 else kind.unpacked(fields)
     except msgspec.ValidationError as error:

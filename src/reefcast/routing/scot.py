@@ -368,11 +368,11 @@ class Idr(ScotRouter):
         **ScotRouter.legend,
         COUNTED: (
             "Decisions that met overloaded iLinks. Case I: the copy on a free iLink took their "
-            "clusters along. II: one on a free aLink. III: none was free, so one on the overloaded "
-            "iLink with the shortest queue. Full aLinks: copies on overloaded aLinks that these "
-            "decisions made; those of decisions inside a cluster, or that met no overloaded iLink, "
-            "are not counted. No tree link: case III, though an aLink without a matching "
-            "subscription was free. Cut off: clusters that no link led to."
+            "clusters along. Case II: one on a free aLink. Case III: none was free, so one on the "
+            "overloaded iLink with the shortest queue. Full aLinks: copies on overloaded aLinks "
+            "that these decisions made; those of decisions inside a cluster, or that met no "
+            "overloaded iLink, are not counted. No tree link: case III, though an aLink without a "
+            "matching subscription was free. Cut off: clusters that no link led to."
         ),
     }
 

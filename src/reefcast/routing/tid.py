@@ -105,8 +105,8 @@ class TidRouter(Router):
     header = TidHeader
     legend: ClassVar[Mapping[str, str]] = {
         "SRT": (
-            "An advertisement's id is the TID of its tree. Bound subscriptions: those that copies on "
-            "this tree are for, by the neighbour that they came from; clients: this broker's own."
+            "An advertisement's id is the TID of its tree. Bound subscriptions: those that copies "
+            "on this tree are for, by the neighbour that they came from; clients: of this broker."
         ),
         "PRT": "No last hop: it can be another one for each tree; the SRT counts them by tree.",
     }
@@ -348,7 +348,7 @@ class TidD(TidRouter):
         COUNTED: (
             "Switched: overloaded links that a copy avoided by another tree. Not switched: those "
             "it took because no other tree would do. Kept back: copies to brokers that had been "
-            "sent before on the same tree; from clients: those that had been delivered."
+            "sent before on the same tree. Kept from clients: deliveries that had been made."
         ),
     }
 

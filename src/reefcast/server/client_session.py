@@ -13,24 +13,10 @@ from typing import ClassVar
 from reefcast.errors import ProtocolError
 from reefcast.model import wire
 from reefcast.model.messages import FIRST_HOP, ControlMessage, Publish, TableChange
-from reefcast.model.wire import Codec, Hello
+from reefcast.model.wire import Hello
 from reefcast.server.connection import Connection, End
 from reefcast.server.credit import Account
 from reefcast.server.host import Host
-
-
-class FromClients(Codec):
-    """Of what clients may say. The header of their publications holds nothing yet: what brokers
-    tell one another there (hops, clusters to reach, trees) would be believed."""
-
-    def decode_publish(self, payload: bytes) -> Publish:
-        publish = super().decode_publish(payload)
-        if publish.header is not FIRST_HOP:
-            raise ProtocolError(
-                "a client's publication has the header of one that is on its way between brokers; "
-                "a client writes a hop count of 0 and nothing else"
-            )
-        return publish
 
 
 class ClientSession(End):
@@ -38,7 +24,6 @@ class ClientSession(End):
     taken over from it."""
 
     what: ClassVar[str] = "a client"
-    codec = FromClients()
 
     def __init__(
         self,
@@ -111,8 +96,8 @@ class ClientSession(End):
         return {
             "client": self.name,
             "queue_len": self.outbox.queue_len,
-            "policy": self.policy,
-            "limit": self.outbox.limit,
+            "queue_policy": self.policy,
+            "queue_limit": self.outbox.limit,
             "dropped": self.dropped,
             "credit": self._account.allowance,
             "withheld_for": sorted(self._account.blockers),

@@ -1,25 +1,62 @@
-"""What the ends of all connections of a broker share."""
+"""The parts of a live broker that the ends of its connections share, and how they hang together."""
 
 from __future__ import annotations
 
+import random
+import secrets
+import time
 from typing import NamedTuple
 
-from reefcast.model.wire import Codec, Hello
+from reefcast.model import wire
+from reefcast.model.wire import Codec, Hello, Role
+from reefcast.network.file import NetworkFile
 from reefcast.network.sections import LimitsSection
+from reefcast.overlay.scot import Scot
+from reefcast.overlay.topology import is_tree
+from reefcast.routing.broker import Broker
 from reefcast.server.credit import CongestionControl
 from reefcast.server.driver import Driver
-from reefcast.server.outputs import Outputs
-from reefcast.server.tracing import Journal
+from reefcast.server.outputs import LinkQueue, Outputs
+from reefcast.server.tracing import Journal, open_trace
 
 
 class Host(NamedTuple):
     """`me`: what every hello of this broker says; its `session` is the random text drawn when the
-    broker started. `codec`: of what brokers say to each other."""
+    broker started. `scot`: None where the overlay is none. `codec`: of what brokers say to each
+    other."""
 
     me: Hello
     limits: LimitsSection
-    codec: Codec
-    driver: Driver
+    scot: Scot | None
+    journal: Journal
     outputs: Outputs
     congestion: CongestionControl
-    journal: Journal
+    core: Broker
+    driver: Driver
+    codec: Codec
+
+
+def make_host(network: NetworkFile, name: str) -> Host:
+    """The parts of broker `name`. What comes in goes to the driver, which asks the core; what is to
+    go out goes to the outputs, which tell congestion control how full they are."""
+    me = Hello(wire.VERSION, Role.BROKER, name, network.network.name, secrets.token_hex(8))
+    limits, neighbours, scot = network.limits, network.neighbours(name), network.scot()
+    journal = Journal(name, open_trace(network.trace, name))
+    outputs = Outputs()
+    ways = () if is_tree(network.graph()) else neighbours
+    congestion = CongestionControl(name, time.time_ns(), outputs.grant, outputs.flood, ways)
+    for neighbour in neighbours:
+        outputs.links[neighbour] = LinkQueue(neighbour, limits, congestion, journal)
+    core = Broker(
+        name,
+        network.network.routing,
+        neighbours=neighbours,
+        rng=random.Random(me.session),
+        queues=outputs,
+        overload=network.overload_limit(),
+        scot=scot.neighbours(name) if scot else None,
+        options=network.routing_options(),
+    )
+    driver = Driver(core, outputs, congestion, journal)
+    codec = Codec(core.router.messages, core.router.header)
+    return Host(me, limits, scot, journal, outputs, congestion, core, driver, codec)

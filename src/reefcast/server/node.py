@@ -6,38 +6,28 @@ asks the core once for all of them and has the effects carried out (`Effector`):
 clients' outboxes, the rest on links (`LinkQueue`); the `Flusher` writes each outbox once when the
 loop's turn is over. Nothing on this way waits for a timer or for another connection.
 
-The node makes these parts, listens and dials, says who may come in, and ends them in good order.
+`host` makes these parts; the node listens and dials, says who may come in, and ends all in good
+order.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-import secrets
-import time
 from collections.abc import Callable
 from functools import partial
 
 from reefcast.errors import ConfigurationError, ProtocolError
-from reefcast.model import wire
-from reefcast.model.wire import Codec, Hello, Role, StatusRequest
+from reefcast.model.wire import Hello, Role, StatusRequest
 from reefcast.network.file import NetworkFile
-from reefcast.overlay.scot import Scot
-from reefcast.overlay.topology import is_tree
-from reefcast.routing.broker import Broker
-from reefcast.routing.links import LinkQueues
 from reefcast.server.broker_link import BrokerLink, link_for
 from reefcast.server.clients import Clients
 from reefcast.server.connection import TICK_S, Connection, End, Shared
-from reefcast.server.credit import CongestionControl
 from reefcast.server.dialing import keep_connected
-from reefcast.server.driver import Driver
-from reefcast.server.host import Host
+from reefcast.server.host import make_host
 from reefcast.server.observer import Observer
 from reefcast.server.outbox import Flusher
-from reefcast.server.outputs import LinkQueue, Outputs
-from reefcast.server.status import core_status, link_status, place_status, process_status
-from reefcast.server.tracing import Journal, open_trace
+from reefcast.server.status import host_status, link_status, process_status
 
 SPARE_CONNECTIONS = 256
 """Beyond those of clients: neighbours, observers, and those that have not said hello."""
@@ -49,49 +39,20 @@ class Node:
     def __init__(self, network: NetworkFile, name: str) -> None:
         self.loop = asyncio.get_running_loop()
         self.network = network
-        self.me = Hello(
-            wire.VERSION, Role.BROKER, name, network.network.name, session=secrets.token_hex(8)
-        )
+        self.name = name
+        self.host = make_host(network, name)
+        self.clients = Clients(self.host, network.names)
+        self.links = {
+            neighbour: BrokerLink(self.host, queue)
+            for neighbour, queue in self.host.outputs.links.items()
+        }
         self.stopping = False
         self._started_at_s = self.loop.time()
-        limits, neighbours = network.limits, network.neighbours(name)
-        self.journal = Journal(name, open_trace(network.trace, name))
-        self.outputs = Outputs()
-        self.congestion = CongestionControl(
-            name,
-            time.time_ns(),
-            self.outputs.grant,
-            self.outputs.flood,
-            ways=() if is_tree(network.graph()) else neighbours,
-        )
-        self.outputs.links |= {
-            neighbour: LinkQueue(neighbour, limits, self.congestion, self.journal)
-            for neighbour in neighbours
-        }
-        self.scot = network.scot()
-        self.core = _core(network, self.scot, self.me, self.outputs)
-        self.driver = Driver(self.core, self.outputs, self.congestion, self.journal)
-        host = Host(
-            self.me,
-            limits,
-            Codec(self.core.router.messages, self.core.router.header),
-            self.driver,
-            self.outputs,
-            self.congestion,
-            self.journal,
-        )
-        self.clients = Clients(host, network.names)
-        self.links = {
-            neighbour: BrokerLink(host, queue) for neighbour, queue in self.outputs.links.items()
-        }
-        self._shared = Shared(Flusher(self.loop), set(), limits.max_clients + SPARE_CONNECTIONS)
+        limit = network.limits.max_clients + SPARE_CONNECTIONS
+        self._shared = Shared(Flusher(self.loop), set(), limit)
         self._server: asyncio.Server | None = None
         self._dials: list[asyncio.Task[None]] = []
         self._tick_timer: asyncio.TimerHandle | None = None
-
-    @property
-    def name(self) -> str:
-        return self.me.name
 
     # --- life -------------------------------------------------------------------------------------
 
@@ -115,7 +76,7 @@ class Node:
                 keep_connected(
                     self.network.address(link.name),
                     partial(self._dialled, link),
-                    random.Random(f"{self.me.session}{link.name}"),
+                    random.Random(f"{self.host.me.session}{link.name}"),
                 )
             )
             for link in self.links.values()
@@ -135,14 +96,14 @@ class Node:
         reason = f"broker {self.name} was told to stop; come back later"
         for session in list(self.clients.sessions.values()):
             session.connection.goodbye(reason, retry=True)
-        queues = self.outputs.links.values()
+        queues = self.host.outputs.links.values()
         await self._until(lambda: all(queue.drained for queue in queues), until_s)
         await self._close_connections(reason)
 
     def _served(self) -> bool:
         """Whether the clients of this broker have nothing more to expect of it."""
-        return not self.core.holds_publications and all(
-            outbox.empty for outbox in self.outputs.clients.values()
+        return not self.host.core.holds_publications and all(
+            outbox.empty for outbox in self.host.outputs.clients.values()
         )
 
     def _close_doors(self) -> None:
@@ -164,21 +125,21 @@ class Node:
             await connection.closed.wait()
         if self._tick_timer is not None:
             self._tick_timer.cancel()
-        self.driver.close()
+        self.host.driver.close()
         for link in self.links.values():
             link.close()
-        if self.journal.trace is not None:
-            self._snapshot()
-            await self.journal.trace.finish()
+        self._snapshot()
+        if self.host.journal.trace is not None:
+            await self.host.journal.trace.finish()
 
     def _tick(self) -> None:
         now = self.loop.time()
         self._tick_timer = self.loop.call_later(TICK_S, self._tick)
-        self.congestion.tick(now)
+        self.host.congestion.tick(now)
         self.clients.forget_old(now)
-        if self.journal.trace is not None:
-            self._snapshot()
-            self.journal.trace.flush_if_due(now)
+        self._snapshot()
+        if self.host.journal.trace is not None:
+            self.host.journal.trace.flush_if_due(now)
 
     # --- who comes in -----------------------------------------------------------------------------
 
@@ -186,9 +147,9 @@ class Node:
         if hello.role is Role.CLIENT:
             return self.clients.arrive(connection, hello)
         if hello.role is Role.OBSERVER:
-            connection.say_hello(self.me)
+            connection.say_hello(self.host.me)
             return Observer(connection, self.status)
-        link = link_for(hello, self.me, self.links)
+        link = link_for(hello, self.host.me, self.links)
         if link.dials:
             raise ProtocolError(f"broker {self.name} dials {hello.name}, not the other way round")
         connection.say_hello(link.hello())
@@ -199,7 +160,7 @@ class Node:
         def greet(connection: Connection, hello: Hello) -> End:
             if hello.name != link.name:
                 raise ProtocolError(f"broker {self.name} dialled {link.name!r}, not {hello.name!r}")
-            link_for(hello, self.me, self.links).greeted(connection, hello)
+            link_for(hello, self.host.me, self.links).greeted(connection, hello)
             return link
 
         return Connection(self._shared, greet, first=link.hello)
@@ -208,43 +169,27 @@ class Node:
 
     def status(self, request: StatusRequest) -> dict[str, object]:
         """Of the core, with the live state of links and clients; plain data."""
-        core, now = self.core, self.loop.time()
-        core.links.pass_time(now)
+        now = self.loop.time()
+        self.host.core.links.pass_time(now)
         return {
-            **core_status(core, request),
-            **place_status(self.scot, self.name),
+            **host_status(self.host, request),
             **process_status(),
             "tau": self.network.overload.tau,
-            "counters": dict(core.counters + self.journal.counters),
-            "network": self.me.network,
-            "session": self.me.session,
             "uptime_s": round(now - self._started_at_s, 3),
             "stopping": self.stopping,
-            "congested": self.congestion.announced,
-            "congested_links": sorted(self.congestion.targets),
-            "links": [link_status(link, core, self.scot) for link in self.links.values()],
+            "links": [link_status(self.host, link) for link in self.links.values()],
             "clients": [session.status() for session in self.clients.sessions.values()],
         }
 
     def _snapshot(self) -> None:
-        assert self.journal.trace is not None
-        queues = {name: queue.window.queue_len for name, queue in self.outputs.links.items()}
-        self.journal.trace.snapshot(
-            self.core.tables(),
+        """Into the trace, if there is one."""
+        core, journal = self.host.core, self.host.journal
+        if journal.trace is None:
+            return
+        queues = {name: queue.window.queue_len for name, queue in self.host.outputs.links.items()}
+        journal.trace.snapshot(
+            core.tables(),
             queues,
-            self.core.counters + self.journal.counters,
-            self.core.links.lst.found_overloaded,
+            core.counters + journal.counters,
+            core.links.lst.found_overloaded,
         )
-
-
-def _core(network: NetworkFile, scot: Scot | None, me: Hello, queues: LinkQueues) -> Broker:
-    return Broker(
-        me.name,
-        network.network.routing,
-        neighbours=network.neighbours(me.name),
-        rng=random.Random(me.session),
-        queues=queues,
-        overload=network.overload_limit(),
-        scot=scot.neighbours(me.name) if scot else None,
-        options=network.routing_options(),
-    )

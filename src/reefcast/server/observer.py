@@ -29,11 +29,12 @@ class Observer(End):
         self._connection.outbox.push_control(frame)
 
 
-ONLY_WHAT_IS_TOLD = StatusRequest()
+UNASKED = StatusRequest()
+"""What a broker tells in any case."""
 
 
 async def ask_status(
-    host: str, port: int, request: StatusRequest = ONLY_WHAT_IS_TOLD, *, timeout_s: float = 3.0
+    host: str, port: int, request: StatusRequest = UNASKED, *, timeout_s: float = 3.0
 ) -> dict[str, Any]:
     """The status of the broker at this address.
 

@@ -9,24 +9,34 @@ from typing import Any
 
 from reefcast.model import wire
 from reefcast.model.wire import StatusRequest
-from reefcast.overlay.scot import Scot
-from reefcast.routing.broker import Broker
 from reefcast.routing.tables import MOST_ROWS, Cell
 from reefcast.server.broker_link import BrokerLink
+from reefcast.server.host import Host
 
 LONGEST_CELL = 1000
 """Characters of a filter. With the 20 000 advertisements of a busy region the answer would come
 near to the largest frame that there is, and the broker would do nothing else while it is made."""
 
 
-def core_status(core: Broker, request: StatusRequest) -> dict[str, Any]:
-    """The core's own words, with at most `MOST_ROWS` rows of a table, and no cell longer than
-    `LONGEST_CELL`."""
+def host_status(host: Host, request: StatusRequest) -> dict[str, Any]:
+    """The core's own words, with at most `MOST_ROWS` rows of a table and no cell longer than
+    `LONGEST_CELL`; and of the parts around it. `region`, `cluster`: None where the overlay is no
+    SCOT."""
     most = MOST_ROWS if request.rows is None else min(request.rows, MOST_ROWS)
-    status = core.status(request.tables, most)
+    status = host.core.status(request.tables, most)
     for table in status["rows"].values():
         table["rows"] = [[_cut(cell) for cell in row] for row in table["rows"]]
-    return status
+    place = host.scot.places[host.me.name] if host.scot else None
+    return {
+        **status,
+        "region": place and place.region,
+        "cluster": place and place.cluster,
+        "counters": dict(host.core.counters + host.journal.counters),
+        "network": host.me.network,
+        "session": host.me.session,
+        "congested": host.congestion.announced,
+        "congested_links": sorted(host.congestion.targets),
+    }
 
 
 def _cut(cell: Cell) -> Cell:
@@ -35,24 +45,18 @@ def _cut(cell: Cell) -> Cell:
     return cell
 
 
-def place_status(scot: Scot | None, name: str) -> dict[str, object]:
-    """Where in a SCOT the broker is; None where the overlay is none."""
-    place = scot.places[name] if scot else None
-    return {"region": place and place.region, "cluster": place and place.cluster}
-
-
-def link_status(link: BrokerLink, core: Broker, scot: Scot | None) -> dict[str, object]:
+def link_status(host: Host, link: BrokerLink) -> dict[str, object]:
     """`kind`: "a_link", "i_link", or "" where the overlay is no SCOT; `cluster`: that it leads to;
     `found_overloaded`: how often a decision met it so."""
-    places = scot.places if scot else {}
+    links, places = host.core.links, host.scot.places if host.scot else {}
     cluster = places[link.name].cluster if places else None
-    inside = bool(places) and cluster == places[core.name].cluster
+    inside = bool(places) and cluster == places[host.me.name].cluster
     return {
         **link.status(),
-        **core.links.rates(link.name)._asdict(),
+        **links.rates(link.name)._asdict(),
         "kind": "" if cluster is None else "a_link" if inside else "i_link",
         "cluster": cluster,
-        "found_overloaded": core.links.lst.found_overloaded[link.name],
+        "found_overloaded": links.lst.found_overloaded[link.name],
     }
 
 

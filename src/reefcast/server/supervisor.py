@@ -20,15 +20,15 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import msgspec
 
 from reefcast.errors import LocalError, ReefcastError
 from reefcast.matching import warm_up
+from reefcast.model.wire import StatusRequest
 from reefcast.network.file import NetworkFile, dump_network
-from reefcast.server.observer import ask_status
+from reefcast.server.observer import UNASKED, ask_status
 from reefcast.storage.trace_files import remove_former_run, write_run
 
 START_S = 60.0
@@ -88,12 +88,7 @@ class Overlay:
             raise
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.stop()
 
     async def _start_all(self) -> None:
@@ -237,12 +232,14 @@ def not_up(statuses: dict[str, dict[str, Any] | None]) -> list[str]:
     return missing
 
 
-async def overlay_status(network: NetworkFile) -> dict[str, dict[str, Any] | None]:
+async def overlay_status(
+    network: NetworkFile, request: StatusRequest = UNASKED
+) -> dict[str, dict[str, Any] | None]:
     """The status of each broker of `network`; None for one that does not answer."""
 
     async def ask(name: str) -> dict[str, Any] | None:
         try:
-            return await ask_status(*network.address(name))
+            return await ask_status(*network.address(name), request)
         except ReefcastError:
             return None
 

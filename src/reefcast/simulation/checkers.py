@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from reefcast.errors import ReefcastError
+from reefcast.errors import InternalError
 from reefcast.model.filters import parse_filter
 from reefcast.model.publication import Publication
 from reefcast.routing.broker import HOLD_S
@@ -44,7 +44,7 @@ PAIR_BUDGET = 2_000_000
 publication stands for the others."""
 
 
-class CheckFailedError(ReefcastError):
+class CheckFailedError(InternalError):
     """A run broke an invariant; the text lists the violations."""
 
 
@@ -104,7 +104,7 @@ class Evidence:
 
     def _around(self, crash: Crash) -> tuple[float, float]:
         """From quiet to quiet around a crash, if neighbours gave up; else nothing."""
-        if crash.restart_s <= crash.at_s + crash.patience_s:
+        if crash.restart_s <= crash.at_s + crash.link_patience_s:
             return (math.inf, math.inf)
         before = [at for at in self.quiet_at if at < crash.at_s]
         after = [at for at in self.quiet_at if at > crash.restart_s]

@@ -29,12 +29,12 @@ from reefcast.overlay.topology import Edge
 @dataclass(frozen=True, slots=True)
 class Crash:
     """`restart_s`: when it comes back, inf for never. A neighbour gives the link up if that takes
-    longer than `patience_s`."""
+    longer than `link_patience_s` (as in the network file)."""
 
     broker: str
     at_s: float
     restart_s: float = math.inf
-    patience_s: float = 60.0
+    link_patience_s: float = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ def check_faults(faults: Sequence[Fault], brokers: Sequence[str], edges: Sequenc
 def _crash_objection(crash: Crash, brokers: Sequence[str], faults: Sequence[Fault]) -> str:
     if crash.broker not in brokers:
         return f"there is no broker named {crash.broker!r}"
-    if not 0 < crash.at_s < crash.restart_s or crash.patience_s <= 0:
+    if not 0 < crash.at_s < crash.restart_s or crash.link_patience_s <= 0:
         return "a broker crashes after the start, restarts after that, and patience is above 0"
     for other in faults:
         if not isinstance(other, Crash) or other is crash or other.broker != crash.broker:

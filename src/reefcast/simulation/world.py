@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 
-from reefcast.errors import ConfigurationError, ReefcastError
+from reefcast.errors import ConfigurationError, InternalError
 from reefcast.model.messages import (
     Deliver,
     Discard,
@@ -98,7 +98,7 @@ class Setup:
         return self
 
 
-class NoProgressError(ReefcastError):
+class NoProgressError(InternalError):
     """The network does not become quiet: some message seems to travel for ever."""
 
 
@@ -217,7 +217,7 @@ class World(ABC):
     def _plan(self, crash: Crash) -> None:
         node = self.nodes[crash.broker]
         self.add_intervention(crash.at_s, lambda now: self._crash(node, now))
-        given_up = crash.at_s + crash.patience_s
+        given_up = crash.at_s + crash.link_patience_s
         if crash.restart_s > given_up:
             self.add_intervention(given_up, lambda now: self._give_up(node, now))
         if crash.restart_s < math.inf:

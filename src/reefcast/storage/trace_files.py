@@ -175,4 +175,6 @@ def read_run(directory: Path | str) -> dict[str, Any]:
         run: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise ConfigurationError(f"{directory} holds no trace: {RUN_FILE} is missing") from error
+    except ValueError as error:  # neither text nor JSON
+        raise ConfigurationError(f"{path} cannot be read: {error}") from error
     return run

@@ -21,7 +21,7 @@ import numpy as np
 
 from reefcast.bench.cover.columns import Columns
 from reefcast.bench.cover.workloads import BOXES, WORKLOADS, make
-from reefcast.errors import ConfigurationError
+from reefcast.errors import ConfigurationError, InternalError
 from reefcast.matching.cover import RootChange, new_cover_index, new_roots, warm_up
 from reefcast.matching.cover.scan import ScanCoverIndex
 from reefcast.model.filters import Filter
@@ -122,7 +122,7 @@ def _bench_engines(
 
 def _compare(workload: str, query: str, own: _Times, other: _Times) -> None:
     if not np.array_equal(own.hits, other.hits):
-        raise AssertionError(f"{workload}, {query}: the engines found different filters")
+        raise InternalError(f"{workload}, {query}: the engines found different filters: report it")
 
 
 def _bench_roots(workload: str, filters: list[Filter]) -> Iterator[Row]:

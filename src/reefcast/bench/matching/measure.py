@@ -30,7 +30,7 @@ from reefcast.bench.matching.engines import (
 )
 from reefcast.bench.matching.table import BATCH, Array
 from reefcast.bench.matching.workloads import SELECTIVITIES, SOURCES, Workload, make
-from reefcast.errors import LocalError
+from reefcast.errors import InternalError
 from reefcast.matching import warm_up
 
 SINGLE, BATCHED = "single", "batch"
@@ -101,7 +101,7 @@ def measure(workload: Workload, tell: Tell) -> list[Row]:
 
 
 def _checked(engines: Sequence[Engine], workload: Workload) -> float:
-    """Matches per event; `LocalError` if an engine finds something else than the others."""
+    """Matches per event; `InternalError` if an engine finds something else than the others."""
     total = 0
     for number, batch in enumerate(workload.events.batches):
         expected = _sorted_rows(*engines[0].match_batch(batch))
@@ -111,7 +111,7 @@ def _checked(engines: Sequence[Engine], workload: Workload) -> float:
             ways = [_sorted_rows(*engine.match_batch(batch))]
             ways.append([sorted(engine.match(p)) for p in publications])
             if any(way != expected for way in ways):
-                raise LocalError(
+                raise InternalError(
                     f"{engine.name} and {engines[0].name} disagree on {workload.name} with "
                     f"{len(workload.table)} filters; one of them is wrong: report it"
                 )

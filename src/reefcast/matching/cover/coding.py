@@ -23,7 +23,7 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 from struct import Struct
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -32,6 +32,8 @@ from reefcast.model.constraint import Constraint
 from reefcast.model.filters import TOPIC, Conjunction
 from reefcast.model.publication import Value
 from reefcast.model.values import Kind, is_nan
+
+T = TypeVar("T")
 
 MISSING, BOOLEAN, NUMBER, STRING = range(4)
 LEAST, MOST = -(2**63), 2**63 - 1
@@ -199,26 +201,16 @@ class Coder:
 
     def _new_attribute(self, name: str) -> int:
         self.version += 1
-        if self._free_attributes:
-            number = self._free_attributes.pop()
-            self._names[number] = name
-        else:
-            number = len(self._names)
-            self._names.append(name)
-            self.attribute_users = _grown(self.attribute_users, number)
+        number = _put(name, self._names, self._free_attributes)
+        self.attribute_users = _grown(self.attribute_users, number)
         self._attributes[name] = number
         return number
 
     def _code(self, data: bytes) -> int:
         code = self._codes.get(data)
         if code is None:
-            if self._free_codes:
-                code = self._free_codes.pop()
-                self._texts[code] = data
-            else:
-                code = len(self._texts)
-                self._texts.append(data)
-                self._grow_texts(code)
+            code = _put(data, self._texts, self._free_codes)
+            self._grow_texts(code)
             self._codes[data] = code
             self.text_addresses[code] = np.frombuffer(data, np.uint8).ctypes.data
             self.text_sizes[code] = len(data)
@@ -251,6 +243,16 @@ class Coder:
         del self._attributes[self._names[number]]
         self._names[number] = ""
         self._free_attributes.append(number)
+
+
+def _put(item: T, items: list[T], free: list[int]) -> int:
+    """Puts it into a free place, or behind all others; which place that is."""
+    if not free:
+        items.append(item)
+        return len(items) - 1
+    place = free.pop()
+    items[place] = item
+    return place
 
 
 def _grown(table: Array, place: int) -> Array:

@@ -25,7 +25,10 @@ from reefcast.matching.cover.layout import (
     S_PLAIN_KIND,
     S_POINTS,
 )
-from reefcast.matching.machine import GROUP_WORDS, Array
+from reefcast.matching.machine import (
+    Array,
+)
+from reefcast.matching.vectors import GROUP_WORDS
 
 BOUNDARIES = 63
 """Those of an attribute that every row has, but for points."""

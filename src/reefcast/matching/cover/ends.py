@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from llvmlite import ir
-from numba import types
-
 from reefcast.matching.cover.layout import (
     COVERED,
     COVERING,
@@ -30,11 +25,7 @@ from reefcast.matching.cover.layout import (
     STRING,
 )
 from reefcast.matching.machine import (
-    GROUP,
-    GROUP_WORDS,
-    WORD,
     Int,
-    built_in,
     compare_bytes,
     compile_units,
     get4,
@@ -44,62 +35,7 @@ from reefcast.matching.machine import (
     unit,
 )
 from reefcast.matching.numbers import key_of_bits
-
-
-@built_in
-def count_up_to(_context: Any, _keys: Any, _groups: Any, _low: Any, _high: Any) -> Any:
-    """count_up_to(keys, groups, low, high): how many of the 8 * groups words at `keys` are at or
-    below `low`, and 2^32 times how many are at or below `high`. Without branches, and in vectors:
-    faster than cutting ascending keys in halves."""
-
-    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        keys, groups, *ends = arguments
-        zero = ir.Constant(WORD, 0)
-        none, where = (
-            ir.Constant(GROUP, [0] * 8),
-            ir.Constant(ir.VectorType(ir.IntType(32), 8), None),
-        )
-        splats = [
-            builder.shuffle_vector(
-                builder.insert_element(none, end, ir.IntType(32)(0)), none, where
-            )
-            for end in ends
-        ]
-        entry = builder.block
-        loop, done = builder.append_basic_block("count"), builder.append_basic_block("done")
-        builder.cbranch(builder.icmp_signed(">", groups, zero), loop, done)
-        builder.position_at_end(loop)
-        i, sums = builder.phi(WORD), [builder.phi(GROUP) for _ in ends]
-        place = builder.add(keys, builder.shl(i, ir.Constant(WORD, 6)))
-        group = builder.load(builder.inttoptr(place, GROUP.as_pointer()), align=8)
-        larger = [
-            builder.add(total, builder.zext(builder.icmp_signed("<=", group, splat), GROUP))
-            for total, splat in zip(sums, splats, strict=True)
-        ]
-        following = builder.add(i, ir.Constant(WORD, 1))
-        for phi, later in ((i, following), *zip(sums, larger, strict=True)):
-            phi.add_incoming(zero if phi is i else none, entry)
-            phi.add_incoming(later, loop)
-        builder.cbranch(builder.icmp_signed("<", following, groups), loop, done)
-        builder.position_at_end(done)
-        totals = [builder.phi(GROUP) for _ in ends]
-        for total, later in zip(totals, larger, strict=True):
-            total.add_incoming(none, entry)
-            total.add_incoming(later, loop)
-        counts = [_sum(builder, total) for total in totals]
-        return builder.or_(counts[0], builder.shl(counts[1], ir.Constant(WORD, 32)))
-
-    return types.int64(*[types.int64] * 4), generate
-
-
-def _sum(builder: Any, group: Any) -> Any:
-    words = [builder.extract_element(group, ir.IntType(32)(i)) for i in range(GROUP_WORDS)]
-    while len(words) > 1:
-        words = [builder.add(a, b) for a, b in zip(words[::2], words[1::2], strict=True)]
-    return words[0]
-
-
-# --- ends and intervals ---------------------------------------------------------------------------
+from reefcast.matching.vectors import count_up_to_both
 
 
 @part
@@ -179,7 +115,7 @@ def buckets(frame: Int, block: Int, slot: Int, ends: Int, tags: Int) -> Int:
     low_kind, high_kind = _low_kind(tags), _high_kind(tags)
     plain = get8(slot, S_PLAIN_KIND)
     if low_kind == plain and high_kind == plain:
-        both = count_up_to(keys, (count + 7) >> 3, low, high)
+        both = count_up_to_both(keys, (count + 7) >> 3, low, high)
         i, j = min(both & HALF, count), min(both >> 32, count)
         i = _without_later(keys, others, i, low, low_rest)
         return i | _without_later(keys, others, j, high, high_rest) << 32

@@ -5,35 +5,16 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Generic, TypeVar
 
-from reefcast.errors import LocalError
 from reefcast.matching.cover.interface import RootChange
+from reefcast.matching.scan import Stored
 from reefcast.model.covering import covers, equals, intersects
 from reefcast.model.filters import Filter
 
 K = TypeVar("K", bound=Hashable)
 
 
-class ScanCoverIndex(Generic[K]):
-    """See `cover.CoverIndex`. `filters` are those stored, by key, as they were added."""
-
-    def __init__(self) -> None:
-        self.filters: dict[K, Filter] = {}
-
-    def add(self, key: K, filter: Filter) -> None:
-        if key in self.filters:
-            raise LocalError(f"key {key!r} is in the index already; remove it first")
-        self.filters[key] = filter
-
-    def remove(self, key: K) -> None:
-        if key not in self.filters:
-            raise LocalError(f"key {key!r} is not in the index")
-        del self.filters[key]
-
-    def __len__(self) -> int:
-        return len(self.filters)
-
-    def __contains__(self, key: object) -> bool:
-        return key in self.filters
+class ScanCoverIndex(Stored[K]):
+    """See `cover.CoverIndex`."""
 
     def covering(self, filter: Filter) -> list[K]:
         return [key for key, stored in self.filters.items() if covers(stored, filter)]
@@ -55,20 +36,16 @@ class ScanRoots(Generic[K]):
     """See `cover.Roots`."""
 
     def __init__(self) -> None:
-        self._filters: dict[K, Filter] = {}
+        self._stored = Stored[K]()
 
     def add(self, key: K, filter: Filter) -> RootChange[K]:
-        if key in self._filters:
-            raise LocalError(f"key {key!r} is in the index already; remove it first")
         before = self.keys()
-        self._filters[key] = filter
+        self._stored.add(key, filter)
         return self._change(before)
 
     def remove(self, key: K) -> RootChange[K]:
-        if key not in self._filters:
-            raise LocalError(f"key {key!r} is not in the index")
         before = self.keys()
-        del self._filters[key]
+        self._stored.remove(key)
         return self._change(before)
 
     def _change(self, before: list[K]) -> RootChange[K]:
@@ -79,13 +56,13 @@ class ScanRoots(Generic[K]):
         )
 
     def __len__(self) -> int:
-        return len(self._filters)
+        return len(self._stored)
 
     def __contains__(self, key: object) -> bool:
-        return key in self._filters
+        return key in self._stored
 
     def keys(self) -> list[K]:
-        stored = list(self._filters.items())
+        stored = list(self._stored.filters.items())
         return [
             key
             for age, (key, filter) in enumerate(stored)

@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from llvmlite import ir
-from numba import types
-
-from reefcast.matching.cover.ends import attribute_of, buckets, is_answer, prepare, read_box
+from reefcast.matching.cover.bitmaps import list_bitmaps
+from reefcast.matching.cover.ends import is_answer, prepare, read_box
 from reefcast.matching.cover.layout import (
     BLOCK_WORDS,
-    BUCKETS,
-    CLASS_MAPS,
-    CLASS_WORDS,
-    CLASSES,
     COVERED,
     COVERING,
     D_BITS,
@@ -47,19 +39,9 @@ from reefcast.matching.cover.layout import (
     MEETING,
     MEETING_DOUBT_MAP,
     ROW_BITS,
-    S_ATTRIBUTE,
-    S_COUNT,
-    S_HIGH,
-    S_LOW,
-    S_POINTS,
-    ZERO_MAP,
 )
 from reefcast.matching.machine import (
-    GROUP,
-    GROUP_WORDS,
-    WORD,
     Int,
-    built_in,
     compile_units,
     get4,
     get8,
@@ -69,206 +51,7 @@ from reefcast.matching.machine import (
     trailing_zeros,
     unit,
 )
-
-
-@built_in
-def prefetch(_context: Any, _address: Any) -> Any:
-    """Begins to load the line of the cache with this address."""
-
-    def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
-        kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
-        load = builder.module.declare_intrinsic("llvm.prefetch", [byte], kind)
-        place = builder.inttoptr(arguments[0], byte)
-        builder.call(load, [place, number(0), number(3), number(1)])
-        return context.get_dummy_value()
-
-    return types.void(types.int64), generate
-
-
-@built_in
-def select_rows(
-    _c: Any, _base: Any, _out_of: Any, _outs: Any, _in_all: Any, _ins: Any, _start: Any, _out: Any
-) -> Any:
-    """select_rows(base, out_of, outs, in_all, ins, start, out): out[0:8] = start[0:8] without the
-    bits in any of the bitmaps whose offsets from `base` are the `outs` words at `out_of`, and only
-    with those in each of the `ins` bitmaps at `in_all`. 1 if any bit is left."""
-
-    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        base, out_of, outs, in_all, ins, start, out = arguments
-        vector = GROUP.as_pointer()
-        rows = builder.load(builder.inttoptr(start, vector), align=8)
-        rows = _fold(builder, rows, base, out_of, outs, without=True)
-        rows = _fold(builder, rows, base, in_all, ins, without=False)
-        builder.store(rows, builder.inttoptr(out, vector), align=8)
-        return builder.zext(_any_bit(builder, rows), WORD)
-
-    return types.int64(*[types.int64] * 7), generate
-
-
-def _any_bit(builder: Any, rows: Any) -> Any:
-    whole = ir.IntType(64 * GROUP_WORDS)
-    return builder.icmp_unsigned("!=", builder.bitcast(rows, whole), ir.Constant(whole, 0))
-
-
-def _fold(builder: Any, rows: Any, base: Any, offsets: Any, count: Any, *, without: bool) -> Any:
-    """A loop over the bitmaps, as long as any bit is left: `rows` without them, or only what is in
-    all of them."""
-    zero = ir.Constant(WORD, 0)
-    entry = builder.block
-    loop, done = builder.append_basic_block("fold"), builder.append_basic_block("done")
-    builder.cbranch(builder.icmp_signed(">", count, zero), loop, done)
-    builder.position_at_end(loop)
-    i, left = builder.phi(WORD), builder.phi(GROUP)
-    place = builder.add(offsets, builder.shl(i, ir.Constant(WORD, 3)))
-    offset = builder.load(builder.inttoptr(place, WORD.as_pointer()), align=8)
-    at = builder.inttoptr(builder.add(base, offset), GROUP.as_pointer())
-    bitmap = builder.load(at, align=8)
-    fewer = builder.and_(left, builder.not_(bitmap) if without else bitmap)
-    following = builder.add(i, ir.Constant(WORD, 1))
-    for phi, at_first, later in ((i, zero, following), (left, rows, fewer)):
-        phi.add_incoming(at_first, entry)
-        phi.add_incoming(later, loop)
-    more = builder.and_(builder.icmp_signed("<", following, count), _any_bit(builder, fewer))
-    builder.cbranch(more, loop, done)
-    builder.position_at_end(done)
-    result = builder.phi(GROUP)
-    result.add_incoming(rows, entry)
-    result.add_incoming(fewer, loop)
-    return result
-
-
-@part
-def _low_map(slot: Int, k: Int, stride: Int) -> Int:
-    """Offset of LOW[k]."""
-    return (get8(slot, S_LOW) + k) * stride if k <= get8(slot, S_COUNT) else ZERO_MAP
-
-
-@part
-def _high_map(slot: Int, k: Int, stride: Int) -> Int:
-    """Offset of HIGH[k]. Below the bucket behind the last one end all rows that have the
-    attribute: LOW[0]."""
-    if k == 0:
-        return ZERO_MAP
-    if k > get8(slot, S_COUNT):
-        return get8(slot, S_LOW) * stride
-    return (get8(slot, S_HIGH) + k - 1) * stride
-
-
-@part
-def _is_point(slot: Int, bucket: Int) -> Int:
-    return (get8(slot, S_POINTS + (bucket >> 6)) >> (bucket & 63)) & 1
-
-
-@part
-def _list_class(block: Int, mode: Int, c: Int, lists: Int, counts: Int) -> Int:
-    """An attribute of the query that is not cut here: all is unsure."""
-    offset = (CLASS_MAPS + c) * get8(block, D_STRIDE)
-    outs, ins, unsure = counts & 0xFFFF, (counts >> 16) & 0xFFFF, (counts >> 32) & 0xFFFF
-    if mode in (COVERED, EQUAL):
-        put8(lists + 8 * LIST, ins, offset)
-        ins += 1
-    put8(lists + 16 * LIST, unsure, offset)
-    unsure += 1
-    return outs | ins << 16 | unsure << 32 | (counts >> 48) << 48
-
-
-@part
-def _list_cut(
-    block: Int, mode: Int, c: Int, slot: Int, i: Int, j: Int, lists: Int, counts: Int
-) -> Int:
-    """See the table in `cover.layout`."""
-    stride = get8(block, D_STRIDE)
-    outs, ins = counts & 0xFFFF, (counts >> 16) & 0xFFFF
-    unsure, sure = (counts >> 32) & 0xFFFF, (counts >> 48) & 0xFFFF
-    if mode == MEETING:
-        i, j = j, i
-    point_i, point_j = _is_point(slot, i), _is_point(slot, j)
-    if mode in (COVERED, EQUAL):
-        must = lists + 8 * LIST
-        put8(must, ins, _low_map(slot, i, stride))
-        put8(must, ins + 1, _high_map(slot, j + 1, stride))
-        ins += 2
-        certain = lists + 24 * LIST
-        if not point_i:
-            put8(certain, sure, _low_map(slot, i + 1, stride))
-            sure += 1
-        if not point_j:
-            put8(certain, sure, _high_map(slot, j, stride))
-            sure += 1
-    if mode != COVERED:
-        put8(lists, outs, _low_map(slot, i + 1, stride))
-        put8(lists, outs + 1, _high_map(slot, j, stride))
-        outs += 2
-    if mode in (COVERING, MEETING):
-        doubtful = lists + 16 * LIST
-        if not point_i:
-            put8(doubtful, unsure, _low_map(slot, i, stride))
-            unsure += 1
-        if not point_j:
-            put8(doubtful, unsure, _high_map(slot, j + 1, stride))
-            unsure += 1
-        if mode == COVERING and (get8(block, D_SHARED) >> c) & 1:
-            put8(doubtful, unsure, (CLASS_MAPS + c) * stride)
-            unsure += 1
-    return outs | ins << 16 | unsure << 32 | sure << 48
-
-
-@part
-def _share(mode: Int, slot: Int, i: Int, j: Int) -> Int:
-    """A guess at which share of the rows the attribute leaves, in buckets."""
-    if i == j and _is_point(slot, i):
-        return -1
-    if mode == COVERING:
-        return min(i, get8(slot, S_COUNT) - j)
-    return j - i
-
-
-@part
-def _bring_forward(list_at: Int, place: Int) -> None:
-    """The pair at that place changes places with the first one."""
-    for k in range(2):
-        first = get8(list_at, k)
-        put8(list_at, k, get8(list_at, place + k))
-        put8(list_at, place + k, first)
-
-
-@unit
-def _list_bitmaps(frame: Int, block: Int, mode: Int, count: Int) -> Int:
-    """Fills the four lists: out of, in all, unsure, sure. How long they are, 16 bits each.
-
-    The attribute that leaves the fewest rows comes first: groups without any are done with."""
-    lists, box = get8(frame, F_LISTS), get8(frame, F_BOX)
-    counts = asked = uncut = before = 0
-    least = BUCKETS
-    for k in range(count):
-        record = box + 32 * k
-        attribute = attribute_of(record + 16)
-        c = attribute & (CLASSES - 1)
-        asked |= 1 << c
-        slot = get8(block, D_CLASSES) + 8 * CLASS_WORDS * c
-        if get8(slot, S_ATTRIBUTE) == attribute:
-            both = buckets(frame, block, slot, record, record + 16)
-            i, j = both & HALF, both >> 32
-            share = _share(mode, slot, i, j)
-            if share < least:
-                least, before = share, counts
-            counts = _list_cut(block, mode, c, slot, i, j, lists, counts)
-        elif not (uncut >> c) & 1:
-            uncut |= 1 << c
-            counts = _list_class(block, mode, c, lists, counts)
-    if least < BUCKETS and mode != COVERED:
-        _bring_forward(lists, before & 0xFFFF)
-    if least < BUCKETS and mode in (COVERED, EQUAL):
-        _bring_forward(lists + 8 * LIST, (before >> 16) & 0xFFFF)
-    if mode in (COVERING, EQUAL):
-        others = get8(block, D_PRESENT) & ~asked
-        while others != 0:
-            c = trailing_zeros(others)
-            others &= others - 1
-            put8(lists, counts & 0xFFFF, (CLASS_MAPS + c) * get8(block, D_STRIDE))
-            counts += 1
-    return counts
+from reefcast.matching.vectors import GROUP_WORDS, prefetch, select_rows
 
 
 @part
@@ -377,7 +160,7 @@ def _search_blocks(frame: Int, mode: Int, count: Int, base_map: Int, enough: Int
         block = get8(frame, F_BLOCKS) + 8 * BLOCK_WORDS * b
         if get8(block, counter) > 0:
             if last == 0 or not _is_cut_alike(block, last):
-                counts = _list_bitmaps(frame, block, mode, count)
+                counts = list_bitmaps(frame, block, mode, count)
                 last = block
             more = _search_block(frame, block, mode, count, base_map, counts)
             if more < 0:

@@ -55,7 +55,10 @@ from reefcast.matching.cover.rows import (
     write_records,
 )
 from reefcast.matching.cover.search import search
-from reefcast.matching.machine import GROUP_WORDS, Array
+from reefcast.matching.machine import (
+    Array,
+)
+from reefcast.matching.vectors import GROUP_WORDS
 
 FULL = MOST_ROWS * 3 // 4
 """A block of the largest size with more rows than this when it is made anew takes no more: the
@@ -98,9 +101,7 @@ class Table:
 
     # --- searching -------------------------------------------------------------------------------
 
-    def search(
-        self, box: Box, mode: int, *, marked: bool = False, enough: int = ALL
-    ) -> tuple[Array, Array]:
+    def search(self, box: Box, mode: int, *, marked: bool, enough: int) -> tuple[Array, Array]:
         """Owners of the rows that answer, and of those that do if Python agrees; an owner of
         several rows may come several times. Both are views, valid until the next call."""
         base = MARKED_MAP if marked else LIVE_MAP

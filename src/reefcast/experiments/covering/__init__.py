@@ -1,0 +1,1 @@
+"""Covering without subscription bursts: the evaluation of the incremental algorithm."""

@@ -1,0 +1,131 @@
+"""The overlays of the covering paper: trees all, with the brokers that play a part in them.
+
+The paper shows them as pictures (Figs 8 and 17), or says in words how many brokers there are
+(VI-G). What it leaves open is settled here: how many inner brokers a core broker has, how the
+domains of the workflow network are joined, and the size of the tiered network's regions.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from reefcast.overlay.topology import Edge, Graph, graph
+
+DOMAINS = 4
+INNER_OF_CORE = {"A": 3, "B": 2, "C": 2, "D": 2, "E": 3}
+EDGES_OF_INNER = (3, 3, 2)
+"""Edge brokers of the inner brokers in turn: 12 of them have 32."""
+
+
+@dataclass(frozen=True)
+class Topology:
+    """A tree of brokers.
+
+    `tiers`: from the core outward. `publishers`, `subscribers`: brokers where clients of either
+    kind sit. `regions`: brokers that belong together (domains, regions of Fig. 17); none elsewhere.
+    """
+
+    graph: Graph
+    tiers: tuple[tuple[str, ...], ...]
+    publishers: tuple[str, ...]
+    subscribers: tuple[str, ...]
+    regions: tuple[tuple[str, ...], ...] = ()
+
+    def tier_of(self, broker: str) -> int:
+        return next(number for number, tier in enumerate(self.tiers) if broker in tier)
+
+
+def core_topology() -> Topology:
+    """Fig. 8: the chain A-B-C-D-E, 12 inner and 32 edge brokers; A's are A1, ..., theirs A1a, ....
+
+    Publishers sit at the three edge brokers of E3, subscribers at the 29 others.
+    """
+    core = tuple(INNER_OF_CORE)
+    inner = [f"{name}{i}" for name, number in INNER_OF_CORE.items() for i in range(1, number + 1)]
+    below = {
+        broker: [broker + letter for letter in "abc"[: EDGES_OF_INNER[-1 - i % 3]]]
+        for i, broker in enumerate(inner)
+    }
+    edges = [edge for found in below.values() for edge in found]
+    links: list[Edge] = [*pairwise(core), *((broker[0], broker) for broker in inner)]
+    links += [(broker, edge) for broker, found in below.items() for edge in found]
+    publishers = below["E3"]
+    return Topology(
+        graph=graph([*core, *inner, *edges], links),
+        tiers=(core, tuple(inner), tuple(edges)),
+        publishers=tuple(publishers),
+        subscribers=tuple(edge for edge in edges if edge not in publishers),
+    )
+
+
+def _domain(name: str) -> tuple[tuple[str, ...], list[Edge]]:
+    """Ten brokers in three levels: a head, three below it, and two below each of them."""
+    middle = [f"{name}.{i}" for i in range(1, 4)]
+    leaves = [f"{broker}.{i}" for broker in middle for i in (1, 2)]
+    links: list[Edge] = [(name, broker) for broker in middle]
+    links += [(leaf.rpartition(".")[0], leaf) for leaf in leaves]
+    return (name, *middle, *leaves), links
+
+
+def _domains(letter: str) -> tuple[tuple[tuple[str, ...], ...], list[Edge]]:
+    found = [_domain(f"{letter}{i}") for i in range(1, DOMAINS + 1)]
+    return tuple(brokers for brokers, _ in found), [edge for _, links in found for edge in links]
+
+
+def workflow_topology() -> Topology:
+    """VI-G: four domains of ten brokers, their heads in a chain. An engine sits at each of the six
+    brokers at the bottom of a domain; external clients and monitors at any broker."""
+    domains, links = _domains("d")
+    heads = [domain[0] for domain in domains]
+    brokers = [broker for domain in domains for broker in domain]
+    return Topology(
+        graph=graph(brokers, [*links, *pairwise(heads)]),
+        tiers=_tiers(brokers),
+        publishers=tuple(broker for broker in brokers if _depth(broker) == 2),
+        subscribers=tuple(brokers),
+        regions=domains,
+    )
+
+
+def tiered_topology() -> Topology:
+    """Fig. 17: four regions of ten brokers in three tiers, and one core broker above them all.
+    Clients of either kind sit at any broker."""
+    regions, links = _domains("r")
+    brokers = [broker for region in regions for broker in region]
+    return Topology(
+        graph=graph(["core", *brokers], [*links, *(("core", region[0]) for region in regions)]),
+        tiers=(("core",), *_tiers(brokers)),
+        publishers=("core", *brokers),
+        subscribers=("core", *brokers),
+        regions=regions,
+    )
+
+
+def _depth(broker: str) -> int:
+    return broker.count(".")
+
+
+def _tiers(brokers: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+    return tuple(tuple(b for b in brokers if _depth(b) == depth) for depth in range(3))
+
+
+def cluster(topology: Topology, rng: random.Random) -> tuple[str, ...]:
+    """Two to four adjacent brokers: a broker of subscribers drawn evenly, then neighbours of what
+    is there already. None of the core, and none where publishers sit (Fig. 16)."""
+    banned = {*topology.tiers[0], *topology.publishers}
+    chosen = [rng.choice(topology.subscribers)]
+    size = rng.randint(2, 4)
+    while len(chosen) < size:
+        around = sorted(set(_neighbours(topology.graph, chosen)) - banned - set(chosen))
+        if not around:
+            break
+        chosen.append(rng.choice(around))
+    return tuple(chosen)
+
+
+def _neighbours(graph: Graph, brokers: Sequence[str]) -> Iterator[str]:
+    for broker in brokers:
+        yield from graph[broker]

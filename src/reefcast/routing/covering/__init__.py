@@ -1,0 +1,1 @@
+"""Covering: which subscriptions a broker need not tell its neighbours."""

@@ -1,0 +1,89 @@
+"""Real brokers in the test's own event loop, on free ports of loopback."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from contextlib import asynccontextmanager
+from itertools import pairwise
+from typing import Any
+
+from reefcast.network.file import NetworkFile
+from reefcast.network.sections import (
+    BrokerEntry,
+    LimitsSection,
+    LinkEntry,
+    NetworkSection,
+    TraceSection,
+)
+from reefcast.server.node import Node
+from reefcast.server.supervisor import free_ports
+
+PATIENCE_S = 20.0
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Waits for what nobody signals."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not condition():  # noqa: ASYNC110 (a condition without an event)
+            await asyncio.sleep(0.002)
+
+
+def make_network(
+    names: str | Sequence[str],
+    links: Sequence[tuple[str, str]] = (),
+    *,
+    routing: str = "acyclic",
+    trace: TraceSection | None = None,
+    **limits: Any,
+) -> NetworkFile:
+    ports = free_ports(len(names))
+    return NetworkFile(
+        network=NetworkSection(name="test", routing=routing),
+        trace=trace or TraceSection(),
+        limits=LimitsSection(**limits),
+        broker=[
+            BrokerEntry(name, f"127.0.0.1:{port}") for name, port in zip(names, ports, strict=True)
+        ],
+        link=[LinkEntry(between=link) for link in links],
+    ).validate()
+
+
+def path_network(count: int, **limits: Any) -> NetworkFile:
+    """b1 - b2 - ..."""
+    names = [f"b{i + 1}" for i in range(count)]
+    return make_network(names, list(pairwise(names)), **limits)
+
+
+def url_of(network: NetworkFile, name: str) -> str:
+    host, port = network.address(name)
+    return f"reefcast://{host}:{port}"
+
+
+async def linked(nodes: Collection[Node]) -> None:
+    """Returns when each of them has all of its links up and empty, and knows all that its
+    neighbours know."""
+    await until(
+        lambda: all(
+            not node.host.core.relearning
+            and all(
+                link.state == "up" and not link.queue.window.queue_len
+                for link in node.links.values()
+            )
+            for node in nodes
+        )
+    )
+
+
+@asynccontextmanager
+async def running(network: NetworkFile) -> AsyncIterator[list[str]]:
+    """The URLs of all brokers of the network, which run meanwhile."""
+    nodes = [Node(network, name) for name in network.names]
+    for node in nodes:
+        await node.start()
+    await linked(nodes)
+    try:
+        yield [url_of(network, name) for name in network.names]
+    finally:
+        for node in nodes:
+            await node.stop()
