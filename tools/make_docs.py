@@ -20,6 +20,8 @@ import python_reference
 from reefcast.cli.main import group
 from reefcast.model import trace
 from reefcast.network import file, sections
+from reefcast.routing.registry import ROUTINGS, routing_named
+from reefcast.routing.router import RoutingOptions
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 NOTE = "<!-- made by `make docs`; change the code, not this page -->\n"
@@ -57,30 +59,45 @@ def trace_vocabulary() -> str:
     return "\n".join(lines)
 
 
-SECTIONS = {
-    "[network]": sections.NetworkSection,
-    "[trace]": sections.TraceSection,
-    "[limits]": sections.LimitsSection,
-    "[overload]": sections.OverloadSection,
-    "[[broker]]": sections.BrokerEntry,
-    "[[link]]": sections.LinkEntry,
-}
+ROUTING = """\
+The options of the routing that `[network]` names; a key that the routing does not have is refused.
+Every `[[broker]]` may have others, under its own `routing`. A routing of your own brings its own
+(`docs/write-a-routing.md`); those of this package have these:
+"""
 
 
 def network() -> str:
     """Every section of a network file with its keys and their defaults."""
     lines = [NOTE, "# The network file\n", inspect.getdoc(file) or "", ""]
-    for title, section in SECTIONS.items():
-        lines += [f"## {title}\n", inspect.getdoc(section) or "", ""]
-        lines += ["| key | default |", "|---|---|"]
-        lines += [
-            f"| `{field.name}` | {_default(field)} |" for field in msgspec.structs.fields(section)
-        ]
-        lines.append("")
+    for title, section in sections.SECTIONS.items():
+        lines += [f"## {title}\n", *_keys(section)]
+        if title == "[network]":
+            lines += ["## [routing]\n", ROUTING, *_routings()]
     return "\n".join(lines)
 
 
+def _routings() -> Iterator[str]:
+    """The options of the built-in routings; those that share a class of options stand together."""
+    names: dict[type[RoutingOptions], list[str]] = {}
+    for name in ROUTINGS:
+        names.setdefault(routing_named(name).options, []).append(name)
+    for options, routings in names.items():
+        if options is not RoutingOptions:
+            yield from (f"### {', '.join(routings)}\n", *_keys(options))
+    yield f"Without options: {', '.join(names[RoutingOptions])}.\n"
+
+
+def _keys(section: type[msgspec.Struct]) -> Iterator[str]:
+    """What the section says of itself, and a table of its keys."""
+    yield from (inspect.getdoc(section) or "", "", "| key | default |", "|---|---|")
+    for field in msgspec.structs.fields(section):
+        yield f"| `{field.name}` | {_default(field)} |"
+    yield ""
+
+
 def _default(field: msgspec.structs.FieldInfo) -> str:
+    if field.default_factory is not msgspec.NODEFAULT:
+        return f"`{msgspec.json.encode(field.default_factory()).decode()}`"
     if field.default is msgspec.NODEFAULT:
         return "(required)"
     if field.default is None:

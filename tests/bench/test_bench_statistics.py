@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from click.testing import CliRunner
 
+from reefcast.bench import statistics
 from reefcast.bench.statistics import UNBATCHED, bench
 from reefcast.cli.bench import command
+from reefcast.errors import InternalError
 
 
 def test_every_engine_records_every_row_and_the_store_is_compared_with_unbatched_rows() -> None:
@@ -19,6 +22,18 @@ def test_every_engine_records_every_row_and_the_store_is_compared_with_unbatched
     assert store.ratio == round(single.cpu_us_per_row / store.cpu_us_per_row, 1)
     assert single.ratio is None and memory.ratio is None
     assert store.bytes_per_row > 20 and memory.bytes_per_row == 0
+
+
+def test_a_store_that_complains_of_a_new_file_ends_the_measurement(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Complaining(statistics.StatisticsStore):
+        def __init__(self, path, now, complain):
+            complain("the file is damaged")
+
+    monkeypatch.setattr(statistics, "StatisticsStore", Complaining)
+    with pytest.raises(InternalError, match="a new file is sound: the file is damaged"):
+        list(bench(10, [1], lambda said: None))
 
 
 def test_prints_rows_as_json() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 import reefcast
+from live_networks import running
 from reefcast.cli.inspection import check_tables, print_status
 from reefcast.cli.network import command as network_command
 from reefcast.cli.simulate import command as simulate_command
@@ -23,7 +24,6 @@ from reefcast.overlay.scot import scot
 from reefcast.overlay.topology import names, path
 from reefcast.routing.registry import ROUTINGS, routing_named
 from reefcast.routing.router import COUNTED, Shape
-from reefcast.server.node import Node
 from reefcast.server.supervisor import free_ports
 from reefcast.simulation.simulation import Simulation
 from reefcast.simulation.world import Setup
@@ -339,18 +339,6 @@ CLAIMS = (
 """Client, broker, what it does; each waits until what was before it has settled."""
 
 
-@pytest.fixture
-async def running() -> AsyncIterator[NetworkFile]:
-    """A live SCOT of 2 regions and 2 clusters."""
-    network = a_scot()
-    nodes = [Node(network, name) for name in network.names]
-    for node in nodes:
-        await node.start()
-    yield network
-    for node in nodes:
-        await node.stop()
-
-
 async def live_answers(network: NetworkFile, file: Path) -> dict[str, Any]:
     """What the command says in JSON of the running network with these clients, under the names that
     simulated ones have."""
@@ -382,10 +370,12 @@ def simulated_answers(network: NetworkFile) -> dict[str, Any]:
 
 
 async def test_live_and_simulated_brokers_show_the_same_tables_in_the_same_words(
-    running: NetworkFile, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    live = await live_answers(running, written(running, tmp_path))
-    same = simulated_answers(running)
+    network = a_scot()
+    async with running(network):
+        live = await live_answers(network, written(network, tmp_path))
+    same = simulated_answers(network)
     for name, answer in same.items():
         for key in ("routing", "region", "cluster", "tau", "tables", "rows", "legend"):
             assert live[name][key] == answer[key], (name, key)

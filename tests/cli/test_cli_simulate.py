@@ -38,7 +38,7 @@ def network(tmp_path: Path) -> Path:
     described = NetworkFile(
         broker=[BrokerEntry(name=name) for name in ("b1", "b2", "b3")],
         link=[
-            LinkEntry(between=("b1", "b2"), jitter_ms=1.0),
+            LinkEntry(between=("b1", "b2"), jitter_s=0.001),
             LinkEntry(between=("b2", "b3"), bandwidth_mbit_per_s=1.0),
         ],
     )
@@ -127,7 +127,7 @@ def scot_file(tmp_path: Path) -> Path:
     for link in network.link:
         if link.between in made.i_links:
             link.bandwidth_mbit_per_s = 0.1
-    network.overload = OverloadSection(tau=1.0, window_ms=5.0)
+    network.overload = OverloadSection(tau=1.0, window_s=0.005)
     file = tmp_path / "scot.toml"
     file.write_text(dump_network(network), encoding="utf-8")
     return file
@@ -218,6 +218,8 @@ def test_a_broker_that_stays_down_does_not_answer(network: Path) -> None:
 # --- the routing's options ------------------------------------------------------------------------
 
 NEAR = """
+from msgspec.structs import replace
+
 from reefcast.model.messages import Header
 from reefcast.routing.flooding import Flooding
 from reefcast.routing.router import RoutingOptions
@@ -239,7 +241,7 @@ class Near(Flooding):
     def route(self, publications, link):
         for publish, decision in zip(publications, super().route(publications, link)):
             far = publish.header.hops >= self.links_at_most
-            yield decision._replace(hops=[]) if far else decision
+            yield replace(decision, hops=[]) if far else decision
 """
 """Flooding as far as so many links."""
 

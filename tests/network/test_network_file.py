@@ -23,8 +23,12 @@ name = "b2"
 listen = "[::1]:7302"
 [[link]]
 between = ["b2", "b1"]
-latency_ms = 2.5
+latency_s = 0.0025
 """
+NO_LATENCY_MS = (
+    r"\[\[link\]\] has no key 'latency_ms'; it has between, latency_s, bandwidth_mbit_per_s, "
+    "jitter_s"
+)
 
 
 def test_a_good_file_is_read() -> None:
@@ -34,7 +38,7 @@ def test_a_good_file_is_read() -> None:
     assert network.names == ["b1", "b2"]
     assert network.neighbours("b1") == ["b2"]
     assert network.address("b2") == ("::1", 7302)
-    assert network.link[0].latency_ms == 2.5
+    assert network.link[0].latency_s == 0.0025
 
 
 def test_what_is_dumped_reads_the_same() -> None:
@@ -54,10 +58,10 @@ def test_what_is_dumped_reads_the_same() -> None:
         ('between = ["b2", "b1"]', 'between = ["b1", "b1"]', "no link to itself"),
         ('level = "full"', 'level = "loud"', "none of off"),
         ('level = "full"', 'level = "full"\nsample = 2', "between 0 and 1"),
-        ("latency_ms = 2.5", "latency_ms = -1", "must be above 0"),
+        ("latency_s = 0.0025", "latency_s = -1", "must be above 0"),
         *(
-            ("latency_ms = 2.5", f"{key} = {value}", f"{key} = {value} must be a finite number")
-            for key in ("latency_ms", "bandwidth_mbit_per_s", "jitter_ms")
+            ("latency_s = 0.0025", f"{key} = {value}", f"{key} = {value} must be a finite number")
+            for key in ("latency_s", "bandwidth_mbit_per_s", "jitter_s")
             for value in ("nan", "inf", "-inf")
         ),
         *(
@@ -66,7 +70,28 @@ def test_what_is_dumped_reads_the_same() -> None:
         ),
         ('level = "full"', 'level = "full"\nflush_s = inf', "flush_s = inf must be a finite"),
         ('level = "full"', 'level = "full"\nsample = nan', "between 0 and 1"),
-        ("latency_ms = 2.5", "latenzy_ms = 1", "latenzy_ms"),
+        ("latency_s = 0.0025", "latency_ms = 1", NO_LATENCY_MS),
+        (
+            'name = "office"',
+            'name = "office"\nkind = 1',
+            r"\[network\] has no key 'kind'; it has name",
+        ),
+        (
+            "[[link]]",
+            "[statistic]\n[[link]]",
+            "file has no key 'statistic'; it has network, .*statist",
+        ),
+        ("[[link]]", "[overload]\nwindow_ms = 5\n[[link]]", "'window_ms'; it has tau, window_s"),
+        (
+            "[[link]]",
+            "[routing]\ncover = 1\n[[link]]",
+            "'acyclic', has no key 'cover'; it has covering",
+        ),
+        (
+            'name = "b1"',
+            'name = "b1"\nrouting = {cover = 1}',
+            "routing of broker b1, for .*'cover'",
+        ),
         ('name = "office"', 'name = "office"\nrouting = 3', "routing"),
         ("[[link]]", "[limits]\nqueue_policy = 'wish'\n[[link]]", "none of block"),
         ("[[link]]", "[limits]\ncredit = 0\n[[link]]", "credit = 0 must be above 0"),
@@ -110,7 +135,7 @@ def test_errors_name_the_file_and_the_broker(tmp_path: Path) -> None:
 
 def office_of_four(routing: str = "idr") -> str:
     """SCOT(path of 2, 2)."""
-    lines = [f'[network]\nrouting = "{routing}"\n[overload]\ntau = 4\nwindow_ms = 20\n']
+    lines = [f'[network]\nrouting = "{routing}"\n[overload]\ntau = 4\nwindow_s = 0.02\n']
     for label, index in itertools.product("ab", (0, 1)):
         place = f'region = "{label}"\ncluster = {index}'
         lines.append(f'[[broker]]\nname = "{label}{index}"\n{place}\n')
@@ -126,7 +151,7 @@ def test_a_scot_is_read_and_dumped(routing: str) -> None:
     assert made is not None
     assert made.i_links == [("a0", "a1"), ("b0", "b1")]
     assert made.neighbours("b1").primary == ("a1",)
-    assert (network.overload.tau, network.overload.window_ms) == (4, 20)
+    assert (network.overload.tau, network.overload.window_s) == (4, 0.02)
     assert read_network(dump_network(network)) == network
 
 
@@ -149,9 +174,9 @@ def test_a_network_without_places_is_no_scot_and_is_dumped_without_them() -> Non
         ('[[link]]\nbetween = ["a0", "b0"]', "", "Acyclic property: the aLink a0 - b0 is missing"),
         ('"a0", "a1"', '"a0", "b1"', "Connectivity property: the iLink a0 - a1 is missing"),
         ("tau = 4", "tau = 0", "tau = 0.0 must be above 0"),
-        ("window_ms = 20", "window_ms = -1", "window_ms = -1.0 must be above 0"),
+        ("window_s = 0.02", "window_s = -1", "window_s = -1.0 must be above 0"),
         ("tau = 4", "tau = nan", "tau = nan must be a finite number"),
-        ("window_ms = 20", "window_ms = inf", "window_ms = inf must be a finite number"),
+        ("window_s = 0.02", "window_s = inf", "window_s = inf must be a finite number"),
     ],
 )
 def test_what_is_no_scot_is_refused_naming_the_property(old: str, new: str, says: str) -> None:

@@ -67,7 +67,7 @@ def test_random_trees_are_told_by_their_seed() -> None:
 @pytest.mark.parametrize(
     ("source", "says"),
     [
-        ("path", "--tree path: write path:NODES"),
+        ("path", "^path: write path:NODES"),
         ("path:3:4", "write path:NODES"),
         ("path:-3", "write path:NODES"),
         ("random:14", "write random:NODES:SEED"),

@@ -103,6 +103,8 @@ def test_counts_and_shape_of_any_scot(made: Scot) -> None:
     assert len(made.a_links) == m * (n - 1)
     assert len(made.i_links) == n * m * (m - 1) // 2
     assert sorted(made.a_links + made.i_links) == edges_of(made.graph)
+    assert {made.link_kind(b, a) for a, b in made.a_links} <= {"a_link"}
+    assert {made.link_kind(b, a) for a, b in made.i_links} <= {"i_link"}
     assert made.diameter == diameter(made.graph) == diameter(made.tree) + (m > 1)
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from reefcast.errors import LocalError
+from reefcast.errors import PeerError
 from reefcast.network.file import NetworkFile
 from reefcast.network.sections import BrokerEntry, LinkEntry
 from reefcast.pipeline.flooding import sample_events, simulate_flooding
@@ -109,9 +109,9 @@ async def test_a_program_that_fails_is_an_error_not_a_hang(capfd):
     program = await Program.start("replay_publisher", task)
     try:
         async with asyncio.timeout(60):
-            with pytest.raises(LocalError, match="replay_publisher ended before it was ready"):
+            with pytest.raises(PeerError, match="replay_publisher ended before it was ready"):
                 await program.until("ready")
-            with pytest.raises(LocalError, match="exit code 1"):
+            with pytest.raises(PeerError, match="exit code 1"):
                 await program.end()
     finally:
         await program.kill()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter, deque
+from collections.abc import Callable
 from typing import NamedTuple
 
 from reefcast.matching.scan import ScanIndex
@@ -36,6 +37,7 @@ from reefcast.model.publication import Publication, Value
 from reefcast.overlay.scot import Scot
 from reefcast.overlay.topology import Graph
 from reefcast.routing.broker import Broker
+from reefcast.routing.router import RoutingOptions
 
 LENGTHS = (0, 0, 1, 3, 11, 40)
 STEPS_S = (0.0, 0.0, 0.004, 0.03, 0.3)
@@ -76,7 +78,9 @@ class Harness:
         routing: str = "acyclic",
         rng: random.Random | None = None,
         congestion: random.Random | None = None,
+        options: Callable[[str], RoutingOptions] | None = None,
     ):
+        self.options = options
         self.scot = overlay if isinstance(overlay, Scot) else None
         self.overlay = overlay.graph if isinstance(overlay, Scot) else overlay
         self.routing = routing
@@ -114,6 +118,7 @@ class Harness:
             new_index=ScanIndex,
             queues=Queues(self.lengths, name),
             scot=self.scot.neighbours(name) if self.scot else None,
+            options=self.options(name) if self.options else None,
         )
         for other in self.overlay[name]:
             if other in self.brokers and {name, other} not in self.down:

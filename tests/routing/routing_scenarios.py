@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Sequence
 
 from routing_harness import Harness
 
@@ -21,7 +22,9 @@ Claims = dict[str, dict[int, str]]
 """Live subscriptions ("s...") and advertisements ("p...") by client and number."""
 
 
-def act(network: Harness, rng: random.Random, live: Claims) -> None:
+def act(
+    network: Harness, rng: random.Random, live: Claims, filters: Sequence[str] = FILTERS
+) -> None:
     """One random thing that a client does; `live` keeps subscriptions and advertisements."""
     client = rng.choice(sorted(network.home))
     kind, mine = client[0], live.setdefault(client, {})
@@ -30,7 +33,7 @@ def act(network: Harness, rng: random.Random, live: Claims) -> None:
         del mine[number]
         network.unsubscribe(client, number)
     elif kind == "s":
-        filter = rng.choice(FILTERS)
+        filter = rng.choice(filters)
         mine[network.subscribe(client, filter)] = filter
     elif mine and rng.random() < 0.3:
         number = rng.choice(sorted(mine))
@@ -130,7 +133,7 @@ def dump(network: Harness) -> dict[str, object]:
         assert isinstance(router, ScotRouter)
         prt = {row.id: (row.last_hop, row.filter.text) for row in router.prt}
         clt = {row.id: (row.last_hop, row.filter.text, row.civ) for row in router.clt}
-        sent = {link: set(ids) for link, ids in router.tree.sent.items()}
+        sent = {link: set(out.sent()) for link, out in router.tree.outgoing.items()}
         said[name] = (prt, clt, sent)
     return said
 

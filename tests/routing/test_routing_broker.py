@@ -196,6 +196,29 @@ def test_numbers_are_never_used_again_and_belong_to_their_owner() -> None:
     assert [refusal.token for _, refusal in network.refused] == [9, 10, 0]
 
 
+def test_advertisements_that_cross_at_a_broker_that_restarts_settle() -> None:
+    """Each waits for subscriptions that the broker between them had not taken over. When it comes
+    back it is told these again, and the other one's advertisement, too; for that it must not wait:
+    it is not settled before the first one is."""
+    network = Harness(path(["a", "b", "c"]), "acyclic")
+    for client, home in (("p", "a"), ("s", "a"), ("q", "c"), ("t", "c")):
+        network.connect(client, home)
+    network.subscribe("s", "TRUE")
+    network.subscribe("t", "TRUE")
+    network.run()
+    crossing = [("p", network.advertise("p", "TRUE")), ("q", network.advertise("q", "TRUE"))]
+    while network.brokers["b"].tables()["SRT"] < 2:
+        network.step()
+    network.slow = {("a", "b"), ("c", "b")}
+    network.run()
+    assert network.brokers["a"].tables()["SRT"] == network.brokers["c"].tables()["SRT"] == 2
+    network.kill("b")
+    network.start("b")
+    network.slow = set()
+    network.run()
+    assert set(crossing) <= network.settled
+
+
 def test_a_driver_or_a_client_that_breaks_the_rules_is_told() -> None:
     broker = Broker("a", "acyclic")
     with pytest.raises(LocalError, match="not up"):

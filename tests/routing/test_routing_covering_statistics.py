@@ -139,7 +139,7 @@ def test_what_counts_is_what_a_list_of_all_rows_says(
         else:
             listed.purge(arguments[0])
             statistics.purge(("s", arguments[0]))
-        assert len(statistics) == len(listed.rows)
+        assert statistics.rows == len(listed.rows)
         for subscription in range(4):
             for advertisement in range(3):
                 for theta in (0.1, 0.5, 1.0):

@@ -269,7 +269,7 @@ def test_what_came_by_a_link_that_is_given_up_is_taken_back(routing: str) -> Non
     assert rows_of(network.brokers["a-0"], "CLT")[0]["CIV"] == "001"
     router = network.brokers["a-2"].router
     assert isinstance(router, ScotRouter)
-    assert router.tree.sent == {}
+    assert router.tree.outgoing == {}
     prt = {name: broker.tables()["PRT"] for name, broker in network.brokers.items()}
     assert prt == {**dict.fromkeys(prt, 0), "b-2": 1}
 

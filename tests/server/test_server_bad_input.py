@@ -12,6 +12,7 @@ from live_brokers import Live, OneBroker
 from raw_client import RawClient, expect
 
 from live_networks import make_network
+from reefcast.errors import InternalError, RefusedError
 from reefcast.model import wire
 from reefcast.model.messages import (
     Advertise,
@@ -363,6 +364,36 @@ async def test_a_core_that_fails_on_one_input(
     assert "failed on" in await offender.reason()
     assert node.host.journal.counters["failures"] == 1
     assert "Traceback" in caplog.text
+
+
+async def test_a_core_that_fails_on_what_came_before_an_error(
+    live: Live, bystanders: Bystanders, monkeypatch: pytest.MonkeyPatch
+):
+    """Both in one read: the connection ends with a word, the broker goes on."""
+    core = live.nodes["a"].host.core
+    monkeypatch.setattr(core, "handle_publications", fails_on("poison", core.handle_publications))
+    offender = await live.client(live.nodes["a"])
+    await offender.advertise()
+    offender.publish(1, word="poison")
+    offender.writer.write(frame(77, b""))
+    assert "the broker failed on 1 of the publications" in await offender.reason()
+
+
+async def test_whose_fault_it_is(live: Live, one: OneBroker, monkeypatch: pytest.MonkeyPatch):
+    """The broker's own code can tell a fault of its own from one of a client's."""
+    node = await one(max_clients=1)
+    await live.client(node, "one")
+    monkeypatch.setattr(
+        node.host.core,
+        "handle_publications",
+        fails_on("poison", node.host.core.handle_publications),
+    )
+    poison = Publish(Publication("p", 1, 0, {"word": "poison"}))
+    with pytest.raises(InternalError, match="failed on 1 of the publications"):
+        node.host.driver.handle_publications([poison], "p")
+    hello = wire.Hello(wire.VERSION, Role.CLIENT, "c", "test", "s")
+    with pytest.raises(RefusedError, match="which is its limit"):
+        node.clients.arrive(None, hello)
 
 
 async def test_a_failure_at_the_next_broker_is_answered(

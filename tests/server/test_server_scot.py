@@ -23,7 +23,7 @@ from reefcast.server.supervisor import Overlay
 
 async def test_a_broker_knows_its_place_and_when_a_link_is_overloaded(live: Live):
     network = make_scot("path:2", 3)
-    network.overload = OverloadSection(tau=3.0, window_ms=10.0)
+    network.overload = OverloadSection(tau=3.0, window_s=0.01)
     nodes = await live.up(network)
     publisher = await live.client(nodes["b1-0"], "p")
     await publisher.advertise("n > 0")

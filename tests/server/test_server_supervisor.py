@@ -7,8 +7,9 @@ import json
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,38 +19,25 @@ from raw_client import RawClient, expect
 
 from live_networks import make_network, until
 from reefcast.cli.network import command as network_command
-from reefcast.errors import LocalError
+from reefcast.errors import LocalError, PeerError
+from reefcast.model.publication import Publication
 from reefcast.network.file import NetworkFile, dump_network
 from reefcast.network.sections import TraceSection
+from reefcast.server import supervisor
 from reefcast.server.supervisor import Overlay
 
 CHAIN = [("a", "b"), ("b", "c")]
 
 
-async def test_deliveries_resume_within_five_seconds_of_a_kill(tmp_path: Path):
-    """The start of the new process included."""
+async def test_deliveries_resume_after_a_kill(
+    tmp_path: Path, record_property: Callable[[str, object], None]
+):
+    """How long it took is written down; the soak holds it to five seconds, with nothing beside."""
     trace = TraceSection(level="full", directory=str(tmp_path), flush_s=0.1)
     network = make_network("abc", CHAIN, trace=trace)
     lines: list[str] = []
     async with Overlay(network, report=lines.append) as overlay:
-        subscriber = await RawClient.connect(network.address("c"), "s")
-        await subscriber.subscribe("n > 0")
-        publisher = await RawClient.connect(network.address("a"), "p")
-        await publisher.advertise()
-        publisher.publish(10)
-        expect(await subscriber.seqs_of(10), 1, 10)
-        old = overlay.pid("b")
-        async with asyncio.timeout(5):
-            await overlay.kill("b")
-            while True:
-                publisher.publish(1)
-                try:
-                    async with asyncio.timeout(0.1):
-                        _, event = await subscriber.delivery()
-                        break
-                except TimeoutError:
-                    continue
-        assert event.seq > 10 and overlay.pid("b") != old
+        record_property("resumed_after_s", await resumed_after_s(overlay))
         await overlay.linked()
         assert sum("broker b runs" in line for line in lines) == 2
         codes = await overlay.stop()
@@ -57,6 +45,38 @@ async def test_deliveries_resume_within_five_seconds_of_a_kill(tmp_path: Path):
     assert list((tmp_path / "publish").glob("a-*.parquet"))
     run = json.loads((tmp_path / "run.json").read_text())
     assert run["brokers"] == ["a", "b", "c"] and run["links"] == [["a", "b"], ["b", "c"]]
+
+
+@pytest.mark.soak
+async def test_deliveries_resume_within_five_seconds_of_a_kill():
+    async with Overlay(make_network("abc", CHAIN)) as overlay:
+        assert await resumed_after_s(overlay) < 5
+
+
+async def resumed_after_s(overlay: Overlay) -> float:
+    """Seconds from the death of b to the first delivery from a to c; b is started by itself."""
+    subscriber = await RawClient.connect(overlay.network.address("c"), "s")
+    await subscriber.subscribe("n > 0")
+    publisher = await RawClient.connect(overlay.network.address("a"), "p")
+    await publisher.advertise()
+    publisher.publish(10)
+    expect(await subscriber.seqs_of(10), 1, 10)
+    old, killed_s = overlay.pid("b"), time.monotonic()
+    await overlay.kill("b")
+    event = await first_to_arrive(publisher, subscriber)
+    took_s = time.monotonic() - killed_s
+    assert event.seq > 10 and overlay.pid("b") != old
+    return round(took_s, 3)
+
+
+async def first_to_arrive(publisher: RawClient, subscriber: RawClient) -> Publication:
+    """Publishes until something gets through, as long as it takes a broker to start."""
+    async with asyncio.timeout(supervisor.START_S):
+        while True:
+            publisher.publish(1)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(0.1):
+                    return (await subscriber.delivery())[1]
 
 
 async def test_without_restart_a_broker_is_started_by_hand():
@@ -68,7 +88,7 @@ async def test_without_restart_a_broker_is_started_by_hand():
         await overlay.kill("b")
         await until(lambda: any("died (signal SIGKILL)" in line for line in lines))
         assert not overlay.running("b")
-        with pytest.raises(LocalError, match="broker b"):
+        with pytest.raises(PeerError, match="broker b"):
             await overlay.linked(timeout_s=0.2)
         assert (await overlay.status())["b"] is None
         await overlay.start("b")
@@ -81,6 +101,14 @@ async def test_a_broker_that_cannot_start_is_said_so():
         other = Overlay(network)
         with pytest.raises(LocalError, match="before it listened"):
             await other.__aenter__()
+
+
+async def test_a_broker_that_is_not_up_in_time_is_said_so(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(supervisor, "START_S", 0.0)
+    overlay = Overlay(make_network("a"))
+    with pytest.raises(PeerError, match="broker a did not start within 0 s"):
+        await overlay.__aenter__()
+    assert not overlay.running("a")
 
 
 @asynccontextmanager

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from typing import get_args
 
 from reefcast.matching.scan import ScanIndex
 from reefcast.overlay.scot import Scot, scot
 from reefcast.overlay.topology import edges_of, names, random_tree
+from reefcast.routing.acyclic import AcyclicOptions
+from reefcast.routing.covering.strategies import Strategy
 from reefcast.routing.links import Overload
+from reefcast.routing.router import RoutingOptions
+from reefcast.routing.scot import ScotOptions
 from reefcast.simulation.costs import CostModel
 from reefcast.simulation.faults import (
     BandwidthChange,
@@ -55,6 +60,9 @@ def random_setup(rng: random.Random, routing: str = "acyclic", brokers: int = 6)
         edge: LinkSpec(rng.uniform(1e-4, 0.02), 10 ** rng.uniform(4.3, 7), jitter_s)
         for edge in edges_of(graph)
     }
+    names_of = list(graph)
+    covering = {name: random_covering(rng, routing) for name in names_of}
+    one = covering[names_of[0]]
     return Setup(
         graph=graph,
         routing=routing,
@@ -64,7 +72,18 @@ def random_setup(rng: random.Random, routing: str = "acyclic", brokers: int = 6)
         index=ScanIndex,
         scot=made,
         overload=Overload(rng.choice((0.0, 1.0, 10.0)), rng.choice((0.005, 0.05))),
+        options=one,
+        broker_options=covering if one is not None and rng.random() < 0.5 else {},
     )
+
+
+def random_covering(rng: random.Random, routing: str) -> RoutingOptions | None:
+    """The same at all brokers, or a strategy for each."""
+    if routing == "acyclic":
+        return AcyclicOptions(covering=rng.choice(get_args(Strategy)), theta=rng.choice((0.3, 0.9)))
+    if routing in ("spr", "idr"):
+        return ScotOptions(covering=rng.choice(get_args(Strategy)[:-1]))
+    return None
 
 
 def random_scot(rng: random.Random, brokers: int) -> Scot:

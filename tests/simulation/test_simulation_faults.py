@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reefcast.errors import ConfigurationError
+from reefcast.network.sections import LimitsSection
 from reefcast.overlay.topology import names, path
 from reefcast.simulation.costs import CostModel, preset
 from reefcast.simulation.faults import BandwidthChange, Crash, Drop, Fault, Partition, parse_fault
@@ -17,9 +18,15 @@ def test_faults_are_read_from_text() -> None:
     assert parse_fault("partition:links=b1/b2+b2/b3,from_s=1,to_s=2") == Partition(
         (("b1", "b2"), ("b2", "b3")), 1.0, 2.0
     )
-    assert parse_fault("bandwidth:links=b1/b2,at_s=1,mbit_per_s=10") == BandwidthChange(
+    assert parse_fault("bandwidth:links=b1/b2,at_s=1,bandwidth_mbit_per_s=10") == BandwidthChange(
         (("b1", "b2"),), 1.0, 10.0
     )
+
+
+def test_the_patience_of_a_crash_is_that_of_the_network_file_unless_it_is_given() -> None:
+    assert parse_fault("crash:broker=b1,at_s=5").link_patience_s == LimitsSection().link_patience_s
+    assert parse_fault("crash:broker=b1,at_s=5", 3.0).link_patience_s == 3.0
+    assert parse_fault("crash:broker=b1,at_s=5,link_patience_s=2", 3.0).link_patience_s == 2.0
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ def complain(sentence):
 store = StatisticsStore(path, first * 1e-3, complain, window)
 for number in range(50):
     store.claim(("alice", 1000 * life + number), f"price < {number}")
-print("up", len(store), flush=True)
+print("up", store.rows, flush=True)
 for i in range(first, first + 10**9):
     number = 1000 * life + i % 50
     store.record(("quotes", i), ("quotes", i % 3), ("alice", number), i % 10, 1, i * 1e-3)

@@ -99,7 +99,7 @@ def test_answers_as_the_twin_in_memory_across_restarts(
                 number, advertisement, theta = arguments
                 question = (("s", number), ("p", advertisement), theta)
                 assert store.pruning_distance(*question) == twin.pruning_distance(*question)
-            assert len(store) == len(twin)
+            assert store.rows == twin.rows
         for number in range(4):
             for advertisement in range(3):
                 question = (("s", number), ("p", advertisement), 0.5)
@@ -131,7 +131,7 @@ def test_what_no_longer_counts_leaves_the_file(path: Path) -> None:
     store = StatisticsStore(path, 0.0, pytest.fail, Window(seconds=60.0, rows=20))
     fill(store, 2000)
     store.flush()
-    assert len(store) == 10 * 20
+    assert store.rows == 10 * 20
     store.purge(("alice", 3))
     store.close()
     assert written(path) == 8 * 20
@@ -145,7 +145,7 @@ def test_the_total_bounds_the_file_whatever_the_number_of_pairs(path: Path) -> N
     store = StatisticsStore(path, 0.0, pytest.fail, Window(rows=10, total=300))
     for i in range(3000):
         store.record(("quotes", i), ("quotes", 1), ("alice", i % 1000), 1, 1, i * 1e-3)
-        assert len(store) <= 300
+        assert store.rows <= 300
     store.close()
     assert written(path) <= 300
 
@@ -217,7 +217,7 @@ def test_a_smaller_window_than_that_of_the_former_life_holds_at_once(path: Path)
     store.close()
     store = StatisticsStore(path, 0.0, pytest.fail, Window(rows=2))
     assert store.pruning_distance(("alice", 1), ("quotes", 1), 1.0) == 2
-    assert len(store) == 2
+    assert store.rows == 2
     store.close()
 
 
@@ -233,9 +233,30 @@ def test_refuses_a_file_that_another_process_uses_and_leaves_it_alone(path: Path
     store.close()
 
 
-def test_refuses_a_directory_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="give a directory"):
-        StatisticsStore(tmp_path / "absent" / "statistics", 0.0, pytest.fail)
+def test_makes_its_directory_and_refuses_one_that_cannot_be(tmp_path: Path) -> None:
+    StatisticsStore(tmp_path / "new" / "one" / "statistics", 0.0, pytest.fail).close()
+    assert (tmp_path / "new" / "one" / "statistics").exists()
+    (tmp_path / "file").touch()
+    for path in (tmp_path / "file" / "statistics", tmp_path / "new"):
+        with pytest.raises(ConfigurationError, match="give a directory that may be written to"):
+            StatisticsStore(path, 0.0, pytest.fail)
+
+
+def test_what_is_said_after_the_end_changes_nothing_in_the_file(path: Path) -> None:
+    store = StatisticsStore(path, 0.0, pytest.fail)
+    fill(store, 1000)
+    before = distances(store)
+    store.close()
+    found = path.read_bytes()
+    fill(store, 2 * BATCH)
+    store.purge(("alice", 1))
+    store.expire(1e9)
+    assert not any(distances(store))
+    store.close()
+    assert path.read_bytes() == found
+    store = StatisticsStore(path, 1.0, pytest.fail)
+    assert distances(store) == before
+    store.close()
 
 
 def garbage(path: Path, rng: random.Random) -> None:
@@ -291,7 +312,7 @@ def test_a_damaged_file_is_set_aside_and_reported_and_a_new_one_begun(
     (sentence,) = report
     assert str(path) in sentence and "kept as b1.statistics.damaged" in sentence
     assert path.with_name("b1.statistics.damaged").read_bytes() == found
-    assert len(store) == 0
+    assert store.rows == 0
     fill(store, 1000, from_s=3.0)
     before = distances(store)
     store.close()

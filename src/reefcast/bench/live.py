@@ -150,8 +150,8 @@ def _run(
         "publications_per_s": round(count / seconds),
         "deliveries": deliveries,
         "deliveries_per_s": round(deliveries / seconds),
-        "p50_us": _percentile(delays_us, 0.50),
-        "p99_us": _percentile(delays_us, 0.99),
+        "delay_p50_us": _percentile(delays_us, 0.50),
+        "delay_p99_us": _percentile(delays_us, 0.99),
     }
 
 
@@ -187,8 +187,8 @@ def _row(broker: str, scenario: Scenario) -> dict[str, Any]:
         "publications_per_s": full["publications_per_s"],
         "deliveries_per_s": full["deliveries_per_s"],
         "deliveries_per_publication": round(full["deliveries"] / scenario.count, 2),
-        "p50_us": half["p50_us"],
-        "p99_us": half["p99_us"],
+        "delay_p50_us": half["delay_p50_us"],
+        "delay_p99_us": half["delay_p99_us"],
     }
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
+from reefcast.errors import InternalError
 from reefcast.routing.covering.statistics import MemoryStatistics, Statistics
 from reefcast.storage.statistics_store import BATCH, StatisticsStore
 
@@ -28,7 +29,7 @@ RATE_PER_S = 5_000.0
 @dataclass(frozen=True, slots=True)
 class Row:
     """Microseconds for each row: of CPU, and by the wall clock of a machine shared with others.
-    `longest_cpu_ms`: of the calls for `BATCH` rows, in one of which they are written. `ratio`: how
+    `longest_cpu_us`: of the calls for `BATCH` rows, in one of which they are written. `ratio`: how
     many times as much CPU a row takes unbatched; None for others than the batched store."""
 
     engine: str
@@ -36,7 +37,7 @@ class Row:
     rows: int
     cpu_us_per_row: float
     us_per_row: float
-    longest_cpu_ms: float
+    longest_cpu_us: float
     bytes_per_row: float
     ratio: float | None = None
 
@@ -61,7 +62,7 @@ def _stored(
     store = StatisticsStore(path, 0.0, _complain)
     measured = _timed(engine, store, rows, pairs, lambda row: after(store, row == rows - 1))
     store.close()
-    return replace(measured, bytes_per_row=round(path.stat().st_size / len(store), 1))
+    return replace(measured, bytes_per_row=round(path.stat().st_size / store.rows, 1))
 
 
 def _written_at_end(store: StatisticsStore, last: bool) -> None:
@@ -96,10 +97,10 @@ def _timed(
         rows=rows,
         cpu_us_per_row=round(cpu / rows / 1e3, 2),
         us_per_row=round(wall / rows / 1e3, 2),
-        longest_cpu_ms=round(longest / 1e6, 2),
+        longest_cpu_us=round(longest / 1e3, 2),
         bytes_per_row=0.0,
     )
 
 
 def _complain(sentence: str) -> None:
-    raise AssertionError(f"a new file is sound: {sentence}")
+    raise InternalError(f"a new file is sound: {sentence}")

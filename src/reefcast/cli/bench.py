@@ -16,13 +16,14 @@ import click
 from reefcast.cli.options import INPUT_FILE, OUTPUT_FILE, Whole, json_option
 
 if TYPE_CHECKING:
+    from reefcast.bench.cover.graphs import GraphRow
     from reefcast.bench.cover.measure import Row as CoverRow
     from reefcast.bench.matching.measure import Row as MatchRow
     from reefcast.bench.matching.worst import WorstRow
     from reefcast.bench.sim import Row
     from reefcast.bench.statistics import Row as StatisticsRow
 
-_R = TypeVar("_R", "CoverRow", "MatchRow", "StatisticsRow", "WorstRow")
+_R = TypeVar("_R", "CoverRow", "GraphRow", "MatchRow", "StatisticsRow", "WorstRow")
 
 
 @click.group()
@@ -65,8 +66,8 @@ def _print_live(rows: list[dict[str, Any]]) -> None:
         "fanout": "fan-out",
         "publications_per_s": "publications/s",
         "deliveries_per_s": "deliveries/s",
-        "p50_us": "p50 us",
-        "p99_us": "p99 us",
+        "delay_p50_us": "p50 us",
+        "delay_p99_us": "p99 us",
         "ratio": "to baseline",
     }
     click.echo("  ".join(f"{title:>14}" for title in columns.values()))
@@ -196,7 +197,8 @@ def _worst_cases(
     "workloads",
     multiple=True,
     metavar="NAME",
-    help="nested, stock, chain, clustered or language; by default all; may be repeated.",
+    help="nested, stock, chain, clustered or language, with --graphs degree or stock; by default "
+    "all; may be repeated.",
 )
 @click.option(
     "--n",
@@ -206,13 +208,22 @@ def _worst_cases(
     help="Filters; by default 1 000, 10 000 and 80 000; may be repeated.",
 )
 @click.option(
+    "--graphs",
+    is_flag=True,
+    help="Instead, the covering paper's relation graphs, index on and off, beside the roots.",
+)
+@click.option(
     "--page",
     type=INPUT_FILE,
     help="Write the tables into this file, between the marks of docs/covering-index.md.",
 )
 @json_option("a list of rows")
 def cover(
-    workloads: tuple[str, ...], sizes: tuple[int, ...], as_json: bool, page: Path | None
+    workloads: tuple[str, ...],
+    sizes: tuple[int, ...],
+    graphs: bool,
+    as_json: bool,
+    page: Path | None,
 ) -> None:
     """Measure how long finding covering and covered filters takes.
 
@@ -227,9 +238,28 @@ def cover(
     from reefcast.bench.matching.page import fill
 
     tell = partial(click.echo, err=True)
+    if graphs:
+        _relation_graphs(workloads, sizes, as_json, page, tell)
+        return
     rows = _printed(bench(workloads, sizes, tell), _COVER, as_json)
     if page is not None:
         fill(page, cover_page.FIGURES, cover_page.figures(rows), "cover")
+
+
+def _relation_graphs(
+    names: tuple[str, ...],
+    sizes: tuple[int, ...],
+    as_json: bool,
+    page: Path | None,
+    tell: Callable[[str], None],
+) -> None:
+    from reefcast.bench.cover import page as cover_page
+    from reefcast.bench.cover.graphs import bench
+    from reefcast.bench.matching.page import fill
+
+    rows = _printed(bench(names, sizes, tell), _GRAPHS, as_json)
+    if page is not None:
+        fill(page, cover_page.GRAPHS, cover_page.graphs(rows), "cover --graphs")
 
 
 @command.command()
@@ -267,7 +297,7 @@ _STATISTICS = {
     "rows": "rows",
     "cpu_us_per_row": "us/row (CPU)",
     "us_per_row": "us/row (wall)",
-    "longest_cpu_ms": "max ms of a batch (CPU)",
+    "longest_cpu_us": "max us of a batch (CPU)",
     "bytes_per_row": "bytes/row",
     "ratio": "ratio",
 }
@@ -285,6 +315,20 @@ _COVER = {
     "in_aim": "in aim",
     "ratio": "ratio",
     "memory_bytes_per_filter": "bytes/filter",
+}
+_GRAPHS = {
+    "workload": "workload",
+    "n": "filters",
+    "graph": "graph",
+    "index": "index",
+    "add_cpu_us": "add us (CPU)",
+    "add_p50_us": "add p50 us",
+    "add_comparisons": "compared",
+    "remove_cpu_us": "remove us (CPU)",
+    "remove_p50_us": "remove p50 us",
+    "remove_comparisons": "compared",
+    "covering_degree": "new roots",
+    "edges": "edges",
 }
 _MATCH = {
     "workload": "workload",

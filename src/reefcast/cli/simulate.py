@@ -104,7 +104,7 @@ PARQUET = click.Path(exists=True, path_type=Path)
     metavar="FAULT",
     help="For instance crash:broker=b03,at_s=5,restart_s=7, drop:share=0.01, "
     "partition:links=b01/b02+b02/b03,from_s=5,to_s=8, delay:extra_s=0.1, "
-    "bandwidth:links=b01/b02,at_s=5,mbit_per_s=1, reorder:share=0.1,up_to_s=0.05; "
+    "bandwidth:links=b01/b02,at_s=5,bandwidth_mbit_per_s=1, reorder:share=0.1,up_to_s=0.05; "
     "may be repeated.",
 )
 @click.option("--trace", type=DIRECTORY, help="Write a trace into this directory.")
@@ -206,6 +206,8 @@ def _rerouted(described: NetworkFile, routing: str | None) -> NetworkFile:
     if routing is not None and routing != described.network.routing:
         described.network.routing = routing
         described.routing = {}  # the options of the other one
+        for entry in described.broker:
+            entry.routing = {}
         described.validate()
     return described
 
@@ -222,17 +224,23 @@ def _setup(described: NetworkFile, check: bool, options: dict[str, Any]) -> Setu
         graph=described.graph(),
         routing=described.network.routing,
         options=described.routing_options(),
+        broker_options={
+            entry.name: described.routing_options(entry.name)
+            for entry in described.broker
+            if entry.routing
+        },
+        window=described.statistics_window(),
         scot=described.scot(),
         overload=described.overload_limit(),
         seed=options["seed"],
         costs=preset(options["costs"]),
         links={
             link.between: LinkSpec(
-                link.latency_ms / 1e3, link.bandwidth_mbit_per_s * 125_000, link.jitter_ms / 1e3
+                link.latency_s, link.bandwidth_mbit_per_s * 125_000, link.jitter_s
             )
             for link in described.link
         },
-        faults=[parse_fault(text) for text in options["faults"]],
+        faults=[parse_fault(text, described.limits.link_patience_s) for text in options["faults"]],
         trace=TraceOptions(trace, options["trace_level"], sample) if trace else None,
         keep_deliveries=check,
     )
@@ -304,9 +312,9 @@ def _delays(simulation: Simulation) -> dict[str, float]:
     rows = simulation.deliveries()
     if not len(rows):
         return {}
-    percentiles = np.percentile(rows.time_us - rows.published_us, (50, 90, 99, 100)) / 1e3
-    names = ("delay_p50_ms", "delay_p90_ms", "delay_p99_ms", "delay_max_ms")
-    return {name: round(float(value), 3) for name, value in zip(names, percentiles, strict=True)}
+    percentiles = np.percentile(rows.time_us - rows.published_us, (50, 90, 99, 100))
+    names = ("delay_p50_us", "delay_p90_us", "delay_p99_us", "delay_max_us")
+    return {name: round(float(value), 1) for name, value in zip(names, percentiles, strict=True)}
 
 
 def _print(summary: dict[str, Any], answers: dict[str, Any] | None, as_json: bool) -> None:

@@ -14,7 +14,7 @@ import time
 import uuid
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Self, Unpack
+from typing import Any, Self, Unpack
 
 from reefcast.client.address import Address, parse_addresses
 from reefcast.client.connection import Connection, Handler, open_connection
@@ -338,14 +338,10 @@ class Connecting:
         self._client = await self
         return self._client
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *raised: Any) -> None:
+        """As that of the client."""
         assert self._client is not None
-        await self._client.__aexit__(kind, error, trace)
+        await self._client.__aexit__(*raised)
 
 
 def connect(urls: str | Sequence[str], **options: Unpack[Options]) -> Connecting:

@@ -100,6 +100,12 @@ class PeerMessage(Control, frozen=True, kw_only=True):
         the same (`Router.needs`) settles when this is answered."""
         return ()
 
+    @property
+    def says(self) -> tuple[EntityId, ...]:
+        """Subscriptions that it brings; one that such a one stands for (`Router.stand_ins`) settles
+        when this is answered."""
+        return ()
+
 
 TableChange = Advertise | Unadvertise | Subscribe | Unsubscribe
 """What clients may send; each is answered by `Settled` or `Refused`."""

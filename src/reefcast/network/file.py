@@ -18,16 +18,20 @@ from reefcast.errors import ConfigurationError
 from reefcast.model.trace import LEVELS
 from reefcast.model.wire import QUEUE_POLICIES
 from reefcast.network.sections import (
+    SECTIONS,
     BrokerEntry,
     LimitsSection,
     LinkEntry,
     NetworkSection,
     OverloadSection,
     Section,
+    StatisticsSection,
     TraceSection,
+    check_keys,
 )
 from reefcast.overlay.scot import Place, Scot, scot_of
 from reefcast.overlay.topology import Graph, graph, is_connected
+from reefcast.routing.covering.statistics import Window
 from reefcast.routing.links import Overload
 from reefcast.routing.registry import check_overlay, routing_named
 from reefcast.routing.router import RoutingOptions
@@ -41,6 +45,7 @@ class NetworkFile(Section, kw_only=True):
     limits: LimitsSection = msgspec.field(default_factory=LimitsSection)
     overload: OverloadSection = msgspec.field(default_factory=OverloadSection)
     routing: dict[str, Any] = msgspec.field(default_factory=dict)
+    statistics: StatisticsSection = msgspec.field(default_factory=StatisticsSection)
     broker: list[BrokerEntry]
     link: list[LinkEntry] = msgspec.field(default_factory=list)
 
@@ -82,17 +87,27 @@ class NetworkFile(Section, kw_only=True):
                 )
         return scot_of(self.graph(), places) if places else None
 
-    def routing_options(self) -> RoutingOptions:
-        """What `[routing]` says; raises `ConfigurationError` for what the routing does not know."""
-        name = self.network.routing
+    def routing_options(self, broker: str = "") -> RoutingOptions:
+        """What `[routing]` says, for all brokers or for this one; raises `ConfigurationError` for
+        what the routing does not know."""
+        routing = self.network.routing
+        own = self.entry(broker).routing if broker else {}
+        where = f"routing of broker {broker}" if own else "[routing]"
+        options = routing_named(routing).options
+        check_keys(self.routing | own, options, f"{where}, for routing {routing!r},")
         try:
-            return msgspec.convert(self.routing, routing_named(name).options)
-        except msgspec.ValidationError as error:
-            raise ConfigurationError(f"[routing], for routing {name!r}: {error}") from error
+            return msgspec.convert(self.routing | own, options)
+        except (msgspec.ValidationError, ConfigurationError) as error:
+            raise ConfigurationError(f"{where}, for routing {routing!r}: {error}") from error
+
+    def statistics_window(self) -> Window:
+        """Which statistics count."""
+        section = self.statistics
+        return Window(section.window_s, section.rows, section.total)
 
     def overload_limit(self) -> Overload:
         """When a link counts as overloaded."""
-        return Overload(self.overload.tau, self.overload.window_ms / 1e3)
+        return Overload(self.overload.tau, self.overload.window_s)
 
     def validate(self) -> NetworkFile:
         """Raises `ConfigurationError` for what contradicts itself; returns itself."""
@@ -142,6 +157,9 @@ def _check_overlay(network: NetworkFile) -> None:
         raise ConfigurationError("the overlay is not connected: some brokers cannot be reached")
     check_overlay(network.network.routing, overlay, network.scot())
     network.routing_options()
+    for entry in network.broker:
+        network.routing_options(entry.name)
+    network.statistics_window()
 
 
 def _check_numbers(network: NetworkFile) -> None:
@@ -159,7 +177,7 @@ def _check_numbers(network: NetworkFile) -> None:
             value = getattr(section, field.name)
             if isinstance(value, float) and not isfinite(value):
                 raise ConfigurationError(f"{field.name} = {value} must be a finite number")
-            may_be_zero = field.name in ("jitter_ms", "latency_ms", "sample", "drain_s")
+            may_be_zero = field.name in ("jitter_s", "latency_s", "sample", "drain_s")
             if isinstance(value, (int, float)) and (value < 0 or (value == 0 and not may_be_zero)):
                 raise ConfigurationError(f"{field.name} = {value} must be above 0")
 
@@ -167,10 +185,19 @@ def _check_numbers(network: NetworkFile) -> None:
 def read_network(data: bytes | str) -> NetworkFile:
     """A network from TOML text; raises `ConfigurationError` saying where it is wrong."""
     try:
+        _check_all_keys(msgspec.toml.decode(data))
         network = msgspec.toml.decode(data, type=NetworkFile)
     except (msgspec.DecodeError, ValueError) as error:
         raise ConfigurationError(f"the network file cannot be read: {error}") from error
     return network.validate()
+
+
+def _check_all_keys(plain: dict[str, Any]) -> None:
+    check_keys(plain, NetworkFile, "the network file")
+    for title, section in SECTIONS.items():
+        given = plain.get(title.strip("[]"), [])
+        for each in given if isinstance(given, list) else [given]:
+            check_keys(each, section, title)
 
 
 def load_network(file: Path | str) -> NetworkFile:
@@ -202,7 +229,7 @@ def dump_network(network: NetworkFile) -> str:
     """The network as TOML text that `read_network` takes."""
     plain: dict[str, Any] = msgspec.to_builtins(network)
     lines: list[str] = []
-    for name in ("network", "routing", "trace", "limits", "overload"):
+    for name in ("network", "routing", "trace", "limits", "overload", "statistics"):
         if plain[name]:
             lines += [f"[{name}]", *_toml_lines(plain[name]), ""]
     for name in ("broker", "link"):
@@ -212,9 +239,14 @@ def dump_network(network: NetworkFile) -> str:
 
 
 def _toml_lines(section: dict[str, Any]) -> list[str]:
-    # A JSON string, number, list and boolean are written alike in TOML, which has no null.
+    # TOML has no null; an empty table says nothing.
     return [
-        f"{key} = {msgspec.json.encode(value).decode()}"
-        for key, value in section.items()
-        if value is not None
+        f"{key} = {_toml_value(value)}" for key, value in section.items() if value not in (None, {})
     ]
+
+
+def _toml_value(value: Any) -> str:
+    """A JSON string, number, list or boolean is written alike in TOML; a table is not."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(_toml_lines(value)) + "}"
+    return msgspec.json.encode(value).decode()

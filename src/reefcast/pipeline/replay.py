@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from reefcast.errors import LocalError
+from reefcast.errors import PeerError
 from reefcast.network.file import NetworkFile
 from reefcast.pipeline.replay_protocol import (
     FINISH,
@@ -91,20 +91,20 @@ class Program:
         self._process.stdin.write(f"{word}\n".encode())
 
     async def until(self, state: str) -> None:
-        """Returns when the program has said `state`; raises `LocalError` if it ends before."""
+        """Returns when the program has said `state`; raises `PeerError` if it ends before."""
         while state not in self._states:
             if self._listening.done():
-                raise LocalError(
+                raise PeerError(
                     f"{self._name} ended before it was {state}; its own words are above"
                 )
             self._changed.clear()
             await self._changed.wait()
 
     async def end(self) -> None:
-        """Returns when the program has ended as it should; raises `LocalError` otherwise."""
+        """Returns when the program has ended as it should; raises `PeerError` otherwise."""
         code = await self._process.wait()
         if code:
-            raise LocalError(f"{self._name} ended with exit code {code}; its own words are above")
+            raise PeerError(f"{self._name} ended with exit code {code}; its own words are above")
 
     async def kill(self) -> None:
         if self._process.returncode is None:

@@ -54,7 +54,7 @@ _LOCAL = {
 def spark_session(application: str, master: str = DEFAULT_MASTER) -> Iterator[SparkSession]:
     """A session for the jobs of one command; stopped, with its Java process, at the end.
 
-    Raises `LocalError` where Java or the extra `reefcast[spark]` is missing.
+    Raises `LocalError` where Java is missing, `ModuleNotFoundError` where PySpark is.
     """
     check_java()
     session = _start(application, master)
@@ -94,13 +94,9 @@ def _java_version(java: str) -> int | None:
 
 
 def _start(application: str, master: str) -> SparkSession:
-    try:
-        from pyspark.errors import PySparkException
-        from pyspark.sql import SparkSession
-    except ImportError as error:
-        raise LocalError(
-            "PySpark is not installed: install the extra by pip install 'reefcast[spark]'"
-        ) from error
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
     builder = SparkSession.builder.appName(application).master(master)
     for name, value in (_LOCAL | SEMANTICS).items():
         builder = builder.config(name, value)

@@ -15,23 +15,48 @@ distinct advertisement text of each link once (`intersects`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Annotated, Any
 
-from reefcast.model.filters import Filter
+import msgspec
+
+from reefcast.model.filters import TRUE, Filter
 from reefcast.model.messages import (
-    FIRST_HOP,
     Advertise,
     EntityId,
     Header,
     LinkName,
+    PeerMessage,
     Publish,
     Send,
     Unadvertise,
 )
-from reefcast.routing.router import Decision, Router, Shape, Surroundings
+from reefcast.model.publication import Publication
+from reefcast.routing.covering.strategies import Strategy, outgoing
+from reefcast.routing.router import Decision, Router, RoutingOptions, Shape, Surroundings
 from reefcast.routing.tables import AdvertisementTable, Row, Table
-from reefcast.routing.tree import SubscriptionTree
+from reefcast.routing.tree import Prune, Replace, SubscriptionTree, understood
+
+
+class CoverHeader(Header, frozen=True, gc=False):
+    """For the statistics of *incremental*: at how many brokers (`count`) another subscription
+    matched, too, and how many hops ago (`distance`) that was the last time; and the advertisement
+    that the publication lies in."""
+
+    count: int = 0
+    distance: int = 0
+    advertisement: EntityId | None = None
+
+
+class AcyclicOptions(RoutingOptions, frozen=True):
+    """`covering`: which of the subscriptions that a neighbour wants it is told of: all ("none"), or
+    only what no other one covers, by one of four strategies ("lazy", "active", "packing",
+    "incremental", see `routing.covering`). `theta`: with "incremental", the share of the
+    publications that must be wanted by others, too, where a subscription that went is preserved
+    (0 to 1)."""
+
+    covering: Strategy = "none"
+    theta: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.9
 
 
 class Acyclic(Router):
@@ -41,11 +66,27 @@ class Acyclic(Router):
     overlay = Shape.TREE
     keeps_order = True
     relearns = True
+    messages = (Replace,)
+    header = CoverHeader
+    options = AcyclicOptions
+
+    @classmethod
+    def keeps_statistics(cls, options: AcyclicOptions) -> bool:
+        return options.covering == "incremental"
 
     def __init__(self, where: Surroundings) -> None:
         super().__init__(where)
         self.srt = AdvertisementTable()
-        self.tree = SubscriptionTree(self.prt, self.brokers, self.srt.wanted_by)
+        self.counts = self.keeps_statistics(where.options)
+        self.theta = where.options.theta
+        self.statistics = where.statistics
+        self.tree = SubscriptionTree(
+            self.prt,
+            self.brokers,
+            self.srt.wanted_by,
+            outgoing(where.options.covering, self.theta),
+            self._came_by,
+        )
 
     # --- advertisements ---------------------------------------------------------------------------
 
@@ -75,10 +116,41 @@ class Acyclic(Router):
     # --- subscriptions ----------------------------------------------------------------------------
 
     def subscribe(self, id: EntityId, filter: Filter, link: LinkName, local: bool) -> list[Send]:
+        if local and self.counts:
+            self.statistics.claim(id, filter.text)
         return self.tree.subscribe(id, filter, link, local)
 
     def unsubscribe(self, id: EntityId, link: LinkName) -> list[Send]:
-        return self.tree.unsubscribe(id, link)
+        row = self.prt.get(id)
+        return self.tree.unsubscribe([id], link, self._prunes([row] if row is not None else []))
+
+    def _prunes(self, rows: Iterable[Row]) -> dict[EntityId, Prune]:
+        """For subscriptions of this broker's clients that go, how far each must go: the pruning
+        distance of each advertisement under which it got anything."""
+        prunes: dict[EntityId, Prune] = {}
+        for row in rows:
+            if row.local and self.counts:
+                prunes[row.id] = tuple(self._pruning_distances(row.id))
+                self.statistics.purge(row.id)
+        return prunes
+
+    def _pruning_distances(self, id: EntityId) -> Iterator[tuple[EntityId, int]]:
+        for advertisement in self.srt:
+            hops = self.statistics.pruning_distance(id, advertisement.id, self.theta)
+            if hops:
+                yield advertisement.id, hops
+
+    def _came_by(self, advertisement: EntityId) -> LinkName | None:
+        row = self.srt.get(advertisement)
+        return None if row is None else row.last_hop
+
+    def peer(self, message: PeerMessage, link: LinkName) -> list[Send]:
+        if not isinstance(message, Replace):
+            return super().peer(message, link)
+        return self.tree.replace(understood(message), link)
+
+    def stand_ins(self, id: EntityId) -> list[tuple[LinkName, EntityId]]:
+        return self.tree.stand_ins(id)
 
     # --- links ------------------------------------------------------------------------------------
 
@@ -97,7 +169,8 @@ class Acyclic(Router):
 
     def link_down(self, link: LinkName) -> list[Send]:
         gone = [row.id for row in self.srt.from_hop(link)]
-        return self.tree.link_down(link) + self._unadvertise_all(link, gone)
+        prunes = self._prunes(self.prt.from_hop(link))
+        return self.tree.link_down(link, prunes) + self._unadvertise_all(link, gone)
 
     def _unadvertise_all(self, link: LinkName, ids: list[EntityId]) -> list[Send]:
         return [send for id in ids for send in self.unadvertise(id, link)]
@@ -106,9 +179,55 @@ class Acyclic(Router):
 
     def route(self, publications: Sequence[Publish], link: LinkName) -> Iterator[Decision]:
         found = self.prt.ways([publish.publication for publish in publications])
+        useless: list[tuple[Publication, bool]] = []
         for publish, (local, hops, matched) in zip(publications, found, strict=True):
-            onward = Header(publish.header.hops + 1) if hops else FIRST_HOP
-            yield Decision(local, [(hop, onward) for hop in hops if hop != link], matched)
+            onward = self._onward(publish, link, matched)
+            if local and type(onward) is CoverHeader:
+                self._record(publish.publication, local, onward)
+            copies = [(hop, onward) for hop in hops if hop != link]
+            useless.append((publish.publication, not local and not copies))
+            yield Decision(local, copies, matched)
+        if self.counts and link in self.tree.outgoing:
+            self.unfinished |= self.tree.outgoing[link].observe(useless)
+
+    def _onward(self, publish: Publish, link: LinkName, matched: int) -> Header:
+        """The header of the copies from here on."""
+        header = publish.header
+        hops = header.hops + 1
+        if type(header) is CoverHeader:
+            if matched > 1:
+                return CoverHeader(hops, header.count + 1, 0, header.advertisement)
+            return CoverHeader(hops, header.count, header.distance + 1, header.advertisement)
+        if self.counts and link not in self.brokers:
+            return CoverHeader(hops, 0, 0, self._published_under(publish.publication, link))
+        return Header(hops)
+
+    def _published_under(self, publication: Publication, client: LinkName) -> EntityId | None:
+        """The first advertisement of this client that it lies in."""
+        for row in self.srt.from_hop(client):
+            if row.filter is TRUE or row.filter.matches(publication):
+                return row.id
+        return None
+
+    def _record(
+        self, publication: Publication, local: Mapping[LinkName, list[int]], header: CoverHeader
+    ) -> None:
+        if not self.counts or header.advertisement is None:
+            return
+        for client, numbers in local.items():
+            for number in numbers:
+                self.statistics.record(
+                    publication.id,
+                    header.advertisement,
+                    (client, number),
+                    header.distance,
+                    header.count,
+                    self.links.now,
+                )
+
+    def afterwards(self) -> list[Send]:
+        self.unfinished = False
+        return self.tree.collect_overdue()
 
     # --- what can be seen -------------------------------------------------------------------------
 

@@ -22,7 +22,6 @@ Tables: `clients` (advertisements, held publications), `settlement`, the router'
 from __future__ import annotations
 
 import random
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
@@ -55,6 +54,8 @@ from reefcast.model.messages import (
 )
 from reefcast.overlay.scot import Neighbours
 from reefcast.routing.clients import ClientState
+from reefcast.routing.counts import Counts
+from reefcast.routing.covering.statistics import MemoryStatistics, Statistics
 from reefcast.routing.links import LinkQueues, Links, Overload
 from reefcast.routing.registry import routing_named
 from reefcast.routing.relearning import Relearning
@@ -83,10 +84,11 @@ class Broker:
         overload: Overload | None = None,
         scot: Neighbours | None = None,
         options: RoutingOptions | None = None,
+        statistics: Statistics | None = None,
     ) -> None:
         self.name = name
         self.links = Links(queues, overload)
-        self.counters: Counter[str] = Counter()
+        self.counters: Counts[str] = Counts()
         kind = routing_named(routing)
         self.router = kind(
             Surroundings(
@@ -97,6 +99,7 @@ class Broker:
                 self.counters,
                 scot,
                 options or kind.options(),
+                statistics or MemoryStatistics(),
             )
         )
         self.clients: dict[LinkName, ClientState] = {}
@@ -148,7 +151,8 @@ class Broker:
         self.links.came(link, len(batch))
         client = self.clients.get(link)
         if client is None:
-            self._require_up(link)
+            if link not in self.router.brokers:
+                self._require_up(link)
             return self._route(batch, link, hosted=False)
         effects: list[Effect] = []
         if not client.ever_advertised and batch:
@@ -188,19 +192,30 @@ class Broker:
     def _route(self, batch: Sequence[Publish], link: LinkName, *, hosted: bool) -> list[Effect]:
         effects: list[Effect] = []
         delivered = forwarded = 0
-        for publish, decision in zip(batch, self.router.route(batch, link), strict=True):
-            self.last_routed.append((publish, decision))
-            for hop, header in decision.hops:
+        routed, goes = self.last_routed, self.links.goes
+        before = len(routed)
+        # A batch is often of one: `strict` alone would cost as much as all else of the zip.
+        for publish, decision in zip(batch, self.router.route(batch, link)):  # noqa: B905
+            routed.append((publish, decision))
+            local, hops = decision.local, decision.hops
+            for hop, header in hops:
                 effects.append(Send(hop, Publish(publish.publication, header, publish.body)))
-                self.links.goes(hop)
-            if decision.local:
-                effects.append(Deliver(publish, decision.local))
-            delivered += len(decision.local)
-            forwarded += len(decision.hops)
-            if not decision.local and not decision.hops:
+                goes(hop)
+            if local:
+                effects.append(Deliver(publish, local))
+                delivered += len(local)
+            elif not hops:
                 effects += self._ends_here(publish, decision, hosted)
+            forwarded += len(hops)
+        if len(routed) - before != len(batch):
+            raise LocalError(
+                f"routing {self.router.name!r} decided about {len(routed) - before} of "
+                f"{len(batch)} publications; `route` must yield a decision for each"
+            )
         self.counters["delivered"] += delivered
         self.counters["forwarded"] += forwarded
+        if self.router.unfinished:
+            effects += self._send(Cause(), self.router.afterwards())
         return effects
 
     def _ends_here(self, publish: Publish, decision: Decision, hosted: bool) -> list[Effect]:
@@ -254,7 +269,8 @@ class Broker:
         cause = self._cause(link, message)
         if isinstance(message, Subscribe) and filter is not None:
             settlement = self._settlement
-            settlement.join(cause, self.router.needs(filter, settlement.unanswered()))
+            settlement.join_told(cause, self.router.needs(filter, settlement.unanswered))
+            settlement.join_said(cause, self.router.stand_ins(message.id))
         return self._send(cause, sends)
 
     def _peer_message(self, message: PeerMessage, link: LinkName, now: float) -> list[Effect]:
@@ -358,9 +374,9 @@ class Broker:
         if link not in self.router.brokers:
             self.router.brokers.append(link)
             self.router.brokers.sort()
-        cause = self._cause(link)
-        self._settlement.transfer(link, cause)
-        effects += self._send(cause, self.router.link_up(link))
+        before = self._settlement.begin_life(link)
+        effects += self._send(self._cause(link), self.router.link_up(link))
+        effects += self._finish(self._settlement.resume(link, before, self.router.stand_ins))
         return effects + self._tell_synced(self._relearning.came_up(link))
 
     def _client_up(self, link: LinkName) -> list[Effect]:

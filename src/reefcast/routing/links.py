@@ -1,6 +1,7 @@
 """What a router may know of its links: publications waiting on them, and how many pass.
 
-Rates are counts of a whole window: the last one that is over, so that a decision does not depend on
+Publications are counted once, since the start; windows take the differences. Rates are counts of a
+whole window: the last one that is over, so that a decision does not depend on
 how far the present one has come. A window without any input of the broker counts as empty.
 
 The LST (link status table) says which links are *overloaded* (OctopiA, section 9.2, equation 3):
@@ -16,11 +17,12 @@ all of them evenly.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from reefcast.model.messages import LinkName
+from reefcast.routing.counts import Counts
 
 WINDOW_S = 1.0
 
@@ -68,16 +70,20 @@ class LinkStatus(NamedTuple):
 class LinkStatusTable:
     """The LST of one broker; see the module's docstring."""
 
-    def __init__(self, queues: LinkQueues, overload: Overload) -> None:
+    def __init__(
+        self, queues: LinkQueues, overload: Overload, entered: Mapping[LinkName, int]
+    ) -> None:
+        """`entered`: publications that entered each link's output queue; its owner counts on."""
         self._queues = queues
         self._tau = overload.tau
         self.window_s = overload.window_s
         self._window = 0
-        self._entered: Counter[LinkName] = Counter()
+        self._entered = entered
+        self._entered_before: dict[LinkName, int] = {}
         self._len_before: dict[LinkName, int] = {}
         self._last: dict[LinkName, tuple[int, float]] = {}
         self._ratio: dict[LinkName, float] = {}
-        self.found_overloaded: Counter[LinkName] = Counter()
+        self.found_overloaded: Counts[LinkName] = Counts()
         """How often a decision looked at the link and found it overloaded."""
 
     def pass_time(self, now: float) -> None:
@@ -86,10 +92,6 @@ class LinkStatusTable:
         if window != self._window:
             self._close(window - self._window)
             self._window = window
-
-    def entered(self, link: LinkName) -> None:
-        """A publication enters the link's output queue."""
-        self._entered[link] += 1
 
     def overloaded(self, link: LinkName) -> bool:
         """For a decision; counted if so."""
@@ -106,13 +108,16 @@ class LinkStatusTable:
 
     def _close(self, windows: int) -> None:
         """The window is over, and `windows - 1` more; links without any traffic keep no entry."""
-        entered, self._entered = self._entered, Counter()
-        before, self._len_before = self._len_before, {}
+        entered_before, self._entered_before = self._entered_before, dict(self._entered)
+        len_before, self._len_before = self._len_before, {}
         self._last, self._ratio = {}, {}
-        for link in sorted({*entered, *before}):
+        for link, so_far in self._entered.items():
+            entered, waited = so_far - entered_before.get(link, 0), len_before.get(link, 0)
+            if not entered and not waited:
+                continue
             queue_len = self._queues.queue_len(link)
-            left = max(before.get(link, 0) + entered[link] - queue_len, 0) / windows
-            queue_in = entered[link] if windows == 1 else 0
+            left = max(waited + entered - queue_len, 0) / windows
+            queue_in = entered if windows == 1 else 0
             self._last[link] = (queue_in, left)
             self._ratio[link] = (1 + queue_in) / (1 + left)
             if queue_len:
@@ -129,15 +134,19 @@ class Links:
         window_s: float = WINDOW_S,
     ) -> None:
         self._queues = queues or NoQueues()
-        self._put: dict[LinkName, int] = {}
-        self.lst = LinkStatusTable(self, overload or Overload())
+        self._put: Counts[LinkName] = Counts()
+        self.now = 0.0
+        """When the present input came, seconds."""
+        self._came: Counts[LinkName] = Counts()
+        self._gone: Counts[LinkName] = Counts()
+        self.lst = LinkStatusTable(self, overload or Overload(), self._gone)
         self.window_s = window_s
         self._window = 0
         self._since = self._until = 0.0  # no window ends between these two
-        self._in: Counter[LinkName] = Counter()
-        self._out: Counter[LinkName] = Counter()
-        self._last_in: Counter[LinkName] = Counter()
-        self._last_out: Counter[LinkName] = Counter()
+        self._came_before: dict[LinkName, int] = {}  # when the window began
+        self._gone_before: dict[LinkName, int] = {}
+        self._last_in: dict[LinkName, int] = {}
+        self._last_out: dict[LinkName, int] = {}
 
     def queue_len(self, link: LinkName) -> int:
         """Publications waiting on `link`; those too that were put there since the present input
@@ -146,12 +155,14 @@ class Links:
 
     def rates(self, link: LinkName) -> Rates:
         """Over the last whole window."""
-        return Rates(self._last_in[link] / self.window_s, self._last_out[link] / self.window_s)
+        came, gone = self._last_in.get(link, 0), self._last_out.get(link, 0)
+        return Rates(came / self.window_s, gone / self.window_s)
 
     # --- for the broker ---------------------------------------------------------------------------
 
     def pass_time(self, now: float) -> None:
         """An input comes, and it is `now` (seconds): closes the windows that are over."""
+        self.now = now
         if self._put:
             self._put.clear()
         if now < self._until and now >= self._since:
@@ -163,17 +174,20 @@ class Links:
         window = int(now / self.window_s)
         if window != self._window:
             follows = window == self._window + 1
-            self._last_in = self._in if follows else Counter()
-            self._last_out = self._out if follows else Counter()
-            self._in, self._out = Counter(), Counter()
+            self._last_in = _growth(self._came, self._came_before) if follows else {}
+            self._last_out = _growth(self._gone, self._gone_before) if follows else {}
+            self._came_before, self._gone_before = dict(self._came), dict(self._gone)
             self._window = window
 
     def came(self, link: LinkName, count: int) -> None:
         """`count` publications came in over `link`."""
-        self._in[link] += count
+        self._came[link] += count
 
     def goes(self, link: LinkName) -> None:
         """A publication goes out over `link`."""
-        self._out[link] += 1
-        self._put[link] = self._put.get(link, 0) + 1
-        self.lst.entered(link)
+        self._gone[link] += 1
+        self._put[link] += 1
+
+
+def _growth(counts: Mapping[LinkName, int], before: Mapping[LinkName, int]) -> dict[LinkName, int]:
+    return {link: count - before.get(link, 0) for link, count in counts.items()}

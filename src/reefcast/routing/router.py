@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -26,6 +26,7 @@ from reefcast.errors import ProtocolError
 from reefcast.model.filters import Filter
 from reefcast.model.messages import EntityId, Header, LinkName, PeerMessage, Publish, Send
 from reefcast.overlay.scot import Neighbours
+from reefcast.routing.covering.statistics import Statistics
 from reefcast.routing.links import Links
 from reefcast.routing.tables import IndexFactory, Row, SubscriptionTable, Table
 
@@ -33,7 +34,7 @@ COUNTED = "counted"
 """The key of `Router.legend` for what is counted."""
 
 
-class Decision(NamedTuple):
+class Decision(msgspec.Struct, frozen=True, gc=False):
     """Where one publication goes from here.
 
     `local`: client -> ascending numbers of its subscriptions that match. `hops`: neighbours that
@@ -67,7 +68,8 @@ class RoutingOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
 class Surroundings:
     """What a router is given: its broker's name, a factory of indexes, a generator of its own, its
     links, counters for what happens, on a SCOT who its primary and secondary neighbours are (None
-    on an overlay without clusters), and its options, of the class that it names in `options`."""
+    on an overlay without clusters), its options, of the class that it names in `options`, and
+    statistics of what the broker's clients get, for it to keep."""
 
     name: str
     new_index: IndexFactory
@@ -76,6 +78,7 @@ class Surroundings:
     counters: Counter[str]
     scot: Neighbours | None
     options: Any
+    statistics: Statistics
 
 
 class Router(ABC):
@@ -111,7 +114,14 @@ class Router(ABC):
         self.brokers: list[LinkName] = []
         self.relearning = False
         """Kept by the broker: whether neighbours still have to tell what they know."""
+        self.unfinished = False
+        """Kept by the router: whether `afterwards` has something to do."""
         self.prt = SubscriptionTable(where.new_index)
+
+    @classmethod
+    def keeps_statistics(cls, options: Any) -> bool:
+        """Whether with these options it uses `Surroundings.statistics`."""
+        return False
 
     # --- publications -----------------------------------------------------------------------------
 
@@ -152,6 +162,11 @@ class Router(ABC):
         one needs, too: it settles when they have been."""
         return []
 
+    def stand_ins(self, id: EntityId) -> list[tuple[LinkName, EntityId]]:
+        """Subscriptions that these neighbours were sent, and that stand there for `id`: it settles
+        when they have."""
+        return []
+
     # --- links ------------------------------------------------------------------------------------
 
     def link_up(self, link: LinkName) -> list[Send]:
@@ -175,6 +190,11 @@ class Router(ABC):
         return []
 
     # --- what can be seen -------------------------------------------------------------------------
+
+    def afterwards(self) -> list[Send]:
+        """What routing publications gave cause for; asked if it set `unfinished`, after each batch:
+        `route` itself changes no table."""
+        return []
 
     def tables(self) -> dict[str, Table[Any]]:
         """Its tables under the papers' names."""

@@ -46,6 +46,8 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
+from msgspec.structs import replace
+
 from reefcast.errors import ConfigurationError, ProtocolError
 from reefcast.model.covering import intersects
 from reefcast.model.filters import TRUE, Filter
@@ -68,14 +70,36 @@ from reefcast.routing.clt import (
     ScotHeader,
     civ_of,
 )
-from reefcast.routing.router import COUNTED, Decision, Router, Shape, Surroundings
+from reefcast.routing.covering.strategies import Strategy, outgoing
+from reefcast.routing.router import (
+    COUNTED,
+    Decision,
+    Router,
+    RoutingOptions,
+    Shape,
+    Surroundings,
+)
 from reefcast.routing.tables import Table, Ways
-from reefcast.routing.tree import SubscriptionTree
+from reefcast.routing.tree import Replace, Replacement, SubscriptionTree, understood
 
 
 def _everywhere(link: LinkName, filter: Filter) -> bool:
     """Inside a cluster each subscription goes to every broker."""
     return True
+
+
+class ScotOptions(RoutingOptions, frozen=True):
+    """`covering`: of the subscriptions of a cluster, which each of its brokers is told of:
+    "none" (that is, of all), "lazy", "active" or "packing", see `routing.covering`."""
+
+    covering: Strategy = "none"
+
+    def __post_init__(self) -> None:
+        if self.covering == "incremental":
+            raise ConfigurationError(
+                'covering = "incremental" prunes by the statistics of advertisements, but inside a '
+                "cluster of a SCOT no broker knows these; choose none, lazy, active or packing"
+            )
 
 
 class ScotRouter(Router):
@@ -84,7 +108,8 @@ class ScotRouter(Router):
 
     overlay = Shape.SCOT
     relearns = True
-    messages = (CivSet, CivUnset)
+    messages = (CivSet, CivUnset, Replace)
+    options = ScotOptions
     header = ScotHeader
     legend: ClassVar[Mapping[str, str]] = {
         "CLT": (
@@ -104,7 +129,8 @@ class ScotRouter(Router):
         self.cluster = where.scot.cluster
         self.a_links: list[LinkName] = []
         self.i_links: dict[int, LinkName] = {}
-        self.tree = SubscriptionTree(self.prt, self.a_links, _everywhere)
+        new_outgoing = outgoing(where.options.covering, theta=1.0)
+        self.tree = SubscriptionTree(self.prt, self.a_links, _everywhere, new_outgoing)
         self.clt = ClusterLinkTable(where.scot.clusters)
         self._cluster_of = where.scot.secondary
         self._all = (1 << where.scot.clusters) - 1
@@ -175,9 +201,22 @@ class ScotRouter(Router):
     def _unsubscribe_all(self, ids: Sequence[EntityId], link: LinkName) -> list[Send]:
         """All of them first, and only then the bits: a witness is not looked for among those that
         go, too."""
-        sends = [send for id in ids for send in self.tree.unsubscribe(id, link)]
+        sends = self.tree.unsubscribe(ids, link)
         gone = [id for id in ids if id not in self.prt]
         return sends + self._clear_bits(gone)
+
+    def _replace(self, message: Replacement, link: LinkName) -> list[Send]:
+        if link in self._cluster_of:
+            raise self._wrong_link(link, "Replace", "an iLink", "aLinks")
+        new = [entry for entry in message.subscriptions if entry[0] not in self.prt]
+        sends = self.tree.replace(message, link)
+        for id, filter in new:
+            sends += self._set_bits(id, filter)
+        gone = [message.id] if message.id not in self.prt else []
+        return sends + self._clear_bits(gone)
+
+    def stand_ins(self, id: EntityId) -> list[tuple[LinkName, EntityId]]:
+        return self.tree.stand_ins(id)
 
     def _set_bits(self, id: EntityId, filter: Filter) -> list[Send]:
         """A subscription came; returns a CIV_SET for each iLink with bits that were 0."""
@@ -224,6 +263,8 @@ class ScotRouter(Router):
     # --- the CIV ----------------------------------------------------------------------------------
 
     def peer(self, message: PeerMessage, link: LinkName) -> list[Send]:
+        if isinstance(message, Replace):
+            return self._replace(understood(message), link)
         if not isinstance(message, CivSet | CivUnset):
             return super().peer(message, link)
         bit = self._sender_bit(link, type(message).__name__)
@@ -273,7 +314,7 @@ class ScotRouter(Router):
             self.a_links.remove(link)
         if link in self._cluster_of:
             del self.i_links[self._cluster_of[link]]
-        self.tree.sent.pop(link, None)
+        self.tree.outgoing.pop(link, None)
         sends = self._unsubscribe_all([row.id for row in self.prt.from_hop(link)], link)
         for row in self.clt.from_hop(link):
             sends += self.unadvertise(row.id, link)
@@ -300,7 +341,7 @@ class ScotRouter(Router):
     def route(self, publications: Sequence[Publish], link: LinkName) -> Iterator[Decision]:
         found = self.prt.ways([publish.publication for publish in publications])
         hosted = link not in self.a_links and link not in self._cluster_of
-        for publish, ways in zip(publications, found, strict=True):
+        for publish, ways in zip(publications, found):  # noqa: B905 (see `Broker._route`)
             bits = self._targets(publish, link) if hosted else civ_of(publish.header)
             yield self.choose(publish, ways, link, bits)
 
@@ -391,7 +432,7 @@ class Idr(ScotRouter):
             rest &= ~target.bit
         if not rest:
             inside.hops.extend((target.link, onward) for target in free)
-            return inside._replace(checked=len(targets))
+            return replace(inside, checked=len(targets))
         a_links = [Target(queue_len(hop), hop, 0) for hop, _ in inside.hops]
         copies = dict.fromkeys([target.link for target in a_links + free], onward)
         carrier = self._carrier(free, a_links, targets, link)
@@ -401,7 +442,7 @@ class Idr(ScotRouter):
         else:
             self.counters["idr_unreachable"] += rest.bit_count()
         checked = len(targets) + len(a_links)
-        return inside._replace(hops=list(copies.items()), checked=checked)
+        return replace(inside, hops=list(copies.items()), checked=checked)
 
     def _carrier(
         self, free: list[Target], a_links: list[Target], targets: list[Target], came_by: LinkName

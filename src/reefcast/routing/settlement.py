@@ -8,9 +8,10 @@ Rules
 - So answers travel back along the tree of messages that the first one spawned, and the client's
   token is answered when nothing that it caused is under way any more, whatever the routing.
 - A refusal somewhere below is passed up instead of `Settled`.
-- A neighbour that restarted will never answer what was sent to it before. What waited for it waits
-  for the *resynchronisation* with it instead: that tells the neighbour the same again. Neither is
-  it answered what it asked before: its new tokens start at 1 like the old ones, and an answer to an
+- A neighbour that restarted will never answer what was sent to it before. What waited for that
+  waits for the message that tells it the same again, if there is one; and not for all that it is
+  told: two advertisements that come towards each other would wait for each other. Neither is it
+  answered what it asked before: its new tokens start at 1 like the old ones, and an answer to an
   old one would pass for that to a new one.
 - A broker that is itself relearning its state after a start keeps every cause open until it has
   heard from all neighbours: before that it cannot know where things belong. What it sends for
@@ -20,7 +21,8 @@ Rules
 - What comes again by the same link while it is under way already, because a broker behind that link
   restarted, is answered only when the first time is done, too.
 - A subscription that needs nothing said, because another one had it said (OctopiA's CIV_SET), is
-  settled only when that has been answered.
+  settled only when that has been answered; nor does one settle before another that stands for it
+  with a neighbour (covering). So is one that another one stands for (covering).
 - A link that is given up answers nothing and is waited for no longer.
 
 Source: diffusing computations (Dijkstra and Scholten, 1980), with one tree per message.
@@ -29,11 +31,13 @@ Cost: one answer per control message.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
+from typing import NamedTuple
 
 import msgspec
 
 from reefcast.model.messages import (
+    Advertise,
     ControlMessage,
     EntityId,
     LinkName,
@@ -41,6 +45,7 @@ from reefcast.model.messages import (
     Refused,
     Send,
     Settled,
+    Subscribe,
     TableChange,
 )
 
@@ -63,17 +68,40 @@ class Cause:
         self.reason = ""
 
 
+StandIns = Callable[[EntityId], list[tuple[LinkName, EntityId]]]
+"""See `Router.stand_ins`."""
+
+
+class Sent(NamedTuple):
+    """A message that is not answered yet, and what waits for that."""
+
+    message: ControlMessage
+    causes: list[Cause]
+
+
+def _told_by(message: ControlMessage) -> tuple[EntityId, ...]:
+    return message.tells if isinstance(message, PeerMessage) else ()
+
+
+def _said_by(message: ControlMessage) -> tuple[EntityId, ...]:
+    """The advertisements and subscriptions that it brings."""
+    if isinstance(message, Advertise | Subscribe):
+        return (message.id,)
+    return message.says if isinstance(message, PeerMessage) else ()
+
+
 class Settlement:
     """The causes under way at one broker, and what was sent for them."""
 
     def __init__(self) -> None:
         self._last_token = 0
-        self._waiting: dict[LinkName, dict[int, tuple[Cause, ...]]] = {}
+        self._waiting: dict[LinkName, dict[int, Sent]] = {}
         self._lives: dict[LinkName, int] = {}
         self._held: list[Cause] = []
         self._held_by_id: dict[EntityId, Cause] = {}
         self._under_way: dict[tuple[LinkName, EntityId], Cause] = {}
-        self._told_by: dict[EntityId, tuple[LinkName, int]] = {}
+        self._told: dict[EntityId, tuple[LinkName, int]] = {}
+        self._said: dict[tuple[LinkName, EntityId], int] = {}
 
     def owe(self, cause: Cause, link: LinkName, token: int) -> None:
         """`token` is to be answered on `link` when `cause` is complete, if its other end has not
@@ -90,20 +118,26 @@ class Settlement:
             cause.outstanding += 1
         self._under_way[cause.key] = cause
 
-    def unanswered(self) -> list[EntityId]:
-        """The advertisements whose brokers are being told of one (`PeerMessage.tells`)."""
-        self._told_by = {
-            id: (link, token)
-            for id, (link, token) in self._told_by.items()
-            if token in self._waiting.get(link, ())
-        }
-        return list(self._told_by)
+    @property
+    def unanswered(self) -> Collection[EntityId]:
+        """The advertisements whose brokers are being told of a subscription."""
+        return self._told.keys()
 
-    def join(self, cause: Cause, advertisements: Iterable[EntityId]) -> None:
+    def join_told(self, cause: Cause, advertisements: Iterable[EntityId]) -> None:
         """`cause` waits for what tells of these, too; they are some of `unanswered`."""
-        for link, token in dict.fromkeys(self._told_by[id] for id in advertisements):
-            self._waiting[link][token] += (cause,)
-            cause.outstanding += 1
+        self._join(cause, [self._told[id] for id in advertisements])
+
+    def join_said(self, cause: Cause, said: Iterable[tuple[LinkName, EntityId]]) -> None:
+        """`cause` waits for what brings these subscriptions to these neighbours, if that is still
+        under way."""
+        self._join(cause, [(key[0], self._said[key]) for key in said if key in self._said])
+
+    def _join(self, cause: Cause, messages: Iterable[tuple[LinkName, int]]) -> None:
+        for link, token in dict.fromkeys(messages):
+            sent = self._waiting[link][token]
+            if cause not in sent.causes:
+                sent.causes.append(cause)
+                cause.outstanding += 1
 
     def hold(self, cause: Cause, id: EntityId | None) -> None:
         """The broker is relearning: `cause`, of what came with `id`, stays open until `let_go`."""
@@ -125,12 +159,14 @@ class Settlement:
         self._last_token += 1
         id: EntityId | None = getattr(message, "id", None)  # some are about several
         owner = cause if id is None else self._held_by_id.get(id, cause)
-        causes = (cause,) if owner is cause else (cause, owner)
-        self._waiting.setdefault(link, {})[self._last_token] = causes
+        causes = [cause] if owner is cause else [cause, owner]
         for waiting in causes:
             waiting.outstanding += 1
-        if isinstance(message, PeerMessage):
-            self._told_by.update(dict.fromkeys(message.tells, (link, self._last_token)))
+        self._waiting.setdefault(link, {})[self._last_token] = Sent(message, causes)
+        for told in _told_by(message):
+            self._told[told] = (link, self._last_token)
+        for said in _said_by(message):
+            self._said[link, said] = self._last_token
         return msgspec.structs.replace(message, token=self._last_token)
 
     def answered(self, link: LinkName, token: int, reason: str = "") -> list[Send]:
@@ -138,8 +174,21 @@ class Settlement:
 
         An unknown token is no error: the link was reset in between.
         """
-        causes = self._waiting.get(link, {}).pop(token, ())
+        causes = self._done(link, token)
         return [send for cause in causes for send in self.release(cause, reason)]
+
+    def _done(self, link: LinkName, token: int) -> list[Cause]:
+        """The message is under way no more; returns who waited for it."""
+        sent = self._waiting.get(link, {}).pop(token, None)
+        if sent is None:
+            return []
+        for told in _told_by(sent.message):
+            if self._told.get(told) == (link, token):
+                del self._told[told]
+        for said in _said_by(sent.message):
+            if self._said.get((link, said)) == token:
+                del self._said[link, said]
+        return sent.causes
 
     def release(self, cause: Cause, reason: str = "") -> list[Send]:
         """One thing less to wait for; returns the answers that this completes."""
@@ -169,17 +218,31 @@ class Settlement:
     def _answer(token: int, cause: Cause) -> Settled | Refused:
         return Refused(token, cause.reason) if cause.reason else Settled(token)
 
-    def transfer(self, link: LinkName, to: Cause) -> None:
-        """All that waits for `link` waits for the new cause `to` instead (the neighbour restarted:
-        it will be told everything again on behalf of `to`)."""
+    def begin_life(self, link: LinkName) -> list[Sent]:
+        """The neighbour lost its memory, and will answer nothing of this; see `resume`."""
         self._end_life(link)
-        for causes in self._waiting.pop(link, {}).values():
-            to.parents += causes
+        return [
+            Sent(sent.message, self._done(link, token))
+            for token, sent in list(self._waiting.get(link, {}).items())
+        ]
+
+    def resume(self, link: LinkName, before: Iterable[Sent], stand_ins: StandIns) -> list[Send]:
+        """The neighbour has been told all again: what waited for a message of its former life waits
+        for what brings the same now, or what stands for that; returns the answers that are complete
+        because nothing does."""
+        answers: list[Send] = []
+        for sent in before:
+            said = [(link, id) for id in _said_by(sent.message)]
+            said += [pair for _, id in said for pair in stand_ins(id) if pair[0] == link]
+            for cause in sent.causes:
+                self.join_said(cause, said)
+                answers += self.release(cause)
+        return answers
 
     def forget(self, link: LinkName) -> list[Send]:
         """The link was given up; returns the answers that this completes."""
         self._end_life(link)
-        given_up = self._waiting.pop(link, {}).values()
+        given_up = [self._done(link, token) for token in list(self._waiting.get(link, ()))]
         return [send for causes in given_up for cause in causes for send in self.release(cause)]
 
     def _end_life(self, link: LinkName) -> None:

@@ -57,6 +57,8 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
+from msgspec.structs import replace
+
 from reefcast.errors import ProtocolError
 from reefcast.model.covering import intersects
 from reefcast.model.filters import TRUE, Filter, parse_filter
@@ -373,11 +375,10 @@ class TidD(TidRouter):
                 decision = self._around(decision, tree, link, found, crowded)
                 decision = self._without_sent(id, decision)
             else:
-                local, hops, matched, *_ = decision
-                decision = Decision(local, hops, matched, checked=len(hops))
+                decision = replace(decision, checked=len(decision.hops))
         if decision.local and not self._delivered.is_new(id):
             self.counters["tid_suppressed_deliveries"] += len(decision.local)
-            return decision._replace(local={}, duplicate=not decision.hops)
+            return replace(decision, local={}, duplicate=not decision.hops)
         return decision
 
     def _around(
@@ -431,7 +432,7 @@ class TidD(TidRouter):
         if not suppressed:
             return decision
         self.counters["tid_suppressed"] += suppressed
-        return decision._replace(hops=hops, duplicate=not (hops or decision.local))
+        return replace(decision, hops=hops, duplicate=not (hops or decision.local))
 
     def _is_new(self, id: PublicationId, hop: LinkName, header: Header) -> bool:
         tree = self._tree(header)

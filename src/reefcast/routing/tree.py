@@ -6,102 +6,298 @@ Rules
   its own link. The owner says which links want it: `acyclic` those from which an intersecting
   advertisement came, `scot` all aLinks.
 - A publication follows the subscriptions back: one copy per last hop that matches, never back.
-- `sent[U]` holds the subscriptions sent to U and not withdrawn: it mirrors U's rows from here.
+- `outgoing[U]` says which of the subscriptions that U wants it is told of: all, or those that no
+  other one covers (see `covering.outgoing`). What was sent mirrors U's rows from here.
+- What takes the place of a subscription that goes is sent before its unsubscription, or in the same
+  message (`Replace`), so that no settled subscriber misses anything.
+- Covering is decided for each link by what was sent there and by what it wants now, never by what a
+  message brought along.
 
 Theory of operation
 -------------------
 The neighbours form a tree, so that a message that never goes back over the link it came by reaches
 every broker once, without ids to remember. Per-publisher order follows from links that are FIFO.
 
-Source: the setting of `Siena` and `PADRES`; section 2 of the covering paper.
+A subscription that is not sent to U, because another one is, settles when that one has: see
+`stand_ins`.
+
+Source: the setting of `Siena` and `PADRES`; the covering paper, sections II and IV.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import NamedTuple
 
-from reefcast.model.filters import Filter
-from reefcast.model.messages import EntityId, LinkName, Send, Subscribe, Unsubscribe
+from reefcast.model.covering import covers
+from reefcast.model.filters import Filter, parse_filter
+from reefcast.model.messages import (
+    EntityId,
+    LinkName,
+    PeerMessage,
+    Send,
+    Subscribe,
+    Unsubscribe,
+)
+from reefcast.routing.covering.outgoing import Net, Outgoing
 from reefcast.routing.tables import Row, SubscriptionTable
 
 WantedBy = Callable[[LinkName, Filter], bool]
 """Whether a subscription is to be sent over a link."""
 
 
+Prune = tuple[tuple[EntityId, int], ...]
+"""How far an unsubscription is to go: (advertisement, hops towards it)."""
+
+
+class Replace(PeerMessage, frozen=True, kw_only=True, tag="replace"):
+    """An unsubscription, of `id`, and the subscriptions that take its place (NRS), each covered by
+    it: (id, text of its filter).
+
+    `prune`: with strategy *incremental*, how far it is to go, (advertisement, hops from the
+    receiver on); None: all the way.
+    """
+
+    id: EntityId
+    subscriptions: tuple[tuple[EntityId, str], ...]
+    prune: Prune | None = None
+
+    @property
+    def says(self) -> tuple[EntityId, ...]:
+        return tuple(id for id, _ in self.subscriptions)
+
+
+class Replacement(NamedTuple):
+    """A `Replace` as it is understood here."""
+
+    id: EntityId
+    subscriptions: list[tuple[EntityId, Filter]]
+    prune: Prune | None
+
+
+def understood(message: Replace) -> Replacement:
+    """Raises `FilterSyntaxError` for a filter that is none."""
+    subscriptions = [(id, parse_filter(text)) for id, text in message.subscriptions]
+    return Replacement(message.id, subscriptions, message.prune)
+
+
+NO_PRUNES: Mapping[EntityId, Prune] = MappingProxyType({})
+NO_FILTERS: Mapping[EntityId, Filter] = MappingProxyType({})
+
+
 class SubscriptionTree:
-    """PRT and `sent` of one broker over the tree links `neighbours` (kept by the owner).
+    """PRT and `outgoing` of one broker over the tree links `neighbours` (kept by the owner).
 
     `wanted_by` decides where subscriptions go; it may give another answer after the owner's tables
-    changed, if `catch_up` or `withdraw_unwanted` is called then.
+    changed, if `catch_up` or `withdraw_unwanted` is called then. `new_outgoing` makes what says
+    which of them a neighbour is told. `came_by`: the link that an advertisement came by.
     """
 
     def __init__(
-        self, prt: SubscriptionTable, neighbours: list[LinkName], wanted_by: WantedBy
+        self,
+        prt: SubscriptionTable,
+        neighbours: list[LinkName],
+        wanted_by: WantedBy,
+        new_outgoing: Callable[[], Outgoing],
+        came_by: Callable[[EntityId], LinkName | None] = lambda id: None,
     ) -> None:
         self.prt = prt
         self.neighbours = neighbours
-        self.sent: dict[LinkName, dict[EntityId, None]] = {}
-        self._wanted_by = wanted_by
+        self.outgoing: dict[LinkName, Outgoing] = {}
+        self._new_outgoing = new_outgoing
+        self.wanted_by = wanted_by
+        self._came_by = came_by
+
+    def _out(self, link: LinkName) -> Outgoing:
+        out = self.outgoing.get(link)
+        if out is None:
+            out = self.outgoing[link] = self._new_outgoing()
+        return out
+
+    # --- subscriptions ----------------------------------------------------------------------------
 
     def subscribe(self, id: EntityId, filter: Filter, link: LinkName, local: bool) -> list[Send]:
         if id in self.prt:
             self.prt.confirm(id, link)
             return []
-        row = Row(id, filter, link, local)
-        self.prt.add(row)
+        self.prt.add(Row(id, filter, link, local))
+        sends: list[Send] = []
+        for other in self.neighbours:
+            if other != link and self.wanted_by(other, filter):
+                net = Net()
+                net.add(self._out(other).add(id, filter))
+                sends += self._tell(other, net)
+        return sends
+
+    def unsubscribe(
+        self, ids: Iterable[EntityId], link: LinkName, prunes: Mapping[EntityId, Prune] = NO_PRUNES
+    ) -> list[Send]:
+        """Those of them that came by `link` go, all at once; `prunes`: how far, for those that need
+        not go all the way."""
+        gone: dict[EntityId, Filter] = {}
+        for id in ids:
+            row = self.prt.remove(id, link)
+            if row is not None:
+                gone[id] = row.filter
         return [
-            self._forward(row, other)
-            for other in self.neighbours
-            if other != link and self._wanted_by(other, filter)
+            send
+            for other, out in self.outgoing.items()
+            for send in self._withdraw(other, out, Net(), gone, prunes)
         ]
 
-    def unsubscribe(self, id: EntityId, link: LinkName) -> list[Send]:
-        if self.prt.remove(id, link) is None:
-            return []
-        told = [other for other in self.neighbours if id in self.sent.get(other, ())]
-        for other in told:
-            del self.sent[other][id]
-        return [Send(other, Unsubscribe(id)) for other in told]
+    def replace(self, message: Replacement, link: LinkName) -> list[Send]:
+        """What takes the place of a subscription comes, and it goes, in one step.
+
+        All that comes is covered by what goes: a link that does not want this one now does not want
+        them either (section IV-C)."""
+        old = self.prt.get(message.id)
+        if old is None or old.last_hop != link:
+            return self._each(message.subscriptions, link)
+        new = [entry for entry in message.subscriptions if entry[0] not in self.prt]
+        for id, _ in message.subscriptions:
+            self.prt.confirm(id, link)
+        for id, filter in new:
+            self.prt.add(Row(id, filter, link, False))
+        self.prt.remove(message.id, link)
+        prunes = {} if message.prune is None else {message.id: message.prune}
+        sends: list[Send] = []
+        for other, out in self.outgoing.items():
+            net = Net()
+            if message.id in out.wanted:
+                for id, filter in new:
+                    if self.wanted_by(other, filter):
+                        net.add(out.add(id, filter))
+            sends += self._withdraw(other, out, net, {message.id: old.filter}, prunes)
+        return sends
+
+    def _withdraw(
+        self,
+        link: LinkName,
+        out: Outgoing,
+        net: Net,
+        gone: Mapping[EntityId, Filter],
+        prunes: Mapping[EntityId, Prune],
+    ) -> list[Send]:
+        """Rows that are `gone` leave `out`, or are preserved there; `net`: what came before."""
+        onward: dict[EntityId, Prune] = {}
+        for id in gone:
+            if id not in out.wanted:
+                continue
+            prune = prunes.get(id) if out.prunes else None
+            if prune is not None:
+                onward[id] = self._onward(link, prune)
+            if prune is not None and not onward[id]:
+                net.add(out.preserve(id))
+            else:
+                net.add(out.remove(id))
+        return self._tell(link, net, gone, {id: hops for id, hops in onward.items() if hops})
+
+    def _onward(self, link: LinkName, prune: Prune) -> Prune:
+        """How far an unsubscription is to go beyond `link`; empty if not as far as there."""
+        return tuple((id, hops - 1) for id, hops in prune if hops > 0 and self._came_by(id) == link)
+
+    def collect_overdue(self) -> list[Send]:
+        """Ghosts with too many false positives go, one hop upstream."""
+        sends: list[Send] = []
+        for link, out in self.outgoing.items():
+            for ghost, filter, change in out.collect_overdue():
+                net = Net()
+                net.add(change)
+                sends += self._tell(link, net, {ghost: filter}, {ghost: ()})
+        return sends
+
+    def _each(self, subscriptions: Iterable[tuple[EntityId, Filter]], link: LinkName) -> list[Send]:
+        return [
+            send for id, filter in subscriptions for send in self.subscribe(id, filter, link, False)
+        ]
+
+    def stand_ins(self, id: EntityId) -> list[tuple[LinkName, EntityId]]:
+        """For each neighbour that wants it and is not told of it the entry that stands for it."""
+        found = [
+            (link, out.stand_in(id)) for link, out in self.outgoing.items() if id in out.wanted
+        ]
+        return [(link, other) for link, other in found if other != id]
+
+    # --- what a link wants changes ----------------------------------------------------------------
 
     def catch_up(self, link: LinkName) -> list[Send]:
-        """Send over `link` the subscriptions that are wanted there now and were not sent yet."""
-        sent = self.sent.setdefault(link, {})
-        return [
-            self._forward(row, link)
-            for row in self.prt
-            if row.last_hop != link and row.id not in sent and self._wanted_by(link, row.filter)
-        ]
+        """Take up what is wanted over `link` now and was not before."""
+        out, net = self._out(link), Net()
+        for row in self.prt:
+            if (
+                row.last_hop != link
+                and row.id not in out.wanted
+                and self.wanted_by(link, row.filter)
+            ):
+                net.add(out.add(row.id, row.filter))
+        return self._tell(link, net)
 
     def withdraw_unwanted(self, link: LinkName) -> list[Send]:
         """Withdraw over `link` what is not wanted there any more."""
-        sent = self.sent.get(link, {})
-        unwanted = [id for id in sent if not self._wanted(id, link)]
-        for id in unwanted:
-            del sent[id]
-        return [Send(link, Unsubscribe(id)) for id in unwanted]
+        out = self.outgoing.get(link)
+        if out is None:
+            return []
+        net = Net()
+        net.add(out.drop_unwanted(lambda filter: self.wanted_by(link, filter)))
+        return self._tell(link, net)
 
-    def _wanted(self, id: EntityId, link: LinkName) -> bool:
+    # --- messages ---------------------------------------------------------------------------------
+
+    def _tell(
+        self,
+        link: LinkName,
+        net: Net,
+        gone: Mapping[EntityId, Filter] = NO_FILTERS,
+        prunes: Mapping[EntityId, Prune] = NO_PRUNES,
+    ) -> list[Send]:
+        """What entered goes first, then the unsubscriptions; those of subscriptions that are `gone`
+        with what takes their place, if the strategy packs, and with how far they are to go."""
+        packed: dict[EntityId, list[EntityId]] = {}
+        if net.entered and gone and self.outgoing[link].packs:
+            packed = self._packed(net, gone)
+        inside = {id for ids in packed.values() for id in ids}
+        alone = [id for id in net.entered if id not in inside]
+        sends = [Send(link, Subscribe(id, self._text(id))) for id in alone]
+        for id in net.left:
+            if id not in packed and id not in prunes:
+                sends.append(Send(link, Unsubscribe(id)))
+                continue
+            entries = tuple((new, self._text(new)) for new in packed.get(id, ()))
+            sends.append(Send(link, Replace(id=id, subscriptions=entries, prune=prunes.get(id))))
+        return sends
+
+    def _packed(self, net: Net, gone: Mapping[EntityId, Filter]) -> dict[EntityId, list[EntityId]]:
+        """Which of those that entered take the place of which that left."""
+        packed: dict[EntityId, list[EntityId]] = {}
+        places = [id for id in net.left if id in gone]
+        for new in net.entered:
+            filter = self._row(new).filter
+            place = next((id for id in places if covers(gone[id], filter)), None)
+            if place is not None:
+                packed.setdefault(place, []).append(new)
+        return packed
+
+    def _row(self, id: EntityId) -> Row:
         row = self.prt.get(id)
-        return row is not None and self._wanted_by(link, row.filter)
+        assert row is not None, "what is sent is in the PRT"
+        return row
 
-    def _forward(self, row: Row, link: LinkName) -> Send:
-        self.sent.setdefault(link, {})[row.id] = None
-        return Send(link, Subscribe(row.id, row.filter.text))
+    def _text(self, id: EntityId) -> str:
+        return self._row(id).filter.text
 
     # --- links ------------------------------------------------------------------------------------
 
     def link_up(self, link: LinkName) -> list[Send]:
         """Tell a neighbour without memory all that it must know; doubt what it told before."""
         self.prt.doubt(link)
-        self.sent[link] = {}
+        self.outgoing.pop(link, None)
         return self.catch_up(link)
 
     def synced(self, link: LinkName) -> list[Send]:
-        return self._take_back(link, self.prt.unconfirmed(link))
+        return self.unsubscribe(self.prt.unconfirmed(link), link)
 
-    def link_down(self, link: LinkName) -> list[Send]:
-        self.sent.pop(link, None)
-        return self._take_back(link, [row.id for row in self.prt.from_hop(link)])
-
-    def _take_back(self, link: LinkName, subscriptions: list[EntityId]) -> list[Send]:
-        return [send for id in subscriptions for send in self.unsubscribe(id, link)]
+    def link_down(self, link: LinkName, prunes: Mapping[EntityId, Prune] = NO_PRUNES) -> list[Send]:
+        """A neighbour or a client is gone; `prunes`: see `unsubscribe`."""
+        self.outgoing.pop(link, None)
+        return self.unsubscribe([row.id for row in self.prt.from_hop(link)], link, prunes)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ClassVar
 
-from reefcast.errors import ProtocolError
+from reefcast.errors import InternalError, ProtocolError
 from reefcast.model import wire
 from reefcast.model.messages import FIRST_HOP, ControlMessage, Publish, TableChange
 from reefcast.model.wire import Hello
@@ -67,7 +67,7 @@ class ClientSession(End):
         if message.token < 1:
             raise ProtocolError(f"{type(message).__name__} carries the token {message.token}")
         if not self._host.driver.handle(message, self.name):
-            raise ProtocolError(f"the broker failed on this {type(message).__name__}; see its log")
+            raise InternalError(f"the broker failed on this {type(message).__name__}; see its log")
 
     def lost(self, connection: Connection) -> None:
         self._left(self, connection.received)

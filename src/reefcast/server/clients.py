@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from reefcast.errors import ProtocolError
+from reefcast.errors import ProtocolError, RefusedError
 from reefcast.model.messages import LinkDown, LinkKind, LinkUp
 from reefcast.model.wire import QUEUE_POLICIES, Hello
 from reefcast.server.client_session import ClientSession
@@ -45,7 +45,8 @@ class Clients:
         self._memories: dict[str, Memory] = {}
 
     def arrive(self, connection: Connection, hello: Hello) -> ClientSession:
-        """A client said hello; raises `ProtocolError` if it cannot be let in."""
+        """A client said hello; raises `ProtocolError` for a hello that no client may say, and
+        `RefusedError` where no more clients are let in."""
         self._check(hello)
         before = self.sessions.get(hello.name)
         if before is not None:
@@ -91,7 +92,7 @@ class Clients:
                 f"the policy is one of {', '.join(QUEUE_POLICIES)}, the limit is not negative"
             )
         if hello.name not in self.sessions and len(self.sessions) >= limit:
-            raise ProtocolError(f"this broker has {limit} clients already, which is its limit")
+            raise RefusedError(f"this broker has {limit} clients already, which is its limit")
 
     def _left(self, session: ClientSession, received: int) -> None:
         """The connection of `session` is gone, and all that it had asked for with it."""

@@ -4,8 +4,8 @@ Rules
 -----
 - The first frame must be HELLO, within `HELLO_S`; `greet` decides what the other end is.
 - The publications of one read are handed over together, in order with the control messages.
-- Whatever the other side does wrong ends with GOODBYE and a sentence, for this connection alone:
-  `ProtocolError` from anywhere below means exactly that.
+- Whatever goes wrong with one input ends with GOODBYE and a sentence, for this connection alone:
+  `SAID_TO_PEER` from anywhere below bring that sentence along.
 - After GOODBYE the other side gets `LINGER_S` to read it; what it still sends is thrown away.
 """
 
@@ -16,7 +16,7 @@ import logging
 from collections.abc import Callable
 from typing import ClassVar, NamedTuple, cast
 
-from reefcast.errors import ProtocolError
+from reefcast.errors import InternalError, ProtocolError, RefusedError
 from reefcast.model import wire
 from reefcast.model.messages import ControlMessage, Publish
 from reefcast.model.wire import (
@@ -39,6 +39,9 @@ second without effort looked overloaded a third of the time. A read of many fram
 once, so that it costs a fast connection nothing."""
 ACK_DELAY_S = 0.002
 TICK_S = 1.0
+SAID_TO_PEER = (ProtocolError, RefusedError, InternalError)
+"""The other side broke the protocol; it asked for what it cannot have; this broker failed on what
+it sent, and has logged how."""
 _PUBLISH = int(FrameKind.PUBLISH)
 
 log = logging.getLogger(__name__)
@@ -140,7 +143,7 @@ class Connection(asyncio.Protocol):
             whole, batch = batch, []
             if whole:
                 self._hand_over(whole)
-        except ProtocolError as error:
+        except SAID_TO_PEER as error:
             self._refuse(str(error), batch)
         except Exception:
             log.exception("error while handling input from %s", self.peer)
@@ -151,7 +154,7 @@ class Connection(asyncio.Protocol):
         if batch and self.end is not None:
             try:
                 self._hand_over(batch)
-            except ProtocolError as error:
+            except SAID_TO_PEER as error:
                 reason = str(error)
         self.goodbye(reason)
 

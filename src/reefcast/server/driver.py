@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from reefcast.errors import ProtocolError
+from reefcast.errors import InternalError, ProtocolError
 from reefcast.model.messages import Effect, Input, LinkName, Publish, SetTimer, Timer
 from reefcast.routing.broker import Broker
 from reefcast.server.credit import CongestionControl
@@ -44,7 +44,7 @@ class Driver:
     # --- publications -----------------------------------------------------------------------------
 
     def handle_publications(self, batch: list[Publish], link: LinkName) -> None:
-        """Publications that came by `link`, and their effects; raises `ProtocolError` if the core
+        """Publications that came by `link`, and their effects; raises `InternalError` if the core
         failed on one of them (the others are done).
 
         An effect that fails is no failure of theirs: whoever sent them did nothing wrong, and a
@@ -66,7 +66,7 @@ class Driver:
         if self._later:
             self._run_later()
         if failures:
-            raise ProtocolError(
+            raise InternalError(
                 f"the broker failed on {failures} of the publications; its log says how"
             )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from reefcast.errors import ProtocolError
+from reefcast.errors import InternalError
 from reefcast.model import wire
 from reefcast.model.messages import (
     ControlMessage,
@@ -108,7 +108,7 @@ class Effector:
             frame = wire.encode_publish(publish)
             if len(frame) > wire.LENGTH_BYTES + wire.MAX_FRAME_BYTES:
                 # It grew by its header; the neighbour would end the connection, again and again.
-                raise ProtocolError(f"the frame of {len(frame)} bytes is larger than frames may be")
+                raise InternalError(f"the frame of {len(frame)} bytes is larger than frames may be")
             self._last = (publish.publication, publish.header, frame)
         return frame
 

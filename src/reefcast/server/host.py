@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import random
 import secrets
 import time
+from pathlib import Path
 from typing import NamedTuple
 
 from reefcast.model import wire
@@ -14,16 +17,21 @@ from reefcast.network.sections import LimitsSection
 from reefcast.overlay.scot import Scot
 from reefcast.overlay.topology import is_tree
 from reefcast.routing.broker import Broker
+from reefcast.routing.registry import routing_named
+from reefcast.routing.router import RoutingOptions
 from reefcast.server.credit import CongestionControl
 from reefcast.server.driver import Driver
 from reefcast.server.outputs import LinkQueue, Outputs
 from reefcast.server.tracing import Journal, open_trace
+from reefcast.storage.statistics_store import StatisticsStore
+
+log = logging.getLogger(__name__)
 
 
 class Host(NamedTuple):
     """`me`: what every hello of this broker says; its `session` is the random text drawn when the
     broker started. `scot`: None where the overlay is none. `codec`: of what brokers say to each
-    other."""
+    other. `statistics`: None where the routing keeps none."""
 
     me: Hello
     limits: LimitsSection
@@ -34,6 +42,7 @@ class Host(NamedTuple):
     core: Broker
     driver: Driver
     codec: Codec
+    statistics: StatisticsStore | None
 
 
 def make_host(network: NetworkFile, name: str) -> Host:
@@ -47,6 +56,8 @@ def make_host(network: NetworkFile, name: str) -> Host:
     congestion = CongestionControl(name, time.time_ns(), outputs.grant, outputs.flood, ways)
     for neighbour in neighbours:
         outputs.links[neighbour] = LinkQueue(neighbour, limits, congestion, journal)
+    options = network.routing_options(name)
+    statistics = _statistics(network, name, options)
     core = Broker(
         name,
         network.network.routing,
@@ -55,8 +66,18 @@ def make_host(network: NetworkFile, name: str) -> Host:
         queues=outputs,
         overload=network.overload_limit(),
         scot=scot.neighbours(name) if scot else None,
-        options=network.routing_options(),
+        options=options,
+        statistics=statistics,
     )
     driver = Driver(core, outputs, congestion, journal)
     codec = Codec(core.router.messages, core.router.header)
-    return Host(me, limits, scot, journal, outputs, congestion, core, driver, codec)
+    return Host(me, limits, scot, journal, outputs, congestion, core, driver, codec, statistics)
+
+
+def _statistics(network: NetworkFile, name: str, options: RoutingOptions) -> StatisticsStore | None:
+    """A file of this broker's own, if its routing keeps statistics."""
+    if not routing_named(network.network.routing).keeps_statistics(options):
+        return None
+    path = Path(network.statistics.directory) / f"{name}.sqlite"
+    now = asyncio.get_running_loop().time()
+    return StatisticsStore(path, now, log.warning, network.statistics_window())

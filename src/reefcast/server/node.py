@@ -126,6 +126,8 @@ class Node:
         if self._tick_timer is not None:
             self._tick_timer.cancel()
         self.host.driver.close()
+        if self.host.statistics is not None:
+            self.host.statistics.close()
         for link in self.links.values():
             link.close()
         self._snapshot()
@@ -137,6 +139,8 @@ class Node:
         self._tick_timer = self.loop.call_later(TICK_S, self._tick)
         self.host.congestion.tick(now)
         self.clients.forget_old(now)
+        if self.host.statistics is not None:
+            self.host.statistics.expire(now)
         self._snapshot()
         if self.host.journal.trace is not None:
             self.host.journal.trace.flush_if_due(now)

@@ -48,14 +48,12 @@ def _cut(cell: Cell) -> Cell:
 def link_status(host: Host, link: BrokerLink) -> dict[str, object]:
     """`kind`: "a_link", "i_link", or "" where the overlay is no SCOT; `cluster`: that it leads to;
     `found_overloaded`: how often a decision met it so."""
-    links, places = host.core.links, host.scot.places if host.scot else {}
-    cluster = places[link.name].cluster if places else None
-    inside = bool(places) and cluster == places[host.me.name].cluster
+    links, scot = host.core.links, host.scot
     return {
         **link.status(),
         **links.rates(link.name)._asdict(),
-        "kind": "" if cluster is None else "a_link" if inside else "i_link",
-        "cluster": cluster,
+        "kind": scot.link_kind(host.me.name, link.name) if scot else "",
+        "cluster": scot.places[link.name].cluster if scot else None,
         "found_overloaded": links.lst.found_overloaded[link.name],
     }
 

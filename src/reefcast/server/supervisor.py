@@ -24,7 +24,7 @@ from typing import Any
 
 import msgspec
 
-from reefcast.errors import LocalError, ReefcastError
+from reefcast.errors import LocalError, PeerError, ReefcastError
 from reefcast.matching import warm_up
 from reefcast.model.wire import StatusRequest
 from reefcast.network.file import NetworkFile, dump_network
@@ -59,7 +59,8 @@ class Overlay:
     """All brokers of `network`, as processes of this machine.
 
     `restart`: whether a broker that dies is started again. `report` gets a line for each thing
-    that happens. Entering raises `LocalError` if a broker does not come up.
+    that happens. Entering raises `PeerError` if a broker does not come up in time, and
+    `LocalError` if one cannot start.
     """
 
     def __init__(
@@ -157,7 +158,7 @@ class Overlay:
                 line = await process.stdout.readline()
         except TimeoutError as error:
             process.kill()
-            raise LocalError(f"broker {name} did not start within {START_S:g} s") from error
+            raise PeerError(f"broker {name} did not start within {START_S:g} s") from error
         if not line:
             code = await process.wait()
             raise LocalError(
@@ -190,7 +191,7 @@ class Overlay:
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
             try:
                 await self.start(name)
-            except LocalError as error:
+            except ReefcastError as error:
                 self._report(str(error))
 
     # --- all of them ------------------------------------------------------------------------------
@@ -202,14 +203,14 @@ class Overlay:
     async def linked(self, timeout_s: float = START_S) -> None:
         """Returns when all brokers run, all links are up, and nothing waits on any of them.
 
-        Raises `LocalError` that names what is missing after `timeout_s`.
+        Raises `PeerError` that names what is missing after `timeout_s`.
         """
         loop = asyncio.get_running_loop()
         until_s = loop.time() + timeout_s
         missing = ["everything"]
         while missing:
             if loop.time() > until_s:
-                raise LocalError(f"after {timeout_s:g} s these are not up: {', '.join(missing)}")
+                raise PeerError(f"after {timeout_s:g} s these are not up: {', '.join(missing)}")
             missing = not_up(await self.status())
             if missing:
                 await asyncio.sleep(POLL_S)

@@ -64,11 +64,10 @@ class SendWindow:
                 f"acknowledgement of frame {number}, but only "
                 f"{self._acked + len(self._sent)} were sent"
             )
-        sent = self._sent
-        while self._acked < number:
-            self._acked += 1
-            if sent.popleft().publish is not None:
-                self.queue_len -= 1
+        take, count = self._sent.popleft, number - self._acked
+        if count > 0:
+            self._acked = number
+            self.queue_len -= sum(1 for _ in range(count) if take().publish is not None)
 
     def resume(self) -> list[bytes]:
         """There is a connection again: the frames to send, in order; all have a number now."""

@@ -23,18 +23,21 @@ from collections.abc import Sequence
 from dataclasses import MISSING, dataclass, fields
 
 from reefcast.errors import ConfigurationError
+from reefcast.network.sections import LimitsSection
 from reefcast.overlay.topology import Edge
+
+LINK_PATIENCE_S = LimitsSection().link_patience_s
 
 
 @dataclass(frozen=True, slots=True)
 class Crash:
     """`restart_s`: when it comes back, inf for never. A neighbour gives the link up if that takes
-    longer than `link_patience_s` (as in the network file)."""
+    longer than `link_patience_s` (as `[limits]` of the network file says, unless it is given)."""
 
     broker: str
     at_s: float
     restart_s: float = math.inf
-    link_patience_s: float = 60.0
+    link_patience_s: float = LINK_PATIENCE_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +51,7 @@ class Partition:
 class BandwidthChange:
     links: tuple[Edge, ...]
     at_s: float
-    mbit_per_s: float
+    bandwidth_mbit_per_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +140,9 @@ def _link_objection(fault: LinkFault, known: set[Edge]) -> str:
     if getattr(fault, "share", 0.0) > 1:
         return "a share is at most 1"
     if isinstance(fault, BandwidthChange):
-        return "" if fault.mbit_per_s > 0 else "bandwidth must be above 0; use a partition"
+        return (
+            "" if fault.bandwidth_mbit_per_s > 0 else "bandwidth must be above 0; use a partition"
+        )
     if not fault.from_s < fault.to_s:
         return "it ends before it starts"
     if isinstance(fault, Partition) and math.isinf(fault.to_s):
@@ -158,9 +163,10 @@ def _value_text(value: str | float | tuple[Edge, ...]) -> str:
     return value if isinstance(value, str) else f"{value:g}"
 
 
-def parse_fault(text: str) -> Fault:
+def parse_fault(text: str, link_patience_s: float = LINK_PATIENCE_S) -> Fault:
     """A fault from text such as `crash:broker=b03,at_s=5,restart_s=7` or
-    `partition:links=b01/b02+b02/b03,from_s=5,to_s=8`; raises `ConfigurationError`."""
+    `partition:links=b01/b02+b02/b03,from_s=5,to_s=8`; raises `ConfigurationError`.
+    `link_patience_s`: of a crash that does not say its own."""
     kind, _, rest = text.partition(":")
     if kind not in KINDS:
         raise ConfigurationError(
@@ -168,7 +174,7 @@ def parse_fault(text: str) -> Fault:
             "crash:broker=b03,at_s=5,restart_s=7"
         )
     known = {field.name: field for field in fields(KINDS[kind])}
-    values: dict[str, object] = {}
+    values: dict[str, object] = {"link_patience_s": link_patience_s} if kind == "crash" else {}
     for part in filter(None, rest.split(",")):
         name, _, value = part.partition("=")
         if name not in known:

@@ -41,7 +41,6 @@ from reefcast.model.messages import (
     Send,
     Timer,
 )
-from reefcast.simulation.costs import copies_of
 from reefcast.simulation.links import DROPPED, Link
 from reefcast.simulation.recording import BrokerTrace
 from reefcast.simulation.world import (
@@ -71,9 +70,11 @@ class Kernel(World):
         self._first_script = (math.inf, CLIENT_RANK, 0)
         self._nodes = list(self.nodes.values())
         self._targets = {
-            id(link): self.nodes[link.target] for n in self._nodes for link in n.links.values()
+            link.rank: self.nodes[link.target] for n in self._nodes for link in n.links.values()
         }
         self._barrier = 0.0
+        self.watch: Callable[[Link, Publish, float], None] | None = None
+        """Told of each publication that was put on a link, and when."""
 
     # --- the loop ---------------------------------------------------------------------------------
 
@@ -107,6 +108,8 @@ class Kernel(World):
         queue_len = out.queue_len(at) + publication
         if publication:
             out.queued.append(end)
+            if self.watch is not None:
+                self.watch(out, message, at)
         self.record.sent(node.trace, out.target, message, framed, queue_len, at)
         out.number += 1
         arrival = out.arrives_at(end, extra)
@@ -169,7 +172,7 @@ class Kernel(World):
                 heappop(heap)
                 self._not_from_link(entry)
                 continue
-            arrival, _, _, link, message, size, session = entry
+            arrival, rank, _, link, message, size, session = entry
             if session == link.session:
                 flight = link.flight
                 flight.popleft()
@@ -179,7 +182,7 @@ class Kernel(World):
                     heappop(heap)
             else:
                 heappop(heap)
-            node = targets[id(link)]
+            node = targets[rank]
             start = node.busy_until
             if start < arrival:  # noqa: PLR1730  (a call of max costs more)
                 start = arrival
@@ -302,7 +305,8 @@ class Kernel(World):
             return
         decision = core.last_routed[0][1]
         matching = costs.matching_s(decision, node.prt_rows)
-        cost = costs.publication_s + matching + costs.copy_s * copies_of(effects)
+        copies = len(effects) + max(len(decision.local) - 1, 0)  # what `copies_of` would count
+        cost = costs.publication_s + matching + costs.copy_s * copies
         if decision.checked or decision.searched:
             cost += costs.choice_s(decision)
         at = node.busy_until = start + cost
@@ -328,16 +332,15 @@ class Kernel(World):
         trace: BrokerTrace | None,
     ) -> None:
         """`apply` where no link has faults and all effects are of this publication."""
-        links, heap = node.links, self._heap
+        links, heap, watch = node.links, self._heap, self.watch
         sent = 0
         for effect in effects:
             if type(effect) is Send:
-                out = links.get(effect.link)
-                if out is None:
+                out, message = links.get(effect.link), effect.message
+                if out is None or type(message) is not Publish:
                     self.apply(node, Service(at, publish, size, [effect]))
                     continue
-                free_at, queued, message = out.free_at, out.queued, effect.message
-                header = message.header  # type: ignore[union-attr]  # all are publications here
+                free_at, queued, header = out.free_at, out.queued, message.header
                 framed = size if type(header) is Header else size + wire_bytes(header)
                 end = (free_at if free_at > at else at) + framed / out.bytes_per_s
                 out.free_at = end
@@ -345,12 +348,12 @@ class Kernel(World):
                     queued.popleft()
                 queued.append(end)
                 sent += 1
+                if watch is not None:
+                    watch(out, publish, at)
                 if trace is not None:
                     trace.publication_row(effect.link, publish, framed, len(queued), at)
                 out.number = number = out.number + 1
-                arrival = end + out.latency_s
-                if out.jitter_s:
-                    arrival = out.arrives_at(end, out.extra_s(at, True))
+                arrival = out.arrives_steadily(end) if out.jitter_s else end + out.latency_s
                 entry = (arrival, out.rank, number, out, message, size, out.session)
                 flight = out.flight
                 flight.append(entry)

@@ -20,6 +20,7 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import log
 from typing import Any
 
 from reefcast.errors import ConfigurationError
@@ -65,7 +66,9 @@ class Link:
 
     __slots__ = (
         "_delays",
+        "_draw",
         "_drops",
+        "_per_jitter",
         "_reorders",
         "bytes_per_s",
         "cuts",
@@ -106,6 +109,8 @@ class Link:
         self._reorders = [f for f in mine if isinstance(f, Reorder)]
         self.steady = not mine
         self.jitter_s = spec.jitter_s
+        self._per_jitter = 1 / spec.jitter_s if spec.jitter_s else 0.0
+        self._draw = self.rng.random
         self.latency_s, self.bytes_per_s = spec.latency_s, spec.bytes_per_s
         self.session = 0
         self.ended: list[float] = []
@@ -131,7 +136,7 @@ class Link:
 
     def extra_s(self, now: float, publication: bool) -> float:
         """Time on the wire beyond the latency, drawn when a message is queued; or `DROPPED`."""
-        extra = self.rng.expovariate(1 / self.spec.jitter_s) if self.spec.jitter_s else 0.0
+        extra = -log(1.0 - self._draw()) / self._per_jitter if self.jitter_s else 0.0
         if self.steady:
             return extra
         for delay in self._delays:
@@ -168,6 +173,14 @@ class Link:
         self.last_arrival = arrival
         return arrival
 
+    def arrives_steadily(self, sent: float) -> float:
+        """`arrives_at` with `extra_s`, in one, for a link with jitter that no fault touches."""
+        arrival = sent + self.latency_s - log(1.0 - self._draw()) / self._per_jitter
+        if arrival < self.last_arrival:
+            return self.last_arrival
+        self.last_arrival = arrival
+        return arrival
+
 
 def _first(rate: tuple[float, float]) -> float:
     return rate[0]
@@ -176,7 +189,7 @@ def _first(rate: tuple[float, float]) -> float:
 def _rates(spec: LinkSpec, faults: Sequence[LinkFault]) -> list[tuple[float, float]]:
     """The bandwidth over time: what was last set, and nothing while the link is cut."""
     changes = sorted(
-        (f.at_s, f.mbit_per_s * 125_000) for f in faults if isinstance(f, BandwidthChange)
+        (f.at_s, f.bandwidth_mbit_per_s * 125_000) for f in faults if isinstance(f, BandwidthChange)
     )
     cuts = [(f.from_s, f.to_s) for f in faults if isinstance(f, Partition)]
     instants = {0.0, *(at for at, _ in changes), *(at for cut in cuts for at in cut)}

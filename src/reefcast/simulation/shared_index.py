@@ -210,7 +210,8 @@ class SharedIndex(WayIndex):
 
     def ways(self, publications: Sequence[Publication]) -> list[Ways]:
         if len(publications) == 1:  # as almost always; and an answer that is kept needs no growing
-            kept = self._kept.get(self._shared.match(publications[0]))
+            answer = self._shared.match(publications[0])
+            kept = self._kept.get(answer)
             if kept is not None:
                 return [kept]
         self._grow()

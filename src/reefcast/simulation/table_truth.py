@@ -10,18 +10,20 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from reefcast.model.covering import intersects
+from reefcast.model.covering import covers, intersects
 from reefcast.model.filters import parse_filter
 from reefcast.model.messages import EntityId, LinkName
 from reefcast.overlay.scot import Scot
 from reefcast.overlay.topology import Graph
 from reefcast.routing.acyclic import Acyclic
+from reefcast.routing.covering.outgoing import Every, Outgoing
 from reefcast.routing.flooding import Flooding
 from reefcast.routing.router import Router
 from reefcast.routing.scot import ScotRouter
-from reefcast.routing.tables import Row
+from reefcast.routing.tables import Row, Table
 from reefcast.routing.tid import TidRouter
 from reefcast.routing.tid_tables import VARIOUS
+from reefcast.routing.tree import SubscriptionTree
 
 Rows = dict[EntityId, object]
 """What a table says of each id: its last hop, and more where a routing keeps more."""
@@ -67,7 +69,8 @@ def flooding(scene: Scene) -> list[str]:
 
 
 def acyclic(scene: Scene) -> list[str]:
-    """Advertisements are everywhere; subscriptions on the ways to those that they intersect."""
+    """Advertisements are everywhere; subscriptions on the ways to those that they intersect, as far
+    as covering lets them."""
     ways = {name: next_hops(scene.graph, name) for name in scene.graph}
     srt: dict[str, Rows] = {
         name: {live.id: _last_hop(live, name, ways[live.broker]) for live in scene.advertisements}
@@ -79,7 +82,10 @@ def acyclic(scene: Scene) -> list[str]:
         for name in _brokers_that_need(live, scene.advertisements, way):
             prt[name][live.id] = _last_hop(live, name, way)
     found = {name: _hops(_acyclic(router).srt) for name, router in scene.routers.items()}
-    return _compare("SRT", srt, found) + _compare("PRT", prt, _prt_of(scene))
+    problems = _compare("SRT", srt, found)
+    if _covers(scene):
+        return problems + covered(scene)
+    return problems + _compare("PRT", prt, _prt_of(scene))
 
 
 def _acyclic(router: Router) -> Acyclic:
@@ -134,7 +140,8 @@ def clustered(scene: Scene) -> list[str]:
         for name, row in _civ_rows(scene, live).items():
             clt[name][live.id] = row
     found = {name: _civs(router) for name, router in scene.routers.items()}
-    return _compare("PRT", prt, _prt_of(scene)) + _compare("CLT", clt, found)
+    subscriptions = covered(scene) if _covers(scene) else _compare("PRT", prt, _prt_of(scene))
+    return subscriptions + _compare("CLT", clt, found)
 
 
 def _scot(scene: Scene) -> Scot:
@@ -181,6 +188,62 @@ def _bits(civ: int) -> str:
 def _civs(router: Router) -> Rows:
     assert isinstance(router, ScotRouter)
     return {row.id: (row.last_hop, _bits(row.civ)) for row in router.clt}
+
+
+# --- covering -------------------------------------------------------------------------------------
+
+
+def _trees(scene: Scene) -> Iterator[tuple[str, SubscriptionTree]]:
+    for name, router in scene.routers.items():
+        assert isinstance(router, Acyclic | ScotRouter)
+        yield name, router.tree
+
+
+def _covers(scene: Scene) -> bool:
+    """Whether some broker need not tell all that its neighbours want."""
+    outgoing = [out for _, tree in _trees(scene) for out in tree.outgoing.values()]
+    return not all(isinstance(out, Every) for out in outgoing)
+
+
+def covered(scene: Scene) -> list[str]:
+    """Each broker has its own clients' subscriptions; what was sent to a neighbour is what this one
+    has from there; and it covers all that the neighbour wants."""
+    own: dict[str, Rows] = {name: {} for name in scene.graph}
+    for live in scene.subscriptions:
+        own[live.broker][live.id] = live.client
+    found = {name: _hops(row for row in tree.prt if row.local) for name, tree in _trees(scene)}
+    problems = _compare("PRT", own, found)
+    for name, tree in _trees(scene):
+        for link, out in tree.outgoing.items():
+            problems += _unlike(name, link, out, scene.routers[link].prt)
+            problems += _uncovered(name, link, tree, out)
+    return problems
+
+
+def _unlike(name: str, link: str, out: Outgoing, there: Table[Row]) -> list[str]:
+    """Entries of `out[U]` against U's rows from here."""
+    rows = {row.id for row in there.from_hop(name)}
+    return [
+        f"{name} and {link} do not agree on whether {id} was sent"
+        for id in sorted(rows.symmetric_difference(out.sent()))
+    ]
+
+
+def _uncovered(name: str, link: str, tree: SubscriptionTree, out: Outgoing) -> list[str]:
+    """Rows that the neighbour wants, without an entry that covers them; ghosts without use."""
+    entries = [out.filter_of(id) for id in out.sent()]
+    wanted = [row for row in tree.prt if row.last_hop != link and tree.wanted_by(link, row.filter)]
+    problems = [
+        f"{name}: nothing that was sent to {link} covers {row.id}"
+        for row in wanted
+        if row.filter.conjunctions and not any(covers(entry, row.filter) for entry in entries)
+    ]
+    problems += [
+        f"{name}: {id} was sent to {link}, but stands for nothing"
+        for id in out.sent()
+        if not any(covers(out.filter_of(id), row.filter) for row in wanted)
+    ]
+    return problems
 
 
 # --- tid-s and tid-d ------------------------------------------------------------------------------

@@ -37,6 +37,7 @@ from reefcast.model.wire import FrameKind, encode, encode_publication, header_by
 from reefcast.overlay.scot import Scot
 from reefcast.overlay.topology import Edge, Graph, edges_of
 from reefcast.routing.broker import Broker
+from reefcast.routing.covering.statistics import MemoryStatistics, Window
 from reefcast.routing.links import Overload
 from reefcast.routing.registry import check_overlay, routing_named
 from reefcast.routing.router import RoutingOptions
@@ -63,7 +64,8 @@ class Setup:
     `keep_deliveries`: off for runs with tens of millions of them, which are then only counted.
     `scot`: the structure of the overlay, for the routings that need one; `graph` is then its graph.
     `overload`: when a link counts as overloaded. `options`: those of the routing; None: its
-    defaults.
+    defaults; `broker_options`: of single brokers, by name. `window`: which statistics count, for
+    routings that keep some.
     """
 
     graph: Graph
@@ -79,6 +81,8 @@ class Setup:
     scot: Scot | None = None
     overload: Overload = field(default_factory=Overload)
     options: RoutingOptions | None = None
+    broker_options: Mapping[str, RoutingOptions] = field(default_factory=dict)
+    window: Window = field(default_factory=Window)
 
     def validate(self) -> Setup:
         """Raises `ConfigurationError` for what cannot be simulated; returns itself."""
@@ -234,7 +238,8 @@ class World(ABC):
             queues=node,
             overload=self.setup.overload,
             scot=self.setup.scot.neighbours(node.name) if self.setup.scot else None,
-            options=self.setup.options,
+            options=self.setup.broker_options.get(node.name, self.setup.options),
+            statistics=MemoryStatistics(self.setup.window),
         )
         node.trace = self.record.details_of(node.name)
         node.up = True

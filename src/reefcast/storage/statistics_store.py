@@ -108,15 +108,18 @@ class StatisticsStore:
         self._window = window or Window()
         self._report = report
         self._filters: dict[EntityId, str] = {}
+        self._closed = False
         self._forget()
+        self._make_directory()
         try:
             self._open(str(self.path), now)
         except _ERRORS as error:
             self._refuse_what_is_no_damage(error)
             self._start_over(error, now)
 
-    def __len__(self) -> int:
-        """Rows kept."""
+    @property
+    def rows(self) -> int:
+        """How many are kept."""
         return self._pairs.rows
 
     # --- Statistics ------------------------------------------------------------------------------
@@ -151,7 +154,7 @@ class StatisticsStore:
     ) -> int:
         self.flush()
         kept = self._pairs.get((subscription, advertisement))
-        if kept is None:
+        if kept is None or self._closed:
             return 0
         first = kept.last - self._window.rows
         try:
@@ -175,6 +178,8 @@ class StatisticsStore:
 
     def flush(self) -> None:
         """Write all that was buffered. Where that fails, the statistics begin anew."""
+        if self._closed:
+            self._nothing_to_write()
         if not (self._rows or self._dropped or self._renamed):
             return
         try:
@@ -183,8 +188,10 @@ class StatisticsStore:
             self._start_over(error, self._pairs.now)
 
     def close(self) -> None:
-        """Write what was buffered, and leave the file to others."""
+        """Write what was buffered, and leave the file to others. What is said afterwards changes
+        nothing in it: clients whom a broker sends away as it stops find their statistics again."""
         self.flush()
+        self._closed = True
         self._database.close()
 
     def _begin(self, pair: Pair) -> _Stored:
@@ -240,6 +247,18 @@ class StatisticsStore:
         self._since = 0.0
         self._former: dict[tuple[str, str], list[EntityId]] = {}
         self._nothing_to_write()
+
+    def _make_directory(self) -> None:
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise self._no_place(error) from error
+
+    def _no_place(self, error: Exception) -> ConfigurationError:
+        return ConfigurationError(
+            f"no statistics can be kept in {self.path}: {error}; give a directory that may be "
+            "written to"
+        )
 
     def _open(self, name: str, now: float) -> None:
         self._pairs.now = self._since = now
@@ -298,10 +317,7 @@ class StatisticsStore:
                 "give each broker a file of its own"
             ) from error
         if code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
-            raise ConfigurationError(
-                f"no statistics can be kept in {self.path}: {error}; give a directory that is "
-                "there and may be written to"
-            ) from error
+            raise self._no_place(error) from error
 
     def _start_over(self, problem: Exception, now: float) -> None:
         """Set the file aside and begin a new one; in memory, if that cannot be had either."""

@@ -180,3 +180,35 @@ def test_filters_with_residuals_are_told_apart():
         assert roots.add(key, parse_filter(text)) == twin.add(key, parse_filter(text))
     assert roots.remove(2) == twin.remove(2)
     assert sorted(roots.keys()) == sorted(twin.keys())
+
+
+@settings(max_examples=100, deadline=None)
+@given(steps)
+def test_what_stands_above_and_below(steps):
+    """A root that dominates each, by a chain of covering; and only what a root is the witness of
+    can take its place."""
+    roots, twin = new_roots(), ScanRoots()
+    live: dict[int, str] = {}
+    for key, (adds, place, text) in enumerate(steps):
+        filter = parse_filter(text)
+        if adds or not live:
+            live[key] = text
+            roots.add(key, filter)
+            twin.add(key, filter)
+        else:
+            gone = sorted(live)[place % len(live)]
+            del live[gone]
+            below, is_root = set(roots.below(gone)), roots.is_root(gone)
+            assert roots.has_below(gone) is bool(below)
+            assert below <= set(twin.below(gone))
+            entered = roots.remove(gone).entered
+            twin.remove(gone)
+            never = [k for k in entered if not parse_filter(live[k]).conjunctions]
+            if is_root:
+                assert set(entered) - set(never) <= below
+    for key in live:
+        root = roots.root_of(key)
+        if parse_filter(live[key]).conjunctions:
+            assert roots.is_root(root) and twin.is_root(twin.root_of(key))
+        else:
+            assert root == twin.root_of(key) == key

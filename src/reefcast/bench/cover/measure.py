@@ -88,12 +88,12 @@ def bench(
 def _bench_index(workload: str, filters: list[Filter], asked: list[Filter]) -> Iterator[Row]:
     index: Any = new_cover_index()
     n = len(filters)
-    added = _timed(lambda key: index.add(key, filters[key]), range(n))
+    added = timed(lambda key: index.add(key, filters[key]), range(n))
     yield from _bench_engines(workload, filters, asked, index)
     memory = index.memory_bytes() / n
     order = list(range(n))
     random.Random(1).shuffle(order)
-    removed = _timed(index.remove, order)
+    removed = timed(index.remove, order)
     yield _row(workload, n, "index", "add", added, memory)
     yield _row(workload, n, "index", "remove", removed, memory)
 
@@ -107,20 +107,20 @@ def _bench_engines(
     for key, filter in enumerate(filters):
         scan.add(key, filter)
     for query in QUERIES:
-        own = _timed(getattr(index, query), asked)
+        own = timed(getattr(index, query), asked)
         mine = _row(workload, n, "index", query, own, index.memory_bytes() / n)
         few = asked[: max(3, SCANNED // n)]
-        others = [_row(workload, n, "scan", query, _timed(getattr(scan, query), few), 0.0)]
+        others = [_row(workload, n, "scan", query, timed(getattr(scan, query), few), 0.0)]
         if columns is not None:
-            timed = _timed(partial(columns.ask, query), asked)
-            others.append(_row(workload, n, "columns", query, timed, columns.memory_bytes() / n))
-            _compare(workload, query, own, timed)
+            theirs = timed(partial(columns.ask, query), asked)
+            others.append(_row(workload, n, "columns", query, theirs, columns.memory_bytes() / n))
+            _compare(workload, query, own, theirs)
         best = min(other.us_per_event for other in others)
         yield replace(mine, ratio=round(best / mine.us_per_event, 2))
         yield from others
 
 
-def _compare(workload: str, query: str, own: _Times, other: _Times) -> None:
+def _compare(workload: str, query: str, own: Times, other: Times) -> None:
     if not np.array_equal(own.hits, other.hits):
         raise InternalError(f"{workload}, {query}: the engines found different filters: report it")
 
@@ -133,16 +133,16 @@ def _bench_roots(workload: str, filters: list[Filter]) -> Iterator[Row]:
 
     n = len(filters)
     order = list(range(n))
-    added = _timed(lambda key: changed(roots.add(key, filters[key])), order)
+    added = timed(lambda key: changed(roots.add(key, filters[key])), order)
     memory = roots.memory_bytes() / n
     random.Random(1).shuffle(order)
-    removed = _timed(lambda key: changed(roots.remove(key)), order)
+    removed = timed(lambda key: changed(roots.remove(key)), order)
     yield _row(workload, n, "index", "add, roots", added, memory)
     yield _row(workload, n, "index", "remove, roots", removed, memory)
 
 
 @dataclass(frozen=True, slots=True)
-class _Times:
+class Times:
     """Of each call: microseconds by the wall clock and of CPU, and keys in the result."""
 
     wall: Any
@@ -150,7 +150,7 @@ class _Times:
     hits: Any
 
 
-def _timed(call: Callable[[Any], Any], arguments: Iterable[Any]) -> _Times:
+def timed(call: Callable[[Any], Any], arguments: Iterable[Any]) -> Times:
     wall, cpu, hits = [], [], []
     gc.collect()
     gc.disable()
@@ -165,10 +165,10 @@ def _timed(call: Callable[[Any], Any], arguments: Iterable[Any]) -> _Times:
             result = None  # to free it takes no part of the next call's time
     finally:
         gc.enable()
-    return _Times(np.array(wall) / 1e3, np.array(cpu) / 1e3, np.array(hits))
+    return Times(np.array(wall) / 1e3, np.array(cpu) / 1e3, np.array(hits))
 
 
-def _row(workload: str, n: int, engine: str, query: str, times: _Times, memory: float) -> Row:
+def _row(workload: str, n: int, engine: str, query: str, times: Times, memory: float) -> Row:
     p50, p99 = np.percentile(times.wall, [50, 99])
     in_aim = None
     if query in QUERIES:

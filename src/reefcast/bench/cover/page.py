@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from reefcast.bench.cover.graphs import GraphRow
 from reefcast.bench.cover.measure import QUERIES, Row
 from reefcast.bench.matching.page import markdown, short
 
-FIGURES = "figures"
+FIGURES, GRAPHS = "figures", "graphs"
 
 
 def figures(rows: Sequence[Row]) -> str:
@@ -41,6 +42,23 @@ def figures(rows: Sequence[Row]) -> str:
     )
 
 
+def graphs(rows: Sequence[GraphRow]) -> str:
+    lines = [
+        (
+            *(row.workload, f"{row.n:,}", row.graph, row.index),
+            *map(short, (row.add_cpu_us, row.add_p50_us, row.add_comparisons)),
+            *map(short, (row.remove_cpu_us, row.remove_p50_us, row.remove_comparisons)),
+            *(short(row.covering_degree), "" if row.edges is None else f"{row.edges:,}"),
+        )
+        for row in rows
+    ]
+    return markdown(_GRAPHS, lines, "lrll" + "r" * 8)
+
+
+_GRAPHS = (
+    *("workload", "filters", "graph", "index", "add, mean of CPU", "add, p50", "comparisons"),
+    *("remove a root, mean of CPU", "p50", "comparisons", "new roots", "edges"),
+)
 _ASKED = (
     *("workload", "filters", "query", "keys found", "mean", "p50", "p99"),
     *("columns", "scan", "ratio", "within 20 µs + 50 ns per key"),

@@ -10,6 +10,9 @@ last one's: of any two, one covers the other, so a question has half of the filt
 `clustered`: another. Half of all interval ends are the same few values, and the others lie within
 a millionth.
 `language`: what boxes cannot say. IN, NOT IN, LIKE, OR, a comparison between attributes.
+
+For the relation graphs there is one more, `degree`: as `nested`, but each root is there from the
+start, and as many filters are below the one as below the other.
 """
 
 from __future__ import annotations
@@ -63,6 +66,17 @@ def nested_filter(rng: random.Random, *, asked: bool) -> Filter:
         low = rng.random() * 1e-6
         return box_filter({name: (a - low, b + low) for name, (a, b) in root.items()}, symbol)
     return box_filter({name: _interval(rng, 0.1, root[name]) for name in root}, symbol)
+
+
+def degree_filters(count: int) -> list[Filter]:
+    """The roots, then what is below them in turn."""
+    rng = random.Random(f"{SEED}/degree")
+    filters = []
+    for key in range(count):
+        root = _wide(rng, key % ROOTS)
+        inner = root if key < ROOTS else {name: _interval(rng, 0.1, root[name]) for name in root}
+        filters.append(box_filter(inner, f"S{key % ROOTS:03d}"))
+    return filters
 
 
 def stock_filter(rng: random.Random, *, asked: bool) -> Filter:

@@ -2,8 +2,8 @@
 
 A process is a graph of activities; each activity is deployed to an engine. Engines advertise what
 their activities will say, and the engine of the first activity subscribes to the process's
-*triggers*. A trigger starts an instance: for its time, the engine of each activity subscribes to the
-completion of those before it, by the number of the instance, and when an activity is done its
+*triggers*. A trigger starts an instance: for its time, the engine of each activity subscribes to
+the completion of those before it, by the number of the instance, and when an activity is done its
 engine publishes so. A share of the processes is monitored, by a client that subscribes to all
 completions of the process; and a few clients subscribe to all triggers for one minute in ten.
 These broad subscriptions cover the narrow ones, and when they go, those come.
@@ -80,18 +80,18 @@ class Flow:
     after: tuple[tuple[int, int], ...]
 
     def run(self, at_s: float, mean_s: float, rng: random.Random) -> Iterator[tuple[float, int]]:
-        """(when it is done, activity) of one execution that starts at `at_s`; activities take an
-        exponential time. In no particular order, but the last is the latest."""
+        """(when it is done, activity) of one execution that starts at `at_s`, in no particular
+        order; an activity takes an exponential time of this mean."""
         if self.kind == "activity":
             yield at_s + rng.expovariate(1 / mean_s), self.first[0]
         elif self.kind == "parallel":
-            runs = [done for part in self.parts for done in part.run(at_s, mean_s, rng)]
-            yield from sorted(runs)
+            for part in self.parts:
+                yield from part.run(at_s, mean_s, rng)
         else:
             for part in self._in_turn(rng):
-                for done_s, activity in part.run(at_s, mean_s, rng):
-                    at_s = max(at_s, done_s)
-                    yield done_s, activity
+                done = list(part.run(at_s, mean_s, rng))
+                at_s = max(done)[0]
+                yield from done
 
     def _in_turn(self, rng: random.Random) -> list[Flow]:
         rounds = 1
@@ -275,7 +275,7 @@ def workflow_script(
 def monitors(
     names: Sequence[str], topology: Topology, rng: random.Random, share: float = MONITORED_SHARE
 ) -> list[Claim]:
-    """A client for each of the monitored processes, at a broker drawn evenly."""
+    """A client for each monitored process, at a broker drawn evenly."""
     chosen = sorted(rng.sample(names, round(share * len(names))))
     return [
         Claim(f"monitor-{name}", rng.choice(topology.subscribers), completions(name), 0.0)
@@ -296,7 +296,7 @@ def samplers(
 
 
 def spread(claims: Sequence[Claim], over_s: float) -> list[Claim]:
-    """The same, evenly in time, advertisements in the first half."""
+    """The same, one after the other, advertisements first."""
     ordered = sorted(claims, key=lambda claim: not claim.advertises)
     gap_s = over_s / max(len(ordered), 1)
     return [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,6 @@ from reefcast.model.messages import (
     Input,
     LinkName,
     Publish,
-    Send,
     Subscribe,
 )
 from reefcast.model.publication import PublicationId
@@ -81,6 +80,7 @@ class MeasuringKernel(Kernel):
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
         self.record: Columns = Columns(list(setup.graph))
+        self.watch = self._queued
         self.stored_s: dict[EntityId, dict[str, float]] = {}
         self.watched_from_s = 0.0
         self.path: set[tuple[PublicationId, str]] | None = None
@@ -92,25 +92,6 @@ class MeasuringKernel(Kernel):
         self._crowded_count = [0] * links
         self._crowded_sum = [0] * links
         self._crowded_above = setup.overload.tau
-
-    def send(self, node: Node, out: Link, message: Any, size: int, at: float, session: int) -> None:
-        super().send(node, out, message, size, at, session)
-        if type(message) is Publish:
-            self._queued(out, message, at)
-
-    def _leave_now(
-        self,
-        node: Node,
-        publish: Publish,
-        effects: list[Effect],
-        size: int,
-        at: float,
-        trace: BrokerTrace | None,
-    ) -> None:
-        super()._leave_now(node, publish, effects, size, at, trace)
-        for effect in effects:
-            if type(effect) is Send and effect.link in node.links:
-                self._queued(node.links[effect.link], publish, at)
 
     def _queued(self, out: Link, publish: Publish, at: float) -> None:
         if at < self.watched_from_s:

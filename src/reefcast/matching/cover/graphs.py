@@ -139,8 +139,9 @@ class RelationGraph(ABC, Generic[K]):
         """Unlinks a node without keys, and rearranges its children."""
 
     def _change(self) -> RootChange[K]:
-        entered, left = self._entered.values(), self._left.values()
-        change = RootChange(_eldest(entered), _eldest(left))
+        if not (self._entered or self._left):
+            return RootChange([], [])
+        change = RootChange(_eldest(self._entered.values()), _eldest(self._left.values()))
         self._entered.clear()
         self._left.clear()
         return change
@@ -214,6 +215,8 @@ class TraditionalGraph(RelationGraph[K]):
             self._unlink(parent, node)
         for child in children:
             self._unlink(node, child)
+            if parents == [self._top] and child.parents:
+                continue  # the virtual node is above everything
             above = _reach(child.parents.values(), "parents")
             for parent in parents:
                 if parent.number not in above:

@@ -80,3 +80,16 @@ class Roots(Protocol[K]):
     def is_root(self, key: K) -> bool:
         """False for a key that is not there."""
         ...
+
+    def has_below(self, key: K) -> bool:
+        """Whether it is the witness of others, which might be roots without it."""
+        ...
+
+    def below(self, key: K) -> list[K]:
+        """Those that it is the witness of: if it goes, the new roots are among them."""
+        ...
+
+    def root_of(self, key: K) -> K:
+        """A root that dominates it, perhaps by way of others; itself if it is one, or never
+        matches."""
+        ...

@@ -68,10 +68,25 @@ class Forest:
             self._previous[after] = before
         self._parent[number] = self._next[number] = self._previous[number] = -1
 
+    def top(self, number: int) -> int:
+        """The root of its tree."""
+        while (parent := self._parent[number]) >= 0:
+            number = parent
+        return number
+
+    def has_children(self, number: int) -> bool:
+        return self._child[number] >= 0
+
+    def children(self, number: int) -> list[int]:
+        found, child = [], self._child[number]
+        while child >= 0:
+            found.append(child)
+            child = self._next[child]
+        return found
+
     def detach_children(self, number: int) -> list[int]:
-        children = []
-        while (child := self._child[number]) >= 0:
-            children.append(child)
+        children = self.children(number)
+        for child in children:
             self.detach(child)
         return children
 
@@ -116,6 +131,25 @@ class CompiledRoots(Generic[K]):
     def is_root(self, key: K) -> bool:
         number = self._numbers.get(key)
         return number is not None and number in self._roots and self._eldest[number] == key
+
+    def has_below(self, key: K) -> bool:
+        number = self._numbers[key]
+        return self._eldest[number] == key and (
+            number in self._younger or self._forest.has_children(number)
+        )
+
+    def below(self, key: K) -> list[K]:
+        number = self._numbers[key]
+        if self._eldest[number] != key:
+            return []
+        children = [self._eldest[child] for child in self._forest.children(number)]
+        return [*self._younger.get(number, ()), *children]
+
+    def root_of(self, key: K) -> K:
+        number = self._numbers[key]
+        if number in self._never and number not in self._roots:
+            return key
+        return self._eldest[self._forest.top(number)]
 
     def memory_bytes(self) -> int:
         """Bytes of the index, without the filters, their texts and the keys themselves."""

@@ -62,16 +62,34 @@ class ScanRoots(Generic[K]):
         return key in self._stored
 
     def keys(self) -> list[K]:
-        stored = list(self._stored.filters.items())
+        return [key for key in self._stored.filters if not self._dominators(key)]
+
+    def _dominators(self, key: K) -> list[K]:
+        """By age."""
+        filter, ages = (
+            self._stored.filters[key],
+            {other: age for age, other in enumerate(self._stored.filters)},
+        )
         return [
-            key
-            for age, (key, filter) in enumerate(stored)
-            if not any(
-                covers(other, filter) and (not covers(filter, other) or rank < age)
-                for rank, (_, other) in enumerate(stored)
-                if rank != age
-            )
+            other
+            for other, above in self._stored.filters.items()
+            if other != key
+            and covers(above, filter)
+            and (not covers(filter, above) or ages[other] < ages[key])
         ]
+
+    def has_below(self, key: K) -> bool:
+        return bool(self.below(key))
+
+    def below(self, key: K) -> list[K]:
+        return [other for other in self._stored.filters if key in self._dominators(other)]
+
+    def root_of(self, key: K) -> K:
+        if not self._stored.filters[key].conjunctions:
+            return key
+        while above := self._dominators(key):
+            key = above[0]
+        return key
 
     def is_root(self, key: K) -> bool:
         return key in self.keys()

@@ -216,8 +216,9 @@ class MemoryStatistics:
         self._window = window or Window()
         self._pairs = Pairs(self._window, self._begin, lambda kept: None)
 
-    def __len__(self) -> int:
-        """Rows kept."""
+    @property
+    def rows(self) -> int:
+        """How many are kept."""
         return self._pairs.rows
 
     def _begin(self, pair: Pair) -> _InMemory:

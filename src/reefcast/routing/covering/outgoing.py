@@ -1,0 +1,211 @@
+"""What one neighbour is told of the subscriptions that it wants, by four strategies.
+
+`out[U]`, the entries that were sent to neighbour U and not withdrawn, mirrors U's rows from here.
+Whatever the strategy: each subscription that U wants is covered by some entry of `out[U]`.
+
+- *none*: U is told of every one.
+- *lazy*: not of one that an entry covers. A broader one that comes later is sent, too, and nothing
+  is cleaned up. When an entry goes, what it alone had covered is sent, in the order of arrival.
+- *active*: only of the roots, those that no other one covers. A broader one makes its broker
+  withdraw what it covers; when a root goes, the new roots take its place (`NRS`).
+- *packing*: as active; the unsubscription and its NRS travel in one message (`Replace`).
+
+Source: the covering paper, sections II and IV; SIENA. Cost: the covering index answers all of these
+questions in microseconds (see `docs/covering-index.md`).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from typing import ClassVar
+
+from reefcast.matching.cover import RootChange, new_cover_index, new_roots
+from reefcast.model.filters import Filter
+from reefcast.model.messages import EntityId
+from reefcast.model.publication import Publication
+
+Change = RootChange[EntityId]
+"""`entered`: what must be sent now; `left`: what must be withdrawn. In this order."""
+NOTHING: Change = RootChange([], [])
+
+
+class Net:
+    """What several changes come to: what entered and left again needs no message."""
+
+    def __init__(self) -> None:
+        self.entered: dict[EntityId, None] = {}
+        self.left: dict[EntityId, None] = {}
+
+    def add(self, change: Change) -> None:
+        _cross(change.left, self.entered, self.left)
+        _cross(change.entered, self.left, self.entered)
+
+    def change(self) -> Change:
+        return Change(list(self.entered), list(self.left))
+
+
+def _cross(
+    ids: Iterable[EntityId], against: dict[EntityId, None], onto: dict[EntityId, None]
+) -> None:
+    for id in ids:
+        if id in against:
+            del against[id]
+        else:
+            onto[id] = None
+
+
+class Outgoing(ABC):
+    """Subscriptions that one neighbour wants, and those of them that it is told of (`out[U]`).
+
+    `wanted`: their filters, by age. `packs`: whether an unsubscription and what takes its place
+    travel in one message; `prunes`: whether it may be preserved instead (see `ghosts`).
+    """
+
+    packs: ClassVar[bool] = False
+    prunes: ClassVar[bool] = False
+
+    def __init__(self) -> None:
+        self.wanted: dict[EntityId, Filter] = {}
+
+    def add(self, id: EntityId, filter: Filter) -> Change:
+        """The neighbour wants one more."""
+        self.wanted[id] = filter
+        return self._come(id, filter)
+
+    def remove(self, id: EntityId) -> Change:
+        """One that it wanted is gone, or it wants it no more."""
+        return self._go(id, self.wanted.pop(id))
+
+    @abstractmethod
+    def _come(self, id: EntityId, filter: Filter) -> Change:
+        """`id` is wanted from now on."""
+
+    @abstractmethod
+    def _go(self, id: EntityId, filter: Filter) -> Change:
+        """`id` is wanted no more."""
+
+    def drop_unwanted(self, wants: Callable[[Filter], bool]) -> Change:
+        """What the neighbour does not want any more goes."""
+        net = Net()
+        for id in [id for id, filter in self.wanted.items() if not wants(filter)]:
+            net.add(self.remove(id))
+        return net.change()
+
+    def preserve(self, id: EntityId) -> Change:
+        """As `remove`, but a strategy that prunes may keep the entry without it (a ghost)."""
+        return self.remove(id)
+
+    def observe(self, passed: Sequence[tuple[Publication, bool]]) -> bool:
+        """These publications came from the neighbour, each with whether it was for nobody here;
+        returns whether a ghost is overdue for it."""
+        return False
+
+    def collect_overdue(self) -> list[tuple[EntityId, Filter, Change]]:
+        """The ghosts that are overdue go."""
+        return []
+
+    def filter_of(self, id: EntityId) -> Filter:
+        """Of one that is wanted, or of an entry."""
+        return self.wanted[id]
+
+    @abstractmethod
+    def sent(self) -> list[EntityId]:
+        """The entries of `out[U]`."""
+
+    @abstractmethod
+    def stand_in(self, id: EntityId) -> EntityId:
+        """The entry that stands for `id`, which is wanted: the neighbour sends what matches `id`
+        because of it."""
+
+
+class Every(Outgoing):
+    """Strategy *none*."""
+
+    def _come(self, id: EntityId, filter: Filter) -> Change:
+        return Change([id], [])
+
+    def _go(self, id: EntityId, filter: Filter) -> Change:
+        return Change([], [id])
+
+    def sent(self) -> list[EntityId]:
+        return list(self.wanted)
+
+    def stand_in(self, id: EntityId) -> EntityId:
+        return id
+
+
+class Lazy(Outgoing):
+    """Strategy *lazy*."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._sent = new_cover_index()
+        self._quenched = new_cover_index()
+        self._ages: dict[EntityId, int] = {}
+        self._last_age = 0
+
+    def _come(self, id: EntityId, filter: Filter) -> Change:
+        self._last_age += 1
+        self._ages[id] = self._last_age
+        if self._sent.covering(filter):
+            self._quenched.add(id, filter)
+            return NOTHING
+        self._sent.add(id, filter)
+        return Change([id], [])
+
+    def _go(self, id: EntityId, filter: Filter) -> Change:
+        del self._ages[id]
+        if id in self._quenched:
+            self._quenched.remove(id)
+            return NOTHING
+        self._sent.remove(id)
+        return Change(self._no_longer_covered(filter), [id])
+
+    def _no_longer_covered(self, gone: Filter) -> list[EntityId]:
+        """What `gone` alone had covered; it is sent from now on."""
+        entered = []
+        for id in sorted(self._quenched.covered(gone), key=self._ages.__getitem__):
+            filter = self.wanted[id]
+            if not self._sent.covering(filter):
+                self._quenched.remove(id)
+                self._sent.add(id, filter)
+                entered.append(id)
+        return entered
+
+    def sent(self) -> list[EntityId]:
+        return [id for id in self.wanted if id in self._sent]
+
+    def stand_in(self, id: EntityId) -> EntityId:
+        if id in self._sent:
+            return id
+        eldest: EntityId = min(self._sent.covering(self.wanted[id]), key=self._ages.__getitem__)
+        return eldest
+
+
+class Active(Outgoing):
+    """Strategy *active*: `out[U]` is the roots of what is wanted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._roots = new_roots()
+
+    def _come(self, id: EntityId, filter: Filter) -> Change:
+        return self._roots.add(id, filter)
+
+    def _go(self, id: EntityId, filter: Filter) -> Change:
+        return self._roots.remove(id)
+
+    def sent(self) -> list[EntityId]:
+        roots: list[EntityId] = self._roots.keys()
+        return roots
+
+    def stand_in(self, id: EntityId) -> EntityId:
+        root: EntityId = self._roots.root_of(id)
+        return root
+
+
+class Packing(Active):
+    """Strategy *packing*."""
+
+    packs = True
