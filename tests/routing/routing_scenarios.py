@@ -156,3 +156,26 @@ def doubled(network: Harness) -> list[object]:
             if cluster[copy.target] != cluster[copy.source]
         )
     return [what for what, times in counted.items() if times > 1]
+
+
+def all_is_answered(network: Harness) -> None:
+    """Fails unless all that clients asked for was settled or refused, and nothing else was."""
+    answered = {(client, number) for client, number in network.settled if number}
+    refused = {(client, refusal.token) for client, refusal in network.refused if refusal.token}
+    asked = {
+        (client, number)
+        for client in network.home
+        for number in range(1, network._numbers[client] + 1)
+    }
+    assert answered | refused == asked
+
+
+def one_link() -> Harness:
+    """Brokers a - b: client p publishes what it likes at a, and s at b wants all of it."""
+    network = Harness(path(["a", "b"]))
+    network.connect("p", "a")
+    network.connect("s", "b")
+    network.subscribe("s", "TRUE")
+    network.advertise("p", "TRUE")
+    network.run()
+    return network

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
+from cover_strategies import CONDITIONS, texts
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,33 +15,6 @@ from reefcast.matching.cover.scan import ScanRoots
 from reefcast.model.covering import covers
 from reefcast.model.filters import parse_filter
 
-CONDITIONS = (
-    *[f"a BETWEEN {low} AND {low + width}" for low in (0, 2, 5) for width in (1, 4, 20)],
-    "a >= 2 AND a <= 6",  # the same as one of those above
-    "a > 2",
-    "a IN (2, 5)",
-    "a NOT IN (2, 5)",
-    "a IS NOT NULL",
-    "a IS NULL",
-    "b = 'x'",
-    "b LIKE 'x%'",
-    "b LIKE 'x%y'",
-    "b NOT LIKE 'x%y'",
-    "b NOT LIKE 'z%'",
-    "b LIKE '%y'",
-    "topic MATCHES 'a/#'",
-    "topic MATCHES 'a/+'",
-    "a > b",
-    "TRUE",
-    "FALSE",
-    "a < 1 AND a > 2",
-)
-conditions = st.sampled_from(CONDITIONS)
-texts = st.one_of(
-    conditions,
-    st.builds("({}) AND ({})".format, conditions, conditions),
-    st.builds("({}) OR ({})".format, conditions, conditions),
-)
 steps = st.lists(st.tuples(st.booleans(), st.integers(0, 30), texts), max_size=40)
 
 
