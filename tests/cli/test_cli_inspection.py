@@ -19,9 +19,10 @@ from reefcast.cli.network import command as network_command
 from reefcast.cli.simulate import command as simulate_command
 from reefcast.errors import ConfigurationError
 from reefcast.network.file import NetworkFile, dump_network, scot_network
-from reefcast.network.sections import BrokerEntry
+from reefcast.network.sections import BrokerEntry, LinkEntry
 from reefcast.overlay.scot import scot
 from reefcast.overlay.topology import names, path
+from reefcast.routing.acyclic import AcyclicOptions
 from reefcast.routing.registry import ROUTINGS, routing_named
 from reefcast.routing.router import COUNTED, Shape
 from reefcast.server.supervisor import free_ports
@@ -274,6 +275,32 @@ def test_full_a_links_are_those_of_decisions_that_met_overloaded_i_links(
     assert "those of decisions inside a cluster, or that met no overloaded iLink, are not" in text
 
 
+def test_ghosts_and_what_covering_did(capsys: pytest.CaptureFixture[str]) -> None:
+    options = AcyclicOptions(covering="incremental")
+    simulation = Simulation(Setup(graph=path(["a", "b"]), options=options))
+    simulation.advertise("p", "b", "x > 0", at_s=0.0)
+    for filter in ("x = 1", "x = 2"):
+        simulation.subscribe("s", "a", filter, at_s=1.0)
+    simulation.withdraw(simulation.subscribe("m", "a", "x > 0", at_s=2.0), at_s=3.0)
+    for x in (1, 5, 6):
+        simulation.publish("p", "b", {"x": x}, at_s=4.0)
+    simulation.run()
+    rows = shown(capsys, simulation.status())
+    title = rows.index("ghosts")
+    assert rows[title + 2] == "broker ghost filter neighbour stands for false positives"
+    assert rows[title + 4] == "a m#1 x > 0 b 2 2 of 3"
+    assert any("SRT 1, PRT 2, ghosts 1" in row for row in rows)
+    told = " ".join(rows)
+    assert "broker quenched replaced NRS preserved collected false positives" in rows
+    assert "a 0 2 0 1 0 2" in rows
+    assert "the neighbour still holds for this broker" in told
+    assert "Quenched: subscriptions not sent to it" in told
+
+
+MOST_TABLES = {"acyclic": AcyclicOptions(covering="incremental")}
+"""The options of a routing with which it has all of its tables; otherwise its defaults."""
+
+
 @pytest.mark.parametrize("name", ROUTINGS)
 def test_a_legend_is_for_a_table_that_there_is_or_for_counts(name: str) -> None:
     kind = routing_named(name)
@@ -282,6 +309,7 @@ def test_a_legend_is_for_a_table_that_there_is_or_for_counts(name: str) -> None:
         graph=made.graph if kind.overlay is not Shape.TREE else path(names(2)),
         routing=name,
         scot=made if kind.overlay is not Shape.TREE else None,
+        options=MOST_TABLES.get(name),
     )
     simulation = Simulation(setup)
     simulation.run()
@@ -325,6 +353,15 @@ def test_tables_of_a_network_without_places() -> None:
     check_tables(network, ["SRT", "PRT"])
     with pytest.raises(ConfigurationError, match="has no table 'CLT'"):
         check_tables(network, ["PRT", "CLT"])
+
+
+def test_ghosts_are_a_table_where_one_broker_prunes() -> None:
+    brokers = [BrokerEntry("a"), BrokerEntry("b")]
+    links = [LinkEntry(between=("a", "b"))]
+    with pytest.raises(ConfigurationError, match="has no table 'ghosts'; it has SRT, PRT, and"):
+        check_tables(NetworkFile(broker=brokers, link=links), ["ghosts"])
+    brokers[1].routing["covering"] = "incremental"
+    check_tables(NetworkFile(broker=brokers, link=links), ["ghosts"])
 
 
 CLAIMS = (

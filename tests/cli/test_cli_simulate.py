@@ -60,6 +60,9 @@ def test_summary_of_a_correct_run(network: Path) -> None:
     assert summary["lost"] == summary["duplicated"] == summary["unexpected"] == 0
     assert summary["seed"] == 7
     assert "unseed" in summary
+    delays = [summary[f"delay_{which}_us"] for which in ("p50", "p90", "p99", "max")]
+    assert delays == sorted(delays)
+    assert 1000 < delays[0] < 1_000_000  # two hops take 2 ms and more
 
 
 def test_text_and_faults(network: Path) -> None:
@@ -213,6 +216,17 @@ def test_a_broker_that_stays_down_does_not_answer(network: Path) -> None:
     assert answers["b3"] is None
     states = {link["link"]: link["state"] for link in answers["b2"]["links"]}
     assert states == {"b1": "up", "b3": "away"}
+
+
+def test_neighbours_are_as_patient_as_the_network_file_says(network: Path) -> None:
+    text = network.read_text(encoding="utf-8")
+    assert "link_patience_s = 60.0" in text
+    network.write_text(text.replace("link_patience_s = 60.0", "link_patience_s = 2.0"))
+    ends = {}
+    for patience_s in ("", ",link_patience_s=2", ",link_patience_s=30"):
+        down = ("--fault", f"crash:broker=b3,at_s=1.02{patience_s}")
+        ends[patience_s] = json.loads(simulate(network, *down, "--json").stdout)["simulated_s"]
+    assert ends[""] == ends[",link_patience_s=2"] < 1.02 + 30 < ends[",link_patience_s=30"]
 
 
 # --- the routing's options ------------------------------------------------------------------------

@@ -9,6 +9,9 @@ import pytest
 
 from reefcast.errors import ConfigurationError
 from reefcast.network.file import dump_network, load_network, read_network
+from reefcast.routing.acyclic import AcyclicOptions
+from reefcast.routing.covering.statistics import Window
+from reefcast.routing.scot import ScotOptions
 
 GOOD = """
 [network]
@@ -28,6 +31,12 @@ latency_s = 0.0025
 NO_LATENCY_MS = (
     r"\[\[link\]\] has no key 'latency_ms'; it has between, latency_s, bandwidth_mbit_per_s, "
     "jitter_s"
+)
+
+
+NO_EAGER = (
+    "for routing 'acyclic': covering = 'eager' is none of "
+    '"active", "incremental", "lazy", "none", "packing"'
 )
 
 
@@ -92,6 +101,15 @@ def test_what_is_dumped_reads_the_same() -> None:
             'name = "b1"\nrouting = {cover = 1}',
             "routing of broker b1, for .*'cover'",
         ),
+        ("[[link]]", "[routing]\ncovering = 'eager'\n[[link]]", rf"\[routing\], {NO_EAGER}"),
+        ('name = "b2"', 'name = "b2"\nrouting = {covering = "eager"}', f"broker b2, {NO_EAGER}"),
+        ('name = "b2"', 'name = "b2"\nrouting = {covering = 3}', "b2, .*covering = 3 is none of"),
+        ("[[link]]", "[routing]\ntheta = 1.1\n[[link]]", r"\[routing\], .* <= 1.0 - at `\$.theta`"),
+        ('name = "b1"', 'name = "b1"\nrouting = {theta = "much"}', "b1, .*got `str` .*theta"),
+        ("[[link]]", "[statistics]\nfile = 'x'\n[[link]]", "'file'; it has directory, window_s"),
+        ("[[link]]", "[statistics]\nwindow_s = 0\n[[link]]", "give more than 0 s"),
+        ("[[link]]", "[statistics]\nwindow_s = nan\n[[link]]", "give more than 0 s"),
+        ("[[link]]", "[statistics]\nrows = 9\ntotal = 8\n[[link]]", "1 <= rows <= total"),
         ('name = "office"', 'name = "office"\nrouting = 3', "routing"),
         ("[[link]]", "[limits]\nqueue_policy = 'wish'\n[[link]]", "none of block"),
         ("[[link]]", "[limits]\ncredit = 0\n[[link]]", "credit = 0 must be above 0"),
@@ -102,6 +120,31 @@ def test_nonsense_is_refused_with_a_sentence(old: str, new: str, says: str) -> N
     assert old in GOOD
     with pytest.raises(ConfigurationError, match=says):
         read_network(GOOD.replace(old, new, 1))
+
+
+def test_covering_is_said_for_all_brokers_and_otherwise_for_one() -> None:
+    text = GOOD.replace("[trace]", '[routing]\ncovering = "active"\ntheta = 0.5\n[trace]')
+    text = text.replace('name = "b2"', 'name = "b2"\nrouting = {covering = "incremental"}')
+    text += "[statistics]\nwindow_s = 60\nrows = 10\n"
+    network = read_network(text)
+    assert network.routing_options("b1") == AcyclicOptions(covering="active", theta=0.5)
+    assert network.routing_options("b2") == AcyclicOptions(covering="incremental", theta=0.5)
+    assert network.statistics_window() == Window(seconds=60, rows=10)
+    assert read_network(dump_network(network)) == network
+
+
+@pytest.mark.parametrize("routing", ["spr", "idr"])
+def test_in_clusters_nobody_prunes(routing: str) -> None:
+    says = f"for routing '{routing}': covering = \"incremental\" prunes by the statistics of adver"
+    text = office_of_four(routing)
+    with pytest.raises(ConfigurationError, match=says):
+        read_network('[routing]\ncovering = "incremental"\n' + text)
+    own = 'name = "b1"\nrouting = {covering = "incremental"}'
+    with pytest.raises(ConfigurationError, match=f"broker b1, {says}"):
+        read_network(text.replace('name = "b1"', own))
+    own = own.replace("incremental", "packing")
+    covering = read_network(text.replace('name = "b1"', own)).routing_options("b1")
+    assert covering == ScotOptions(covering="packing")
 
 
 def test_a_cycle_needs_a_routing_that_can() -> None:

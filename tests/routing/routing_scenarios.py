@@ -10,7 +10,7 @@ from routing_harness import Harness
 
 from reefcast.model.filters import parse_filter
 from reefcast.overlay.scot import Scot, scot
-from reefcast.overlay.topology import random_tree
+from reefcast.overlay.topology import path, random_tree
 from reefcast.routing.registry import routing_named
 from reefcast.routing.scot import ScotRouter
 from reefcast.simulation.table_truth import Live, Scene, table_faults

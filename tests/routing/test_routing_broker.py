@@ -8,7 +8,14 @@ import pytest
 from routing_harness import Harness
 
 from reefcast.errors import LocalError, ProtocolError
-from reefcast.model.messages import Advertise, LinkKind, LinkUp, Send, Settled, Subscribe
+from reefcast.model.messages import (
+    Advertise,
+    LinkKind,
+    LinkUp,
+    Send,
+    Settled,
+    Subscribe,
+)
 from reefcast.overlay.topology import balanced_tree, path
 from reefcast.routing.broker import Broker
 

@@ -10,7 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from routing_harness import Harness
-from routing_scenarios import Claims, act, deliveries_of, probe, settle, wrong_tables
+from routing_scenarios import (
+    Claims,
+    act,
+    all_is_answered,
+    deliveries_of,
+    probe,
+    settle,
+    wrong_tables,
+)
 
 from reefcast.overlay.scot import scot
 from reefcast.overlay.topology import names, path, random_tree
@@ -27,16 +35,16 @@ SEEDS = st.integers(0, 2**32)
 FILTERS = (
     "TRUE", "x > 0", "x > 1", "x > 2", "x <= 2", "x = 3", "x IN (1, 3, 5)", "x BETWEEN 2 AND 4",
     "x = 3 AND y = 'a'", "y IS NULL", "y = 'a' OR x = 4", "x > 9", "y LIKE 'a%'", "x = 1 AND x = 2",
-)  # fmt: skip
+)  # fmt: skip # many in a few lines
 
 
-def chooser(kind: str, rng: random.Random, options: type[RoutingOptions]):  # type: ignore[no-untyped-def]
+def chooser(kind: str, rng: random.Random, options: type[RoutingOptions]):
     """The options of each broker: one strategy for all, or one for each."""
 
     def of(name: str) -> RoutingOptions:
         allowed = STRATEGIES if options is Acyclic.options else INSIDE_CLUSTERS
         strategy = rng.choice(allowed) if kind == MIXED else kind
-        return options(covering=strategy if strategy in allowed else "packing")  # type: ignore[call-arg]
+        return options(covering=strategy if strategy in allowed else "packing")
 
     return of
 
@@ -138,14 +146,7 @@ def test_every_control_message_is_answered_once_quiet(seed: int, kind: str) -> N
     network = network_of(kind, rng)
     churn(network, rng, {})
     settle(network)
-    answered = {(client, number) for client, number in network.settled if number}
-    refused = {(client, refusal.token) for client, refusal in network.refused if refusal.token}
-    asked = {
-        (client, number)
-        for client in network.home
-        for number in range(1, network._numbers[client] + 1)
-    }
-    assert answered | refused == asked
+    all_is_answered(network)
 
 
 @settings(max_examples=100, deadline=None)
@@ -193,7 +194,7 @@ def line(kind: str) -> Harness:
     ("kind", "narrow_first", "broad_first"),
     [("none", (3, 3, 3), (3, 3, 3)), ("lazy", (3, 3, 3), (3, 0, 0)),
      ("active", (3, 3, 3), (3, 0, 0)), ("packing", (3, 3, 3), (3, 0, 0))],
-)  # fmt: skip
+)  # fmt: skip # a table
 def test_what_is_covered_is_not_forwarded(
     kind: str, narrow_first: tuple[int, ...], broad_first: tuple[int, ...]
 ) -> None:

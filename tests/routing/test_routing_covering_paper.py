@@ -114,7 +114,7 @@ def test_property_3_similarity_never_falls_towards_the_publisher(seed: int) -> N
     network.run()
     publisher = network.home["p0"]
     events = [{"x": rng.randrange(6), "y": rng.choice("ab")} for _ in range(30)]
-    matched = [event for event in events if event["x"] > 1]  # type: ignore[operator]
+    matched = [event for event in events if event["x"] > 1]
     along = way(network.overlay, root_home, publisher)
     shares = [similarity(network, name, root, matched) for name in along]
     assert shares == sorted(shares)
@@ -174,10 +174,10 @@ def test_a_publication_counts_brokers_and_hops_where_others_want_it() -> None:
     network, _ = chain()
     publish(network, [3, 5])
     headers = {(c.id[1], c.target): c.header for c in network.copies}
-    assert {target: (h.count, h.distance) for (seq, target), h in headers.items() if seq == 1} == {  # type: ignore[attr-defined]
+    assert {target: (h.count, h.distance) for (seq, target), h in headers.items() if seq == 1} == {
         "b7": (0, 0), "b6": (0, 1), "b5": (0, 2), "b4": (0, 3), "b3": (0, 4), "b2": (1, 0),
         "b1": (1, 1),
-    }  # fmt: skip
+    }  # fmt: skip # in the order of the chain
 
 
 def test_what_is_similar_from_a_broker_on_is_preserved_there() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from math import inf
 
 import pytest
 from hypothesis import given
@@ -67,7 +68,7 @@ class Listed:
 
     window: Window
     rows: list[tuple[float, int, int, int]] = field(default_factory=list)
-    now: float = 0.0
+    now: float = -inf
 
     def record(self, subscription: int, advertisement: int, distance: int, now: float) -> None:
         self.now = max(self.now, now)

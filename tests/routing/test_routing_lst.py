@@ -9,9 +9,8 @@ from collections import Counter
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from routing_harness import Harness
+from routing_scenarios import one_link
 
-from reefcast.overlay.topology import path
 from reefcast.routing.links import Links, LinkStatus, Overload
 
 
@@ -168,17 +167,15 @@ def test_against_a_twin_that_sees_all(seed: int) -> None:
 
 
 def test_the_broker_shows_its_lst() -> None:
-    network = Harness(path(["a", "b"]))
-    network.connect("p", "a")
-    network.connect("s", "b")
-    network.subscribe("s", "TRUE")
-    network.advertise("p", "TRUE")
-    network.run()
+    network = one_link()
     network.lengths["a", "b"] = 3
     for _ in range(5):
         network.publish("p", x=1)
     network.run()
-    network.brokers["a"].links.pass_time(0.05)
     load = 3 * (1 + 5) / (1 + 2)
     status = LinkStatus(3, queue_in=5, queue_out=2.0, load=load, overloaded=False)
-    assert network.brokers["a"].status()["lst"]["b"] == status._asdict()
+    told = network.brokers["a"].status(0.05)
+    rates = {"in_per_s": 0.0, "out_per_s": 0.0}  # no second is over
+    place = {"kind": "", "cluster": None}
+    assert told["lst"] == {"b": {**status._asdict(), "found_overloaded": 0, **rates, **place}}
+    assert (told["tau"], told["region"], told["cluster"]) == (10.0, None, None)

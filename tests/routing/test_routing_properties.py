@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from routing_harness import Harness
-from routing_scenarios import act, publish
+from routing_scenarios import act, all_is_answered, publish
 
 from reefcast.model.covering import intersects
 from reefcast.model.filters import parse_filter
@@ -111,14 +111,7 @@ def test_tables_agree_with_the_truth_once_quiet(seed: int) -> None:
 @given(seed=st.integers(0, 2**32))
 def test_every_control_message_is_answered_once_quiet(seed: int) -> None:
     network, _, _ = churned("acyclic", seed)
-    answered = {(client, number) for client, number in network.settled if number}
-    refused = {(client, refusal.token) for client, refusal in network.refused if refusal.token}
-    asked = {
-        (client, number)
-        for client in network.home
-        for number in range(1, network._numbers[client] + 1)
-    }
-    assert answered | refused == asked
+    all_is_answered(network)
 
 
 @settings(max_examples=80)

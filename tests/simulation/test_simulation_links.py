@@ -42,6 +42,13 @@ def test_messages_never_overtake_on_one_link() -> None:
     assert len(set(arrivals)) > 1
 
 
+def test_the_short_way_without_faults_is_the_long_one() -> None:
+    short, long = link(jitter_s=0.02), link(jitter_s=0.02)
+    for i in range(200):
+        sent = i * 0.01
+        assert short.arrives_steadily(sent) == long.arrives_at(sent, long.extra_s(sent, True))
+
+
 def test_queue_length_counts_what_is_not_transmitted() -> None:
     busy = link()
     busy.queued.extend([1.0, 2.0, 3.0])

@@ -114,7 +114,8 @@ def test_answers_as_the_twin_in_memory_across_restarts(
 def test_rows_are_written_in_batches_by_number_and_by_time(path: Path) -> None:
     store = StatisticsStore(path, 0.0, pytest.fail)
     changes = store._database.total_changes
-    fill(store, BATCH - 1)
+    for i in range(BATCH - 1):
+        store.record(("quotes", i), ("quotes", 1), ("alice", i % 5), 1, 1, 0.0)
     assert store._database.total_changes == changes
     fill(store, 1)
     assert store._database.total_changes >= changes + BATCH

@@ -49,6 +49,10 @@ def test_each_step_of_the_way_is_there(modules: str, functions: str) -> None:
     assert not missing
 
 
+def test_the_way_is_found() -> None:
+    assert len(list(way())) > 20
+
+
 def test_the_files_it_names_are_there() -> None:
     named = set(re.findall(r"`([\w/]+\.py)`", PAGE))
     short = {name.split("/", 1)[-1] for name in NAMES} | NAMES

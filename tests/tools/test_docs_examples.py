@@ -10,6 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 ELSEWHERE = {
     "client.md": "tests/client/test_client_docs.py",
+    "covering.md": "tests/cli/test_cli_covering_docs.py",
     "explain.md": "tests/cli/test_cli_explain.py",
     "matching.md": "tests/bench/test_bench_matching_measure.py",
     "python.md": "tools/python_reference.py",  # signatures, no programs

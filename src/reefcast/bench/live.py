@@ -9,8 +9,10 @@ cores the broker shares them with publisher and receivers, on both sides of the 
 from __future__ import annotations
 
 import contextlib
+import json
 import multiprocessing
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -22,7 +24,7 @@ from multiprocessing.sharedctypes import SynchronizedArray
 from pathlib import Path
 from typing import Any
 
-from reefcast.bench import publishers, receivers, workload
+from reefcast.bench import profiling, publishers, receivers, workload
 from reefcast.bench.receivers import DELIVERIES, LAST_NS
 from reefcast.errors import PeerError
 from reefcast.matching import warm_up
@@ -81,10 +83,12 @@ def _free_port() -> int:
         return port
 
 
-def _command(broker: str, folder: Path, port: int) -> list[str]:
+def _command(broker: str, folder: Path, port: int, profile: Path | None) -> list[str]:
     if broker == "reefcast":
         file = folder / "net.toml"
         file.write_text(NET_TOML.format(port=port))
+        if profile is not None:
+            return [sys.executable, "-m", profiling.__name__, str(file), "b1", str(profile)]
         return [sys.executable, "-m", "reefcast", "broker", str(file), "b1"]
     file = folder / "mosquitto.conf"
     file.write_text(MQTT_CONF.format(port=port))
@@ -97,18 +101,21 @@ def mosquitto() -> str | None:
 
 
 @contextlib.contextmanager
-def _broker(broker: str) -> Iterator[int]:
-    """A fresh broker process; yields its port."""
+def _broker(
+    broker: str, profile: Path | None = None
+) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
+    """A fresh broker process; yields its port, and itself. `profile`: the file where ours writes
+    where its time went (`profiling.broker`)."""
     port = _free_port()
     with tempfile.TemporaryDirectory() as folder:
         process = subprocess.Popen(
-            _command(broker, Path(folder), port),
+            _command(broker, Path(folder), port, profile),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
         try:
             _wait_until_open(broker, port, process)
-            yield port
+            yield port, process
         finally:
             process.terminate()
             process.wait()
@@ -125,9 +132,15 @@ def _wait_until_open(broker: str, port: int, process: subprocess.Popen[bytes]) -
 
 
 def _run(
-    broker: str, port: int, scenario: Scenario, count: int, rate_per_s: float
+    broker: str,
+    port: int,
+    scenario: Scenario,
+    count: int,
+    rate_per_s: float,
+    settled: Callable[[], object] = lambda: None,
 ) -> dict[str, Any]:
-    """One run against a running broker: rates from the first publication to the last delivery."""
+    """One run against a running broker: rates from the first publication to the last delivery.
+    `settled` is called when the subscribers are there, before anything is published."""
     spawn = multiprocessing.get_context("spawn")
     shared: SynchronizedArray[int] = spawn.Array("q", 2)
     ours, theirs = spawn.Pipe()
@@ -135,6 +148,7 @@ def _run(
     receiving = spawn.Process(target=receivers.run, args=(job,))
     receiving.start()
     _expect(ours, START_S * 4, f"the receivers of {broker}")
+    settled()
     outcome, given = spawn.Pipe()
     publishing = spawn.Process(target=publishers.run, args=(broker, port, count, rate_per_s, given))
     publishing.start()
@@ -175,10 +189,10 @@ def _percentile(values: list[int], share: float) -> int | None:
 
 
 def _row(broker: str, scenario: Scenario) -> dict[str, Any]:
-    with _broker(broker) as port:
+    with _broker(broker) as (port, _):
         full = _run(broker, port, scenario, scenario.count, 0)
     rate_per_s = full["publications_per_s"] / 2
-    with _broker(broker) as port:
+    with _broker(broker) as (port, _):
         half = _run(broker, port, scenario, int(min(scenario.count, rate_per_s * 3)), rate_per_s)
     return {
         "broker": broker,
@@ -206,3 +220,27 @@ def measure(count: int, progress: Callable[[str], None]) -> list[dict[str, Any]]
             row["ratio"] = round(row["publications_per_s"] / baseline, 3)
             rows.append(row)
     return rows
+
+
+def profile(count: int, progress: Callable[[str], None]) -> list[profiling.Cost]:
+    """The largest costs of the broker process, for each scenario at full speed."""
+    warm_up()
+    costs = []
+    for scenario in scenarios(count):
+        case = f"fan-out {scenario.fanout}, {scenario.others} other subscriptions"
+        progress(case)
+        costs += profiling.largest(case, _functions(scenario), scenario.count)
+    return costs
+
+
+def _functions(scenario: Scenario) -> dict[str, float]:
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "profile.json"
+        with _broker("reefcast", file) as (port, process):
+
+            def look() -> None:
+                process.send_signal(signal.SIGUSR1)
+
+            _run("reefcast", port, scenario, scenario.count, 0, look)
+        functions: dict[str, float] = json.loads(file.read_text())
+        return functions

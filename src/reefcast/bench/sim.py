@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from reefcast.bench.profiling import Cost, Samples, largest
 from reefcast.matching import new_index, warm_up
 from reefcast.overlay.topology import balanced_tree, names
 from reefcast.simulation.recording import TraceOptions
@@ -50,6 +51,35 @@ def measure(
 ) -> Row:
     """Simulates a balanced tree; only what happens after all subscriptions settled counts. With a
     trace, writing its files counts too."""
+    simulation, before = _settled(brokers, matching, publications, trace)
+    start = clock()
+    after = simulation.run()
+    seconds = clock() - start
+    messages = after.messages["publish"] - before
+    level = trace.level if trace else "off"
+    return Row(
+        "reefcast", matching, brokers, SUBSCRIPTIONS, level, messages, seconds, messages / seconds
+    )
+
+
+def profile(messages: int) -> list[Cost]:
+    """The largest costs of the largest network, without a trace, for each way of matching."""
+    warm_up()
+    costs = []
+    for matching in ("shared", "per hop"):
+        simulation, before = _settled(49, matching, round(messages / (0.6 * 49)), None)
+        samples = Samples()
+        with samples.taken():
+            after = simulation.run()
+        carried = after.messages["publish"] - before
+        costs += largest(f"49 brokers, matching {matching}", samples.functions(), carried)
+    return costs
+
+
+def _settled(
+    brokers: int, matching: str, publications: int, trace: TraceOptions | None
+) -> tuple[Simulation, int]:
+    """A network in which all subscriptions have settled; and the messages carried so far."""
     graph = balanced_tree(names(brokers), 3)
     index = new_index if matching == "per hop" else None
     setup = Setup(graph=graph, seed=1, trace=trace, keep_deliveries=False, index=index)
@@ -63,14 +93,7 @@ def measure(
     )
     workload.load(simulation)
     before = simulation.run(until_s=0.99 * SETTLE_S)
-    start = clock()
-    after = simulation.run()
-    seconds = clock() - start
-    messages = after.messages["publish"] - before.messages["publish"]
-    level = trace.level if trace else "off"
-    return Row(
-        "reefcast", matching, brokers, SUBSCRIPTIONS, level, messages, seconds, messages / seconds
-    )
+    return simulation, before.messages["publish"]
 
 
 def measure_simpy(events: int, clock: Clock) -> Row | None:

@@ -13,17 +13,39 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from reefcast.cli.options import INPUT_FILE, OUTPUT_FILE, Whole, json_option
+from reefcast.cli.options import INPUT_FILE, OUTPUT_FILE, C, Whole, json_option
 
 if TYPE_CHECKING:
     from reefcast.bench.cover.graphs import GraphRow
     from reefcast.bench.cover.measure import Row as CoverRow
     from reefcast.bench.matching.measure import Row as MatchRow
     from reefcast.bench.matching.worst import WorstRow
+    from reefcast.bench.profiling import Cost
     from reefcast.bench.sim import Row
     from reefcast.bench.statistics import Row as StatisticsRow
 
 _R = TypeVar("_R", "CoverRow", "GraphRow", "MatchRow", "StatisticsRow", "WorstRow")
+
+
+def _workloads_option(known: str) -> Callable[[C], C]:
+    """`known`: what there is to choose from, in words."""
+    text = f"{known}; by default all; may be repeated."
+    return click.option("--workload", "workloads", multiple=True, metavar="NAME", help=text)
+
+
+def _sizes_option(default: str) -> Callable[[C], C]:
+    text = f"Filters; by default {default}; may be repeated."
+    return click.option("--n", "sizes", type=Whole(1), multiple=True, help=text)
+
+
+def _page_option(page: str) -> Callable[[C], C]:
+    text = f"Write the tables into this file, between the marks of {page}."
+    return click.option("--page", type=INPUT_FILE, help=text)
+
+
+_profile_option = click.option(
+    "--profile", is_flag=True, help="Instead, the functions that take most of the processor's time."
+)
 
 
 @click.group()
@@ -39,8 +61,9 @@ def command() -> None:
     show_default=True,
     help="Publications of the run at fan-out 1; fewer at a higher fan-out.",
 )
+@_profile_option
 @json_option("a list of rows")
-def live(publications: int, as_json: bool) -> None:
+def live(publications: int, profile: bool, as_json: bool) -> None:
     """Measure publications and deliveries per second through one broker process.
 
         reefcast bench live
@@ -48,9 +71,16 @@ def live(publications: int, as_json: bool) -> None:
     The baseline is mosquitto, carrying the same events to the same
     connections: every connection gets everything and filters at its own end.
     """
-    from reefcast.bench.live import measure, mosquitto
+    from reefcast.bench import live
+    from reefcast.bench.live import mosquitto
 
-    rows = measure(publications, lambda what: click.echo(f"measuring {what}", err=True))
+    def tell(what: str) -> None:
+        click.echo(f"measuring {what}", err=True)
+
+    if profile:
+        _print_costs(live.profile(publications, tell), as_json)
+        return
+    rows = live.measure(publications, tell)
     if as_json:
         click.echo(json.dumps(rows))
         return
@@ -75,6 +105,16 @@ def _print_live(rows: list[dict[str, Any]]) -> None:
         click.echo("  ".join(f"{row[name]:>14}" for name in columns))
 
 
+def _print_costs(costs: list[Cost], as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps([asdict(cost) for cost in costs]))
+        return
+    for i, cost in enumerate(costs):
+        if not i or cost.case != costs[i - 1].case:
+            click.echo(f"{cost.case}\n{'share':>7} {'us/message':>11}  function")
+        click.echo(f"{cost.share:>7.1%} {cost.us:>11.2f}  {cost.function}")
+
+
 @command.command()
 @click.option(
     "--messages",
@@ -83,8 +123,9 @@ def _print_live(rows: list[dict[str, Any]]) -> None:
     show_default=True,
     help="Messages between brokers that each run carries, about.",
 )
+@_profile_option
 @json_option("a list of rows")
-def sim(messages: int, as_json: bool) -> None:
+def sim(messages: int, profile: bool, as_json: bool) -> None:
     """Measure how many messages between brokers the simulator carries per second.
 
         reefcast bench sim
@@ -93,10 +134,13 @@ def sim(messages: int, as_json: bool) -> None:
     "shared" (once for the whole network, the simulator's way) or "per hop" (an
     index at each broker, as live). The baseline is an empty event loop of SimPy.
     """
-    from reefcast.bench.sim import bench
+    from reefcast.bench import sim
 
+    if profile:
+        _print_costs(sim.profile(messages), as_json)
+        return
     with tempfile.TemporaryDirectory() as directory:
-        rows = bench(messages, Path(directory), time.perf_counter)
+        rows = sim.bench(messages, Path(directory), time.perf_counter)
     if as_json:
         click.echo(json.dumps([asdict(row) for row in rows]))
     else:
@@ -118,31 +162,15 @@ def _print_sim(rows: list[Row]) -> None:
 
 
 @command.command()
-@click.option(
-    "--workload",
-    "workloads",
-    multiple=True,
-    metavar="NAME",
-    help="stock, stock mixed, stock symbol, flights or zipf; by default all; may be repeated.",
-)
-@click.option(
-    "--n",
-    "sizes",
-    type=Whole(1),
-    multiple=True,
-    help="Filters; by default 1 000, 10 000 and 100 000, with --worst 100 000; may be repeated.",
-)
+@_workloads_option("stock, stock mixed, stock symbol, flights or zipf")
+@_sizes_option("1 000, 10 000 and 100 000, with --worst 100 000")
 @click.option("--worst", is_flag=True, help="Instead, inputs made to hurt, and the longest pauses.")
 @click.option(
     "--plot",
     type=OUTPUT_FILE,
     help="Write a plot of the time over the number of filters to this file, as SVG.",
 )
-@click.option(
-    "--page",
-    type=INPUT_FILE,
-    help="Write the tables into this file, between the marks of docs/matching.md.",
-)
+@_page_option("docs/matching.md")
 @json_option("a list of rows")
 def match(
     workloads: tuple[str, ...],
@@ -192,31 +220,14 @@ def _worst_cases(
 
 
 @command.command()
-@click.option(
-    "--workload",
-    "workloads",
-    multiple=True,
-    metavar="NAME",
-    help="nested, stock, chain, clustered or language, with --graphs degree or stock; by default "
-    "all; may be repeated.",
-)
-@click.option(
-    "--n",
-    "sizes",
-    type=Whole(1),
-    multiple=True,
-    help="Filters; by default 1 000, 10 000 and 80 000; may be repeated.",
-)
+@_workloads_option("nested, stock, chain, clustered or language, with --graphs degree or stock")
+@_sizes_option("1 000, 10 000 and 80 000")
 @click.option(
     "--graphs",
     is_flag=True,
     help="Instead, the covering paper's relation graphs, index on and off, beside the roots.",
 )
-@click.option(
-    "--page",
-    type=INPUT_FILE,
-    help="Write the tables into this file, between the marks of docs/covering-index.md.",
-)
+@_page_option("docs/covering-index.md")
 @json_option("a list of rows")
 def cover(
     workloads: tuple[str, ...],
@@ -274,7 +285,7 @@ def _relation_graphs(
     "--pairs",
     type=Whole(1),
     multiple=True,
-    help="Pairs of a subscription and an advertisement; by default 100, 5 000 and 50 000; may be "
+    help="Pairs of a subscription and an advertisement; by default 100, 1 000 and 50 000; may be "
     "repeated.",
 )
 @json_option("a list of rows")
@@ -297,7 +308,7 @@ _STATISTICS = {
     "rows": "rows",
     "cpu_us_per_row": "us/row (CPU)",
     "us_per_row": "us/row (wall)",
-    "longest_cpu_us": "max us of a batch (CPU)",
+    "longest_cpu_us": "max us/batch",
     "bytes_per_row": "bytes/row",
     "ratio": "ratio",
 }

@@ -38,14 +38,12 @@ def check_tables(network: NetworkFile, asked: Collection[str]) -> None:
         return
     from reefcast.routing.broker import Broker
 
-    name, scot = network.names[0], network.scot()
-    broker = Broker(
-        name,
-        network.network.routing,
-        scot=scot.neighbours(name) if scot else None,
-        options=network.routing_options(),
-    )
-    known = broker.tables()
+    scot = network.scot()
+    some = {network.routing_options(name): name for name in network.names}
+    known: dict[str, int] = {}
+    for options, name in some.items():
+        place = scot.neighbours(name) if scot else None
+        known |= Broker(name, network.network.routing, scot=place, options=options).tables()
     for table in asked:
         if table not in known:
             raise ConfigurationError(
@@ -60,7 +58,7 @@ def print_status(answers: Answers) -> None:
     _print("Brokers", BROKERS, _brokers(answers))
     if _print("LST", LINKS, _links(there)):
         _say_load(there)
-    idle = sum(_is_idle(link, answer) for answer in there.values() for link in answer["links"])
+    idle = sum(_is_idle(link) for answer in there.values() for link in _links_of(answer))
     if idle:
         ends = "1 end of a link is" if idle == 1 else f"{idle} ends of links are"
         click.echo(f"LST: {ends} up and idle")
@@ -134,33 +132,36 @@ LINKS = ("broker", "link", "kind", "state", "queue", "load", "overloaded", "in/s
 def _links(answers: Mapping[str, Answer]) -> Iterator[Sequence[str | Text | None]]:
     """Those that carry something or are in trouble, the latter first."""
     for name, answer in answers.items():
-        busy = [link for link in answer["links"] if not _is_idle(link, answer)]
-        busy.sort(key=lambda link: (not _in_trouble(link, answer), link["link"]))
-        rows = [tuple(_link_cells(link, answer)) for link in busy[:MOST_LINKS]]
+        busy = [link for link in _links_of(answer) if not _is_idle(link)]
+        busy.sort(key=lambda link: (not _in_trouble(link), link["link"]))
+        rows = [tuple(_link_cells(link)) for link in busy[:MOST_LINKS]]
         yield from _of_one(name, rows, len(busy) - MOST_LINKS)
 
 
-def _in_trouble(link: Answer, answer: Answer) -> bool:
-    status = answer["lst"].get(link["link"])
-    return status is None or status["overloaded"] or link["state"] != "up"
+def _links_of(answer: Answer) -> list[Answer]:
+    """What the core says of each link, with what the driver does."""
+    return [answer["lst"][link["link"]] | link for link in answer["links"]]
 
 
-def _is_idle(link: Answer, answer: Answer) -> bool:
-    traffic = link.get("in_per_s", 0) + link.get("out_per_s", 0) + link["queue_len"]
+def _in_trouble(link: Answer) -> bool:
+    return link["overloaded"] or link["state"] != "up"
+
+
+def _is_idle(link: Answer) -> bool:
+    traffic = link["in_per_s"] + link["out_per_s"] + link["queue_len"]
     past = link.get("reconnects") or link["found_overloaded"]
-    return not traffic and not past and not _in_trouble(link, answer)
+    return not traffic and not past and not _in_trouble(link)
 
 
-def _link_cells(link: Answer, answer: Answer) -> Iterator[str | Text | None]:
-    status = answer["lst"].get(link["link"])
+def _link_cells(link: Answer) -> Iterator[str | Text | None]:
     yield link["link"]
     yield KINDS[link["kind"]] or None
     yield _link_state(link)
     yield str(link["queue_len"])
-    yield "" if status is None else _load(status["load"])
-    yield _overloaded(link["found_overloaded"], status is not None and status["overloaded"])
-    for rate in (link.get("in_per_s"), link.get("out_per_s")):
-        yield None if rate is None else f"{rate:.0f}"
+    yield _load(link["load"])
+    yield _overloaded(link["found_overloaded"], link["overloaded"])
+    yield f"{link['in_per_s']:.0f}"
+    yield f"{link['out_per_s']:.0f}"
 
 
 def _link_state(link: Answer) -> Text:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from functools import lru_cache
 
 import msgspec
@@ -50,18 +50,23 @@ class Filter:
         self.conjunctions = normal_form(expression)
         self.packed = pack(self.conjunctions)
 
-    def holds(self, attributes: Attributes, topics: Iterable[str] = ()) -> bool:
+    def holds(self, attributes: Attributes, topics: Collection[str] = ()) -> bool:
         """Whether the filter is TRUE for these attributes, by name; None means missing.
 
         With topics, whether it is TRUE for one of them as the value of `topic`. This evaluates the
         expression: the slow, obvious twin of every index. Raises `InvalidValueError` for a value
         that no attribute can have, if the filter looks at it.
         """
-        rows: list[Attributes] = [{**attributes, TOPIC: topic} for topic in topics]
-        return any(evaluate(self.expression, row) is True for row in rows or [attributes])
+        if not topics:
+            return evaluate(self.expression, attributes) is True
+        return any(
+            evaluate(self.expression, {**attributes, TOPIC: topic}) is True for topic in topics
+        )
 
     def matches(self, publication: Publication) -> bool:
         """Whether it holds for what the publication carries."""
+        if self is TRUE:  # what most publishers advertise
+            return True
         return self.holds(publication.attributes, publication.topics)
 
     def looks_at_topics(self) -> bool:

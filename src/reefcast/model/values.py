@@ -70,15 +70,16 @@ def canonical(value: Value) -> Value:
     return NAN if is_nan(value) else value
 
 
-def compare(left: Value, right: Value) -> int | None:
-    """-1, 0 or 1 as `left` is less than, equal to or greater than `right`; None if unlike."""
+def compare(left: Any, right: Any) -> int | None:
+    """-1, 0 or 1 as the value `left` is less than, equal to or greater than `right`; None if they
+    are unlike."""
     if kind_of(left) is not kind_of(right):
         return None
-    if left == right:
-        return 0
-    if is_nan(left) or is_nan(right):
-        return is_nan(left) - is_nan(right)
-    return -1 if less(left, right) else 1
+    if left < right:
+        return -1
+    if left > right:
+        return 1
+    return 0 if left == right else is_nan(left) - is_nan(right)
 
 
 def less(left: Any, right: Any) -> bool:

@@ -27,6 +27,7 @@ from reefcast.network.sections import (
     Section,
     StatisticsSection,
     TraceSection,
+    check_choices,
     check_keys,
 )
 from reefcast.overlay.scot import Place, Scot, scot_of
@@ -93,12 +94,14 @@ class NetworkFile(Section, kw_only=True):
         routing = self.network.routing
         own = self.entry(broker).routing if broker else {}
         where = f"routing of broker {broker}" if own else "[routing]"
+        where, given = f"{where}, for routing {routing!r}", self.routing | own
         options = routing_named(routing).options
-        check_keys(self.routing | own, options, f"{where}, for routing {routing!r},")
+        check_keys(given, options, f"{where},")
+        check_choices(given, options, f"{where}:")
         try:
-            return msgspec.convert(self.routing | own, options)
+            return msgspec.convert(given, options)
         except (msgspec.ValidationError, ConfigurationError) as error:
-            raise ConfigurationError(f"{where}, for routing {routing!r}: {error}") from error
+            raise ConfigurationError(f"{where}: {error}") from error
 
     def statistics_window(self) -> Window:
         """Which statistics count."""

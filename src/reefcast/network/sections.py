@@ -137,3 +137,15 @@ def check_keys(given: object, section: type[msgspec.Struct], where: str) -> None
         if key not in known:
             has = f"it has {', '.join(known)}" if known else "it has none"
             raise ConfigurationError(f"{where} has no key {key!r}; {has}")
+
+
+def check_choices(given: dict[str, Any], section: type[msgspec.Struct], where: str) -> None:
+    """Raises `ConfigurationError` for a value that is none of those that its key can have; says
+    which these are."""
+    info = msgspec.inspect.type_info(section)
+    for field in info.fields if isinstance(info, msgspec.inspect.StructType) else ():
+        if field.name in given and isinstance(field.type, msgspec.inspect.LiteralType):
+            value, choices = given[field.name], field.type.values
+            if value not in choices:
+                named = ", ".join(f'"{choice}"' for choice in choices)
+                raise ConfigurationError(f"{where} {field.name} = {value!r} is none of {named}")

@@ -40,15 +40,24 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Neighbours:
-    """What a broker knows of a SCOT: its cluster, how many there are, and its links.
+    """What a broker knows of a SCOT: its region, its cluster, how many there are, and its links.
 
     `primary`: the neighbours over aLinks, sorted. `secondary`: those over iLinks, each with its
     cluster, in the order of the clusters."""
 
+    region: str
     cluster: int
     clusters: int
     primary: tuple[str, ...]
     secondary: dict[str, int]
+
+    def link_kind(self, neighbour: str) -> str:
+        """Of the link to a neighbour: "a_link" or "i_link"."""
+        return "i_link" if neighbour in self.secondary else "a_link"
+
+    def cluster_of(self, neighbour: str) -> int:
+        """The cluster that the link to a neighbour leads to."""
+        return self.secondary.get(neighbour, self.cluster)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,18 +109,15 @@ class Scot:
 
     def neighbours(self, name: str) -> Neighbours:
         """Of one broker."""
-        here = self.places[name].cluster
+        region, here = self.places[name].region, self.places[name].cluster
         around = [(self.places[other].cluster, other) for other in self.graph[name]]
         return Neighbours(
+            region=region,
             cluster=here,
             clusters=self.clusters,
             primary=tuple(other for cluster, other in around if cluster == here),
             secondary={other: cluster for cluster, other in sorted(around) if cluster != here},
         )
-
-    def link_kind(self, a: str, b: str) -> str:
-        """Of the link between two brokers: "a_link" or "i_link"."""
-        return "i_link" if self._cluster_of(a, b) is None else "a_link"
 
     def _cluster_of(self, a: str, b: str) -> int | None:
         """The cluster that a link is in; None for an iLink."""

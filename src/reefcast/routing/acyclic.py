@@ -16,11 +16,11 @@ distinct advertisement text of each link once (`intersects`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 
-from reefcast.model.filters import TRUE, Filter
+from reefcast.model.filters import Filter
 from reefcast.model.messages import (
     Advertise,
     EntityId,
@@ -32,9 +32,17 @@ from reefcast.model.messages import (
     Unadvertise,
 )
 from reefcast.model.publication import Publication
+from reefcast.routing.covering.ghosts import GhostTable
 from reefcast.routing.covering.strategies import Strategy, outgoing
-from reefcast.routing.router import Decision, Router, RoutingOptions, Shape, Surroundings
-from reefcast.routing.tables import AdvertisementTable, Row, Table
+from reefcast.routing.router import (
+    COUNTED,
+    Decision,
+    Router,
+    RoutingOptions,
+    Shape,
+    Surroundings,
+)
+from reefcast.routing.tables import AdvertisementTable, Row, TableView
 from reefcast.routing.tree import Prune, Replace, SubscriptionTree, understood
 
 
@@ -69,6 +77,27 @@ class Acyclic(Router):
     messages = (Replace,)
     header = CoverHeader
     options = AcyclicOptions
+    counted: ClassVar[Mapping[str, str]] = {
+        "quenched": "quenched",
+        "replaced": "replaced",
+        "nrs": "NRS",
+        "ghosts_preserved": "preserved",
+        "ghosts_collected": "collected",
+        "false_positive": "false positives",
+    }
+    legend: ClassVar[Mapping[str, str]] = {
+        "ghosts": (
+            "Subscriptions that have gone, and that the neighbour still holds for this broker "
+            "because they stand for others that it holds, too. False positives: of the last "
+            "publications that matched the ghost, those that nobody here or beyond wanted."
+        ),
+        COUNTED: (
+            "Covering, for each neighbour. Quenched: subscriptions not sent to it, for another one "
+            "covers them. Replaced: withdrawn for a broader one that came. NRS: sent in the place "
+            "of one that went. Preserved: ghosts that came. Collected: those that went. False "
+            "positives: publications that came from a neighbour, and nobody here or beyond wanted."
+        ),
+    }
 
     @classmethod
     def keeps_statistics(cls, options: AcyclicOptions) -> bool:
@@ -84,7 +113,8 @@ class Acyclic(Router):
             self.prt,
             self.brokers,
             self.srt.wanted_by,
-            outgoing(where.options.covering, self.theta),
+            outgoing(where.options.covering, self.theta, self.counters),
+            self.counters,
             self._came_by,
         )
 
@@ -96,7 +126,7 @@ class Acyclic(Router):
             return []
         known = self.srt.has_text(link, filter.text)
         self.srt.add(Row(id, filter, link, local))
-        sends = self._to_others(link, Advertise(id, filter.text))
+        sends = self.to_others(link, Advertise(id, filter.text))
         if not local and not known:
             sends += self.tree.catch_up(link)
         return sends
@@ -105,13 +135,10 @@ class Acyclic(Router):
         row = self.srt.remove(id, link)
         if row is None:
             return []
-        sends = self._to_others(link, Unadvertise(id))
+        sends = self.to_others(link, Unadvertise(id))
         if not self.srt.has_text(link, row.filter.text):
             sends += self.tree.withdraw_unwanted(link)
         return sends
-
-    def _to_others(self, link: LinkName, message: Advertise | Unadvertise) -> list[Send]:
-        return [Send(other, message) for other in self.brokers if other != link]
 
     # --- subscriptions ----------------------------------------------------------------------------
 
@@ -205,7 +232,7 @@ class Acyclic(Router):
     def _published_under(self, publication: Publication, client: LinkName) -> EntityId | None:
         """The first advertisement of this client that it lies in."""
         for row in self.srt.from_hop(client):
-            if row.filter is TRUE or row.filter.matches(publication):
+            if row.filter.matches(publication):
                 return row.id
         return None
 
@@ -231,5 +258,8 @@ class Acyclic(Router):
 
     # --- what can be seen -------------------------------------------------------------------------
 
-    def tables(self) -> dict[str, Table[Any]]:
-        return {"SRT": self.srt, "PRT": self.prt}
+    def tables(self) -> dict[str, TableView[Any]]:
+        tables: dict[str, TableView[Any]] = {"SRT": self.srt, "PRT": self.prt}
+        if self.counts:
+            tables["ghosts"] = GhostTable(self.tree.outgoing)
+        return tables

@@ -23,9 +23,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Collection, Iterable, Sequence
+from itertools import zip_longest
 from typing import Any
 
-from reefcast.errors import FilterSyntaxError, LocalError, ProtocolError
+from reefcast.errors import FilterSyntaxError, InternalError, LocalError, ProtocolError
 from reefcast.matching import new_index as compiled_index
 from reefcast.model.filters import TRUE, Filter, parse_filter
 from reefcast.model.messages import (
@@ -70,7 +71,8 @@ HOLD_TIMER = "hold:"
 
 
 class Broker:
-    """One broker. `neighbours` are the brokers that it should hear from when it relearns."""
+    """One broker. `neighbours` are the brokers that it has links to, whether these are up or not,
+    and that it should hear from when it relearns."""
 
     def __init__(
         self,
@@ -88,6 +90,7 @@ class Broker:
     ) -> None:
         self.name = name
         self.links = Links(queues, overload)
+        self._neighbours, self._scot = tuple(neighbours), scot
         self.counters: Counts[str] = Counts()
         kind = routing_named(routing)
         self.router = kind(
@@ -99,7 +102,7 @@ class Broker:
                 self.counters,
                 scot,
                 options or kind.options(),
-                statistics or MemoryStatistics(),
+                MemoryStatistics() if statistics is None else statistics,
             )
         )
         self.clients: dict[LinkName, ClientState] = {}
@@ -107,7 +110,7 @@ class Broker:
         self._released: list[ClientState] = []
         self._settlement = Settlement()
         self._relearning = Relearning(
-            neighbours if self.router.relearns else (), self.router.passes_on
+            self._neighbours if self.router.relearns else (), self.router.passes_on
         )
         self.router.relearning = self._relearning.active
         self._handlers: dict[type, Callable[[Any, LinkName, float], list[Effect]]] = {
@@ -148,11 +151,11 @@ class Broker:
         """
         self.last_routed = []
         self.links.pass_time(now)
-        self.links.came(link, len(batch))
         client = self.clients.get(link)
         if client is None:
             if link not in self.router.brokers:
                 self._require_up(link)
+            self.links.came(link, len(batch))
             return self._route(batch, link, hosted=False)
         effects: list[Effect] = []
         if not client.ever_advertised and batch:
@@ -193,9 +196,12 @@ class Broker:
         effects: list[Effect] = []
         delivered = forwarded = 0
         routed, goes = self.last_routed, self.links.goes
-        before = len(routed)
-        # A batch is often of one: `strict` alone would cost as much as all else of the zip.
-        for publish, decision in zip(batch, self.router.route(batch, link)):  # noqa: B905
+        # zip's own `strict` takes twice as long.
+        for publish, decision in zip_longest(batch, self.router.route(batch, link)):
+            if publish is None or decision is None:
+                raise InternalError(
+                    f"routing {self.router.name!r} must yield one decision for each publication"
+                )
             routed.append((publish, decision))
             local, hops = decision.local, decision.hops
             for hop, header in hops:
@@ -207,11 +213,6 @@ class Broker:
             elif not hops:
                 effects += self._ends_here(publish, decision, hosted)
             forwarded += len(hops)
-        if len(routed) - before != len(batch):
-            raise LocalError(
-                f"routing {self.router.name!r} decided about {len(routed) - before} of "
-                f"{len(batch)} publications; `route` must yield a decision for each"
-            )
         self.counters["delivered"] += delivered
         self.counters["forwarded"] += forwarded
         if self.router.unfinished:
@@ -439,18 +440,24 @@ class Broker:
         """Whether it still waits for neighbours to tell what they know."""
         return self._relearning.active
 
-    def status(self, asked: Collection[str] = (), most_rows: int = MOST_ROWS) -> dict[str, Any]:
-        """What an operator asks for, as plain data.
+    def status(
+        self, now: float, asked: Collection[str] = (), most_rows: int = MOST_ROWS
+    ) -> dict[str, Any]:
+        """What an operator asks for at `now`, as plain data; drivers add what only they know.
 
-        `tables`: rows of each table; `rows`: the first `most_rows` of them for the tables in
-        `asked`, and those that are shown in any case; `lst`: the LST, by link; `counted`: those of
-        the counters that say what the routing does, in its words; `legend`: what tables and counts
-        mean (`Router.legend`).
+        `region`, `cluster`: None where the overlay is no SCOT. `tables`: rows of each table;
+        `rows`: the first `most_rows` of them for the tables in `asked`, and those that are shown in
+        any case; `lst`: the LST and what else is known of each link, by neighbour; `tau`: above
+        which load a link is overloaded; `counted`: those of the counters that say what the routing
+        does, in its words; `legend`: what tables and counts mean (`Router.legend`).
         """
-        router = self.router
+        self.links.pass_time(now)
+        router, place = self.router, self._scot
         return {
             "broker": self.name,
             "routing": router.name,
+            "region": place and place.region,
+            "cluster": place and place.cluster,
             "relearning": self.relearning,
             "tables": self.tables(),
             "rows": {
@@ -458,8 +465,19 @@ class Broker:
                 for name, table in router.tables().items()
                 if table.shown or name in asked
             },
-            "lst": {link: self.links.lst.status(link)._asdict() for link in router.brokers},
+            "lst": {link: self._link_status(link) for link in self._neighbours},
+            "tau": self.links.lst.tau,
             "counters": dict(self.counters),
             "counted": {words: self.counters[name] for name, words in router.counted.items()},
             "legend": dict(router.legend),
+        }
+
+    def _link_status(self, link: LinkName) -> dict[str, Any]:
+        """`kind`: "a_link", "i_link", or "" where the overlay is no SCOT; `cluster`: that the link
+        leads to."""
+        place = self._scot
+        return {
+            **self.links.status(link),
+            "kind": place.link_kind(link) if place else "",
+            "cluster": place.cluster_of(link) if place else None,
         }

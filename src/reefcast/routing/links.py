@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from reefcast.model.messages import LinkName
 from reefcast.routing.counts import Counts
@@ -75,7 +75,7 @@ class LinkStatusTable:
     ) -> None:
         """`entered`: publications that entered each link's output queue; its owner counts on."""
         self._queues = queues
-        self._tau = overload.tau
+        self.tau = overload.tau
         self.window_s = overload.window_s
         self._window = 0
         self._entered = entered
@@ -95,7 +95,7 @@ class LinkStatusTable:
 
     def overloaded(self, link: LinkName) -> bool:
         """For a decision; counted if so."""
-        if self._queues.queue_len(link) * self._ratio.get(link, 1.0) <= self._tau:
+        if self._queues.queue_len(link) * self._ratio.get(link, 1.0) <= self.tau:
             return False
         self.found_overloaded[link] += 1
         return True
@@ -104,7 +104,7 @@ class LinkStatusTable:
         queue_len = self._queues.queue_len(link)
         queue_in, queue_out = self._last.get(link, (0, 0.0))
         load = queue_len * self._ratio.get(link, 1.0)
-        return LinkStatus(queue_len, queue_in, queue_out, load, load > self._tau)
+        return LinkStatus(queue_len, queue_in, queue_out, load, load > self.tau)
 
     def _close(self, windows: int) -> None:
         """The window is over, and `windows - 1` more; links without any traffic keep no entry."""
@@ -125,13 +125,12 @@ class LinkStatusTable:
 
 
 class Links:
-    """The links of one broker. `window_s`: length of a window of `rates`, in seconds."""
+    """The links of one broker. `rates` are of windows of `WINDOW_S` seconds."""
 
     def __init__(
         self,
         queues: LinkQueues | None = None,
         overload: Overload | None = None,
-        window_s: float = WINDOW_S,
     ) -> None:
         self._queues = queues or NoQueues()
         self._put: Counts[LinkName] = Counts()
@@ -140,7 +139,6 @@ class Links:
         self._came: Counts[LinkName] = Counts()
         self._gone: Counts[LinkName] = Counts()
         self.lst = LinkStatusTable(self, overload or Overload(), self._gone)
-        self.window_s = window_s
         self._window = 0
         self._since = self._until = 0.0  # no window ends between these two
         self._came_before: dict[LinkName, int] = {}  # when the window began
@@ -156,7 +154,15 @@ class Links:
     def rates(self, link: LinkName) -> Rates:
         """Over the last whole window."""
         came, gone = self._last_in.get(link, 0), self._last_out.get(link, 0)
-        return Rates(came / self.window_s, gone / self.window_s)
+        return Rates(came / WINDOW_S, gone / WINDOW_S)
+
+    def status(self, link: LinkName) -> dict[str, Any]:
+        """Its row of the LST, how often a decision met it overloaded, and its rates."""
+        return {
+            **self.lst.status(link)._asdict(),
+            "found_overloaded": self.lst.found_overloaded[link],
+            **self.rates(link)._asdict(),
+        }
 
     # --- for the broker ---------------------------------------------------------------------------
 
@@ -169,9 +175,9 @@ class Links:
             return
         self.lst.pass_time(now)
         # A little before the end: there the division below decides, which may round either way.
-        ends = min((int(now / w) + 1) * w for w in (self.window_s, self.lst.window_s))
+        ends = min((int(now / w) + 1) * w for w in (WINDOW_S, self.lst.window_s))
         self._since, self._until = now, ends * (1 - 1e-9)
-        window = int(now / self.window_s)
+        window = int(now / WINDOW_S)
         if window != self._window:
             follows = window == self._window + 1
             self._last_in = _growth(self._came, self._came_before) if follows else {}

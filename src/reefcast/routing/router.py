@@ -24,11 +24,19 @@ import msgspec
 
 from reefcast.errors import ProtocolError
 from reefcast.model.filters import Filter
-from reefcast.model.messages import EntityId, Header, LinkName, PeerMessage, Publish, Send
+from reefcast.model.messages import (
+    ControlMessage,
+    EntityId,
+    Header,
+    LinkName,
+    PeerMessage,
+    Publish,
+    Send,
+)
 from reefcast.overlay.scot import Neighbours
 from reefcast.routing.covering.statistics import Statistics
 from reefcast.routing.links import Links
-from reefcast.routing.tables import IndexFactory, Row, SubscriptionTable, Table
+from reefcast.routing.tables import IndexFactory, Row, SubscriptionTable, TableView
 
 COUNTED = "counted"
 """The key of `Router.legend` for what is counted."""
@@ -189,6 +197,10 @@ class Router(ABC):
         """Relearning is over; what had to wait for that."""
         return []
 
+    def to_others(self, link: LinkName, message: ControlMessage) -> list[Send]:
+        """`message` to all neighbours but the one that it came by."""
+        return [Send(other, message) for other in self.brokers if other != link]
+
     # --- what can be seen -------------------------------------------------------------------------
 
     def afterwards(self) -> list[Send]:
@@ -196,6 +208,6 @@ class Router(ABC):
         `route` itself changes no table."""
         return []
 
-    def tables(self) -> dict[str, Table[Any]]:
+    def tables(self) -> Mapping[str, TableView[Any]]:
         """Its tables under the papers' names."""
         return {"PRT": self.prt}

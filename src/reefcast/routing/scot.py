@@ -44,13 +44,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any, ClassVar, NamedTuple
 
 from msgspec.structs import replace
 
 from reefcast.errors import ConfigurationError, ProtocolError
 from reefcast.model.covering import intersects
-from reefcast.model.filters import TRUE, Filter
+from reefcast.model.filters import Filter
 from reefcast.model.messages import (
     FIRST_HOP,
     Advertise,
@@ -129,8 +130,10 @@ class ScotRouter(Router):
         self.cluster = where.scot.cluster
         self.a_links: list[LinkName] = []
         self.i_links: dict[int, LinkName] = {}
-        new_outgoing = outgoing(where.options.covering, theta=1.0)
-        self.tree = SubscriptionTree(self.prt, self.a_links, _everywhere, new_outgoing)
+        new_outgoing = outgoing(where.options.covering, 1.0, self.counters)
+        self.tree = SubscriptionTree(
+            self.prt, self.a_links, _everywhere, new_outgoing, self.counters
+        )
         self.clt = ClusterLinkTable(where.scot.clusters)
         self._cluster_of = where.scot.secondary
         self._all = (1 << where.scot.clusters) - 1
@@ -281,9 +284,7 @@ class ScotRouter(Router):
         only = len(rows) == 1  # the broker has checked that it matches one of them
         bits = self._own
         for row in rows:
-            if row.civ & ~bits and (
-                only or row.filter is TRUE or row.filter.matches(publish.publication)
-            ):
+            if row.civ & ~bits and (only or row.filter.matches(publish.publication)):
                 bits |= row.civ
         return bits & ~self._own
 
@@ -341,7 +342,7 @@ class ScotRouter(Router):
     def route(self, publications: Sequence[Publish], link: LinkName) -> Iterator[Decision]:
         found = self.prt.ways([publish.publication for publish in publications])
         hosted = link not in self.a_links and link not in self._cluster_of
-        for publish, ways in zip(publications, found):  # noqa: B905 (see `Broker._route`)
+        for publish, ways in zip_longest(publications, found):  # there is one for each
             bits = self._targets(publish, link) if hosted else civ_of(publish.header)
             yield self.choose(publish, ways, link, bits)
 

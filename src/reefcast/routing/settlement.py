@@ -22,7 +22,7 @@ Rules
   restarted, is answered only when the first time is done, too.
 - A subscription that needs nothing said, because another one had it said (OctopiA's CIV_SET), is
   settled only when that has been answered; nor does one settle before another that stands for it
-  with a neighbour (covering). So is one that another one stands for (covering).
+  with a neighbour (covering).
 - A link that is given up answers nothing and is waited for no longer.
 
 Source: diffusing computations (Dijkstra and Scholten, 1980), with one tree per message.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
@@ -50,6 +50,7 @@ class Ways(NamedTuple):
 
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
+E = TypeVar("E")
 
 
 class WayIndex(ABC):
@@ -139,15 +140,26 @@ def written(id: EntityId) -> str:
     return f"{id[0]}#{id[1]}"
 
 
-class Table(Generic[R]):
-    """Rows by id and by last hop.
-
-    For who looks at it: `columns` names what `describe` says of a row; `shown`: its rows are told
-    without being asked for.
-    """
+class TableView(ABC, Generic[E]):
+    """A table as an operator sees it: `columns` names what `describe` says of an entry; `shown`:
+    its entries are told without being asked for."""
 
     columns: ClassVar[tuple[str, ...]]
     shown: ClassVar[bool] = False
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def __iter__(self) -> Iterator[E]: ...
+
+    @abstractmethod
+    def describe(self, row: E) -> tuple[Cell, ...]:
+        """A cell for each of `columns`."""
+
+
+class Table(TableView[R]):
+    """Rows by id and by last hop."""
 
     def __init__(self) -> None:
         self._rows: dict[EntityId, R] = {}
@@ -201,10 +213,23 @@ class Table(Generic[R]):
         return list(self._unconfirmed.pop(link, ()))
 
 
-def table_rows(table: Table[Any], most: int) -> dict[str, Any]:
+def table_rows(table: TableView[Any], most: int) -> dict[str, Any]:
     """The first `most` rows for an operator, as plain data; and how many more there are."""
     rows = [table.describe(row) for row in islice(table, most)]
     return {"columns": table.columns, "rows": rows, "left_out": len(table) - len(rows)}
+
+
+def meeting(filter: Filter, rows: Iterable[R]) -> list[R]:
+    """The rows that intersect `filter`. Rows share a few texts, of which each is asked once."""
+    known: dict[str, bool] = {}
+    found = []
+    for row in rows:
+        text = row.filter.text
+        if text not in known:
+            known[text] = intersects(row.filter, filter)
+        if known[text]:
+            found.append(row)
+    return found
 
 
 class AdvertisementTable(Table[Row]):

@@ -60,8 +60,7 @@ from typing import Any, ClassVar, NamedTuple
 from msgspec.structs import replace
 
 from reefcast.errors import ProtocolError
-from reefcast.model.covering import intersects
-from reefcast.model.filters import TRUE, Filter, parse_filter
+from reefcast.model.filters import Filter, parse_filter
 from reefcast.model.messages import (
     Advertise,
     EntityId,
@@ -75,7 +74,7 @@ from reefcast.model.messages import (
 from reefcast.model.publication import Publication, PublicationId
 from reefcast.routing.recent import RecentIds
 from reefcast.routing.router import COUNTED, Decision, Router, Surroundings
-from reefcast.routing.tables import Row, Table, ways_of
+from reefcast.routing.tables import Row, Table, meeting, ways_of
 from reefcast.routing.tid_tables import (
     VARIOUS,
     Bind,
@@ -126,14 +125,9 @@ class TidRouter(Router):
             return []
         tree = Tree(id, filter, link, local)
         self.srt.add(tree)
-        sends = self._to_others(link, Advertise(id, filter.text))
-        wanted: dict[str, bool] = {}  # many subscriptions, few texts
-        for row in [row for row in self.prt if row.local]:
-            text = row.filter.text
-            if text not in wanted:
-                wanted[text] = intersects(filter, row.filter)
-            if wanted[text]:
-                sends += self._bind(row, [tree], row.last_hop)
+        sends = self.to_others(link, Advertise(id, filter.text))
+        for row in meeting(filter, [row for row in self.prt if row.local]):
+            sends += self._bind(row, [tree], row.last_hop)
         return sends
 
     def unadvertise(self, id: EntityId, link: LinkName) -> list[Send]:
@@ -143,10 +137,7 @@ class TidRouter(Router):
         self._withdrawn.is_new(id)
         for row, hop in list(tree.bound.items()):
             self.bindings.unbind(row, [tree], hop)
-        return self._to_others(link, Unadvertise(id))
-
-    def _to_others(self, link: LinkName, message: Advertise | Unadvertise) -> list[Send]:
-        return [Send(other, message) for other in self.brokers if other != link]
+        return self.to_others(link, Unadvertise(id))
 
     # --- subscriptions ----------------------------------------------------------------------------
 
@@ -160,12 +151,7 @@ class TidRouter(Router):
             return []
         row = Row(id, filter, link, True)
         self.prt.add(row)
-        wanted: dict[str, bool] = {}  # many advertisements, few texts
-        for tree in self.srt:
-            text = tree.filter.text
-            if text not in wanted:
-                wanted[text] = intersects(tree.filter, filter)
-        return self._bind(row, [tree for tree in self.srt if wanted[tree.filter.text]], link)
+        return self._bind(row, meeting(filter, self.srt), link)
 
     def unsubscribe(self, id: EntityId, link: LinkName) -> list[Send]:
         row = self.prt.remove(id, link)
@@ -270,7 +256,7 @@ class TidRouter(Router):
         trees = self.srt.from_hop(client)
         if len(trees) == 1:  # the broker has checked that it matches one of them
             return trees[0]
-        matching = (t for t in trees if t.filter is TRUE or t.filter.matches(publication))
+        matching = (t for t in trees if t.filter.matches(publication))
         return next(matching, None)
 
     @abstractmethod

@@ -101,7 +101,7 @@ class Tree(Row):
 class TreeTable(Table[Tree]):
     """The SRT of one broker."""
 
-    columns = ("advertisement", "filter", "last hop", "bound subscriptions")
+    columns = ("TID", "filter", "last hop", "bound subscriptions")
     shown: ClassVar[bool] = True
 
     def describe(self, row: Tree) -> tuple[Cell, ...]:

@@ -26,6 +26,7 @@ Source: the setting of `Siena` and `PADRES`; the covering paper, sections II and
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
@@ -92,6 +93,9 @@ class SubscriptionTree:
     `wanted_by` decides where subscriptions go; it may give another answer after the owner's tables
     changed, if `catch_up` or `withdraw_unwanted` is called then. `new_outgoing` makes what says
     which of them a neighbour is told. `came_by`: the link that an advertisement came by.
+    `counters`: where it counts, for each neighbour, the subscriptions that it wants and is not told
+    of ("quenched"), those withdrawn for a broader one that came ("replaced"), and those sent in the
+    place of one that went ("nrs").
     """
 
     def __init__(
@@ -100,6 +104,7 @@ class SubscriptionTree:
         neighbours: list[LinkName],
         wanted_by: WantedBy,
         new_outgoing: Callable[[], Outgoing],
+        counters: Counter[str],
         came_by: Callable[[EntityId], LinkName | None] = lambda id: None,
     ) -> None:
         self.prt = prt
@@ -107,6 +112,7 @@ class SubscriptionTree:
         self.outgoing: dict[LinkName, Outgoing] = {}
         self._new_outgoing = new_outgoing
         self.wanted_by = wanted_by
+        self._counters = counters
         self._came_by = came_by
 
     def _out(self, link: LinkName) -> Outgoing:
@@ -126,9 +132,17 @@ class SubscriptionTree:
         for other in self.neighbours:
             if other != link and self.wanted_by(other, filter):
                 net = Net()
-                net.add(self._out(other).add(id, filter))
+                self._take_up(self._out(other), net, id, filter)
+                if net.left:
+                    self._counters["replaced"] += len(net.left)
                 sends += self._tell(other, net)
         return sends
+
+    def _take_up(self, out: Outgoing, net: Net, id: EntityId, filter: Filter) -> None:
+        """The neighbour wants one more."""
+        net.add(out.add(id, filter))
+        if id not in net.entered:
+            self._counters["quenched"] += 1
 
     def unsubscribe(
         self, ids: Iterable[EntityId], link: LinkName, prunes: Mapping[EntityId, Prune] = NO_PRUNES
@@ -167,7 +181,7 @@ class SubscriptionTree:
             if message.id in out.wanted:
                 for id, filter in new:
                     if self.wanted_by(other, filter):
-                        net.add(out.add(id, filter))
+                        self._take_up(out, net, id, filter)
             sends += self._withdraw(other, out, net, {message.id: old.filter}, prunes)
         return sends
 
@@ -230,7 +244,7 @@ class SubscriptionTree:
                 and row.id not in out.wanted
                 and self.wanted_by(link, row.filter)
             ):
-                net.add(out.add(row.id, row.filter))
+                self._take_up(out, net, row.id, row.filter)
         return self._tell(link, net)
 
     def withdraw_unwanted(self, link: LinkName) -> list[Send]:
@@ -254,6 +268,8 @@ class SubscriptionTree:
         """What entered goes first, then the unsubscriptions; those of subscriptions that are `gone`
         with what takes their place, if the strategy packs, and with how far they are to go."""
         packed: dict[EntityId, list[EntityId]] = {}
+        if net.entered and gone:
+            self._counters["nrs"] += len(net.entered)
         if net.entered and gone and self.outgoing[link].packs:
             packed = self._packed(net, gone)
         inside = {id for ids in packed.values() for id in ids}

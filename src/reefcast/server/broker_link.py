@@ -139,7 +139,6 @@ class BrokerLink(End):
         return {
             "link": self.name,
             "state": self.state,
-            "queue_len": self.queue.window.queue_len,
             "reconnects": max(self.reconnects, 0),
             "peer_session": self._peer_session,
         }

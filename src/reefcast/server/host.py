@@ -14,7 +14,6 @@ from reefcast.model import wire
 from reefcast.model.wire import Codec, Hello, Role
 from reefcast.network.file import NetworkFile
 from reefcast.network.sections import LimitsSection
-from reefcast.overlay.scot import Scot
 from reefcast.overlay.topology import is_tree
 from reefcast.routing.broker import Broker
 from reefcast.routing.registry import routing_named
@@ -30,12 +29,11 @@ log = logging.getLogger(__name__)
 
 class Host(NamedTuple):
     """`me`: what every hello of this broker says; its `session` is the random text drawn when the
-    broker started. `scot`: None where the overlay is none. `codec`: of what brokers say to each
-    other. `statistics`: None where the routing keeps none."""
+    broker started. `codec`: of what brokers say to each other. `statistics`: None where the
+    routing keeps none."""
 
     me: Hello
     limits: LimitsSection
-    scot: Scot | None
     journal: Journal
     outputs: Outputs
     congestion: CongestionControl
@@ -71,7 +69,7 @@ def make_host(network: NetworkFile, name: str) -> Host:
     )
     driver = Driver(core, outputs, congestion, journal)
     codec = Codec(core.router.messages, core.router.header)
-    return Host(me, limits, scot, journal, outputs, congestion, core, driver, codec, statistics)
+    return Host(me, limits, journal, outputs, congestion, core, driver, codec, statistics)
 
 
 def _statistics(network: NetworkFile, name: str, options: RoutingOptions) -> StatisticsStore | None:

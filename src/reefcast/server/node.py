@@ -27,7 +27,7 @@ from reefcast.server.dialing import keep_connected
 from reefcast.server.host import make_host
 from reefcast.server.observer import Observer
 from reefcast.server.outbox import Flusher
-from reefcast.server.status import host_status, link_status, process_status
+from reefcast.server.status import host_status, process_status
 
 SPARE_CONNECTIONS = 256
 """Beyond those of clients: neighbours, observers, and those that have not said hello."""
@@ -93,12 +93,19 @@ class Node:
             session.connection.stop_reading()
         until_s = self.loop.time() + self.network.limits.drain_s
         await self._until(self._served, until_s)
+        self._keep_statistics()
         reason = f"broker {self.name} was told to stop; come back later"
         for session in list(self.clients.sessions.values()):
             session.connection.goodbye(reason, retry=True)
         queues = self.host.outputs.links.values()
         await self._until(lambda: all(queue.drained for queue in queues), until_s)
         await self._close_connections(reason)
+
+    def _keep_statistics(self) -> None:
+        """What clients got is remembered beyond the end of the broker: their connections end next,
+        which must not look as if they wanted nothing more."""
+        if self.host.statistics is not None:
+            self.host.statistics.close()
 
     def _served(self) -> bool:
         """Whether the clients of this broker have nothing more to expect of it."""
@@ -126,8 +133,7 @@ class Node:
         if self._tick_timer is not None:
             self._tick_timer.cancel()
         self.host.driver.close()
-        if self.host.statistics is not None:
-            self.host.statistics.close()
+        self._keep_statistics()
         for link in self.links.values():
             link.close()
         self._snapshot()
@@ -174,14 +180,12 @@ class Node:
     def status(self, request: StatusRequest) -> dict[str, object]:
         """Of the core, with the live state of links and clients; plain data."""
         now = self.loop.time()
-        self.host.core.links.pass_time(now)
         return {
-            **host_status(self.host, request),
+            **host_status(self.host, request, now),
             **process_status(),
-            "tau": self.network.overload.tau,
             "uptime_s": round(now - self._started_at_s, 3),
             "stopping": self.stopping,
-            "links": [link_status(self.host, link) for link in self.links.values()],
+            "links": [link.status() for link in self.links.values()],
             "clients": [session.status() for session in self.clients.sessions.values()],
         }
 

@@ -10,7 +10,6 @@ from typing import Any
 from reefcast.model import wire
 from reefcast.model.wire import StatusRequest
 from reefcast.routing.tables import MOST_ROWS, Cell
-from reefcast.server.broker_link import BrokerLink
 from reefcast.server.host import Host
 
 LONGEST_CELL = 1000
@@ -18,19 +17,15 @@ LONGEST_CELL = 1000
 near to the largest frame that there is, and the broker would do nothing else while it is made."""
 
 
-def host_status(host: Host, request: StatusRequest) -> dict[str, Any]:
+def host_status(host: Host, request: StatusRequest, now: float) -> dict[str, Any]:
     """The core's own words, with at most `MOST_ROWS` rows of a table and no cell longer than
-    `LONGEST_CELL`; and of the parts around it. `region`, `cluster`: None where the overlay is no
-    SCOT."""
+    `LONGEST_CELL`; and of the parts around it."""
     most = MOST_ROWS if request.rows is None else min(request.rows, MOST_ROWS)
-    status = host.core.status(request.tables, most)
+    status = host.core.status(now, request.tables, most)
     for table in status["rows"].values():
         table["rows"] = [[_cut(cell) for cell in row] for row in table["rows"]]
-    place = host.scot.places[host.me.name] if host.scot else None
     return {
         **status,
-        "region": place and place.region,
-        "cluster": place and place.cluster,
         "counters": dict(host.core.counters + host.journal.counters),
         "network": host.me.network,
         "session": host.me.session,
@@ -43,19 +38,6 @@ def _cut(cell: Cell) -> Cell:
     if isinstance(cell, str) and len(cell) > LONGEST_CELL:
         return cell[:LONGEST_CELL] + "..."
     return cell
-
-
-def link_status(host: Host, link: BrokerLink) -> dict[str, object]:
-    """`kind`: "a_link", "i_link", or "" where the overlay is no SCOT; `cluster`: that it leads to;
-    `found_overloaded`: how often a decision met it so."""
-    links, scot = host.core.links, host.scot
-    return {
-        **link.status(),
-        **links.rates(link.name)._asdict(),
-        "kind": scot.link_kind(host.me.name, link.name) if scot else "",
-        "cluster": scot.places[link.name].cluster if scot else None,
-        "found_overloaded": links.lst.found_overloaded[link.name],
-    }
 
 
 def process_status() -> dict[str, object]:

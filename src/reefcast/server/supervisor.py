@@ -228,7 +228,7 @@ def not_up(statuses: dict[str, dict[str, Any] | None]) -> list[str]:
         missing += [
             f"link {name} - {link['link']}"
             for link in status["links"]
-            if link["state"] != "up" or link["queue_len"]
+            if link["state"] != "up" or status["lst"][link["link"]]["queue_len"]
         ]
     return missing
 

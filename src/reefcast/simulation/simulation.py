@@ -200,8 +200,8 @@ class Simulation:
     def status(
         self, asked: Collection[str] = (), most_rows: int = MOST_ROWS
     ) -> dict[str, dict[str, Any] | None]:
-        """What each broker says of itself now (`Broker.status`), with its place, its links and its
-        clients as a live one tells them; None for one that is down."""
+        """What each broker says of itself now (`Broker.status`), with the state of its links and
+        its clients as a live one tells them; None for one that is down."""
         return {
             name: self._broker_status(node, asked, most_rows) if node.up else None
             for name, node in self.world.nodes.items()
@@ -209,25 +209,13 @@ class Simulation:
 
     def _broker_status(self, node: Node, asked: Collection[str], most_rows: int) -> dict[str, Any]:
         node.now = self.world.now
-        node.core.links.pass_time(node.now)
-        place = self.setup.scot.places[node.name] if self.setup.scot else None
         return {
-            **node.core.status(asked, most_rows),
-            "region": place and place.region,
-            "cluster": place and place.cluster,
-            "tau": self.setup.overload.tau,
-            "links": [self._link_status(node, link) for link in node.links],
+            **node.core.status(node.now, asked, most_rows),
+            "links": [
+                {"link": link, "state": "up" if link in node.linked else "away"}
+                for link in node.links
+            ],
             "clients": [{"client": name} for name in node.core.clients],
-        }
-
-    def _link_status(self, node: Node, link: str) -> dict[str, Any]:
-        scot, links = self.setup.scot, node.core.links
-        return {
-            "link": link,
-            "kind": scot.link_kind(node.name, link) if scot else "",
-            "state": "up" if link in node.linked else "away",
-            "queue_len": links.queue_len(link),
-            "found_overloaded": links.lst.found_overloaded[link],
         }
 
     def deliveries(self) -> Deliveries:

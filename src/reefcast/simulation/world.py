@@ -366,6 +366,7 @@ class World(ABC):
                 self.record.published(node.trace, item, size, start)
             if node.relearning:
                 self._check_relearning(node, item.publication.id)
+            return node.core.handle_publications((item,), link, start)
         return node.core.handle(item, link, start)
 
     def cost_of(self, node: Node, item: Input, effects: Sequence[Effect], start: float) -> float:

@@ -1,4 +1,4 @@
-"""Hypothesis strategies for the covering indexes: few attributes, so that most filters are related."""
+"""Hypothesis strategies for the covering indexes: few attributes, many filters that are related."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import random
 
 import pytest
 from cover_strategies import CONDITIONS, texts
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from reefcast.errors import LocalError
@@ -158,6 +158,7 @@ def test_filters_with_residuals_are_told_apart():
 
 @settings(max_examples=100, deadline=None)
 @given(steps)
+@example([(True, 0, "FALSE"), (True, 0, "FALSE")])
 def test_what_stands_above_and_below(steps):
     """A root that dominates each, by a chain of covering; and only what a root is the witness of
     can take its place."""
@@ -180,9 +181,9 @@ def test_what_stands_above_and_below(steps):
             never = [k for k in entered if not parse_filter(live[k]).conjunctions]
             if is_root:
                 assert set(entered) - set(never) <= below
-    for key in live:
+    for key, text in live.items():
         root = roots.root_of(key)
-        if parse_filter(live[key]).conjunctions:
+        if parse_filter(text).conjunctions:
             assert roots.is_root(root) and twin.is_root(twin.root_of(key))
         else:
             assert root == twin.root_of(key) == key

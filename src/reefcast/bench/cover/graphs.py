@@ -10,14 +10,14 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 
 from reefcast.bench.cover.measure import SIZES, Times, timed
 from reefcast.bench.cover.workloads import degree_filters, make
 from reefcast.errors import ConfigurationError, InternalError
-from reefcast.matching.cover import new_cover_index, new_roots, warm_up
+from reefcast.matching.cover import Roots, new_cover_index, new_roots, warm_up
 from reefcast.matching.cover.graphs import RelationGraph, SimplifiedGraph, TraditionalGraph
 from reefcast.model.filters import Filter
 
@@ -25,6 +25,8 @@ GRAPHS: dict[str, type[RelationGraph[int]]] = {
     "traditional": TraditionalGraph,
     "simplified": SimplifiedGraph,
 }
+R = TypeVar("R", bound=Roots[int])
+
 ROOTS = "roots"
 """How `new_roots` is called in the table."""
 
@@ -91,17 +93,22 @@ def _bench_graphs(workload: str, filters: list[Filter]) -> Iterator[GraphRow]:
     yield _measured(workload, ROOTS, "on", roots, filters, (ADDED, REMOVED))
 
 
-def _filled(roots: Any, filters: list[Filter]) -> Any:
+def _filled(roots: R, filters: list[Filter]) -> R:
     for key, filter in enumerate(filters):
         roots.add(key, filter)
     return roots
 
 
 def _measured(
-    workload: str, name: str, index: str, roots: Any, filters: list[Filter], most: tuple[int, int]
+    workload: str,
+    name: str,
+    index: str,
+    roots: Roots[int],
+    filters: list[Filter],
+    most: tuple[int, int],
 ) -> GraphRow:
     """`most`: filters to add, and roots to remove."""
-    compares = isinstance(roots, RelationGraph)
+    graph = roots if isinstance(roots, RelationGraph) else None
     added, add_comparisons = _add_again(roots, filters, most[0])
     removed, remove_comparisons = _remove_roots(roots, filters, most[1])
     return GraphRow(
@@ -111,16 +118,16 @@ def _measured(
         index=index,
         add_cpu_us=round(float(added.cpu.mean()), 2),
         add_p50_us=round(float(np.median(added.wall)), 2),
-        add_comparisons=round(add_comparisons, 1) if compares else None,
+        add_comparisons=round(add_comparisons, 1) if graph is not None else None,
         remove_cpu_us=round(float(removed.cpu.mean()), 2),
         remove_p50_us=round(float(np.median(removed.wall)), 2),
-        remove_comparisons=round(remove_comparisons, 1) if compares else None,
+        remove_comparisons=round(remove_comparisons, 1) if graph is not None else None,
         covering_degree=round(float(removed.hits.mean()), 2),
-        edges=len(roots.edges()) if compares else None,
+        edges=len(graph.edges()) if graph is not None else None,
     )
 
 
-def _add_again(roots: Any, filters: list[Filter], most: int) -> tuple[Times, float]:
+def _add_again(roots: Roots[int], filters: list[Filter], most: int) -> tuple[Times, float]:
     """Of the last filters, half of all at most; their comparisons on the average."""
     last = range(max(len(filters) - most, len(filters) // 2), len(filters))
     for key in last:
@@ -130,7 +137,7 @@ def _add_again(roots: Any, filters: list[Filter], most: int) -> tuple[Times, flo
     return times, (_comparisons(roots) - before) / len(last)
 
 
-def _remove_roots(roots: Any, filters: list[Filter], most: int) -> tuple[Times, float]:
+def _remove_roots(roots: Roots[int], filters: list[Filter], most: int) -> tuple[Times, float]:
     """Each comes back before the next goes; the hits are the keys that became roots."""
     keys = roots.keys()
     chosen = random.Random(1).sample(keys, min(most, len(keys)))
@@ -148,5 +155,5 @@ def _remove_roots(roots: Any, filters: list[Filter], most: int) -> tuple[Times, 
     return times, comparisons / len(chosen)
 
 
-def _comparisons(roots: Any) -> int:
-    return getattr(roots, "comparisons", 0)
+def _comparisons(roots: Roots[int]) -> int:
+    return roots.comparisons if isinstance(roots, RelationGraph) else 0

@@ -273,10 +273,10 @@ def workflow_script(
 
 
 def monitors(
-    names: Sequence[str], topology: Topology, rng: random.Random, share: float = MONITORED_SHARE
+    names: Sequence[str], topology: Topology, rng: random.Random
 ) -> list[Claim]:
     """A client for each monitored process, at a broker drawn evenly."""
-    chosen = sorted(rng.sample(names, round(share * len(names))))
+    chosen = sorted(rng.sample(names, round(MONITORED_SHARE * len(names))))
     return [
         Claim(f"monitor-{name}", rng.choice(topology.subscribers), completions(name), 0.0)
         for name in chosen

@@ -13,10 +13,10 @@ cover each other are one node, which stands under the eldest key.
 A graph finds relatives by traversing, or asks an index for them; the graph is the same afterwards.
 
 Like the paper, both take covering for transitive: what does not cover a filter has nothing below
-that does. True covering is; `covers` is for all filters without patterns, and may fail to see the
-last of three coverings where there are some. Then a graph misses an edge and may have a root more
-than `ScanRoots`, and index and traversal may find different edges; but each filter still is below a
-root that truly covers it.
+that does. True covering is transitive, and so is `covers` where there are no patterns. Where there
+are some that is not proven, though random filters show no exception. With one, a graph would miss
+an edge: it might have a root more than `ScanRoots`, and other edges with an index than without. No
+event would be lost, since each filter still is below a root that truly covers it.
 """
 
 from __future__ import annotations
@@ -100,6 +100,23 @@ class RelationGraph(ABC, Generic[K]):
     def is_root(self, key: K) -> bool:
         node = self._of.get(key)
         return node is not None and TOP in node.parents and node.eldest == key
+
+    def has_below(self, key: K) -> bool:
+        return bool(self.below(key))
+
+    def below(self, key: K) -> list[K]:
+        """Those with equal filters, if it is their eldest, and its children."""
+        node = self._of[key]
+        first, *equals = node.keys
+        return [*equals, *_eldest(node.children.values())] if first == key else []
+
+    def root_of(self, key: K) -> K:
+        node = self._of[key]
+        if not node.filter.conjunctions:
+            return key
+        while TOP not in node.parents:
+            node = next(iter(node.parents.values()))
+        return node.eldest
 
     def edges(self) -> set[tuple[K, K]]:
         """(parent, child), by their eldest keys; without those of the virtual node."""

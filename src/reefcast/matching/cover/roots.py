@@ -147,7 +147,7 @@ class CompiledRoots(Generic[K]):
 
     def root_of(self, key: K) -> K:
         number = self._numbers[key]
-        if number in self._never and number not in self._roots:
+        if number in self._never:
             return key
         return self._eldest[self._forest.top(number)]
 

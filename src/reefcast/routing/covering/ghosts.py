@@ -18,15 +18,18 @@ Source: the covering paper, section V; the collection is ours, without it tables
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from reefcast.matching import new_index
 from reefcast.matching.cover import new_cover_index
 from reefcast.model.covering import covers
 from reefcast.model.filters import Filter
-from reefcast.model.messages import EntityId
+from reefcast.model.messages import EntityId, LinkName
 from reefcast.model.publication import Publication
-from reefcast.routing.covering.outgoing import NOTHING, Change, Net, Packing
+from reefcast.routing.covering.outgoing import NOTHING, Change, Net, Outgoing, Packing
+from reefcast.routing.tables import Cell, TableView, written
 
 WINDOW = 100
 """Publications after which a ghost is judged. The share is then known to within 10 % (two standard
@@ -46,13 +49,14 @@ class Ghost:
 
 
 class Incremental(Packing):
-    """See the module's docstring."""
+    """See the module's docstring. `counters`: where it counts ghosts that come and go."""
 
     prunes = True
 
-    def __init__(self, theta: float) -> None:
+    def __init__(self, theta: float, counters: Counter[str]) -> None:
         super().__init__()
         self.theta = theta
+        self._counters = counters
         self.ghosts: dict[EntityId, Ghost] = {}
         self._overdue: dict[EntityId, None] = {}
         self._covering = new_cover_index()  # of ghosts
@@ -80,6 +84,7 @@ class Incremental(Packing):
         filter = self.wanted[id]
         if not below or any(covers(self.wanted[other], filter) for other in below):
             return self.remove(id)
+        self._counters["ghosts_preserved"] += 1
         del self.wanted[id]
         self.ghosts[id] = Ghost(filter)
         self._covering.add(id, filter)
@@ -88,10 +93,15 @@ class Incremental(Packing):
 
     def collect(self, ghost: EntityId) -> Change:
         """The ghost goes."""
+        self._counters["ghosts_collected"] += 1
         del self.ghosts[ghost]
         self._covering.remove(ghost)
         self._matching.remove(ghost)
         return self._roots.remove(ghost)
+
+    def stands_for(self, ghost: EntityId) -> int:
+        """How many would have to be sent, or asked about, if it went."""
+        return len(self._roots.below(ghost))
 
     def filter_of(self, id: EntityId) -> Filter:
         ghost = self.ghosts.get(id)
@@ -125,3 +135,45 @@ class Incremental(Packing):
         overdue = [id for id in self._overdue if id in self.ghosts]
         self._overdue.clear()
         return [(id, self.ghosts[id].filter, self.collect(id)) for id in overdue]
+
+
+class GhostRow(NamedTuple):
+    """A ghost, and towards which neighbour."""
+
+    id: EntityId
+    ghost: Ghost
+    link: LinkName
+    out: Incremental
+
+
+class GhostTable(TableView[GhostRow]):
+    """All ghosts of a broker, which are rows at its neighbours and none here."""
+
+    columns = ("ghost", "filter", "neighbour", "stands for", "false positives")
+    shown = True
+
+    def __init__(self, outgoing: Mapping[LinkName, Outgoing]) -> None:
+        self._outgoing = outgoing
+
+    def _by_link(self) -> Iterator[tuple[LinkName, Incremental]]:
+        for link, out in self._outgoing.items():
+            if isinstance(out, Incremental):
+                yield link, out
+
+    def __len__(self) -> int:
+        return sum(len(out.ghosts) for _, out in self._by_link())
+
+    def __iter__(self) -> Iterator[GhostRow]:
+        for link, out in self._by_link():
+            for id, ghost in out.ghosts.items():
+                yield GhostRow(id, ghost, link, out)
+
+    def describe(self, row: GhostRow) -> tuple[Cell, ...]:
+        ghost = row.ghost
+        return (
+            written(row.id),
+            ghost.filter.text,
+            row.link,
+            row.out.stands_for(row.id),
+            f"{ghost.false} of {ghost.seen}",
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from typing import Literal
@@ -12,13 +13,14 @@ from reefcast.routing.covering.outgoing import Active, Every, Lazy, Outgoing, Pa
 Strategy = Literal["none", "lazy", "active", "packing", "incremental"]
 
 
-def outgoing(strategy: Strategy, theta: float) -> Callable[[], Outgoing]:
-    """What makes the `Outgoing` of this strategy; `theta` matters to *incremental* only."""
+def outgoing(strategy: Strategy, theta: float, counters: Counter[str]) -> Callable[[], Outgoing]:
+    """What makes the `Outgoing` of this strategy; `theta`, and `counters` for what becomes of its
+    ghosts, matter to *incremental* only."""
     made: dict[Strategy, Callable[[], Outgoing]] = {
         "none": Every,
         "lazy": Lazy,
         "active": Active,
         "packing": Packing,
-        "incremental": partial(Incremental, theta),
+        "incremental": partial(Incremental, theta, counters),
     }
     return made[strategy]
