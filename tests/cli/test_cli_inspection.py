@@ -33,11 +33,14 @@ IDR = routing_named("idr")
 
 
 def a_link(name: str, kind: str, **changes: Any) -> dict[str, Any]:
+    """All that the core and a live driver say of a link, in one."""
     link = {
         "link": name,
         "kind": kind,
         "state": "up",
         "queue_len": 0,
+        "load": 0.0,
+        "overloaded": False,
         "reconnects": 0,
         "in_per_s": 0.0,
         "out_per_s": 0.0,
@@ -46,8 +49,11 @@ def a_link(name: str, kind: str, **changes: Any) -> dict[str, Any]:
     return link | changes
 
 
+LIVE = {"link", "state", "reconnects"}
+"""What the driver knows of a link."""
+
+
 def an_answer(links: list[dict[str, Any]], **changes: Any) -> dict[str, Any]:
-    calm = {"queue_len": 0, "queue_in": 0, "queue_out": 0.0, "load": 0.0, "overloaded": False}
     answer = {
         "uptime_s": 187.4,
         "stopping": False,
@@ -61,8 +67,8 @@ def an_answer(links: list[dict[str, Any]], **changes: Any) -> dict[str, Any]:
         "legend": dict(IDR.legend),
         "tau": 10.0,
         "memory_mb": 100.0,
-        "links": links,
-        "lst": {link["link"]: calm for link in links if link["state"] == "up"},
+        "links": [{key: link[key] for key in LIVE} for link in links],
+        "lst": {link["link"]: {key: link[key] for key in link.keys() - LIVE} for link in links},
     }
     return answer | changes
 
@@ -70,10 +76,7 @@ def an_answer(links: list[dict[str, Any]], **changes: Any) -> dict[str, Any]:
 def simulated(answer: dict[str, Any]) -> dict[str, Any]:
     """The answer without what only a live broker tells."""
     live = ("uptime_s", "stopping", "congested", "memory_mb")
-    links = [
-        {key: link[key] for key in ("link", "kind", "state", "queue_len", "found_overloaded")}
-        for link in answer["links"]
-    ]
+    links = [{key: link[key] for key in ("link", "state")} for link in answer["links"]]
     return {key: told for key, told in answer.items() if key not in live} | {"links": links}
 
 
@@ -112,14 +115,20 @@ def test_links_in_trouble_come_first_and_idle_ones_are_counted(
     links = [
         a_link("b1-1", "i_link", out_per_s=12.0),
         a_link("b1-2", "i_link"),
-        a_link("b1-3", "i_link", queue_len=40, found_overloaded=31, out_per_s=7.0),
-        a_link("b2-0", "a_link", state="broken", queue_len=3),
+        a_link(
+            "b1-3",
+            "i_link",
+            queue_len=40,
+            load=160.25,
+            overloaded=True,
+            found_overloaded=31,
+            out_per_s=7.0,
+        ),
+        a_link("b2-0", "a_link", state="broken", queue_len=3, load=3.0),
     ]
-    answer = an_answer(links)
-    answer["lst"]["b1-3"] = answer["lst"]["b1-3"] | {"load": 160.25, "overloaded": True}
-    rows = shown(capsys, {"b1-0": answer})
+    rows = shown(capsys, {"b1-0": an_answer(links)})
     assert rows.index("b1-0 b1-3 iLink up 40 160 NOW 31x 0 7") + 1 == rows.index(
-        "b2-0 aLink broken 3 0 0"
+        "b2-0 aLink broken 3 3.0 0 0"
     )
     assert "b1-1 iLink up 0 0.0 0 12" in rows
     assert not any(row.startswith("b1-2") for row in rows)
@@ -132,7 +141,7 @@ def test_what_only_live_brokers_tell_is_left_out_of_simulated_ones(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     links = [
-        a_link("b1-1", "i_link", queue_len=40, found_overloaded=31),
+        a_link("b1-1", "i_link", queue_len=40, found_overloaded=31, in_per_s=5.0, reconnects=1),
         a_link("b1-2", "i_link", state="away"),
         a_link("b2-0", "a_link"),
     ]
@@ -143,9 +152,10 @@ def test_what_only_live_brokers_tell_is_left_out_of_simulated_ones(
     assert "broker clients tables published delivered" in bare
     assert "b1-0 0 CLT 1, PRT 0 3 9" in bare
     assert "broker link kind state queue load overloaded in/s out/s" in live
-    assert "broker link kind state queue load overloaded" in bare
-    assert "b1-1 iLink up 40 0.0 31x" in bare
-    assert "b1-0 b1-2 iLink away 0" in bare
+    assert "broker link kind state queue load overloaded in/s out/s" in bare
+    assert "b1-1 iLink up, 1x again 40 0.0 31x 5 0" in live
+    assert "b1-1 iLink up 40 0.0 31x 5 0" in bare
+    assert "b1-0 b1-2 iLink away 0 0.0 0 0" in bare
     relearns = simulated(answer) | {"relearning": True}
     assert "b1-0 relearns 0 CLT 1, PRT 0 3 9" in shown(capsys, {"b1-0": relearns})
 
@@ -168,6 +178,39 @@ def test_what_a_narrow_terminal_shows_is_whole(
     text = "".join(told).replace(" ", "")
     assert "advertisement0011" in text
     assert "…" not in text
+
+
+@pytest.mark.parametrize(
+    ("broker", "uptime_s", "columns"),
+    [
+        ("b1-0", 73, 80),
+        ("b1-0", 73, 100),
+        ("broker-of-berlin", 73, 80),
+        ("broker-of-berlin", 43000, 80),
+        ("broker-of-greater-berlin", 43000, 90),
+    ],
+)
+def test_no_table_is_wider_than_the_terminal(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    broker: str,
+    uptime_s: float,
+    columns: int,
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    links = [a_link(f"{broker}-{i}", "i_link", queue_len=40, load=160.0) for i in range(3)]
+    counters = {"published": 123456, "delivered": 654321}
+    tables = {"CLT": 0, "PRT": 1}
+    answer = an_answer(links, uptime_s=uptime_s, tables=tables, counters=counters)
+    print_status({broker: answer | {"counted": counts(idr_case_3=9)}, "gone": None})
+    lines = [line for line in capsys.readouterr().out.splitlines() if line[:1] in "┏┡└┃│"]
+    assert len(lines) > 15
+    assert {len(line) for line in lines} <= set(range(columns + 1))
+    for line in lines:
+        assert line[0] + line[-1] in ("┏┓", "┡┩", "└┘", "┃┃", "││")
+    told = "".join(cell for line in lines for cell in line.split())
+    for words in ("CLT", "PRT", "123456", "654321", "published", "delivered", "overloaded", "160"):
+        assert words in told
 
 
 def test_a_broker_that_does_not_answer(capsys: pytest.CaptureFixture[str]) -> None:
@@ -416,6 +459,12 @@ async def test_live_and_simulated_brokers_show_the_same_tables_in_the_same_words
     for name, answer in same.items():
         for key in ("routing", "region", "cluster", "tau", "tables", "rows", "legend"):
             assert live[name][key] == answer[key], (name, key)
+        lst = answer["lst"]
+        assert {link: row.keys() for link, row in live[name]["lst"].items()} == {
+            link: row.keys() for link, row in lst.items()
+        }
+        for links in (live[name]["links"], answer["links"]):
+            assert [(link["link"], link["state"]) for link in links] == [(n, "up") for n in lst]
         assert live[name].keys() > answer.keys()
     civs = {row[4] for answer in same.values() for row in answer["rows"]["CLT"]["rows"]}
     assert civs == {"01", "10", "11"}

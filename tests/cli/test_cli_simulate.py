@@ -196,7 +196,10 @@ def test_inspect_in_json_has_what_a_broker_says_of_itself(scot_file: Path) -> No
         clt = answer["rows"]["CLT"]
         assert len(clt["rows"]) == min(3, answer["tables"]["CLT"])
         assert clt["left_out"] == answer["tables"]["CLT"] - len(clt["rows"])
-        assert all(link["queue_len"] == 0 and link["state"] == "up" for link in answer["links"])
+        assert {link["link"]: link["state"] for link in answer["links"]} == dict.fromkeys(
+            answer["lst"], "up"
+        )
+        assert all(link["queue_len"] == 0 for link in answer["lst"].values())
     assert sum(answer["counters"].get("published", 0) for answer in answers.values()) == 400
     assert sum(answer["counted"]["case III"] for answer in answers.values()) > 0
     assert sum(len(answer["clients"]) for answer in answers.values()) == 20 + 10

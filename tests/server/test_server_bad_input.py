@@ -12,7 +12,7 @@ from live_brokers import Live, OneBroker
 from raw_client import RawClient, expect
 
 from live_networks import make_network
-from reefcast.errors import InternalError, RefusedError
+from reefcast.errors import InternalError, ProtocolError
 from reefcast.model import wire
 from reefcast.model.messages import (
     Advertise,
@@ -233,9 +233,19 @@ async def test_silence_is_noticed_and_pings_prevent_it(
 async def test_too_many_clients(live: Live, one: OneBroker):
     node = await one(max_clients=1)
     await live.client(node, "one")
-    offender = await live.dial(node, "two")
-    offender.say_hello()
-    assert "1 clients already" in await offender.reason()
+    one_more = await live.dial(node, "two")
+    one_more.say_hello()
+    assert "1 clients already" in await one_more.reason()
+    assert one_more.goodbye is not None and one_more.goodbye.retry
+    assert list(node.clients.sessions) == ["one"]
+
+
+async def test_a_client_that_returns_needs_no_place_of_its_own(live: Live, one: OneBroker):
+    node = await one(max_clients=1)
+    before = await live.client(node, "one")
+    await live.client(node, "one")
+    assert "took over" in await before.reason()
+    assert list(node.clients.sessions) == ["one"]
 
 
 async def test_too_many_connections(live: Live, node: Node, bystanders: Bystanders):
@@ -379,10 +389,9 @@ async def test_a_core_that_fails_on_what_came_before_an_error(
     assert "the broker failed on 1 of the publications" in await offender.reason()
 
 
-async def test_whose_fault_it_is(live: Live, one: OneBroker, monkeypatch: pytest.MonkeyPatch):
+async def test_whose_fault_it_is(one: OneBroker, monkeypatch: pytest.MonkeyPatch):
     """The broker's own code can tell a fault of its own from one of a client's."""
-    node = await one(max_clients=1)
-    await live.client(node, "one")
+    node = await one()
     monkeypatch.setattr(
         node.host.core,
         "handle_publications",
@@ -391,8 +400,8 @@ async def test_whose_fault_it_is(live: Live, one: OneBroker, monkeypatch: pytest
     poison = Publish(Publication("p", 1, 0, {"word": "poison"}))
     with pytest.raises(InternalError, match="failed on 1 of the publications"):
         node.host.driver.handle_publications([poison], "p")
-    hello = wire.Hello(wire.VERSION, Role.CLIENT, "c", "test", "s")
-    with pytest.raises(RefusedError, match="which is its limit"):
+    hello = wire.Hello(wire.VERSION, Role.CLIENT, "c", "another", "s")
+    with pytest.raises(ProtocolError, match="belongs to the network 'test', not to 'another'"):
         node.clients.arrive(None, hello)
 
 

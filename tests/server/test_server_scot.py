@@ -31,7 +31,7 @@ async def test_a_broker_knows_its_place_and_when_a_link_is_overloaded(live: Live
     await subscriber.subscribe("n < 10")
     status = nodes["b1-0"].status(StatusRequest())
     assert (status["region"], status["cluster"], status["tau"]) == ("b1", 0, 3.0)
-    kinds = {link["link"]: (link["kind"], link["cluster"]) for link in status["links"]}
+    kinds = {link: (told["kind"], told["cluster"]) for link, told in status["lst"].items()}
     assert kinds == {"b1-1": ("i_link", 1), "b1-2": ("i_link", 2), "b2-0": ("a_link", 0)}
     told = [civs(nodes[f"b1-{cluster}"].status(StatusRequest())) for cluster in range(3)]
     assert told == [["011"], ["011"], ["001"]]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
 from live_brokers import Live, Proxy
 from raw_client import expect
 
 import reefcast
-from live_networks import linked, make_network
+from live_networks import linked, make_network, url_of
 
 
 async def test_a_publisher_whose_connection_breaks_loses_and_doubles_nothing(live: Live):
@@ -56,3 +57,21 @@ async def test_a_subscriber_returns_by_itself_to_a_broker_that_was_restarted(liv
         publisher.publish(1)
         async with asyncio.timeout(5):
             assert (await anext(subscription))["n"] == 2
+
+
+async def test_a_client_goes_to_its_next_broker_if_the_first_is_full(live: Live):
+    network = make_network("ab", [("a", "b")], max_clients=1)
+    nodes = await live.up(network)
+    await live.client(nodes["a"], "other")
+    urls = [url_of(network, name) for name in "ab"]
+    async with asyncio.timeout(10), reefcast.connect(urls, name="c") as client:
+        assert list(nodes["b"].clients.sessions) == [client.id]
+        assert list(nodes["a"].clients.sessions) == ["other"]
+
+
+async def test_what_a_client_is_told_if_all_its_brokers_are_full(live: Live):
+    network = make_network("a", max_clients=1)
+    nodes = await live.up(network)
+    await live.client(nodes["a"], "other")
+    with pytest.raises(reefcast.ConnectionLostError, match="1 clients already, which is its limit"):
+        await reefcast.connect(url_of(network, "a"), connect_timeout_s=0.01)

@@ -27,7 +27,8 @@ Answers = Mapping[str, Answer | None]
 MOST_LINKS = 8
 """Shown of one broker."""
 LONGEST_CELL, LONGEST_UNBROKEN = 60, 16
-"""Characters: longer cells are cut, and columns with longer ones give way in a narrow terminal."""
+"""Characters: longer cells are cut, and columns with longer ones give way in a narrow terminal
+(shorter ones, too, if that does not make the rest fit)."""
 KINDS = {"a_link": "aLink", "i_link": "iLink", "": ""}
 OVERLOADED, BAD = "bold white on red", "bold red"
 
@@ -232,16 +233,28 @@ def _print(title: str, columns: Sequence[str], rows: Iterable[Sequence[str | Tex
 
     cells = [(*row, *(None,) * (len(columns) - len(row))) for row in rows]
     told = [i for i in range(len(columns)) if any(row[i] is not None for row in cells)]
-    table = Table(title=title, title_justify="left", title_style="bold")
-    for i in told:
-        name, longest = columns[i], max(len(row[i] or "") for row in cells)
-        fits = longest <= LONGEST_UNBROKEN
-        table.add_column(name, no_wrap=fits, min_width=len(name), overflow="fold")
+    widths = [(len(columns[i]), max(len(row[i] or "") for row in cells)) for i in told]
+    console, table = plain_console(), Table(title=title, title_justify="left", title_style="bold")
+    unbroken = _longest_unbroken(widths, console.width - 1 - 3 * len(told))
+    for i, (header, cell) in zip(told, widths, strict=True):
+        fits = cell <= max(header, unbroken)
+        table.add_column(columns[i], no_wrap=fits, min_width=header, overflow="fold")
     for row in cells:
         table.add_row(*(row[i] for i in told))
     if cells:
-        plain_console().print(table)
+        console.print(table)
     return bool(cells)
+
+
+def _longest_unbroken(widths: Sequence[tuple[int, int]], room: int) -> int:
+    """Up to how wide a cell is not broken, so that all columns fit in `room` characters; `widths`:
+    of each column's header and of its widest cell."""
+
+    def least(unbroken: int) -> int:
+        return sum(max(h, cell) if cell <= unbroken else h for h, cell in widths)
+
+    allowed = range(LONGEST_UNBROKEN, 0, -1)
+    return next((unbroken for unbroken in allowed if least(unbroken) <= room), 0)
 
 
 def _text(text: str, style: str = "") -> Text:

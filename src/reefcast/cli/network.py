@@ -8,16 +8,14 @@ import shlex
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from reefcast.cli.exit_codes import DONE, NO
 from reefcast.cli.options import json_option, network_argument, rows_option, table_option
+from reefcast.cli.terminal import plain_console
 from reefcast.network.file import NetworkFile, load_network
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 
 @click.group()
@@ -104,12 +102,14 @@ def plan(network: Path, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(result))
         return
-    table = _table("broker", "listens on", "links", "dials")
+    from rich.table import Table
+
+    table = Table("broker", "listens on", "links", "dials")
     for row in result["brokers"]:
         table.add_row(
             row["broker"], row["listen"], ", ".join(row["links"]), ", ".join(row["dials"])
         )
-    _print(table)
+    plain_console().print(table)
     click.echo(
         f"network {result['network']}, routing {result['routing']}: "
         f"{_several(len(result['brokers']), 'broker')}, {_several(result['links'], 'link')}, "
@@ -185,15 +185,3 @@ def status(network: Path, tables: tuple[str, ...], rows: int, as_json: bool) -> 
 
 def _several(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
-def _table(*columns: str) -> Table:
-    from rich.table import Table
-
-    return Table(*columns)
-
-
-def _print(table: Table) -> None:
-    from reefcast.cli.terminal import plain_console
-
-    plain_console().print(table)

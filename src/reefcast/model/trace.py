@@ -59,7 +59,11 @@ KINDS: dict[str, tuple[Column, ...]] = {
     "discard": (
         *_WHO,
         *_WHICH,
-        Column("link", STR, "the client whose queue was full; null for the other reasons"),
+        Column(
+            "link",
+            STR,
+            "the neighbour or client that it was on its way to; null where it was at the broker",
+        ),
         Column("reason", STR, "one of DISCARD_REASONS"),
     ),
     "table": (

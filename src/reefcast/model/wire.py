@@ -54,7 +54,7 @@ T = TypeVar("T")
 VERSION = 1
 MAX_FRAME_BYTES = 16 * 1024 * 1024
 MAX_HELLO_BYTES = 64 * 1024
-HEADERS_KEPT = 4096
+HEADERS_KEPT, SHORT_HEADER_BYTES = 4096, 64
 QUEUE_POLICIES = ("block", "drop_oldest", "disconnect")
 """What may happen when a subscriber's queue is full."""
 PING_INTERVAL_S = 5.0
@@ -246,7 +246,8 @@ class Codec:
     ) -> None:
         self._control = msgspec.msgpack.Decoder(functools.reduce(or_, messages, SharedMessage))
         # A few headers, those of the ways that publications take here, come again and again.
-        self._header = functools.lru_cache(HEADERS_KEPT)(functools.partial(_header_of, header))
+        self._any_header = functools.partial(_header_of, header)
+        self._short_header = functools.lru_cache(HEADERS_KEPT)(self._any_header)
 
     def decode_control(self, payload: bytes | memoryview) -> ControlMessage:
         message: ControlMessage = _decode(self._control, payload, "control message")
@@ -254,7 +255,12 @@ class Codec:
 
     def decode_publish(self, payload: bytes) -> Publish:
         head, body = split_parts(payload)
-        header = FIRST_HOP if head == _FIRST_HOP else self._header(bytes(head))
+        if head == _FIRST_HOP:
+            header = FIRST_HOP
+        elif len(head) <= SHORT_HEADER_BYTES:
+            header = self._short_header(bytes(head))
+        else:
+            header = self._any_header(bytes(head))
         return Publish(decode_publication(body), header, bytes(body))
 
 

@@ -49,7 +49,7 @@ TRACE_FLUSH_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class DemoOptions:
-    """`events`: how many to replay, the first ones in time. `tree` (see `overlay.tree_sources`) and
+    """`events`: how many to replay, the first ones in time. `tree` (see `network.tree_sources`) and
     `clusters`: the factors of the overlay, a SCOT. `rate_per_s`: events per second in all, below
     what two cores can carry. `seed`: of subscriptions and places."""
 

@@ -22,6 +22,7 @@ import msgspec
 
 from reefcast.model.filters import Filter
 from reefcast.model.messages import (
+    MOST_HOPS,
     Advertise,
     EntityId,
     Header,
@@ -45,14 +46,16 @@ from reefcast.routing.router import (
 from reefcast.routing.tables import AdvertisementTable, Row, TableView
 from reefcast.routing.tree import Prune, Replace, SubscriptionTree, understood
 
+Count = Annotated[int, msgspec.Meta(ge=0, le=MOST_HOPS)]
+
 
 class CoverHeader(Header, frozen=True, gc=False):
     """For the statistics of *incremental*: at how many brokers (`count`) another subscription
     matched, too, and how many hops ago (`distance`) that was the last time; and the advertisement
     that the publication lies in."""
 
-    count: int = 0
-    distance: int = 0
+    count: Count = 0
+    distance: Count = 0
     advertisement: EntityId | None = None
 
 
@@ -223,8 +226,10 @@ class Acyclic(Router):
         hops = header.hops + 1
         if type(header) is CoverHeader:
             if matched > 1:
-                return CoverHeader(hops, header.count + 1, 0, header.advertisement)
-            return CoverHeader(hops, header.count, header.distance + 1, header.advertisement)
+                return CoverHeader(hops, min(header.count + 1, MOST_HOPS), 0, header.advertisement)
+            return CoverHeader(
+                hops, header.count, min(header.distance + 1, MOST_HOPS), header.advertisement
+            )
         if self.counts and link not in self.brokers:
             return CoverHeader(hops, 0, 0, self._published_under(publish.publication, link))
         return Header(hops)

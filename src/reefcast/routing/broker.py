@@ -35,6 +35,7 @@ from reefcast.model.messages import (
     Deliver,
     Discard,
     Effect,
+    EntityId,
     Input,
     LinkDown,
     LinkKind,
@@ -268,10 +269,8 @@ class Broker:
                 return []
         sends = self._change_tables(message, filter, link, local=client is not None)
         cause = self._cause(link, message)
-        if isinstance(message, Subscribe) and filter is not None:
-            settlement = self._settlement
-            settlement.join_told(cause, self.router.needs(filter, settlement.unanswered))
-            settlement.join_said(cause, self.router.stand_ins(message.id))
+        if isinstance(message, Subscribe):
+            self._wait_for_stand_ins(cause, message.id)
         return self._send(cause, sends)
 
     def _peer_message(self, message: PeerMessage, link: LinkName, now: float) -> list[Effect]:
@@ -281,7 +280,20 @@ class Broker:
             sends = self.router.peer(message, link)
         except FilterSyntaxError as error:
             return self._refuse(message.token, link, str(error))
-        return self._send(self._cause(link, message), sends)
+        cause = self._cause(link, message)
+        for id in message.says:
+            self._wait_for_stand_ins(cause, id)
+        return self._send(cause, sends)
+
+    def _wait_for_stand_ins(self, cause: Cause, id: EntityId) -> None:
+        """A subscription came of which some neighbours need not be told, because they are being
+        told of others."""
+        row = self.router.prt.get(id)
+        if row is None:
+            return
+        settlement = self._settlement
+        settlement.join_told(cause, self.router.needs(row.filter, settlement.unanswered))
+        settlement.join_said(cause, self.router.stand_ins(id))
 
     def _advertised(
         self, client: ClientState, message: Advertise, filter: Filter, now: float

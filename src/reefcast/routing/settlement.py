@@ -23,6 +23,9 @@ Rules
 - A subscription that needs nothing said, because another one had it said (OctopiA's CIV_SET), is
   settled only when that has been answered; nor does one settle before another that stands for it
   with a neighbour (covering).
+- What another subscription stands for that had settled before a neighbour restarted settles at once
+  while the neighbour is away: like all that had settled before, it is served again when the
+  neighbour is.
 - A link that is given up answers nothing and is waited for no longer.
 
 Source: diffusing computations (Dijkstra and Scholten, 1980), with one tree per message.
@@ -76,7 +79,7 @@ class Sent(NamedTuple):
     """A message that is not answered yet, and what waits for that."""
 
     message: ControlMessage
-    causes: list[Cause]
+    causes: dict[Cause, None]
 
 
 def _told_by(message: ControlMessage) -> tuple[EntityId, ...]:
@@ -136,7 +139,7 @@ class Settlement:
         for link, token in dict.fromkeys(messages):
             sent = self._waiting[link][token]
             if cause not in sent.causes:
-                sent.causes.append(cause)
+                sent.causes[cause] = None
                 cause.outstanding += 1
 
     def hold(self, cause: Cause, id: EntityId | None) -> None:
@@ -159,7 +162,7 @@ class Settlement:
         self._last_token += 1
         id: EntityId | None = getattr(message, "id", None)  # some are about several
         owner = cause if id is None else self._held_by_id.get(id, cause)
-        causes = [cause] if owner is cause else [cause, owner]
+        causes = dict.fromkeys((cause, owner))
         for waiting in causes:
             waiting.outstanding += 1
         self._waiting.setdefault(link, {})[self._last_token] = Sent(message, causes)
@@ -177,11 +180,11 @@ class Settlement:
         causes = self._done(link, token)
         return [send for cause in causes for send in self.release(cause, reason)]
 
-    def _done(self, link: LinkName, token: int) -> list[Cause]:
+    def _done(self, link: LinkName, token: int) -> dict[Cause, None]:
         """The message is under way no more; returns who waited for it."""
         sent = self._waiting.get(link, {}).pop(token, None)
         if sent is None:
-            return []
+            return {}
         for told in _told_by(sent.message):
             if self._told.get(told) == (link, token):
                 del self._told[told]

@@ -84,17 +84,19 @@ def ways_of(rows: Sequence[Row]) -> Ways:
     local: dict[LinkName, list[int]] = {}
     hops: dict[LinkName, None] = {}
     known = local.get
+    several = False
     for row in rows:
         hop = row.last_hop
         numbers = known(hop)
         if numbers is not None:
             numbers.append(row.number)
+            several = True
         elif row.local:
             local[hop] = [row.number]
         else:
             hops[hop] = None
-    for numbers in local.values():
-        if len(numbers) > 1:
+    if several:
+        for numbers in local.values():
             numbers.sort()
     return Ways(local, sorted(hops), len(rows))
 

@@ -31,7 +31,8 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from reefcast.model.covering import covers
+from reefcast.errors import ProtocolError
+from reefcast.matching.cover import new_cover_index
 from reefcast.model.filters import Filter, parse_filter
 from reefcast.model.messages import (
     EntityId,
@@ -78,10 +79,18 @@ class Replacement(NamedTuple):
 
 
 def understood(message: Replace) -> Replacement:
-    """Raises `FilterSyntaxError` for a filter that is none."""
+    """Raises `FilterSyntaxError` for a filter that is none, and `ProtocolError` for an id that
+    comes twice."""
+    ids = [message.id, *(id for id, _ in message.subscriptions)]
+    if len(set(ids)) < len(ids):
+        raise ProtocolError(f"Replace of {message.id} names a subscription twice")
     subscriptions = [(id, parse_filter(text)) for id, text in message.subscriptions]
     return Replacement(message.id, subscriptions, message.prune)
 
+
+MOST_PACKED_CHARS = 1_000_000
+"""Of filters in one `Replace`: a frame has room for sixteen times as much."""
+ID_CHARS = 100
 
 NO_PRUNES: Mapping[EntityId, Prune] = MappingProxyType({})
 NO_FILTERS: Mapping[EntityId, Filter] = MappingProxyType({})
@@ -195,13 +204,12 @@ class SubscriptionTree:
     ) -> list[Send]:
         """Rows that are `gone` leave `out`, or are preserved there; `net`: what came before."""
         onward: dict[EntityId, Prune] = {}
-        for id in gone:
-            if id not in out.wanted:
-                continue
+        here = [id for id in gone if id in out.wanted]
+        for id in sorted(here, key=out.is_sent):  # an entry does not stand for what goes, too
             prune = prunes.get(id) if out.prunes else None
             if prune is not None:
                 onward[id] = self._onward(link, prune)
-            if prune is not None and not onward[id]:
+            if prune is not None and not onward[id] and id not in net.entered:
                 net.add(out.preserve(id))
             else:
                 net.add(out.remove(id))
@@ -284,14 +292,20 @@ class SubscriptionTree:
         return sends
 
     def _packed(self, net: Net, gone: Mapping[EntityId, Filter]) -> dict[EntityId, list[EntityId]]:
-        """Which of those that entered take the place of which that left."""
+        """Which of those that entered take the place of which that left, as far as a message has
+        room; the others are sent by themselves."""
+        places = new_cover_index()
+        for id in net.left:
+            if id in gone:
+                places.add(id, gone[id])
         packed: dict[EntityId, list[EntityId]] = {}
-        places = [id for id in net.left if id in gone]
+        room = dict.fromkeys(net.left, MOST_PACKED_CHARS)
         for new in net.entered:
             filter = self._row(new).filter
-            place = next((id for id in places if covers(gone[id], filter)), None)
-            if place is not None:
-                packed.setdefault(place, []).append(new)
+            for place in places.covering(filter)[:1]:
+                room[place] -= len(filter.text) + ID_CHARS
+                if room[place] > 0:
+                    packed.setdefault(place, []).append(new)
         return packed
 
     def _row(self, id: EntityId) -> Row:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from reefcast.errors import ProtocolError, RefusedError
+from reefcast.errors import ProtocolError
 from reefcast.model.messages import LinkDown, LinkKind, LinkUp
 from reefcast.model.wire import QUEUE_POLICIES, Hello
 from reefcast.server.client_session import ClientSession
@@ -44,11 +44,15 @@ class Clients:
         self._brokers = frozenset(brokers)
         self._memories: dict[str, Memory] = {}
 
-    def arrive(self, connection: Connection, hello: Hello) -> ClientSession:
-        """A client said hello; raises `ProtocolError` for a hello that no client may say, and
-        `RefusedError` where no more clients are let in."""
+    def arrive(self, connection: Connection, hello: Hello) -> ClientSession | None:
+        """A client said hello; None if it was turned away, as there are enough of them here. Raises
+        `ProtocolError` for a hello that no client may say."""
         self._check(hello)
-        before = self.sessions.get(hello.name)
+        before, limit = self.sessions.get(hello.name), self._host.limits.max_clients
+        if before is None and len(self.sessions) >= limit:
+            full = f"this broker has {limit} clients already, which is its limit"
+            connection.goodbye(full, retry=True)
+            return None
         if before is not None:
             before.connection.goodbye("another connection with this client's id took over")
         memory = self._memories.pop(hello.name, None)
@@ -77,7 +81,7 @@ class Clients:
         return accounts[name]
 
     def _check(self, hello: Hello) -> None:
-        network, limit = self._host.me.network, self._host.limits.max_clients
+        network = self._host.me.network
         if hello.network not in ("", network):
             raise ProtocolError(
                 f"this broker belongs to the network {network!r}, not to {hello.network!r}"
@@ -91,8 +95,6 @@ class Clients:
                 f"queue_policy {hello.queue_policy!r} with queue_limit {hello.queue_limit}: "
                 f"the policy is one of {', '.join(QUEUE_POLICIES)}, the limit is not negative"
             )
-        if hello.name not in self.sessions and len(self.sessions) >= limit:
-            raise RefusedError(f"this broker has {limit} clients already, which is its limit")
 
     def _left(self, session: ClientSession, received: int) -> None:
         """The connection of `session` is gone, and all that it had asked for with it."""

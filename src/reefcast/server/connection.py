@@ -16,7 +16,7 @@ import logging
 from collections.abc import Callable
 from typing import ClassVar, NamedTuple, cast
 
-from reefcast.errors import InternalError, ProtocolError, RefusedError
+from reefcast.errors import InternalError, ProtocolError
 from reefcast.model import wire
 from reefcast.model.messages import ControlMessage, Publish
 from reefcast.model.wire import (
@@ -39,9 +39,8 @@ second without effort looked overloaded a third of the time. A read of many fram
 once, so that it costs a fast connection nothing."""
 ACK_DELAY_S = 0.002
 TICK_S = 1.0
-SAID_TO_PEER = (ProtocolError, RefusedError, InternalError)
-"""The other side broke the protocol; it asked for what it cannot have; this broker failed on what
-it sent, and has logged how."""
+SAID_TO_PEER = (ProtocolError, InternalError)
+"""The other side broke the protocol; this broker failed on what it sent, and has logged how."""
 _PUBLISH = int(FrameKind.PUBLISH)
 
 log = logging.getLogger(__name__)
@@ -84,7 +83,8 @@ class Shared(NamedTuple):
     limit: int
 
 
-Greet = Callable[["Connection", Hello], End]
+Greet = Callable[["Connection", Hello], End | None]
+"""None: it was told goodbye."""
 
 
 class Connection(asyncio.Protocol):

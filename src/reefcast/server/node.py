@@ -153,7 +153,7 @@ class Node:
 
     # --- who comes in -----------------------------------------------------------------------------
 
-    def _greet(self, connection: Connection, hello: Hello) -> End:
+    def _greet(self, connection: Connection, hello: Hello) -> End | None:
         if hello.role is Role.CLIENT:
             return self.clients.arrive(connection, hello)
         if hello.role is Role.OBSERVER:

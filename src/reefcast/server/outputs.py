@@ -107,7 +107,7 @@ class Outputs:
         self.clients: dict[LinkName, Outbox] = {}
 
     def queue_len(self, link: LinkName) -> int:
-        """Publications that wait on `link` (see `routing.router.LinkQueues`)."""
+        """Publications that wait on `link` (see `routing.links.LinkQueues`)."""
         queue = self.links.get(link)
         if queue is not None:
             return queue.window.queue_len

@@ -97,11 +97,11 @@ class Kernel(World):
     def send(self, node: Node, out: Link, message: Any, size: int, at: float, session: int) -> None:
         publication = type(message) is Publish
         if session != out.session:
-            self.lose(node, message, out.ended[session])
+            self.lose(node, message, out.ended[session], out.target)
             return
         extra = out.extra_s(at, publication)
         if extra == DROPPED:
-            self.lose(node, message, at, "fault")
+            self.lose(node, message, at, out.target, "fault")
             return
         framed = framed_size(message, size)
         end = out.free_at = out.transmitted_at(max(out.free_at, at), framed)
@@ -222,9 +222,9 @@ class Kernel(World):
         """A message that cannot be served at once; or will never be."""
         self.now = arrival
         if session != link.session:
-            self.lose(self.nodes[link.source], message, link.ended[session])
+            self.lose(self.nodes[link.source], message, link.ended[session], link.target)
         elif not node.up:
-            self.lose(self.nodes[link.source], message, arrival)
+            self.lose(self.nodes[link.source], message, arrival, link.target)
         else:
             node.queue.append((arrival, link.source, message, size))
             self._drain(node, arrival)

@@ -145,11 +145,11 @@ class PlainKernel(World):
     def send(self, node: Node, out: Link, message: Any, size: int, at: float, session: int) -> None:
         assert isinstance(out, PlainLink)
         if session != out.session:
-            self.lose(node, message, out.ended[session])
+            self.lose(node, message, out.ended[session], out.target)
             return
         extra = out.extra_s(at, type(message) is Publish)
         if extra == DROPPED:
-            self.lose(node, message, at, "fault")
+            self.lose(node, message, at, out.target, "fault")
             return
         out.waiting.append(Waiting(message, size, extra))
         framed = framed_size(message, size)
@@ -189,9 +189,9 @@ class PlainKernel(World):
     def _arrived(self, link: PlainLink, sent: Waiting, session: int) -> None:
         source, target = self.nodes[link.source], self.nodes[link.target]
         if session != link.session:
-            self.lose(source, sent.message, link.ended[session])
+            self.lose(source, sent.message, link.ended[session], link.target)
         elif not target.up:
-            self.lose(source, sent.message, self.now)
+            self.lose(source, sent.message, self.now, link.target)
         else:
             target.queue.append((self.now, link.source, sent.message, sent.size))
             self._wake(target)
@@ -207,6 +207,6 @@ class PlainKernel(World):
         """What waits in an output queue is lost."""
         assert isinstance(link, PlainLink)
         for waiting in link.waiting:
-            self.lose(self.nodes[link.source], waiting.message, now)
+            self.lose(self.nodes[link.source], waiting.message, now, link.target)
         link.waiting.clear()
         link.change += 1

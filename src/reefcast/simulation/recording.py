@@ -228,14 +228,20 @@ class Recording:
             trace.delivery_row(deliver.publish, len(deliver.to), subscriptions, at)
 
     def discarded(
-        self, trace: BrokerTrace | None, publish: Publish, reason: str, at: float
+        self,
+        trace: BrokerTrace | None,
+        publish: Publish,
+        link: LinkName | None,
+        reason: str,
+        at: float,
     ) -> None:
+        """`link`: the neighbour that it was on its way to, None if it was at the broker itself."""
         publication = publish.publication
         self.discards[reason] += 1
         if reason in ("fault", "link_lost"):
             self.damaged.add(publication.id)
         if trace and trace.wants(publication.id):
-            trace.recorder.row("discard", microseconds(at), *publication.id, None, reason)
+            trace.recorder.row("discard", microseconds(at), *publication.id, link, reason)
 
     def snapshot(
         self, broker: str, core: Broker, queues: dict[LinkName | None, int], at: float

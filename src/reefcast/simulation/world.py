@@ -421,7 +421,7 @@ class World(ABC):
             self.clients[effect.link].answered(message, at)
 
     def _discard(self, node: Node, effect: Discard, at: float) -> None:
-        self.record.discarded(node.trace, effect.publish, effect.reason, at)
+        self.record.discarded(node.trace, effect.publish, None, effect.reason, at)
 
     @abstractmethod
     def send(self, node: Node, out: Link, message: Any, size: int, at: float, session: int) -> None:
@@ -442,11 +442,19 @@ class World(ABC):
         Raises `NoProgressError` after `limit` messages between brokers.
         """
 
-    def lose(self, node: Node, item: Input, at: float, reason: str = "link_lost") -> None:
-        """An input or a message that a fault took; publications are written down by `node`."""
+    def lose(
+        self,
+        node: Node,
+        item: Input,
+        at: float,
+        link: LinkName | None = None,
+        reason: str = "link_lost",
+    ) -> None:
+        """An input or a message that a fault took; publications are written down by `node`. `link`:
+        the neighbour that it was on its way to; None if it was waiting at `node` itself."""
         self.record.counters["lost_messages"] += 1
         if type(item) is Publish:
-            self.record.discarded(node.trace, item, reason, at)
+            self.record.discarded(node.trace, item, link, reason, at)
 
     def unseed(self) -> int:
         """A draw of every generator after the run: two runs that differ anywhere in what they drew

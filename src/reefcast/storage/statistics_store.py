@@ -79,7 +79,7 @@ class _DamagedError(Exception):
 
 
 # Where SQLite's sentence quotes what is damaged, Python may fail to decode it.
-_ERRORS = (sqlite3.Error, UnicodeDecodeError, _DamagedError)
+_ERRORS = (sqlite3.Error, UnicodeDecodeError, OverflowError, _DamagedError)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -272,9 +272,7 @@ def workflow_script(
     return script
 
 
-def monitors(
-    names: Sequence[str], topology: Topology, rng: random.Random
-) -> list[Claim]:
+def monitors(names: Sequence[str], topology: Topology, rng: random.Random) -> list[Claim]:
     """A client for each monitored process, at a broker drawn evenly."""
     chosen = sorted(rng.sample(names, round(MONITORED_SHARE * len(names))))
     return [

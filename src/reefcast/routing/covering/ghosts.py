@@ -29,6 +29,7 @@ from reefcast.model.filters import Filter
 from reefcast.model.messages import EntityId, LinkName
 from reefcast.model.publication import Publication
 from reefcast.routing.covering.outgoing import NOTHING, Change, Net, Outgoing, Packing
+from reefcast.routing.covering.statistics import EXACT
 from reefcast.routing.tables import Cell, TableView, written
 
 WINDOW = 100
@@ -127,7 +128,7 @@ class Incremental(Packing):
         ghost.seen += 1
         ghost.false += useless
         if ghost.seen == WINDOW:
-            if ghost.false > (1 - self.theta) * ghost.seen:
+            if ghost.false > round((1 - self.theta) * ghost.seen, EXACT):
                 self._overdue[id] = None
             ghost.seen = ghost.false = 0
 

@@ -114,6 +114,10 @@ class Outgoing(ABC):
         """The entries of `out[U]`."""
 
     @abstractmethod
+    def is_sent(self, id: EntityId) -> bool:
+        """Whether one that is wanted is an entry of `out[U]`."""
+
+    @abstractmethod
     def stand_in(self, id: EntityId) -> EntityId:
         """The entry that stands for `id`, which is wanted: the neighbour sends what matches `id`
         because of it."""
@@ -130,6 +134,9 @@ class Every(Outgoing):
 
     def sent(self) -> list[EntityId]:
         return list(self.wanted)
+
+    def is_sent(self, id: EntityId) -> bool:
+        return True
 
     def stand_in(self, id: EntityId) -> EntityId:
         return id
@@ -176,6 +183,9 @@ class Lazy(Outgoing):
     def sent(self) -> list[EntityId]:
         return [id for id in self.wanted if id in self._sent]
 
+    def is_sent(self, id: EntityId) -> bool:
+        return id in self._sent
+
     def stand_in(self, id: EntityId) -> EntityId:
         if id in self._sent:
             return id
@@ -199,6 +209,10 @@ class Active(Outgoing):
     def sent(self) -> list[EntityId]:
         roots: list[EntityId] = self._roots.keys()
         return roots
+
+    def is_sent(self, id: EntityId) -> bool:
+        sent: bool = self._roots.is_root(id)
+        return sent
 
     def stand_in(self, id: EntityId) -> EntityId:
         root: EntityId = self._roots.root_of(id)
