@@ -271,8 +271,10 @@ async def test_a_ghost_with_too_many_false_positives_moves_upstream_and_goes(
 
 
 @asynccontextmanager
-async def process_of(file: Path, name: str) -> AsyncIterator[asyncio.subprocess.Process]:
-    """The broker in a process of its own, which is killed at the end."""
+async def process_of(
+    file: Path, name: str, end: signal.Signals
+) -> AsyncIterator[asyncio.subprocess.Process]:
+    """The broker in a process of its own, which gets the signal `end` at the end."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "reefcast", "broker", str(file), name),
         stdout=asyncio.subprocess.PIPE,
@@ -282,11 +284,14 @@ async def process_of(file: Path, name: str) -> AsyncIterator[asyncio.subprocess.
         assert b"listens" in await process.stdout.readline()
         yield process
     finally:
-        process.send_signal(signal.SIGKILL)
+        process.send_signal(end)
         await process.wait()
 
 
-async def test_statistics_outlive_the_kill_of_their_broker(live: Live, tmp_path: Path):
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])
+async def test_statistics_outlive_the_process_of_their_broker(
+    live: Live, tmp_path: Path, end: signal.Signals
+):
     network = line(tmp_path, "incremental")
     file = tmp_path / "net.toml"
     file.write_text(dump_network(network), encoding="utf-8")
@@ -295,7 +300,7 @@ async def test_statistics_outlive_the_kill_of_their_broker(live: Live, tmp_path:
     here = await live.client(nodes["b3"], "x = 2")
     await here.subscribe("x = 2")
     for life in (1, 2):
-        async with process_of(file, "b1"):
+        async with process_of(file, "b1", end):
             await linked(nodes.values())
             clients = {}
             for name in ("x = 1", "x > 0"):

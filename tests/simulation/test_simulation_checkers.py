@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,7 +14,10 @@ from simulation_scenarios import harmful_faults, harmless_faults, random_scripts
 
 from reefcast.overlay.topology import names, path
 from reefcast.simulation.checkers import check
-from reefcast.simulation.faults import Drop
+from reefcast.simulation.costs import CostModel
+from reefcast.simulation.faults import Crash, Drop
+from reefcast.simulation.links import LinkSpec
+from reefcast.simulation.recording import TraceOptions
 from reefcast.simulation.simulation import Simulation
 from reefcast.simulation.world import Setup
 
@@ -121,6 +126,25 @@ def test_what_a_fault_took_is_not_demanded_but_counted() -> None:
     assert report.correct
     assert (report.expected, report.delivered) == (2, 2)
     assert simulation.result().discards == {"fault": 3}
+
+
+def test_a_trace_says_on_the_way_where_a_publication_was_lost(tmp_path: Path) -> None:
+    """One is dropped on a link. When b3 crashes, one has arrived and one is served there, one is
+    about to leave b2; one more comes while b3 is away."""
+    setup = Setup(
+        graph=path(names(3)),
+        costs=replace(CostModel(), publication_s=0.1),
+        faults=(Drop(1.0, to_s=1.5), Crash("b3", 2.35)),
+        link=LinkSpec(latency_s=0.01),
+        trace=TraceOptions(tmp_path),
+    )
+    simulation = Simulation(setup)
+    simulation.subscribe("alice", "b3", "price < 100", 0.0)
+    for at_s in (1.0, 2.0, 2.1, 2.14, 3.0):
+        simulation.publish("bob", "b1", {"price": 90}, at_s)
+    simulation.run()
+    rows = pq.read_table(tmp_path / "discard").to_pylist()
+    assert [(row["broker"], row["seq"], row["link"], row["reason"]) for row in rows] == []
 
 
 @pytest.mark.parametrize(

@@ -42,12 +42,27 @@ def outcome(kernel: type[World], number: int, folder: Path) -> tuple[Result, Row
     return result, rows
 
 
+def to_the_microsecond(result: Result) -> Result:
+    """As the trace has its times. The twins add up the seconds of a transmission during which the
+    bandwidth changes in another order, so that their last bits may differ."""
+    claims = [
+        replace(
+            claim,
+            requested_s=round(claim.requested_s, 6),
+            settled_s=round(claim.settled_s, 6),
+            ended_s=round(claim.ended_s, 6),
+        )
+        for claim in result.claims
+    ]
+    return replace(result, claims=claims, duration_s=round(result.duration_s, 6))
+
+
 def check_twins(number: int, folder: Path) -> None:
     fast, fast_rows = outcome(Kernel, number, folder)
     plain, plain_rows = outcome(PlainKernel, number, folder)
     for key, rows in plain_rows.items():
         assert fast_rows[key] == rows, key
-    assert fast == plain
+    assert to_the_microsecond(fast) == to_the_microsecond(plain)
 
 
 @pytest.fixture(scope="session")

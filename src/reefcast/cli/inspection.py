@@ -145,7 +145,7 @@ def _links_of(answer: Answer) -> list[Answer]:
 
 
 def _in_trouble(link: Answer) -> bool:
-    return link["overloaded"] or link["state"] != "up"
+    return bool(link["overloaded"]) or link["state"] != "up"
 
 
 def _is_idle(link: Answer) -> bool:
