@@ -213,6 +213,19 @@ def test_no_table_is_wider_than_the_terminal(
         assert words in told
 
 
+def test_simulated_links_have_the_rates_of_the_last_window(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    simulation = Simulation(Setup(graph=path(["a", "b"])))
+    simulation.subscribe("s", "b", "n > 0", at_s=0.0)
+    for n in range(1, 8):
+        simulation.publish("p", "a", {"n": n}, at_s=1.0 + n / 10)
+    simulation.run(until_s=2.5)
+    rows = shown(capsys, simulation.status())
+    assert "a b up 0 0.0 0 7" in rows
+    assert "b a up 0 0.0 7 0" in rows
+
+
 def test_a_broker_that_does_not_answer(capsys: pytest.CaptureFixture[str]) -> None:
     assert "b2 does not answer" in shown(capsys, {"b1": an_answer([]), "b2": None})
     assert "b2 does not answer" in shown(capsys, {"b2": None})

@@ -11,7 +11,7 @@ import pytest
 from live_brokers import Live
 from raw_client import expect
 
-from live_networks import make_network
+from live_networks import make_network, until
 from reefcast.network.sections import TraceSection
 from reefcast.storage.trace_files import TraceRecorder
 
@@ -62,6 +62,25 @@ async def test_full_traces_tell_everything(live: Live, tmp_path: Path):
     assert len(matching) == 60 and all(row["duration_ns"] > 0 for row in matching)
     assert {row["table"] for row in rows(tmp_path, "table")} == {"SRT", "PRT"}
     assert {row["link"] for row in rows(tmp_path, "queue")} == {"a", "b"}
+
+
+async def test_what_a_neighbour_that_is_away_did_not_get(live: Live, tmp_path: Path):
+    """As simulated brokers write it: with the link on which it was lost."""
+    trace = TraceSection(level="full", directory=str(tmp_path))
+    nodes = await live.up(make_network("ab", [("a", "b")], trace=trace, link_buffer=2))
+    subscriber = await live.client(nodes["b"], "s")
+    await subscriber.subscribe("n > 0")
+    publisher = await live.client(nodes["a"], "p")
+    await publisher.advertise()
+    await live.crash(nodes["b"])
+    await until(lambda: nodes["a"].links["b"].state == "broken")
+    publisher.publish(5)
+    await publisher.until_acknowledged(6)
+    await nodes["a"].stop()
+    lost = rows(tmp_path, "discard")
+    assert [(row["broker"], row["seq"], row["link"], row["reason"]) for row in lost] == [
+        ("a", seq, "b", "link_lost") for seq in (1, 2, 3)
+    ]
 
 
 async def test_sampled_traces_choose_the_same_publications_everywhere(live: Live, tmp_path: Path):

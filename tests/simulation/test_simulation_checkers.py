@@ -129,8 +129,8 @@ def test_what_a_fault_took_is_not_demanded_but_counted() -> None:
 
 
 def test_a_trace_says_on_the_way_where_a_publication_was_lost(tmp_path: Path) -> None:
-    """One is dropped on a link. When b3 crashes, one has arrived and one is served there, one is
-    about to leave b2; one more comes while b3 is away."""
+    """One is dropped on a link. When b3 crashes, it has delivered one and serves the next, and one
+    is about to leave b2; another follows while b3 is away."""
     setup = Setup(
         graph=path(names(3)),
         costs=replace(CostModel(), publication_s=0.1),
@@ -144,7 +144,13 @@ def test_a_trace_says_on_the_way_where_a_publication_was_lost(tmp_path: Path) ->
         simulation.publish("bob", "b1", {"price": 90}, at_s)
     simulation.run()
     rows = pq.read_table(tmp_path / "discard").to_pylist()
-    assert [(row["broker"], row["seq"], row["link"], row["reason"]) for row in rows] == []
+    lost = sorted((row["seq"], row["broker"], row["link"], row["reason"]) for row in rows)
+    assert lost == [
+        (1, "b1", "b2", "fault"),
+        (3, "b3", None, "link_lost"),
+        (4, "b2", "b3", "link_lost"),
+        (5, "b2", "b3", "link_lost"),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -64,11 +64,12 @@ class Effector:
     def _deliver(self, deliver: Deliver) -> None:
         clients, body = self._clients, deliver.publish.body
         frames: dict[tuple[int, ...], bytes] = {}
+        frame, last = b"", list[int]()
         for client, numbers in deliver.to.items():
-            key = tuple(numbers)
-            frame = frames.get(key)
-            if frame is None:
-                frame = frames[key] = wire.encode_deliver(key, body)
+            if numbers != last:  # clients with one subscription, each its first, are many
+                last, key = numbers, tuple(numbers)
+                frame = frames.get(key) or wire.encode_deliver(key, body)
+                frames[key] = frame
             outbox = clients.get(client)
             if outbox is not None:
                 outbox.push_data(frame)

@@ -45,19 +45,21 @@ Numbers = NDArray[np.int64]
 
 
 @njit(cache=True)
-def combine(masks: Numbers, numbers: Numbers, local: Numbers) -> tuple[int, int, int]:
-    """(OR of the masks of `numbers`, how many of them are local, how many have a row here); `local`
+def combine(
+    masks: Numbers, counts: Numbers, numbers: Numbers, local: Numbers
+) -> tuple[int, int, int]:
+    """(OR of the masks of `numbers`, how many of them are local, the sum of their counts); `local`
     gets those that are local."""
-    mask, locals_found, filters = 0, 0, 0
+    mask, locals_found, rows = 0, 0, 0
     for number in numbers:
         of_one = masks[number]
         if of_one:
             mask |= of_one
-            filters += 1
+            rows += counts[number]
             if of_one & LOCAL:
                 local[locals_found] = number
                 locals_found += 1
-    return mask, locals_found, filters
+    return mask, locals_found, rows
 
 
 class Answer:
@@ -142,9 +144,9 @@ class SharedIndex(WayIndex):
         self._rows: list[tuple[Row, ...]] = []  # by the filter's number
         self._locals: list[tuple[tuple[LinkName, int], ...]] = []  # clients and their subscriptions
         self._masks = np.zeros(64, np.int64)  # by the filter's number
+        self._counts = np.zeros(64, np.int64)  # rows, by the filter's number
         self._local = np.empty(64, np.int64)
         self._numbers: dict[Row, int] = {}
-        self._several = 0  # filters that more than one row has
         self._hops: list[LinkName] = []
         self._hops_of: dict[int, list[LinkName]] = {}
         self._kept: dict[Hashable, Any] = {}
@@ -170,8 +172,8 @@ class SharedIndex(WayIndex):
         self._shared.release(key.filter)
 
     def _set_rows(self, number: int, rows: tuple[Row, ...]) -> None:
-        self._several += (len(rows) > 1) - (len(self._rows[number]) > 1)
         self._rows[number] = rows
+        self._counts[number] = len(rows)
         self._kept = {}
         self._locals[number] = tuple((row.last_hop, row.number) for row in rows if row.local)
         mask = 0
@@ -192,7 +194,9 @@ class SharedIndex(WayIndex):
         self._locals += [()] * (size - len(self._rows))
         self._rows += [()] * (size - len(self._rows))
         if size > len(self._masks):
-            self._masks = np.concatenate((self._masks, np.zeros(size, np.int64)))
+            more = np.zeros(size, np.int64)
+            self._masks = np.concatenate((self._masks, more))
+            self._counts = np.concatenate((self._counts, more))
             self._local = np.empty(len(self._masks), np.int64)
 
     # --- matching ---------------------------------------------------------------------------------
@@ -251,7 +255,7 @@ class SharedIndex(WayIndex):
             self._kept[key] = made
 
     def _ways(self, numbers: Numbers) -> Ways:
-        mask, locals_found, filters = combine(self._masks, numbers, self._local)
+        mask, locals_found, matched = combine(self._masks, self._counts, numbers, self._local)
         hops = self._hops_of.get(mask)
         if hops is None:
             hops = sorted(hop for i, hop in enumerate(self._hops) if mask >> i + 1 & 1)
@@ -264,8 +268,4 @@ class SharedIndex(WayIndex):
                         insort(local[client], subscription)
                     else:
                         local[client] = [subscription]
-        if self._several:
-            matched = sum(len(self._rows[number]) for number in numbers.tolist())
-        else:
-            matched = filters
         return Ways(local, hops, matched)
