@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from reefcast.bench.live import Scenario, _functions
 from reefcast.bench.profiling import LARGEST, Samples, largest
 
 
@@ -43,3 +44,9 @@ def test_the_largest_come_first_and_shares_are_of_all() -> None:
     assert [cost.function for cost in costs] == [f"f{19 - i}" for i in range(LARGEST)]
     assert costs[0].share == 19 / 190
     assert costs[0].us == 19.0
+
+
+def test_a_live_broker_is_looked_at_while_publications_pass() -> None:
+    functions = _functions(Scenario(1, 0, 20_000))
+    assert sum(functions.values()) > 0
+    assert any(function.startswith(("server/", "routing/")) for function in functions)

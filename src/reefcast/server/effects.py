@@ -64,12 +64,11 @@ class Effector:
     def _deliver(self, deliver: Deliver) -> None:
         clients, body = self._clients, deliver.publish.body
         frames: dict[tuple[int, ...], bytes] = {}
-        frame, last = b"", list[int]()
         for client, numbers in deliver.to.items():
-            if numbers != last:  # clients with one subscription, each its first, are many
-                last, key = numbers, tuple(numbers)
-                frame = frames.get(key) or wire.encode_deliver(key, body)
-                frames[key] = frame
+            key = tuple(numbers)
+            frame = frames.get(key)
+            if frame is None:
+                frame = frames[key] = wire.encode_deliver(key, body)
             outbox = clients.get(client)
             if outbox is not None:
                 outbox.push_data(frame)
