@@ -48,6 +48,7 @@ bench: $(STAMP) ## the figures: live broker, simulator, matching and covering, e
 	$(BIN)/reefcast bench sim
 	$(BIN)/reefcast bench match
 	$(BIN)/reefcast bench cover
+	$(BIN)/reefcast bench cover --graphs
 	$(BIN)/reefcast bench statistics
 
 docs: $(STAMP) ## regenerate the reference pages under docs/
