@@ -212,6 +212,22 @@ def test_a_low_threshold_preserves_more() -> None:
         assert list(ghosts(network)) == [keeper]
 
 
+def test_it_goes_only_towards_the_advertisements_that_it_was_not_similar_for() -> None:
+    network = network_of(path(["a", "b", "c"]), "incremental")
+    for client, broker in (("p", "a"), ("s", "b"), ("t", "b"), ("q", "c")):
+        network.connect(client, broker)
+    for publisher in "pq":
+        network.advertise(publisher, "TRUE")
+    network.run()
+    broad = ("s", network.subscribe("s", "x > 0"))
+    network.subscribe("t", "x = 4")
+    network.run()
+    publish(network, [5] * 3)  # by p: at b nobody else wants it
+    withdraw(network, broad)
+    assert set(holders(network, broad)) == {"c"}
+    assert ghosts(network) == {"b": [broad]}
+
+
 def test_a_ghost_that_stands_for_nothing_goes_all_the_way() -> None:
     network, broad = chain()
     publish(network, [3] * 10)
@@ -248,6 +264,18 @@ def test_false_positives_push_it_upstream_hop_by_hop_until_they_vanish() -> None
     assert network.sent["Publish"] == before  # nobody wants it, and nobody gets it
     publish(network, [3])
     assert [client for client, _, _ in network.delivered] == ["r"]
+
+
+def test_few_false_positives_in_each_window_are_borne_for_ever() -> None:
+    """As many as theta allows: ten of a hundred, and each window is judged by itself."""
+    network, broad = chain(0.9)
+    publish(network, [3] * 10)
+    withdraw(network, broad)
+    for _ in range(4):
+        publish(network, [5] * (WINDOW // 10) + [3] * (WINDOW - WINDOW // 10))
+    assert ghosts(network) == {"b3": [broad]}
+    publish(network, [5] * (WINDOW // 10 + 1) + [3] * (WINDOW - WINDOW // 10 - 1))
+    assert ghosts(network) == {"b4": [broad]}
 
 
 @settings(max_examples=30, deadline=None)

@@ -205,11 +205,11 @@ class SubscriptionTree:
         """Rows that are `gone` leave `out`, or are preserved there; `net`: what came before."""
         onward: dict[EntityId, Prune] = {}
         here = [id for id in gone if id in out.wanted]
-        for id in sorted(here, key=out.is_sent):  # an entry does not stand for what goes, too
+        for id in sorted(here, key=out.is_sent):  # an entry stands for nothing that goes, too
             prune = prunes.get(id) if out.prunes else None
             if prune is not None:
                 onward[id] = self._onward(link, prune)
-            if prune is not None and not onward[id] and id not in net.entered:
+            if prune is not None and not onward[id]:
                 net.add(out.preserve(id))
             else:
                 net.add(out.remove(id))
