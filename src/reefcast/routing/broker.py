@@ -63,7 +63,8 @@ from reefcast.routing.registry import routing_named
 from reefcast.routing.relearning import Relearning
 from reefcast.routing.router import Decision, RoutingOptions, Surroundings
 from reefcast.routing.settlement import Cause, Settlement
-from reefcast.routing.tables import MOST_ROWS, IndexFactory, table_rows
+from reefcast.routing.status import links_status, router_status
+from reefcast.routing.tables import MOST_ROWS, IndexFactory
 
 HOLD_S = 2.0
 RELEARN_S = 5.0
@@ -455,41 +456,13 @@ class Broker:
     def status(
         self, now: float, asked: Collection[str] = (), most_rows: int = MOST_ROWS
     ) -> dict[str, Any]:
-        """What an operator asks for at `now`, as plain data; drivers add what only they know.
-
-        `region`, `cluster`: None where the overlay is no SCOT. `tables`: rows of each table;
-        `rows`: the first `most_rows` of them for the tables in `asked`, and those that are shown in
-        any case; `lst`: the LST and what else is known of each link, by neighbour; `tau`: above
-        which load a link is overloaded; `counted`: those of the counters that say what the routing
-        does, in its words; `legend`: what tables and counts mean (`Router.legend`).
-        """
+        """What an operator asks for at `now`, as plain data (see `routing.status`): the first
+        `most_rows` rows of the tables in `asked`, and of those that are shown in any case. Drivers
+        add what only they know."""
         self.links.pass_time(now)
-        router, place = self.router, self._scot
         return {
             "broker": self.name,
-            "routing": router.name,
-            "region": place and place.region,
-            "cluster": place and place.cluster,
             "relearning": self.relearning,
-            "tables": self.tables(),
-            "rows": {
-                name: table_rows(table, most_rows)
-                for name, table in router.tables().items()
-                if table.shown or name in asked
-            },
-            "lst": {link: self._link_status(link) for link in self._neighbours},
-            "tau": self.links.lst.tau,
-            "counters": dict(self.counters),
-            "counted": {words: self.counters[name] for name, words in router.counted.items()},
-            "legend": dict(router.legend),
-        }
-
-    def _link_status(self, link: LinkName) -> dict[str, Any]:
-        """`kind`: "a_link", "i_link", or "" where the overlay is no SCOT; `cluster`: that the link
-        leads to."""
-        place = self._scot
-        return {
-            **self.links.status(link),
-            "kind": place.link_kind(link) if place else "",
-            "cluster": place.cluster_of(link) if place else None,
+            **links_status(self.links, self._neighbours, self._scot),
+            **router_status(self.router, self.counters, asked, most_rows),
         }

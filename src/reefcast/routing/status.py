@@ -1,0 +1,56 @@
+"""What an operator is told of a router and its links, as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from reefcast.model.messages import LinkName
+from reefcast.overlay.scot import Neighbours
+from reefcast.routing.links import Links
+from reefcast.routing.router import Router
+from reefcast.routing.tables import table_rows
+
+
+def router_status(
+    router: Router, counters: Mapping[str, int], asked: Collection[str], most_rows: int
+) -> dict[str, Any]:
+    """`tables`: rows of each table; `rows`: the first `most_rows` of them for the tables in
+    `asked`, and those that are shown in any case; `counted`: those of the counters that say what
+    the routing does, in its words; `legend`: what tables and counts mean (`Router.legend`)."""
+    tables = router.tables()
+    return {
+        "routing": router.name,
+        "tables": {name: len(table) for name, table in tables.items()},
+        "rows": {
+            name: table_rows(table, most_rows)
+            for name, table in tables.items()
+            if table.shown or name in asked
+        },
+        "counters": dict(counters),
+        "counted": {words: counters.get(name, 0) for name, words in router.counted.items()},
+        "legend": dict(router.legend),
+    }
+
+
+def links_status(
+    links: Links, neighbours: Iterable[LinkName], place: Neighbours | None
+) -> dict[str, Any]:
+    """`region`, `cluster`: None where the overlay is no SCOT. `lst`: the LST and what else is known
+    of each link, by neighbour; `tau`: above which load a link is overloaded."""
+    return {
+        "region": place and place.region,
+        "cluster": place and place.cluster,
+        "lst": {link: _link_status(links, link, place) for link in neighbours},
+        "tau": links.lst.tau,
+    }
+
+
+def _link_status(links: Links, link: LinkName, place: Neighbours | None) -> dict[str, Any]:
+    """`kind`: "a_link", "i_link", or "" where the overlay is no SCOT; `cluster`: that the link
+    leads to."""
+    return {
+        **links.status(link),
+        "kind": place.link_kind(link) if place else "",
+        "cluster": place.cluster_of(link) if place else None,
+    }
