@@ -244,33 +244,20 @@ def cover(
     the roots. The baselines are numpy columns of bounds, and a scan that
     compares the filters one by one (a few queries only).
     """
-    from reefcast.bench.cover import page as cover_page
-    from reefcast.bench.cover.measure import bench
+    from reefcast.bench.cover import graphs as relation_graphs
+    from reefcast.bench.cover import measure
+    from reefcast.bench.cover import page as figures
     from reefcast.bench.matching.page import fill
 
     tell = partial(click.echo, err=True)
     if graphs:
-        _relation_graphs(workloads, sizes, as_json, page, tell)
-        return
-    rows = _printed(bench(workloads, sizes, tell), _COVER, as_json)
+        compared = _printed(relation_graphs.bench(workloads, sizes, tell), _GRAPHS, as_json)
+        filled = (figures.GRAPHS, figures.graphs(compared), "cover --graphs")
+    else:
+        rows = _printed(measure.bench(workloads, sizes, tell), _COVER, as_json)
+        filled = (figures.FIGURES, figures.figures(rows), "cover")
     if page is not None:
-        fill(page, cover_page.FIGURES, cover_page.figures(rows), "cover")
-
-
-def _relation_graphs(
-    names: tuple[str, ...],
-    sizes: tuple[int, ...],
-    as_json: bool,
-    page: Path | None,
-    tell: Callable[[str], None],
-) -> None:
-    from reefcast.bench.cover import page as cover_page
-    from reefcast.bench.cover.graphs import bench
-    from reefcast.bench.matching.page import fill
-
-    rows = _printed(bench(names, sizes, tell), _GRAPHS, as_json)
-    if page is not None:
-        fill(page, cover_page.GRAPHS, cover_page.graphs(rows), "cover --graphs")
+        fill(page, *filled)
 
 
 @command.command()
