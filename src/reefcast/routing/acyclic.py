@@ -34,12 +34,11 @@ from reefcast.model.messages import (
 )
 from reefcast.model.publication import Publication
 from reefcast.routing.covering.ghosts import GhostTable
-from reefcast.routing.covering.strategies import Strategy, outgoing
+from reefcast.routing.covering.strategies import CoveringOptions, outgoing
 from reefcast.routing.router import (
     COUNTED,
     Decision,
     Router,
-    RoutingOptions,
     Shape,
     Surroundings,
 )
@@ -59,14 +58,13 @@ class CoverHeader(Header, frozen=True, gc=False):
     advertisement: EntityId | None = None
 
 
-class AcyclicOptions(RoutingOptions, frozen=True):
+class AcyclicOptions(CoveringOptions, frozen=True):
     """`covering`: which of the subscriptions that a neighbour wants it is told of: all ("none"), or
     only what no other one covers, by one of four strategies ("lazy", "active", "packing",
     "incremental", see `routing.covering`). `theta`: with "incremental", the share of the
     publications that must be wanted by others, too, where a subscription that went is preserved
     (0 to 1)."""
 
-    covering: Strategy = "none"
     theta: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.9
 
 

@@ -71,12 +71,11 @@ from reefcast.routing.clt import (
     ScotHeader,
     civ_of,
 )
-from reefcast.routing.covering.strategies import Strategy, outgoing
+from reefcast.routing.covering.strategies import CoveringOptions, outgoing
 from reefcast.routing.router import (
     COUNTED,
     Decision,
     Router,
-    RoutingOptions,
     Shape,
     Surroundings,
 )
@@ -89,11 +88,9 @@ def _everywhere(link: LinkName, filter: Filter) -> bool:
     return True
 
 
-class ScotOptions(RoutingOptions, frozen=True):
+class ScotOptions(CoveringOptions, frozen=True):
     """`covering`: of the subscriptions of a cluster, which each of its brokers is told of:
     "none" (that is, of all), "lazy", "active" or "packing", see `routing.covering`."""
-
-    covering: Strategy = "none"
 
     def __post_init__(self) -> None:
         if self.covering == "incremental":

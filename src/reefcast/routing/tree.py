@@ -29,12 +29,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from reefcast.errors import ProtocolError
 from reefcast.matching.cover import new_cover_index
 from reefcast.model.filters import Filter, parse_filter
 from reefcast.model.messages import (
+    Control,
     EntityId,
     LinkName,
     PeerMessage,
@@ -61,6 +62,7 @@ class Replace(PeerMessage, frozen=True, kw_only=True, tag="replace"):
     receiver on); None: all the way.
     """
 
+    costs_like: ClassVar[type[Control]] = Unsubscribe
     id: EntityId
     subscriptions: tuple[tuple[EntityId, str], ...]
     prune: Prune | None = None

@@ -37,7 +37,9 @@ class CostModel:
     looked up and `search_row_s` for each row searched for its trees (`routing.router.Decision`).
     Every other input has a fixed cost, plus `copy_s` for each message that it causes; a delivery to
     `n` clients is `n` messages. A subscription costs also `advertisement_row_s` for each row of the
-    broker's SRT or CLT.
+    broker's SRT or CLT, `subscription_row_s` for each row of its PRT, and `comparison_s` for each
+    comparison of two filters, where covering is looked for (see `graph_work`). A message that
+    brings several subscriptions costs what these cost.
     """
 
     publication_s: float = 5e-6
@@ -47,6 +49,8 @@ class CostModel:
     link_check_s: float = 5e-7
     search_row_s: float = 5e-7
     advertisement_row_s: float = 0.0
+    subscription_row_s: float = 0.0
+    comparison_s: float = 0.0
     advertise_s: float = 2e-5
     unadvertise_s: float = 2e-5
     subscribe_s: float = 2e-5

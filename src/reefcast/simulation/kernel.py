@@ -42,14 +42,13 @@ from reefcast.model.messages import (
     Timer,
 )
 from reefcast.simulation.links import DROPPED, Link
+from reefcast.simulation.node import Node, Service
 from reefcast.simulation.recording import BrokerTrace
 from reefcast.simulation.world import (
     CLIENT_RANK,
     FIRST_LINK_RANK,
     TIMER_RANK,
-    Node,
     NoProgressError,
-    Service,
     Setup,
     World,
     framed_size,
@@ -280,7 +279,7 @@ class Kernel(World):
         self, node: Node, start: float, item: Input, size: int, effects: list[Effect]
     ) -> None:
         """The service that began at `start` takes its time."""
-        service = Service(start + self.cost_of(node, item, effects, start), item, size, effects)
+        service = Service(start + self.prices.of(node, item, effects, start), item, size, effects)
         node.busy_until = service.at
         if service.at > self._barrier:
             self._leave_later(node, service)

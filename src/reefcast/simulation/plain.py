@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 
 from reefcast.model.messages import Input, LinkName, Publish, Timer
 from reefcast.simulation.links import DROPPED, Link
-from reefcast.simulation.world import Node, NoProgressError, Service, Setup, World, framed_size
+from reefcast.simulation.node import Node, Service
+from reefcast.simulation.world import NoProgressError, Setup, World, framed_size
 
 TRANSMITTED, SERVED, INTERVENTION, TIMER, CLIENT, ARRIVAL, START = range(7)
 
@@ -127,7 +128,7 @@ class PlainKernel(World):
 
     def _serve(self, node: Node, link: LinkName, item: Input, size: int) -> None:
         effects = self.handle(node, link, item, size, self.now)
-        cost = self.cost_of(node, item, effects, self.now)
+        cost = self.prices.of(node, item, effects, self.now)
         sessions = {name: link.session for name, link in node.links.items()}
         service = Service(self.now + cost, item, size, effects, sessions)
         node.leaving = service

@@ -28,8 +28,9 @@ from reefcast.overlay.topology import edges_of
 from reefcast.routing.tables import MOST_ROWS
 from reefcast.simulation.clients import Claim, Scripted
 from reefcast.simulation.kernel import Kernel
+from reefcast.simulation.node import Node
 from reefcast.simulation.recording import Deliveries
-from reefcast.simulation.world import Node, Setup, World
+from reefcast.simulation.world import Setup, World
 
 GC_ALLOCATIONS = 100_000
 """Objects between two looks of Python's collector at the youngest ones, while a run lasts."""

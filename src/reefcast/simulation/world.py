@@ -9,11 +9,10 @@ import heapq
 import math
 import random
 from abc import ABC, abstractmethod
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 from reefcast.errors import ConfigurationError, InternalError
 from reefcast.model.messages import (
@@ -30,7 +29,6 @@ from reefcast.model.messages import (
     Send,
     SetTimer,
     Settled,
-    Subscribe,
 )
 from reefcast.model.publication import Publication, PublicationId
 from reefcast.model.wire import FrameKind, encode, encode_publication, header_bytes
@@ -43,10 +41,12 @@ from reefcast.routing.registry import check_overlay, routing_named
 from reefcast.routing.router import RoutingOptions
 from reefcast.routing.tables import IndexFactory
 from reefcast.simulation.clients import Scripted, SimClient
-from reefcast.simulation.costs import CostModel, copies_of
+from reefcast.simulation.costs import CostModel
 from reefcast.simulation.faults import Crash, Fault, check_faults
 from reefcast.simulation.links import Link, LinkSpec
-from reefcast.simulation.recording import BrokerTrace, Recording, TraceOptions
+from reefcast.simulation.node import Node, Service
+from reefcast.simulation.prices import Prices
+from reefcast.simulation.recording import Recording, TraceOptions
 from reefcast.simulation.shared_index import SharedMatching
 
 PUBLISH_OVERHEAD_BYTES = 9
@@ -106,57 +106,6 @@ class NoProgressError(InternalError):
     """The network does not become quiet: some message seems to travel for ever."""
 
 
-class Service(NamedTuple):
-    """An input of `size` bytes that was served; its effects leave the CPU at `at`. `sessions`:
-    those of the links when the service started, where they may be others by now."""
-
-    at: float
-    item: Input
-    size: int
-    effects: Sequence[Effect]
-    sessions: dict[LinkName, int] | None = None
-
-
-class Node:
-    """A broker and its CPU. The core is replaced when the broker restarts.
-
-    `links`: outgoing, by neighbour; `linked`: neighbours whose link this core believes up;
-    `queue`: inputs that wait for the CPU as `(arrival, link,
-    item, size)`; `urgent`: interventions that wait for the service under way, `(at, link, item)`;
-    `timers`: key -> due. `plain`: no fault touches its links. The CPU is busy until `busy_until`,
-    with `leaving`.
-    """
-
-    def __init__(self, name: str, index: int) -> None:
-        self.name = name
-        self.index = index
-        self.core: Broker
-        self.up = False
-        self.plain = False
-        self.relearning = False
-        self.now = 0.0
-        self.busy_until = 0.0
-        self.limit = 0.0
-        self.links: dict[LinkName, Link] = {}
-        self.linked: set[LinkName] = set()
-        self.clients: list[SimClient] = []
-        self.queue: deque[tuple[float, LinkName, Input, int]] = deque()
-        self.urgent: deque[tuple[float, LinkName, Input]] = deque()
-        self.timers: dict[str, float] = {}
-        self.leaving: Service | None = None
-        self.trace: BrokerTrace | None = None
-        self.prt_rows = 0
-
-    def queue_len(self, link: LinkName) -> int:
-        """What the core sees of its output queues (`routing.links.LinkQueues`)."""
-        out = self.links.get(link)
-        return out.queue_len(self.now) if out else 0
-
-    def first_timer(self) -> tuple[float, str]:
-        """When the next timer is due, and its key; inf if none is set."""
-        return min(((due, key) for key, due in self.timers.items()), default=(math.inf, ""))
-
-
 class World(ABC):
     """Nodes, links, clients, interventions and what is recorded; kernels derive from it.
 
@@ -169,10 +118,8 @@ class World(ABC):
     def __init__(self, setup: Setup) -> None:
         self.setup = setup.validate()
         self.costs = setup.costs
+        self.prices = Prices(setup.costs, routing_named(setup.routing).messages)
         self._shared = SharedMatching()
-        messages = routing_named(setup.routing).messages
-        self.fixed_cost = setup.costs.fixed(messages)
-        self._like_subscribe = {Subscribe, *(m for m in messages if m.costs_like is Subscribe)}
         self.record = Recording(setup.trace, list(setup.graph), setup.keep_deliveries)
         self.nodes = {name: Node(name, i) for i, name in enumerate(setup.graph)}
         self.clients: dict[str, SimClient] = {}
@@ -229,16 +176,21 @@ class World(ABC):
 
     def _fresh_core(self, node: Node) -> None:
         rng = random.Random(f"{self.setup.seed}/broker/{node.name}")
+        new_index = self.setup.index or self._shared.new_index
+        options = self.setup.broker_options.get(node.name, self.setup.options)
+        node.graph_work = self.prices.graph_work(options)
+        if node.graph_work is not None:
+            new_index = node.graph_work.watch(new_index)
         node.core = Broker(
             node.name,
             self.setup.routing,
             neighbours=list(node.links),
             rng=rng,
-            new_index=self.setup.index or self._shared.new_index,
+            new_index=new_index,
             queues=node,
             overload=self.setup.overload,
             scot=self.setup.scot.neighbours(node.name) if self.setup.scot else None,
-            options=self.setup.broker_options.get(node.name, self.setup.options),
+            options=options,
             statistics=MemoryStatistics(self.setup.window),
         )
         node.trace = self.record.details_of(node.name)
@@ -368,23 +320,6 @@ class World(ABC):
                 self._check_relearning(node, item.publication.id)
             return node.core.handle_publications((item,), link, start)
         return node.core.handle(item, link, start)
-
-    def cost_of(self, node: Node, item: Input, effects: Sequence[Effect], start: float) -> float:
-        """Seconds of CPU for the input that the core has just handled; traces what it matched."""
-        core, costs = node.core, self.costs
-        cost = self.fixed_cost[type(item)]
-        if type(item) in self._like_subscribe and costs.advertisement_row_s:
-            tables = core.tables()
-            cost += costs.advertisement_row_s * (tables.get("SRT", 0) + tables.get("CLT", 0))
-        if costs.table_row_s and type(item) is not Publish:
-            node.prt_rows = core.tables()["PRT"]
-        for publish, decision in core.last_routed:
-            matching = costs.matching_s(decision, node.prt_rows)
-            cost += matching + costs.choice_s(decision)
-            if node.trace and node.trace.wants(publish.publication.id):
-                in_engine = costs.publication_s + matching
-                node.trace.matched(publish.publication, decision, in_engine, start)
-        return cost + costs.copy_s * copies_of(effects)
 
     def _check_relearning(self, node: Node, id: PublicationId) -> None:
         node.relearning = node.core.relearning

@@ -26,9 +26,10 @@ from reefcast.overlay.scot import Scot, evaluation_tree, scot
 from reefcast.routing.tid_tables import Bind
 from reefcast.simulation.kernel import Kernel
 from reefcast.simulation.links import Link
+from reefcast.simulation.node import Node
 from reefcast.simulation.recording import BrokerTrace, Recording
 from reefcast.simulation.simulation import Simulation
-from reefcast.simulation.world import Node, Setup
+from reefcast.simulation.world import Setup
 
 
 class Delivered(NamedTuple):

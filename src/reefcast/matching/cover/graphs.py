@@ -307,6 +307,18 @@ class SimplifiedGraph(RelationGraph[K]):
     moves below a new filter leaves the old parent. Equal filters that went different ways down are
     different nodes, until a removal makes them meet."""
 
+    def levels(self, key: K) -> list[int]:
+        """How many nodes a new filter met at each level on its way down to where this key stands,
+        itself not counted, if it was the last that was added: on the last level all of them, those
+        that moved below it among them; above, the first that covered it ended the search."""
+        node = self._of[key]
+        (parent,) = node.parents.values()
+        found = [len(parent.children) - 1 + len(node.children)]
+        while parent is not self._top:
+            (parent,) = parent.parents.values()
+            found.append(len(parent.children))
+        return found[::-1]
+
     def _add(self, node: Node[K]) -> None:
         self._insert(node, self._top)
 

@@ -9,8 +9,16 @@ from typing import Literal
 
 from reefcast.routing.covering.ghosts import Incremental
 from reefcast.routing.covering.outgoing import Active, Every, Lazy, Outgoing, Packing
+from reefcast.routing.router import RoutingOptions
 
 Strategy = Literal["none", "lazy", "active", "packing", "incremental"]
+
+
+class CoveringOptions(RoutingOptions, frozen=True):
+    """Of the routings that know covering. `covering`: which of the subscriptions that a neighbour
+    wants it is told of."""
+
+    covering: Strategy = "none"
 
 
 def outgoing(strategy: Strategy, theta: float, counters: Counter[str]) -> Callable[[], Outgoing]:

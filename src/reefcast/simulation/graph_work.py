@@ -1,0 +1,82 @@
+"""How often a broker would compare two filters that looks for covering without an index.
+
+The covering paper's brokers keep their PRT in a subscription relation graph and traverse it for
+every subscription that comes; ours ask an index. For its times (`costs.CostModel.comparison_s`) the
+graph of Algorithm 1 stands beside the broker here, and what its traversal would have compared is
+counted from the places that filters got in it: at the level where one ended up it met every other
+one, and above, the first that covers it was found half-way, as it is in the mean.
+
+What comes packed (`Replace`) is inserted from the subscription on that goes, so that nothing is
+compared above it (section IV-C). Removals are not counted: the paper's Table II charges them a time
+of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from reefcast.matching.cover import new_cover_index
+from reefcast.matching.cover.graphs import SimplifiedGraph
+from reefcast.model.filters import Filter
+from reefcast.model.publication import Publication
+from reefcast.routing.tables import IndexFactory, K, Row, RowIndex, T, WayIndex, Ways
+
+
+class GraphWork:
+    """The graph of one broker's PRT. `beside`, `above`: comparisons since they were taken last, at
+    the level where filters ended up, and at those above it."""
+
+    def __init__(self) -> None:
+        self._graph: SimplifiedGraph[Row] = SimplifiedGraph(new_cover_index())
+        self._beside = self._above = 0.0
+
+    def watch(self, new_index: IndexFactory) -> IndexFactory:
+        """Makes indexes whose rows are in the graph, too."""
+
+        def made() -> WayIndex:
+            index = new_index()
+            return _Watched(index if isinstance(index, WayIndex) else RowIndex(index), self)
+
+        return made
+
+    def add(self, row: Row, filter: Filter) -> None:
+        self._graph.add(row, filter)
+        *above, beside = self._graph.levels(row)
+        self._beside += beside
+        self._above += sum((met + 1) / 2 for met in above)
+
+    def remove(self, row: Row) -> None:
+        self._graph.remove(row)
+
+    def take(self, *, packed: bool) -> float:
+        """Comparisons for the input that was handled last."""
+        found = self._beside if packed else self._beside + self._above
+        self._beside = self._above = 0.0
+        return found
+
+
+class _Watched(WayIndex):
+    """An index that tells the graph what comes and goes."""
+
+    def __init__(self, index: WayIndex, work: GraphWork) -> None:
+        self._index = index
+        self._work = work
+
+    def add(self, key: Row, filter: Filter) -> None:
+        self._index.add(key, filter)
+        self._work.add(key, filter)
+
+    def remove(self, key: Row) -> None:
+        self._index.remove(key)
+        self._work.remove(key)
+
+    def ways(self, publications: Sequence[Publication]) -> list[Ways]:
+        return self._index.ways(publications)
+
+    def digests(
+        self,
+        publications: Sequence[Publication],
+        keys: Sequence[K],
+        digest: Callable[[list[Row], K], T],
+    ) -> list[T]:
+        return self._index.digests(publications, keys, digest)

@@ -1,0 +1,67 @@
+"""A simulated broker: its core, its CPU, what waits for it."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from reefcast.model.messages import Effect, Input, LinkName
+from reefcast.routing.broker import Broker
+from reefcast.simulation.clients import SimClient
+from reefcast.simulation.graph_work import GraphWork
+from reefcast.simulation.links import Link
+from reefcast.simulation.recording import BrokerTrace
+
+
+class Service(NamedTuple):
+    """An input of `size` bytes that was served; its effects leave the CPU at `at`. `sessions`:
+    those of the links when the service started, where they may be others by now."""
+
+    at: float
+    item: Input
+    size: int
+    effects: Sequence[Effect]
+    sessions: dict[LinkName, int] | None = None
+
+
+class Node:
+    """A broker and its CPU. The core is replaced when the broker restarts.
+
+    `links`: outgoing, by neighbour; `linked`: neighbours whose link this core believes up;
+    `queue`: inputs that wait for the CPU as `(arrival, link,
+    item, size)`; `urgent`: interventions that wait for the service under way, `(at, link, item)`;
+    `timers`: key -> due. `plain`: no fault touches its links. The CPU is busy until `busy_until`,
+    with `leaving`. `graph_work`: if comparisons have a price.
+    """
+
+    def __init__(self, name: str, index: int) -> None:
+        self.name = name
+        self.index = index
+        self.core: Broker
+        self.up = False
+        self.plain = False
+        self.relearning = False
+        self.now = 0.0
+        self.busy_until = 0.0
+        self.limit = 0.0
+        self.links: dict[LinkName, Link] = {}
+        self.linked: set[LinkName] = set()
+        self.clients: list[SimClient] = []
+        self.queue: deque[tuple[float, LinkName, Input, int]] = deque()
+        self.urgent: deque[tuple[float, LinkName, Input]] = deque()
+        self.timers: dict[str, float] = {}
+        self.leaving: Service | None = None
+        self.trace: BrokerTrace | None = None
+        self.prt_rows = 0
+        self.graph_work: GraphWork | None = None
+
+    def queue_len(self, link: LinkName) -> int:
+        """What the core sees of its output queues (`routing.links.LinkQueues`)."""
+        out = self.links.get(link)
+        return out.queue_len(self.now) if out else 0
+
+    def first_timer(self) -> tuple[float, str]:
+        """When the next timer is due, and its key; inf if none is set."""
+        return min(((due, key) for key, due in self.timers.items()), default=(math.inf, ""))

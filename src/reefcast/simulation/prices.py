@@ -1,0 +1,60 @@
+"""What an input costs a broker of the simulator, by the model of `costs`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from reefcast.model.messages import Effect, Input, PeerMessage, Publish, Subscribe
+from reefcast.routing.covering.strategies import CoveringOptions
+from reefcast.routing.router import RoutingOptions
+from reefcast.simulation.costs import CostModel, copies_of
+from reefcast.simulation.graph_work import GraphWork
+from reefcast.simulation.node import Node
+
+
+class Prices:
+    """Of the inputs of one network; `messages`: its routing's own."""
+
+    def __init__(self, costs: CostModel, messages: Iterable[type[PeerMessage]]) -> None:
+        self.costs = costs
+        own = tuple(messages)
+        self._fixed = costs.fixed(own)
+        self._like_subscribe = {Subscribe, *(m for m in own if m.costs_like is Subscribe)}
+
+    def graph_work(self, options: RoutingOptions | None) -> GraphWork | None:
+        """For a broker with these options: what counts its comparisons, if they have a price."""
+        covers = isinstance(options, CoveringOptions) and options.covering != "none"
+        return GraphWork() if covers and self.costs.comparison_s else None
+
+    def of(self, node: Node, item: Input, effects: Sequence[Effect], start: float) -> float:
+        """Seconds of CPU for the input that the core has just handled; traces what it matched."""
+        core, costs = node.core, self.costs
+        cost = self._fixed[type(item)]
+        brought = self._subscriptions_in(item)
+        if brought:
+            cost += self._subscribing_cost(node, item, brought)
+        if costs.table_row_s and type(item) is not Publish:
+            node.prt_rows = core.tables()["PRT"]
+        for publish, decision in core.last_routed:
+            matching = costs.matching_s(decision, node.prt_rows)
+            cost += matching + costs.choice_s(decision)
+            if node.trace and node.trace.wants(publish.publication.id):
+                in_engine = costs.publication_s + matching
+                node.trace.matched(publish.publication, decision, in_engine, start)
+        return cost + costs.copy_s * copies_of(effects)
+
+    def _subscriptions_in(self, item: Input) -> int:
+        if type(item) in self._like_subscribe:
+            return 1
+        return len(item.says) if isinstance(item, PeerMessage) else 0
+
+    def _subscribing_cost(self, node: Node, item: Input, brought: int) -> float:
+        """Of `brought` subscriptions, beyond the fixed cost of the message."""
+        costs, tables = self.costs, node.core.tables()
+        rows = costs.advertisement_row_s * (tables.get("SRT", 0) + tables.get("CLT", 0))
+        rows += costs.subscription_row_s * tables["PRT"]
+        alone = type(item) in self._like_subscribe  # then the fixed cost has it
+        cost = brought * (rows if alone else rows + costs.subscribe_s)
+        if node.graph_work is not None:
+            cost += costs.comparison_s * node.graph_work.take(packed=not alone)
+        return cost
