@@ -10,8 +10,8 @@ import pytest
 
 from reefcast.errors import ConfigurationError
 from reefcast.experiments.covering.mobile import EVERYTHING, mobile_script
-from reefcast.experiments.covering.script import Claim, Script
 from reefcast.experiments.covering.topology import tiered_topology
+from reefcast.experiments.script import Claim, Script
 from reefcast.model.covering import covers
 from reefcast.model.filters import parse_filter
 from reefcast.simulation.simulation import Simulation

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from reefcast.errors import ConfigurationError
 from reefcast.experiments.covering.event_logs import Case, log_script, read_log
-from reefcast.experiments.covering.script import Claim, Script
 from reefcast.experiments.covering.topology import workflow_topology
 from reefcast.experiments.covering.workflow import (
     KINDS,
@@ -29,6 +28,7 @@ from reefcast.experiments.covering.workflow import (
     triggers,
     workflow_script,
 )
+from reefcast.experiments.script import Claim, Script
 from reefcast.matching.cover import new_roots
 from reefcast.model.covering import covers
 from reefcast.model.filters import parse_filter

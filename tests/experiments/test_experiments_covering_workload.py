@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reefcast.errors import ConfigurationError
-from reefcast.experiments.covering.script import Script
 from reefcast.experiments.covering.topology import (
     Topology,
     cluster,
@@ -26,6 +25,7 @@ from reefcast.experiments.covering.workload import (
     covering_degree,
     workload,
 )
+from reefcast.experiments.script import Script
 from reefcast.matching.cover.scan import ScanRoots
 from reefcast.model.covering import covers, intersects
 from reefcast.model.filters import parse_filter

@@ -126,25 +126,6 @@ def test_a_link_takes_its_rate_of_publications() -> None:
     assert parameters.costs("half").publication_s == parameters.costs("").publication_s / 2
 
 
-def test_every_entry_of_the_file_has_a_value_a_unit_and_a_source() -> None:
-    for name, entries in parameters._file().items():
-        for scale in ("small", "paper"):
-            parameters.Section(name, scale, entries)
-
-
-@pytest.mark.parametrize(
-    ("entry", "reason"),
-    [
-        ({"value": 1, "source": "s"}, "has no unit"),
-        ({"value": 1, "unit": "s"}, "has no source"),
-        ({"paper": 1, "unit": "s", "source": "s"}, "no value for the scale 'small'"),
-    ],
-)
-def test_refuses_an_entry_that_does_not_say_all(entry: dict[str, object], reason: str) -> None:
-    with pytest.raises(ConfigurationError, match=reason):
-        parameters.Section("link", "small", {"latency_s": entry})
-
-
 def test_refuses_what_the_file_does_not_have() -> None:
     with pytest.raises(ConfigurationError, match="no section 'nothing'"):
         parameters.section("nothing")

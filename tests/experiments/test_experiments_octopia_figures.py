@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from reefcast.experiments.columns import Delivered
 from reefcast.experiments.octopia import burst, delivery
-from reefcast.experiments.octopia.measuring import Delivered, delays_s, mean_rows
+from reefcast.experiments.octopia.measuring import delays_s, mean_rows
 from reefcast.overlay.scot import Place
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reefcast.experiments.octopia.measuring import Delivered
+from reefcast.experiments.columns import Delivered
 from reefcast.experiments.octopia.points import curve, points, running_median, stable_after_s
 
 

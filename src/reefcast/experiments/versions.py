@@ -1,7 +1,8 @@
 """The version of the code behind a result: a hash of the sources that it depends on.
 
-Those are the core, and of the paper's folder what the campaign's functions lead to by imports. So
-what is said about results (claims, evidence) does not make them old, nor does another campaign.
+Those are the core, and of the paper's folder and of what papers share what the campaign's functions
+lead to by imports. So what is said about results (claims, evidence) does not make them old, nor
+does another campaign.
 Comments, docstrings and layout do not count either.
 """
 
@@ -22,6 +23,8 @@ CORE = ("model", "matching", "overlay", "routing", "simulation")
 """Packages that every result depends on."""
 
 _PACKAGE = Path(reefcast.__file__).parent
+SHARED = Path(__file__).parent
+"""What papers share."""
 
 
 class _Source(NamedTuple):
@@ -78,8 +81,9 @@ def _docstrings(tree: ast.AST) -> Iterator[ast.Constant]:
 
 
 def _reached(starts: Iterable[Path], folder: Path) -> list[Path]:
-    """`starts`, and the modules in `folder` that they import, at once or over others; in order."""
-    modules = {path.stem: path for path in folder.glob("*.py")}
+    """`starts`, and the modules in `folder` and in `SHARED` that they import, at once or over
+    others; in order."""
+    modules = {path.stem: path for place in (SHARED, folder) for path in place.glob("*.py")}
     open, reached = set(starts), set[Path]()
     while open:
         path = open.pop()

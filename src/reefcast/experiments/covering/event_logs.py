@@ -19,7 +19,6 @@ from itertools import pairwise
 from pathlib import Path
 
 from reefcast.errors import ConfigurationError
-from reefcast.experiments.covering.script import Claim, Event, Script, quoted
 from reefcast.experiments.covering.topology import Topology
 from reefcast.experiments.covering.workflow import (
     completed,
@@ -31,6 +30,7 @@ from reefcast.experiments.covering.workflow import (
     triggered,
     triggers,
 )
+from reefcast.experiments.script import Claim, Event, Script, quoted
 from reefcast.model.publication import Value
 
 CASE, ACTIVITY, TIME = "case:concept:name", "concept:name", "time:timestamp"

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from itertools import count
 
 from reefcast.errors import ConfigurationError
-from reefcast.experiments.covering.script import Claim, Event, Script
 from reefcast.experiments.covering.topology import Topology
+from reefcast.experiments.script import Claim, Event, Script
 
 SIDE = 100_000
 """Places of the world along each side."""

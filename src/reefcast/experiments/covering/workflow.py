@@ -21,8 +21,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from reefcast.experiments.covering.script import Claim, Event, Script, quoted
 from reefcast.experiments.covering.topology import Topology
+from reefcast.experiments.script import Claim, Event, Script, quoted
 from reefcast.model.publication import Value
 
 MONITORED_SHARE = 0.3

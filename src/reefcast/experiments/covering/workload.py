@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from reefcast.errors import ConfigurationError
-from reefcast.experiments.covering.script import Claim, Event
 from reefcast.experiments.covering.topology import Topology, cluster
+from reefcast.experiments.script import Claim, Event
 from reefcast.matching.cover import Roots, new_roots
 from reefcast.model.filters import Filter, parse_filter
 from reefcast.model.publication import Value

@@ -14,12 +14,15 @@ from collections.abc import Iterator
 import numpy as np
 
 from reefcast.experiments.campaign import Campaign, Measure, Run
-from reefcast.experiments.octopia.grid import ALL, runs_of
-from reefcast.experiments.octopia.measuring import Delivered, MeasuringKernel, evaluation_overlay
-from reefcast.experiments.octopia.parameters import Section, link, section
+from reefcast.experiments.columns import Delivered
+from reefcast.experiments.grid import runs_of
+from reefcast.experiments.octopia.grid import ALL, PAPER
+from reefcast.experiments.octopia.measuring import MeasuringKernel, evaluation_overlay
+from reefcast.experiments.octopia.parameters import link, section
 from reefcast.experiments.octopia.points import curve, points, stable_after_s
 from reefcast.experiments.octopia.subscribers import settled_market
 from reefcast.experiments.octopia.workload import Market, market
+from reefcast.experiments.parameters import Section
 from reefcast.model.publication import Value
 from reefcast.overlay.scot import Scot
 from reefcast.simulation.simulation import Result
@@ -32,9 +35,11 @@ CASES = ("idr_case_1", "idr_case_2", "idr_case_3")
 
 def runs(scale: str) -> list[Run]:
     entries = section(NAME, scale)
-    made = runs_of(NAME, scale, ALL, entries.x, entries.seeds)
+    made = runs_of(PAPER, NAME, scale, ALL, entries.x, entries.seeds)
     for variant in VARIANTS:
-        made += runs_of(NAME, scale, ALL, [entries.variants_x], entries.variant_seeds, variant)
+        made += runs_of(
+            PAPER, NAME, scale, ALL, [entries.variants_x], entries.variant_seeds, variant
+        )
     return made
 
 

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from reefcast.experiments.campaign import Campaign, Measure, Run
-from reefcast.experiments.octopia.grid import ALL, STATIC, runs_of
+from reefcast.experiments.grid import runs_of
+from reefcast.experiments.octopia.grid import ALL, PAPER, STATIC
 from reefcast.experiments.octopia.measuring import MeasuringKernel
 from reefcast.experiments.octopia.parameters import section
 from reefcast.experiments.octopia.subscribers import settled_crowd
@@ -25,7 +26,7 @@ NAME = "delivery"
 
 def runs(scale: str) -> list[Run]:
     entries = section(NAME, scale)
-    return runs_of(NAME, scale, ALL, entries.x, entries.seeds)
+    return runs_of(PAPER, NAME, scale, ALL, entries.x, entries.seeds)
 
 
 def measure(run: Run) -> list[Measure]:

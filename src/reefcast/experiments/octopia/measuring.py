@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
+from collections.abc import Iterable, Mapping
 
 from reefcast.experiments.campaign import Run
+from reefcast.experiments.columns import Columns
 from reefcast.experiments.octopia.parameters import costs, link, overload, section
 from reefcast.model.messages import (
     Advertise,
-    Deliver,
     Effect,
     EntityId,
     Input,
@@ -27,46 +22,8 @@ from reefcast.routing.tid_tables import Bind
 from reefcast.simulation.kernel import Kernel
 from reefcast.simulation.links import Link
 from reefcast.simulation.node import Node
-from reefcast.simulation.recording import BrokerTrace, Recording
 from reefcast.simulation.simulation import Simulation
 from reefcast.simulation.world import Setup
-
-
-class Delivered(NamedTuple):
-    """Deliveries in the order of their time, a row for each publication and broker.
-
-    `at_s`: when it was handed out, `delay_s`: since it was published, `width`: subscriptions that
-    got it there.
-    """
-
-    at_s: NDArray[np.float64]
-    delay_s: NDArray[np.float64]
-    width: NDArray[np.int64]
-
-
-class Columns(Recording):
-    """Deliveries as columns."""
-
-    def __init__(self, brokers: Sequence[str]) -> None:
-        super().__init__(None, brokers, keep=False)
-        self._at = array("d")
-        self._delay = array("d")
-        self._width = array("l")
-
-    def handed_out(self, trace: BrokerTrace | None, deliver: Deliver, at: float) -> None:
-        width = deliver.subscriptions
-        self.delivered_clients += len(deliver.to)
-        self.delivered_subscriptions += width
-        self._at.append(at)
-        self._delay.append(at - deliver.publish.publication.time_us * 1e-6)
-        self._width.append(width)
-
-    def in_order(self) -> Delivered:
-        """What was delivered so far."""
-        at = np.frombuffer(self._at, dtype=np.float64)
-        order = np.argsort(at, kind="stable")
-        delay = np.frombuffer(self._delay, dtype=np.float64)[order]
-        return Delivered(at[order], delay, np.array(self._width, dtype=np.int64)[order])
 
 
 class MeasuringKernel(Kernel):

@@ -1,16 +1,13 @@
-"""The file of parameters, read: values only; units and sources are for the reader of the file."""
+"""What the file of parameters says of stocks, overload, costs and links."""
 
 from __future__ import annotations
 
 import os
-import tomllib
 from dataclasses import fields
-from functools import cache
 from pathlib import Path
-from typing import Any
 
-from reefcast.errors import ConfigurationError
 from reefcast.experiments.octopia.stocks import StockStatistics
+from reefcast.experiments.parameters import ParameterFile
 from reefcast.routing.links import Overload
 from reefcast.simulation.costs import CostModel
 from reefcast.simulation.links import LinkSpec
@@ -18,43 +15,7 @@ from reefcast.simulation.links import LinkSpec
 FILE = Path(__file__).with_name("parameters.toml")
 STOCKS_VARIABLE = "REEFCAST_STOCKS"
 
-
-class Section:
-    """The entries of one section at one scale, as attributes."""
-
-    def __init__(self, name: str, scale: str, entries: dict[str, dict[str, Any]]) -> None:
-        self._name = name
-        self._values = {key: _value(f"{name}.{key}", scale, e) for key, e in entries.items()}
-
-    def __getattr__(self, key: str) -> Any:
-        try:
-            return self._values[key]
-        except KeyError:
-            raise ConfigurationError(f"{FILE.name} has no {self._name}.{key}") from None
-
-
-def _value(key: str, scale: str, entry: dict[str, Any]) -> Any:
-    for name in ("unit", "source"):
-        if not entry.get(name):
-            raise ConfigurationError(f"{FILE.name}: {key} has no {name}; give one")
-    value = entry.get("value", entry.get(scale))
-    if value is None:
-        raise ConfigurationError(f"{FILE.name}: {key} has no value for the scale {scale!r}")
-    return value
-
-
-@cache
-def _file() -> dict[str, dict[str, dict[str, Any]]]:
-    return tomllib.loads(FILE.read_text(encoding="utf-8"))
-
-
-@cache
-def section(name: str, scale: str = "paper") -> Section:
-    """Raises `ConfigurationError` for a section that the file does not have."""
-    entries = _file().get(name)
-    if entries is None:
-        raise ConfigurationError(f"{FILE.name} has no section {name!r}")
-    return Section(name, scale, entries)
+section = ParameterFile(FILE).section
 
 
 def stocks_file() -> str:

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from reefcast.experiments.octopia.measuring import Delivered
+from reefcast.experiments.columns import Delivered
 
 Column = NDArray[np.float64]
 

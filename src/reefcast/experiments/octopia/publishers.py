@@ -5,7 +5,8 @@ from __future__ import annotations
 from statistics import fmean
 
 from reefcast.experiments.campaign import Campaign, Measure, Run
-from reefcast.experiments.octopia.grid import STATIC, runs_of
+from reefcast.experiments.grid import runs_of
+from reefcast.experiments.octopia.grid import PAPER, STATIC
 from reefcast.experiments.octopia.measuring import (
     delays_s,
     evaluation_overlay,
@@ -22,7 +23,7 @@ START_S = 1.0
 
 def runs(scale: str) -> list[Run]:
     entries = section(NAME, scale)
-    return runs_of(NAME, scale, STATIC, entries.x, entries.seeds)
+    return runs_of(PAPER, NAME, scale, STATIC, entries.x, entries.seeds)
 
 
 def measure(run: Run) -> list[Measure]:

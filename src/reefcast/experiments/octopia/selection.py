@@ -25,7 +25,8 @@ from typing import Any
 import msgspec
 
 from reefcast.experiments.campaign import Campaign, Measure, Run
-from reefcast.experiments.octopia.grid import ALL, runs_of
+from reefcast.experiments.grid import runs_of
+from reefcast.experiments.octopia.grid import ALL, PAPER
 from reefcast.experiments.octopia.measuring import MeasuringKernel
 from reefcast.experiments.octopia.parameters import section
 from reefcast.experiments.octopia.subscribers import settled_crowd
@@ -45,7 +46,7 @@ IDS_OF_A_TURN = 1_000_000
 
 def runs(scale: str) -> list[Run]:
     entries = section(NAME, scale)
-    return runs_of(NAME, scale, ALL, [entries.subscribers], entries.seeds)
+    return runs_of(PAPER, NAME, scale, ALL, [entries.subscribers], entries.seeds)
 
 
 def measure(run: Run) -> list[Measure]:

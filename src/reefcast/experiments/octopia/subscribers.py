@@ -6,7 +6,8 @@ import random
 from statistics import fmean
 
 from reefcast.experiments.campaign import Campaign, Measure, Run
-from reefcast.experiments.octopia.grid import STATIC, runs_of
+from reefcast.experiments.grid import runs_of
+from reefcast.experiments.octopia.grid import PAPER, STATIC
 from reefcast.experiments.octopia.measuring import (
     MeasuringKernel,
     delays_s,
@@ -14,8 +15,9 @@ from reefcast.experiments.octopia.measuring import (
     mean_rows,
     simulation,
 )
-from reefcast.experiments.octopia.parameters import Section, section
+from reefcast.experiments.octopia.parameters import section
 from reefcast.experiments.octopia.workload import Market, market
+from reefcast.experiments.parameters import Section
 from reefcast.overlay.scot import Scot
 from reefcast.simulation.simulation import Simulation
 
@@ -56,7 +58,7 @@ def settled_crowd(
 
 def runs(scale: str) -> list[Run]:
     entries = section(NAME, scale)
-    return runs_of(NAME, scale, STATIC, entries.x, entries.seeds)
+    return runs_of(PAPER, NAME, scale, STATIC, entries.x, entries.seeds)
 
 
 def measure(run: Run) -> list[Measure]:
