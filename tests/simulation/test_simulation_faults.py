@@ -71,6 +71,6 @@ def test_a_broker_that_is_down_cannot_crash() -> None:
 def test_costs() -> None:
     with pytest.raises(ConfigurationError, match="publication_s"):
         CostModel(publication_s=-1.0).validate()
-    with pytest.raises(ConfigurationError, match="reefcast"):
+    with pytest.raises(ConfigurationError, match="measured"):
         preset("cheap")
-    assert preset("padres").validate().publication_s > preset("reefcast").publication_s
+    assert preset("padres").validate().publication_s > preset("measured").publication_s

@@ -50,9 +50,9 @@ PARQUET = click.Path(exists=True, path_type=Path)
 @click.option(
     "--costs",
     metavar="NAME",
-    default="reefcast",
+    default="measured",
     show_default=True,
-    help="What a message costs a broker's CPU: reefcast, padres or free.",
+    help="What a message costs a broker's CPU: as measured of ours, padres, padres2011 or free.",
 )
 @click.option(
     "--subscriptions",

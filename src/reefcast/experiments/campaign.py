@@ -28,6 +28,7 @@ the same x and seed, of the preset alone (variant "").
 - wins: the share of the pairs in which value(of) is below value(against)
 """
 
+Where = Literal["all", "least", "most"]
 
 RUN_S = "run_s"
 """The metric that every run has, beside its campaign's: how long it took, in seconds of a clock."""
@@ -113,7 +114,8 @@ class Claim:
 
     metric: what it is, with its unit, as a reader wants it. measure: the `Measure.metric` that it
     is computed from. paper: None where the paper gives no figure. explained: the note shows why
-    ours must differ, so that the claim is never `reproduced`. settled: the measure that is 1 for
+    ours must differ, so that the claim is never `reproduced`. where: of which x, all or the least
+    or largest that was measured. settled: the measure that is 1 for
     the runs whose value is final; the others' values are lower bounds, and the row says so.
     """
 
@@ -128,6 +130,7 @@ class Claim:
     note: str = ""
     explained: bool = False
     settled: str = ""
+    where: Where = "all"
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 if TYPE_CHECKING:
@@ -21,7 +22,10 @@ RESULTS = (
     "paper STRING, scale STRING, campaign STRING, routing STRING, x DOUBLE, variant STRING, "
     "seed BIGINT, metric STRING, at DOUBLE, value DOUBLE"
 )
-CLAIMS = "claim INT, kind STRING, campaign STRING, metric STRING, of STRING, against STRING"
+CLAIMS = (
+    "claim INT, kind STRING, campaign STRING, metric STRING, of STRING, against STRING, "
+    "where STRING"
+)
 
 _T = (
     *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228),
@@ -62,7 +66,7 @@ def figures(results: DataFrame, claims: DataFrame) -> DataFrame:
     A claim without a pair has no row; one that compares two x but has only one has no `ours`.
     """
     return (
-        _by_seed(_by_x(_pairs(results, claims)))
+        _by_seed(_by_x(_chosen(_pairs(results, claims))))
         .groupBy("claim")
         .agg(*_over_seeds("ours", "ours"))
         .orderBy("claim")
@@ -71,7 +75,7 @@ def figures(results: DataFrame, claims: DataFrame) -> DataFrame:
 
 
 def _pairs(results: DataFrame, claims: DataFrame) -> DataFrame:
-    """claim, kind, seed, x, of, against: the values of one run and of its twin."""
+    """claim, kind, where, seed, x, of, against: the values of one run and of its twin."""
     preset = results.where(F.col("variant") == "").select(
         "campaign", "metric", "routing", "x", "at", "seed", "value"
     )
@@ -85,12 +89,21 @@ def _pairs(results: DataFrame, claims: DataFrame) -> DataFrame:
         .select(
             "claim",
             "kind",
+            "where",
             "seed",
             "x",
             F.col("of_value").alias("of"),
             F.col("against_value").alias("against"),
         )
     )
+
+
+def _chosen(pairs: DataFrame) -> DataFrame:
+    """claim, kind, seed, x, of, against: those of the x that the claim is about."""
+    x, where, all_of_it = F.col("x"), F.col("where"), Window.partitionBy("claim")
+    least = (where == "least") & (x == F.min(x).over(all_of_it))
+    most = (where == "most") & (x == F.max(x).over(all_of_it))
+    return pairs.where((where == "all") | least | most).drop("where")
 
 
 def _by_x(pairs: DataFrame) -> DataFrame:

@@ -92,8 +92,8 @@ def rows(results: DataFrame, claims: Sequence[Claim]) -> list[Row]:
     """One for each claim, in their order; one Spark job."""
     settled = list(dict.fromkeys(part for claim in claims for part in _settled(claim)))
     asked = [
-        *((c.kind, c.campaign, c.measure, c.of, c.against) for c in claims),
-        *(("level", *part, "") for part in settled),
+        *((c.kind, c.campaign, c.measure, c.of, c.against, c.where) for c in claims),
+        *(("level", *part, "", "all") for part in settled),
     ]
     described = [(number, *one) for number, one in enumerate(asked)]
     table = results.sparkSession.createDataFrame(described, effects.CLAIMS)

@@ -23,12 +23,12 @@ from reefcast.routing.tables import IndexFactory, K, Row, RowIndex, T, WayIndex,
 
 
 class GraphWork:
-    """The graph of one broker's PRT. `beside`, `above`: comparisons since they were taken last, at
-    the level where filters ended up, and at those above it."""
+    """The graph of one broker's PRT. `comparisons`: all that were taken."""
 
     def __init__(self) -> None:
         self._graph: SimplifiedGraph[Row] = SimplifiedGraph(new_cover_index())
-        self._beside = self._above = 0.0
+        self._beside = self._above = 0.0  # at the level where filters ended up, and above it
+        self.comparisons = 0.0
 
     def watch(self, new_index: IndexFactory) -> IndexFactory:
         """Makes indexes whose rows are in the graph, too."""
@@ -52,6 +52,7 @@ class GraphWork:
         """Comparisons for the input that was handled last."""
         found = self._beside if packed else self._beside + self._above
         self._beside = self._above = 0.0
+        self.comparisons += found
         return found
 
 

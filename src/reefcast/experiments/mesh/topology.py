@@ -1,0 +1,34 @@
+"""The overlays of the mesh paper (Table 1): trees whose inner brokers have three links.
+
+The paper says how many brokers there are and their degree, not how the tree grows: breadth-first
+here. A random tree of as many brokers has other path counts than the paper's Fig. 1.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from reefcast.errors import ConfigurationError
+from reefcast.experiments.parameters import ParameterFile
+from reefcast.overlay.topology import Graph, graph, names
+
+PARAMETERS = ParameterFile(Path(__file__).with_name("parameters.toml"))
+CONFIGURATIONS = ("C1", "C2", "C3", "CPL")
+
+
+def network(configuration: str, scale: str = "paper") -> Graph:
+    """One of `CONFIGURATIONS` at that scale; the first broker is the root. Raises
+    `ConfigurationError` for any other name."""
+    if configuration not in CONFIGURATIONS:
+        raise ConfigurationError(
+            f"there is no configuration {configuration!r}; take one of {', '.join(CONFIGURATIONS)}"
+        )
+    sizes = PARAMETERS.section("overlay", scale)
+    return tree(getattr(sizes, configuration), sizes.degree)
+
+
+def tree(brokers: int, degree: int) -> Graph:
+    """Breadth-first: `degree` brokers under the root, and `degree` - 1 under every other one, while
+    there are brokers."""
+    nodes, under = names(brokers), degree - 1
+    return graph(nodes, ((nodes[max(i - 2, 0) // under], nodes[i]) for i in range(1, brokers)))

@@ -1,0 +1,1 @@
+"""Opportunistic multipath forwarding over a mesh of soft links: its pure algorithms."""
