@@ -28,8 +28,11 @@ LinkName = str
 
 
 class LinkKind(IntEnum):
+    """SOFT: a further link between brokers, which only publications cross (see `OpenLink`)."""
+
     BROKER = 0
     CLIENT = 1
+    SOFT = 2
 
 
 # --- control messages: on every link -------------------------------------------------------------
@@ -101,6 +104,11 @@ class PeerMessage(Control, frozen=True, kw_only=True):
         return ()
 
     @property
+    def brings(self) -> EntityId | None:
+        """The subscription that it brings by itself, as `Subscribe` does."""
+        return None
+
+    @property
     def says(self) -> tuple[EntityId, ...]:
         """Subscriptions that it brings; one that such a one stands for (`Router.stand_ins`) settles
         when this is answered."""
@@ -160,7 +168,12 @@ class LinkUp(msgspec.Struct, frozen=True):
 
 
 class LinkDown(msgspec.Struct, frozen=True):
-    """The other end is gone for good, or longer than the link's patience."""
+    """The other end is gone for good, or longer than the link's patience.
+
+    `lost`: for a soft link that failed, the publications that the other end has not acknowledged;
+    it may have got some of them all the same."""
+
+    lost: tuple[Publish, ...] = ()
 
 
 class Timer(msgspec.Struct, frozen=True):
@@ -198,10 +211,26 @@ class Deliver(msgspec.Struct, frozen=True, gc=False):
 
 class SetTimer(msgspec.Struct, frozen=True):
     """Call the core with `Timer(key)` at `at_s` (same clock as `now`); the same key again moves
-    the timer."""
+    the timer. `background`: it comes again and again, so nobody should wait for it."""
 
     key: str
     at_s: float
+    background: bool = False
+
+
+class OpenLink(msgspec.Struct, frozen=True):
+    """Connect to broker `to` by a soft link: `LinkUp` when both ends have it, `LinkDown` if that
+    cannot be."""
+
+    to: LinkName
+
+
+class CloseLink(msgspec.Struct, frozen=True):
+    """Close a soft link, or refuse one that has just come up: after all that was sent on it before,
+    the other end gets `LinkDown`, and closes its own direction in the same way if it did not yet;
+    then this end gets `LinkDown`."""
+
+    link: LinkName
 
 
 class Discard(msgspec.Struct, frozen=True, gc=False):
@@ -211,4 +240,4 @@ class Discard(msgspec.Struct, frozen=True, gc=False):
     reason: str
 
 
-Effect = Send | Deliver | SetTimer | Discard
+Effect = Send | Deliver | SetTimer | OpenLink | CloseLink | Discard

@@ -2,20 +2,17 @@
 
 Rules
 -----
-- Advertisements are flooded; each broker stores them in its SRT with the link they came by.
-- Subscriptions go towards them: over every link from which an intersecting one came, by the
-  subscription tree (`tree`). Publications follow the subscriptions back.
-- A new advertisement from U makes the broker look through its PRT again and send U what it now
-  needs; an advertisement withdrawn by U makes it withdraw from U what no other advertisement from
-  U wants. U never drops rows by itself.
+- Advertisements and subscriptions spread as in `tree_router`. Publications follow the subscriptions
+  back.
+- With covering *incremental*, publications carry what the statistics need (`CoverHeader`), and how
+  far an unsubscription goes is read off these.
 
-Source: `Siena` and `PADRES`; section 2 of the covering paper. Cost: a subscription asks each
-distinct advertisement text of each link once (`intersects`).
+Source: `Siena` and `PADRES`; the covering paper, sections II and V.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, ClassVar
 
 import msgspec
@@ -23,14 +20,12 @@ import msgspec
 from reefcast.model.filters import Filter
 from reefcast.model.messages import (
     MOST_HOPS,
-    Advertise,
     EntityId,
     Header,
     LinkName,
     PeerMessage,
     Publish,
     Send,
-    Unadvertise,
 )
 from reefcast.model.publication import Publication
 from reefcast.routing.covering.ghosts import GhostTable
@@ -38,12 +33,11 @@ from reefcast.routing.covering.strategies import CoveringOptions, outgoing
 from reefcast.routing.router import (
     COUNTED,
     Decision,
-    Router,
-    Shape,
     Surroundings,
 )
-from reefcast.routing.tables import AdvertisementTable, Row, TableView
+from reefcast.routing.tables import Row, TableView
 from reefcast.routing.tree import Prune, Replace, SubscriptionTree, understood
+from reefcast.routing.tree_router import TreeRouter
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=MOST_HOPS)]
 
@@ -68,20 +62,16 @@ class AcyclicOptions(CoveringOptions, frozen=True):
     theta: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.9
 
 
-class Acyclic(Router):
+class Acyclic(TreeRouter):
     """See the module's docstring for the rules."""
 
     name = "acyclic"
-    overlay = Shape.TREE
     keeps_order = True
-    relearns = True
     messages = (Replace,)
     header = CoverHeader
     options = AcyclicOptions
     counted: ClassVar[Mapping[str, str]] = {
-        "quenched": "quenched",
-        "replaced": "replaced",
-        "nrs": "NRS",
+        **TreeRouter.counted,
         "ghosts_preserved": "preserved",
         "ghosts_collected": "collected",
         "false_positive": "false positives",
@@ -106,58 +96,35 @@ class Acyclic(Router):
 
     def __init__(self, where: Surroundings) -> None:
         super().__init__(where)
-        self.srt = AdvertisementTable()
         self.counts = self.keeps_statistics(where.options)
         self.theta = where.options.theta
         self.statistics = where.statistics
-        self.tree = SubscriptionTree(
+
+    def new_tree(self, where: Surroundings) -> SubscriptionTree:
+        options = where.options
+        new_outgoing = outgoing(options.covering, options.theta, self.counters)
+        return SubscriptionTree(
             self.prt,
             self.brokers,
             self.srt.wanted_by,
-            outgoing(where.options.covering, self.theta, self.counters),
+            lambda link: new_outgoing(),
             self.counters,
             self._came_by,
         )
-
-    # --- advertisements ---------------------------------------------------------------------------
-
-    def advertise(self, id: EntityId, filter: Filter, link: LinkName, local: bool) -> list[Send]:
-        if id in self.srt:
-            self.srt.confirm(id, link)
-            return []
-        known = self.srt.has_text(link, filter.text)
-        self.srt.add(Row(id, filter, link, local))
-        sends = self.to_others(link, Advertise(id, filter.text))
-        if not local and not known:
-            sends += self.tree.catch_up(link)
-        return sends
-
-    def unadvertise(self, id: EntityId, link: LinkName) -> list[Send]:
-        row = self.srt.remove(id, link)
-        if row is None:
-            return []
-        sends = self.to_others(link, Unadvertise(id))
-        if not self.srt.has_text(link, row.filter.text):
-            sends += self.tree.withdraw_unwanted(link)
-        return sends
 
     # --- subscriptions ----------------------------------------------------------------------------
 
     def subscribe(self, id: EntityId, filter: Filter, link: LinkName, local: bool) -> list[Send]:
         if local and self.counts:
             self.statistics.claim(id, filter.text)
-        return self.tree.subscribe(id, filter, link, local)
+        return super().subscribe(id, filter, link, local)
 
-    def unsubscribe(self, id: EntityId, link: LinkName) -> list[Send]:
-        row = self.prt.get(id)
-        return self.tree.unsubscribe([id], link, self._prunes([row] if row is not None else []))
-
-    def _prunes(self, rows: Iterable[Row]) -> dict[EntityId, Prune]:
+    def prunes(self, *rows: Row | None) -> Mapping[EntityId, Prune]:
         """For subscriptions of this broker's clients that go, how far each must go: the pruning
         distance of each advertisement under which it got anything."""
         prunes: dict[EntityId, Prune] = {}
         for row in rows:
-            if row.local and self.counts:
+            if row is not None and row.local and self.counts:
                 prunes[row.id] = tuple(self._pruning_distances(row.id))
                 self.statistics.purge(row.id)
         return prunes
@@ -176,32 +143,6 @@ class Acyclic(Router):
         if not isinstance(message, Replace):
             return super().peer(message, link)
         return self.tree.replace(understood(message), link)
-
-    def stand_ins(self, id: EntityId) -> list[tuple[LinkName, EntityId]]:
-        return self.tree.stand_ins(id)
-
-    # --- links ------------------------------------------------------------------------------------
-
-    def link_up(self, link: LinkName) -> list[Send]:
-        self.srt.doubt(link)
-        sends = [
-            Send(link, Advertise(row.id, row.filter.text))
-            for row in self.srt
-            if row.last_hop != link
-        ]
-        return sends + self.tree.link_up(link)
-
-    def synced(self, link: LinkName) -> list[Send]:
-        stale = self.srt.unconfirmed(link)
-        return self.tree.synced(link) + self._unadvertise_all(link, stale)
-
-    def link_down(self, link: LinkName) -> list[Send]:
-        gone = [row.id for row in self.srt.from_hop(link)]
-        prunes = self._prunes(self.prt.from_hop(link))
-        return self.tree.link_down(link, prunes) + self._unadvertise_all(link, gone)
-
-    def _unadvertise_all(self, link: LinkName, ids: list[EntityId]) -> list[Send]:
-        return [send for id in ids for send in self.unadvertise(id, link)]
 
     # --- publications -----------------------------------------------------------------------------
 
@@ -262,7 +203,7 @@ class Acyclic(Router):
     # --- what can be seen -------------------------------------------------------------------------
 
     def tables(self) -> dict[str, TableView[Any]]:
-        tables: dict[str, TableView[Any]] = {"SRT": self.srt, "PRT": self.prt}
+        tables = super().tables()
         if self.counts:
             tables["ghosts"] = GhostTable(self.tree.outgoing)
         return tables

@@ -61,8 +61,8 @@ from reefcast.routing.covering.statistics import MemoryStatistics, Statistics
 from reefcast.routing.links import LinkQueues, Links, Overload
 from reefcast.routing.registry import routing_named
 from reefcast.routing.relearning import Relearning
-from reefcast.routing.router import Decision, RoutingOptions, Surroundings
-from reefcast.routing.settlement import Cause, Settlement
+from reefcast.routing.router import Action, Decision, RoutingOptions, Surroundings
+from reefcast.routing.settlement import Cause, Settlement, brought_by
 from reefcast.routing.status import links_status, router_status
 from reefcast.routing.tables import MOST_ROWS, IndexFactory
 
@@ -70,6 +70,7 @@ HOLD_S = 2.0
 RELEARN_S = 5.0
 RELEARN_TIMER = "relearn"
 HOLD_TIMER = "hold:"
+ROUND_TIMER = "round"
 
 
 class Broker:
@@ -110,6 +111,7 @@ class Broker:
         self.clients: dict[LinkName, ClientState] = {}
         self.last_routed: list[tuple[Publish, Decision]] = []
         self._released: list[ClientState] = []
+        self._in_rounds = False
         self._settlement = Settlement()
         self._relearning = Relearning(
             self._neighbours if self.router.relearns else (), self.router.passes_on
@@ -137,7 +139,7 @@ class Broker:
         Raises `LocalError` if the driver breaks the rules (a message on a link that is not up), and
         `ProtocolError`, changing nothing, if the other end sent what it must not.
         """
-        if not isinstance(item, (LinkUp, Timer)):
+        if not isinstance(item, (LinkUp, LinkDown, Timer)):
             self._require_up(link)
         self.last_routed = []
         self.links.pass_time(now)
@@ -170,7 +172,12 @@ class Broker:
         return effects + self._route(accepted, link, hosted=True)
 
     def _require_up(self, link: LinkName) -> None:
-        if link not in self.clients and link not in self.router.brokers:
+        router = self.router
+        if (
+            link not in self.clients
+            and link not in router.brokers
+            and link not in router.soft_links
+        ):
             raise LocalError(f"broker {self.name}: input from {link!r}, but that link is not up")
 
     # --- publications -----------------------------------------------------------------------------
@@ -349,8 +356,9 @@ class Broker:
         cause = Cause()
         if message is not None and message.token:
             self._settlement.owe(cause, link, message.token)
-        if self.router.relearns and isinstance(message, Advertise | Subscribe):
-            self._settlement.follow(cause, link, message.id)
+        brought = brought_by(message)
+        if self.router.relearns and brought is not None:
+            self._settlement.follow(cause, link, brought)
         if self._relearning.active:
             self._settlement.hold(cause, getattr(message, "id", None))
         return cause
@@ -383,8 +391,13 @@ class Broker:
         effects: list[Effect] = []
         if self._relearning.start_patience():
             effects.append(SetTimer(RELEARN_TIMER, now + RELEARN_S))
+        if self.router.round_s and not self._in_rounds:
+            self._in_rounds = True
+            effects.append(self._next_round(now))
         if up.kind is LinkKind.CLIENT:
             return effects + self._client_up(link)
+        if up.kind is LinkKind.SOFT:
+            return effects + self._soft_up(link)
         if link not in self.router.brokers:
             self.router.brokers.append(link)
             self.router.brokers.sort()
@@ -392,6 +405,15 @@ class Broker:
         effects += self._send(self._cause(link), self.router.link_up(link))
         effects += self._finish(self._settlement.resume(link, before, self.router.stand_ins))
         return effects + self._tell_synced(self._relearning.came_up(link))
+
+    def _soft_up(self, link: LinkName) -> list[Effect]:
+        return self._act(self.router.soft_up(link))
+
+    def _act(self, actions: Sequence[Action]) -> list[Effect]:
+        """What a router wants done beyond sending."""
+        sends = [action for action in actions if isinstance(action, Send)]
+        others = [action for action in actions if not isinstance(action, Send)]
+        return [*self._send(Cause(), sends), *others]
 
     def _client_up(self, link: LinkName) -> list[Effect]:
         old = self.clients.get(link)
@@ -421,7 +443,10 @@ class Broker:
         effects += self._send(Cause(), self.router.relearned())
         return effects + self._finish(self._settlement.let_go())
 
-    def _link_down(self, _: LinkDown, link: LinkName, now: float) -> list[Effect]:
+    def _link_down(self, down: LinkDown, link: LinkName, now: float) -> list[Effect]:
+        if link in self.router.soft_links or down.lost:
+            return self._send(Cause(), self.router.soft_down(link, down.lost))
+        self._require_up(link)
         client = self.clients.get(link)
         if client is not None:
             client.leaving = True  # what it published and is held goes first
@@ -434,8 +459,13 @@ class Broker:
     def _timer(self, timer: Timer, link: LinkName, now: float) -> list[Effect]:
         if timer.key == RELEARN_TIMER:
             return self._tell_synced(self._relearning.give_up())
+        if timer.key == ROUND_TIMER:
+            return [self._next_round(now), *self._act(self.router.round())]
         client = self.clients.get(timer.key.removeprefix(HOLD_TIMER))
         return [] if client is None else self._release_held(client)
+
+    def _next_round(self, now: float) -> SetTimer:
+        return SetTimer(ROUND_TIMER, now + self.router.round_s, background=True)
 
     # --- what can be seen -------------------------------------------------------------------------
 

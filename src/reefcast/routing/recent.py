@@ -11,10 +11,11 @@ T = TypeVar("T", bound=Hashable)
 
 
 class RecentIds(Generic[T]):
-    """At least the last `REMEMBERED` ids, at most twice as many: in two generations, so that
+    """At least the last `remembered` ids, at most twice as many: in two generations, so that
     forgetting costs nothing per id."""
 
-    def __init__(self) -> None:
+    def __init__(self, remembered: int = REMEMBERED) -> None:
+        self._remembered = remembered
         self._young: set[T] = set()
         self._old: set[T] = set()
 
@@ -25,7 +26,7 @@ class RecentIds(Generic[T]):
         """Whether it was not seen lately; it is from now on."""
         if id in self:
             return False
-        if len(self._young) >= REMEMBERED:
+        if len(self._young) >= self._remembered:
             self._old, self._young = self._young, set()
         self._young.add(id)
         return True

@@ -16,6 +16,7 @@ from reefcast.routing.router import Router, Shape
 
 ROUTINGS = {
     "acyclic": "reefcast.routing.acyclic:Acyclic",
+    "mesh": "reefcast.routing.mesh.router:Mesh",
     "flooding": "reefcast.routing.flooding:Flooding",
     "idr": "reefcast.routing.scot:Idr",
     "spr": "reefcast.routing.scot:Spr",

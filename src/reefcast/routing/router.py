@@ -25,10 +25,12 @@ import msgspec
 from reefcast.errors import ProtocolError
 from reefcast.model.filters import Filter
 from reefcast.model.messages import (
+    CloseLink,
     ControlMessage,
     EntityId,
     Header,
     LinkName,
+    OpenLink,
     PeerMessage,
     Publish,
     Send,
@@ -40,6 +42,10 @@ from reefcast.routing.tables import IndexFactory, Row, SubscriptionTable, TableV
 
 COUNTED = "counted"
 """The key of `Router.legend` for what is counted."""
+
+
+Action = Send | OpenLink | CloseLink
+"""What a router wants done that manages links of its own."""
 
 
 class Decision(msgspec.Struct, frozen=True, gc=False):
@@ -57,6 +63,20 @@ class Decision(msgspec.Struct, frozen=True, gc=False):
     duplicate: bool = False
     checked: int = 0
     searched: int = 0
+
+
+class SoftLink(Enum):
+    """The state of a soft link. OPENING: asked for. OPENED, ACCEPTED: up, by this broker's wish or
+    by the other's. CLOSING: publications may still come over it, and none goes."""
+
+    OPENING = "opening"
+    OPENED = "opened"
+    ACCEPTED = "accepted"
+    CLOSING = "closing"
+
+    @property
+    def up(self) -> bool:
+        return self in (SoftLink.OPENED, SoftLink.ACCEPTED)
 
 
 class Shape(Enum):
@@ -125,6 +145,10 @@ class Router(ABC):
         self.unfinished = False
         """Kept by the router: whether `afterwards` has something to do."""
         self.prt = SubscriptionTable(where.new_index)
+        self.soft_links: dict[LinkName, SoftLink] = {}
+        """Links besides those of the overlay, which only publications cross: kept by the router."""
+        self.round_s = 0.0
+        """How often `round` is due, in seconds; 0.0: never."""
 
     @classmethod
     def keeps_statistics(cls, options: Any) -> bool:
@@ -200,6 +224,20 @@ class Router(ABC):
     def to_others(self, link: LinkName, message: ControlMessage) -> list[Send]:
         """`message` to all neighbours but the one that it came by."""
         return [Send(other, message) for other in self.brokers if other != link]
+
+    # --- soft links -------------------------------------------------------------------------------
+
+    def round(self) -> list[Action]:
+        """Another `round_s` have passed."""
+        return []
+
+    def soft_up(self, link: LinkName) -> list[Action]:
+        """A soft link came up, of this broker's wish (`OpenLink`) or the other's."""
+        return [CloseLink(link)]
+
+    def soft_down(self, link: LinkName, lost: Sequence[Publish]) -> list[Send]:
+        """A soft link is gone, or could not be had; `lost`: see `LinkDown`."""
+        return []
 
     # --- what can be seen -------------------------------------------------------------------------
 

@@ -79,7 +79,7 @@ from reefcast.routing.router import (
     Shape,
     Surroundings,
 )
-from reefcast.routing.tables import Table, Ways
+from reefcast.routing.tables import Row, Table, Ways
 from reefcast.routing.tree import Replace, Replacement, SubscriptionTree, understood
 
 
@@ -129,7 +129,7 @@ class ScotRouter(Router):
         self.i_links: dict[int, LinkName] = {}
         new_outgoing = outgoing(where.options.covering, 1.0, self.counters)
         self.tree = SubscriptionTree(
-            self.prt, self.a_links, _everywhere, new_outgoing, self.counters
+            self.prt, self.a_links, _everywhere, lambda link: new_outgoing(), self.counters
         )
         self.clt = ClusterLinkTable(where.scot.clusters)
         self._cluster_of = where.scot.secondary
@@ -188,7 +188,7 @@ class ScotRouter(Router):
         if link in self._cluster_of:
             raise self._wrong_link(link, "Subscribe", "an iLink", "aLinks")
         known = id in self.prt
-        sends = self.tree.subscribe(id, filter, link, local)
+        sends = self.tree.subscribe(Row(id, filter, link, local))
         return sends if known else sends + self._set_bits(id, filter)
 
     def needs(self, subscription: Filter, told: Iterable[EntityId]) -> list[EntityId]:

@@ -93,6 +93,13 @@ def _said_by(message: ControlMessage) -> tuple[EntityId, ...]:
     return message.says if isinstance(message, PeerMessage) else ()
 
 
+def brought_by(message: TableChange | PeerMessage | None) -> EntityId | None:
+    """The advertisement or subscription that it is for."""
+    if isinstance(message, Advertise | Subscribe):
+        return message.id
+    return message.brings if isinstance(message, PeerMessage) else None
+
+
 class Settlement:
     """The causes under way at one broker, and what was sent for them."""
 

@@ -22,25 +22,34 @@ from reefcast.model.publication import Publication
 class Row:
     """An advertisement or a subscription and the link that it came by (its *last hop*).
 
-    `number`: the owner's own number of it. `local`: the last hop is a client of this broker. Rows
-    are compared by identity.
+    `number`: the owner's own number of it. `local`: the last hop is a client of this broker. `way`:
+    where it leads, as `Ways` tell it; the last hop, unless something else is given. Rows are
+    compared by identity.
     """
 
-    __slots__ = ("filter", "id", "last_hop", "local", "number")
+    __slots__ = ("filter", "id", "last_hop", "local", "number", "way")
 
-    def __init__(self, id: EntityId, filter: Filter, last_hop: LinkName, local: bool) -> None:
+    def __init__(
+        self,
+        id: EntityId,
+        filter: Filter,
+        last_hop: LinkName,
+        local: bool,
+        way: LinkName | None = None,
+    ) -> None:
         self.id = id
         self.number = id[1]
         self.filter = filter
         self.last_hop = last_hop
         self.local = local
+        self.way = last_hop if way is None else way
 
 
 class Ways(NamedTuple):
     """Where the rows that match one publication lead.
 
-    `local`: client -> ascending numbers of its subscriptions; `hops`: neighbours, each once, by
-    name; `matched`: rows.
+    `local`: client -> ascending numbers of its subscriptions; `hops`: the ways of all others
+    (neighbours, mostly), each once, by name; `matched`: rows.
     """
 
     local: dict[LinkName, list[int]]
@@ -86,7 +95,7 @@ def ways_of(rows: Sequence[Row]) -> Ways:
     known = local.get
     several = False
     for row in rows:
-        hop = row.last_hop
+        hop = row.way
         numbers = known(hop)
         if numbers is not None:
             numbers.append(row.number)

@@ -36,6 +36,7 @@ from reefcast.matching.cover import new_cover_index
 from reefcast.model.filters import Filter, parse_filter
 from reefcast.model.messages import (
     Control,
+    ControlMessage,
     EntityId,
     LinkName,
     PeerMessage,
@@ -48,6 +49,14 @@ from reefcast.routing.tables import Row, SubscriptionTable
 
 WantedBy = Callable[[LinkName, Filter], bool]
 """Whether a subscription is to be sent over a link."""
+
+Say = Callable[[LinkName, Row], ControlMessage]
+"""What brings the subscription of a row to a neighbour."""
+
+
+def plainly(link: LinkName, row: Row) -> Subscribe:
+    """As clients say it."""
+    return Subscribe(row.id, row.filter.text)
 
 
 Prune = tuple[tuple[EntityId, int], ...]
@@ -103,7 +112,8 @@ class SubscriptionTree:
 
     `wanted_by` decides where subscriptions go; it may give another answer after the owner's tables
     changed, if `catch_up` or `withdraw_unwanted` is called then. `new_outgoing` makes what says
-    which of them a neighbour is told. `came_by`: the link that an advertisement came by.
+    which of them a neighbour is told, `say` what it is told. `came_by`: the link that an
+    advertisement came by.
     `counters`: where it counts, for each neighbour, the subscriptions that it wants and is not told
     of ("quenched"), those withdrawn for a broader one that came ("replaced"), and those sent in the
     place of one that went ("nrs").
@@ -114,9 +124,10 @@ class SubscriptionTree:
         prt: SubscriptionTable,
         neighbours: list[LinkName],
         wanted_by: WantedBy,
-        new_outgoing: Callable[[], Outgoing],
+        new_outgoing: Callable[[LinkName], Outgoing],
         counters: Counter[str],
         came_by: Callable[[EntityId], LinkName | None] = lambda id: None,
+        say: Say = plainly,
     ) -> None:
         self.prt = prt
         self.neighbours = neighbours
@@ -125,25 +136,26 @@ class SubscriptionTree:
         self.wanted_by = wanted_by
         self._counters = counters
         self._came_by = came_by
+        self._say = say
 
     def _out(self, link: LinkName) -> Outgoing:
         out = self.outgoing.get(link)
         if out is None:
-            out = self.outgoing[link] = self._new_outgoing()
+            out = self.outgoing[link] = self._new_outgoing(link)
         return out
 
     # --- subscriptions ----------------------------------------------------------------------------
 
-    def subscribe(self, id: EntityId, filter: Filter, link: LinkName, local: bool) -> list[Send]:
-        if id in self.prt:
-            self.prt.confirm(id, link)
+    def subscribe(self, row: Row) -> list[Send]:
+        if row.id in self.prt:
+            self.prt.confirm(row.id, row.last_hop)
             return []
-        self.prt.add(Row(id, filter, link, local))
+        self.prt.add(row)
         sends: list[Send] = []
         for other in self.neighbours:
-            if other != link and self.wanted_by(other, filter):
+            if other != row.last_hop and self.wanted_by(other, row.filter):
                 net = Net()
-                self._take_up(self._out(other), net, id, filter)
+                self._take_up(self._out(other), net, row.id, row.filter)
                 if net.left:
                     self._counters["replaced"] += len(net.left)
                 sends += self._tell(other, net)
@@ -178,12 +190,13 @@ class SubscriptionTree:
         them either (section IV-C)."""
         old = self.prt.get(message.id)
         if old is None or old.last_hop != link:
-            return self._each(message.subscriptions, link)
+            rows = (Row(id, filter, link, False) for id, filter in message.subscriptions)
+            return [send for row in rows for send in self.subscribe(row)]
         new = [entry for entry in message.subscriptions if entry[0] not in self.prt]
         for id, _ in message.subscriptions:
             self.prt.confirm(id, link)
         for id, filter in new:
-            self.prt.add(Row(id, filter, link, False))
+            self.prt.add(Row(id, filter, link, False, old.way))
         self.prt.remove(message.id, link)
         prunes = {} if message.prune is None else {message.id: message.prune}
         sends: list[Send] = []
@@ -230,11 +243,6 @@ class SubscriptionTree:
                 net.add(change)
                 sends += self._tell(link, net, {ghost: filter}, {ghost: ()})
         return sends
-
-    def _each(self, subscriptions: Iterable[tuple[EntityId, Filter]], link: LinkName) -> list[Send]:
-        return [
-            send for id, filter in subscriptions for send in self.subscribe(id, filter, link, False)
-        ]
 
     def stand_ins(self, id: EntityId) -> list[tuple[LinkName, EntityId]]:
         """For each neighbour that wants it and is not told of it the entry that stands for it."""
@@ -284,12 +292,12 @@ class SubscriptionTree:
             packed = self._packed(net, gone)
         inside = {id for ids in packed.values() for id in ids}
         alone = [id for id in net.entered if id not in inside]
-        sends = [Send(link, Subscribe(id, self._text(id))) for id in alone]
+        sends = [Send(link, self._say(link, self._row(id))) for id in alone]
         for id in net.left:
             if id not in packed and id not in prunes:
                 sends.append(Send(link, Unsubscribe(id)))
                 continue
-            entries = tuple((new, self._text(new)) for new in packed.get(id, ()))
+            entries = tuple((new, self._row(new).filter.text) for new in packed.get(id, ()))
             sends.append(Send(link, Replace(id=id, subscriptions=entries, prune=prunes.get(id))))
         return sends
 
@@ -314,9 +322,6 @@ class SubscriptionTree:
         row = self.prt.get(id)
         assert row is not None, "what is sent is in the PRT"
         return row
-
-    def _text(self, id: EntityId) -> str:
-        return self._row(id).filter.text
 
     # --- links ------------------------------------------------------------------------------------
 

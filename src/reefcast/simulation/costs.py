@@ -25,6 +25,7 @@ from reefcast.model.messages import (
     Unsubscribe,
 )
 from reefcast.routing.router import Decision
+from reefcast.simulation.signs import SoftDown, SoftGone, SoftUp
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +102,9 @@ class CostModel:
             LinkUp: self.link_s,
             LinkDown: self.link_s,
             Timer: self.timer_s,
+            SoftUp: self.link_s,
+            SoftDown: self.link_s,
+            SoftGone: self.link_s,
         }
         return shared | {message: shared[message.costs_like] for message in messages}
 

@@ -9,6 +9,7 @@ What they do to messages
 - `Crash`: the broker's machine goes, with its state, its queues and all that is on its links, in
   both directions; what reaches it while it is down, or was meant for it before it came back, is
   lost (reason "link_lost"), as it is live.
+- `Cut`: a soft link is gone at once; what was under way on it is sent another way, by the brokers.
 - `Partition`: nothing leaves the links, and what is on the wire is sent again afterwards; brokers
   notice only a delay, as live brokers do whose connection comes back.
 - `Drop`: publications vanish between two brokers (reason "fault"). Real links never do that: it is
@@ -54,6 +55,14 @@ class BandwidthChange:
     bandwidth_mbit_per_s: float
 
 
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Soft links between these brokers fail, if there are any at that time."""
+
+    links: tuple[Edge, ...]
+    at_s: float
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spell:
     """What lasts for a time, on some links or, if none is named, on all."""
@@ -87,10 +96,11 @@ class Reorder(Spell):
 
 
 LinkFault = Partition | BandwidthChange | Drop | Delay | Reorder
-Fault = Crash | LinkFault
+Fault = Crash | Cut | LinkFault
 
 KINDS: dict[str, type[Fault]] = {
     "crash": Crash,
+    "cut": Cut,
     "partition": Partition,
     "bandwidth": BandwidthChange,
     "drop": Drop,
@@ -108,11 +118,12 @@ def check_faults(faults: Sequence[Fault], brokers: Sequence[str], edges: Sequenc
     """Raises `ConfigurationError` for a fault that cannot be, naming it."""
     known = {*edges, *(edge[::-1] for edge in edges)}
     for fault in faults:
-        objection = (
-            _crash_objection(fault, brokers, faults)
-            if isinstance(fault, Crash)
-            else _link_objection(fault, known)
-        )
+        if isinstance(fault, Crash):
+            objection = _crash_objection(fault, brokers, faults)
+        elif isinstance(fault, Cut):
+            objection = _cut_objection(fault, brokers)
+        else:
+            objection = _link_objection(fault, known)
         if objection:
             raise ConfigurationError(f"fault {fault_text(fault)!r}: {objection}")
 
@@ -128,6 +139,13 @@ def _crash_objection(crash: Crash, brokers: Sequence[str], faults: Sequence[Faul
         if crash.at_s <= other.at_s <= crash.restart_s:
             return "it is down already when it crashes again"
     return ""
+
+
+def _cut_objection(cut: Cut, brokers: Sequence[str]) -> str:
+    strangers = [broker for link in cut.links for broker in link if broker not in brokers]
+    if strangers:
+        return f"there is no broker named {strangers[0]!r}"
+    return "" if cut.at_s > 0 else "a link is cut after the start"
 
 
 def _link_objection(fault: LinkFault, known: set[Edge]) -> str:

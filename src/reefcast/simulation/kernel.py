@@ -72,13 +72,15 @@ class Kernel(World):
             link.rank: self.nodes[link.target] for n in self._nodes for link in n.links.values()
         }
         self._barrier = 0.0
+        self._background = 0  # entries of the heap that are timers nobody waits for
         self.watch: Callable[[Link, Publish, float], None] | None = None
         """Told of each publication that was put on a link, and when."""
 
     # --- the loop ---------------------------------------------------------------------------------
 
     def under_way(self) -> bool:
-        return bool(self._heap or self.interventions or any(n.queue for n in self._nodes))
+        waits = any(node.queue for node in self._nodes)
+        return len(self._heap) > self._background or bool(self.interventions) or waits
 
     def schedule(self, handle: int, at: float) -> None:
         entry = (at, CLIENT_RANK, handle)
@@ -88,15 +90,25 @@ class Kernel(World):
         else:
             heappush(self._scripts, entry)
 
+    def make_link(self, node: Node, other: Node, *, soft: bool = False) -> Link:
+        link = super().make_link(node, other, soft=soft)
+        if soft:
+            self._targets[link.rank] = other
+        return link
+
     def set_timer(self, node: Node, key: str, due: float) -> None:
         node.timers[key] = due
+        self._background += key in node.background
         heappush(self._heap, (due, TIMER_RANK, node.index, key))
         self._set_limit(node)
 
     def send(self, node: Node, out: Link, message: Any, size: int, at: float, session: int) -> None:
         publication = type(message) is Publish
         if session != out.session:
-            self.lose(node, message, out.ended[session], out.target)
+            if out.soft:
+                self.soft.stranded(node, out, message, at)
+            else:
+                self.lose(node, message, out.ended[session], out.target)
             return
         extra = out.extra_s(at, publication)
         if extra == DROPPED:
@@ -124,6 +136,12 @@ class Kernel(World):
                 heappush(self._heap, entry)
             out.flight.clear()
         super()._cut(a, b, now)
+
+    def empty(self, link: Link, now: float) -> list[Publish]:
+        under_way = [entry[4] for entry in link.flight]
+        link.flight.clear()
+        link.begin_session(now)
+        return [message for message in under_way if type(message) is Publish]
 
     def run(self, until: float, limit: int, progress: Callable[[float], None]) -> bool:
         last = self.record.messages_sent + limit
@@ -168,6 +186,8 @@ class Kernel(World):
                 return True
             entry = heap[0]
             if entry[1] < FIRST_LINK_RANK:
+                if len(heap) == self._background and self._nobody_waits():
+                    return True
                 heappop(heap)
                 self._not_from_link(entry)
                 continue
@@ -192,10 +212,16 @@ class Kernel(World):
         self.now = entry[0]
         return False
 
+    def _nobody_waits(self) -> bool:
+        """Whether there is nothing to come but background timers: for ever, unless the run is to
+        end at some time."""
+        return self._barrier == math.inf and not any(node.queue for node in self._nodes)
+
     def _not_from_link(self, entry: tuple[Any, ...]) -> None:
         self.now = at = entry[0]
         if entry[1] == TIMER_RANK:
             node = self._nodes[entry[2]]
+            self._background -= entry[3] in node.background
             if node.timers.get(entry[3]) == at:
                 self._drain(node, at)
             return
@@ -221,7 +247,8 @@ class Kernel(World):
         """A message that cannot be served at once; or will never be."""
         self.now = arrival
         if session != link.session:
-            self.lose(self.nodes[link.source], message, link.ended[session], link.target)
+            if not link.soft:
+                self.lose(self.nodes[link.source], message, link.ended[session], link.target)
         elif not node.up:
             self.lose(self.nodes[link.source], message, arrival, link.target)
         else:

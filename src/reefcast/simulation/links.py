@@ -61,7 +61,8 @@ class Link:
     `session` counts the times that an end crashed or came back: what belongs to an
     earlier session is lost; `ended` says when each one ended. `rates` are `(from_s, bytes_per_s)`,
     ascending. `number` counts the messages. `steady`: no fault touches the link. `flight`: for a
-    kernel, what is on its way, in the order of arrival.
+    kernel, what is on its way, in the order of arrival. `soft`: see `soft_links`; `open`: such a
+    one is, from the side of its source.
     """
 
     __slots__ = (
@@ -79,11 +80,13 @@ class Link:
         "last_arrival",
         "latency_s",
         "number",
+        "open",
         "queued",
         "rank",
         "rates",
         "rng",
         "session",
+        "soft",
         "source",
         "spec",
         "steady",
@@ -98,6 +101,8 @@ class Link:
         faults: Sequence[LinkFault],
         rank: int,
         seed: int,
+        *,
+        soft: bool = False,
     ) -> None:
         mine = [fault for fault in faults if touches(fault, (source, target))]
         self.source, self.target, self.spec, self.rank = source, target, spec, rank
@@ -112,6 +117,7 @@ class Link:
         self._per_jitter = 1 / spec.jitter_s if spec.jitter_s else 0.0
         self._draw = self.rng.random
         self.latency_s, self.bytes_per_s = spec.latency_s, spec.bytes_per_s
+        self.soft, self.open = soft, False
         self.session = 0
         self.ended: list[float] = []
         self.number = 0

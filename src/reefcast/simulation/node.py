@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from reefcast.model.messages import Effect, Input, LinkName
 from reefcast.routing.broker import Broker
@@ -29,11 +29,12 @@ class Service(NamedTuple):
 class Node:
     """A broker and its CPU. The core is replaced when the broker restarts.
 
-    `links`: outgoing, by neighbour; `linked`: neighbours whose link this core believes up;
-    `queue`: inputs that wait for the CPU as `(arrival, link,
-    item, size)`; `urgent`: interventions that wait for the service under way, `(at, link, item)`;
-    `timers`: key -> due. `plain`: no fault touches its links. The CPU is busy until `busy_until`,
-    with `leaving`. `graph_work`: if comparisons have a price.
+    `links`: outgoing, by neighbour; `neighbours`: those of the overlay, without soft links;
+    `linked`: neighbours whose link this core believes up; `queue`: inputs that wait for the CPU as
+    `(arrival, link, item, size)`; `urgent`: interventions that wait for the service under way,
+    `(at, link, item)`; `timers`: key -> due; `background`: those that nobody waits for. `plain`: no
+    fault touches its links. The CPU is busy until `busy_until`, with `leaving`. `graph_work`: if
+    comparisons have a price.
     """
 
     def __init__(self, name: str, index: int) -> None:
@@ -47,9 +48,11 @@ class Node:
         self.busy_until = 0.0
         self.limit = 0.0
         self.links: dict[LinkName, Link] = {}
+        self.neighbours: tuple[LinkName, ...] = ()
+        self.background: set[str] = set()
         self.linked: set[LinkName] = set()
         self.clients: list[SimClient] = []
-        self.queue: deque[tuple[float, LinkName, Input, int]] = deque()
+        self.queue: deque[tuple[float, LinkName, Any, int]] = deque()  # inputs, and `signs`
         self.urgent: deque[tuple[float, LinkName, Input]] = deque()
         self.timers: dict[str, float] = {}
         self.leaving: Service | None = None

@@ -34,13 +34,15 @@ class Waiting(NamedTuple):
 
 class PlainLink(Link):
     """`waiting[0]` is under transmission: `left` bytes at `since`; `change` numbers the plans for
-    its end, so that an outdated one is known as such."""
+    its end, so that an outdated one is known as such. `on_wire`: what was transmitted and has not
+    arrived."""
 
-    __slots__ = ("change", "left", "since", "waiting")
+    __slots__ = ("change", "left", "on_wire", "since", "waiting")
 
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
+    def __init__(self, *args: Any, soft: bool) -> None:
+        super().__init__(*args, soft=soft)
         self.waiting: deque[Waiting] = deque()
+        self.on_wire: deque[Waiting] = deque()
         self.left = 0.0
         self.since = 0.0
         self.change = 0
@@ -61,6 +63,7 @@ class PlainKernel(World):
     def __init__(self, setup: Setup) -> None:
         self._events: list[tuple[float, int, int, int, Callable[[], None]]] = []
         self._event_number = 0
+        self._background = 0
         super().__init__(setup)
         for node in self.nodes.values():
             for link in node.links.values():
@@ -73,7 +76,7 @@ class PlainKernel(World):
         heapq.heappush(self._events, (at, priority, rank, self._event_number, action))
 
     def under_way(self) -> bool:
-        return bool(self._events)
+        return len(self._events) > self._background
 
     def schedule(self, handle: int, at: float) -> None:
         self._at(at, CLIENT, handle, lambda: self._act(handle))
@@ -89,13 +92,15 @@ class PlainKernel(World):
     def run(self, until: float, limit: int, progress: Callable[[float], None]) -> bool:
         last = self.record.messages_sent + limit
         while self._events and self._events[0][0] < until:
+            if until == math.inf and not self.under_way():
+                break
             self.now, _, _, _, action = heapq.heappop(self._events)
             action()
             progress(self.now)
             if self.record.messages_sent > last:
                 raise NoProgressError(f"more than {limit} messages passed between brokers")
         self.now = max(self.now, until) if until < math.inf else self.now
-        return not self._events
+        return not self.under_way()
 
     # --- a broker's CPU ---------------------------------------------------------------------------
 
@@ -107,7 +112,14 @@ class PlainKernel(World):
 
     def set_timer(self, node: Node, key: str, due: float) -> None:
         node.timers[key] = due
-        self._at(due, TIMER, node.index, lambda: self._wake(node))
+        background = key in node.background
+        self._background += background
+
+        def wake() -> None:
+            self._background -= background
+            self._wake(node)
+
+        self._at(due, TIMER, node.index, wake)
 
     def _wake(self, node: Node) -> None:
         self._at(self.now, START, node.index, lambda: self._start_service(node))
@@ -146,7 +158,11 @@ class PlainKernel(World):
     def send(self, node: Node, out: Link, message: Any, size: int, at: float, session: int) -> None:
         assert isinstance(out, PlainLink)
         if session != out.session:
-            self.lose(node, message, out.ended[session], out.target)
+            if out.soft:
+                self.soft.stranded(node, out, message, at)
+                self._wake(node)
+            else:
+                self.lose(node, message, out.ended[session], out.target)
             return
         extra = out.extra_s(at, type(message) is Publish)
         if extra == DROPPED:
@@ -181,6 +197,7 @@ class PlainKernel(World):
         if change != link.change:
             return
         sent, session = link.waiting.popleft(), link.session
+        link.on_wire.append(sent)
         arrival = link.arrives_at(self.now, sent.extra)
         self._at(arrival, ARRIVAL, link.rank, lambda: self._arrived(link, sent, session))
         link.change += 1
@@ -190,14 +207,26 @@ class PlainKernel(World):
     def _arrived(self, link: PlainLink, sent: Waiting, session: int) -> None:
         source, target = self.nodes[link.source], self.nodes[link.target]
         if session != link.session:
-            self.lose(source, sent.message, link.ended[session], link.target)
-        elif not target.up:
+            if not link.soft:
+                self.lose(source, sent.message, link.ended[session], link.target)
+            return
+        link.on_wire.popleft()
+        if not target.up:
             self.lose(source, sent.message, self.now, link.target)
         else:
             target.queue.append((self.now, link.source, sent.message, sent.size))
             self._wake(target)
 
     # --- faults -----------------------------------------------------------------------------------
+
+    def empty(self, link: Link, now: float) -> list[Publish]:
+        assert isinstance(link, PlainLink)
+        under_way = [sent.message for sent in (*link.on_wire, *link.waiting)]
+        link.waiting.clear()
+        link.on_wire.clear()
+        link.change += 1
+        link.begin_session(now)
+        return [message for message in under_way if type(message) is Publish]
 
     def _cut(self, a: Node, b: Node, now: float) -> None:
         self._empty(a.links[b.name], now)
@@ -210,4 +239,5 @@ class PlainKernel(World):
         for waiting in link.waiting:
             self.lose(self.nodes[link.source], waiting.message, now, link.target)
         link.waiting.clear()
+        link.on_wire.clear()
         link.change += 1

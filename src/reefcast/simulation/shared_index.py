@@ -178,7 +178,7 @@ class SharedIndex(WayIndex):
         self._locals[number] = tuple((row.last_hop, row.number) for row in rows if row.local)
         mask = 0
         for row in rows:
-            mask |= LOCAL if row.local else self._bit_of(row.last_hop)
+            mask |= LOCAL if row.local else self._bit_of(row.way)
         self._masks[number] = mask
 
     def _bit_of(self, hop: LinkName) -> int:

@@ -11,11 +11,12 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, ClassVar
 
 from reefcast.errors import ConfigurationError, InternalError
 from reefcast.model.messages import (
+    CloseLink,
     Deliver,
     Discard,
     Effect,
@@ -24,6 +25,7 @@ from reefcast.model.messages import (
     LinkKind,
     LinkName,
     LinkUp,
+    OpenLink,
     Publish,
     Refused,
     Send,
@@ -42,12 +44,14 @@ from reefcast.routing.router import RoutingOptions
 from reefcast.routing.tables import IndexFactory
 from reefcast.simulation.clients import Scripted, SimClient
 from reefcast.simulation.costs import CostModel
-from reefcast.simulation.faults import Crash, Fault, check_faults
+from reefcast.simulation.faults import Crash, Cut, Fault, check_faults
 from reefcast.simulation.links import Link, LinkSpec
 from reefcast.simulation.node import Node, Service
 from reefcast.simulation.prices import Prices
 from reefcast.simulation.recording import Recording, TraceOptions
 from reefcast.simulation.shared_index import SharedMatching
+from reefcast.simulation.signs import SIGNS
+from reefcast.simulation.soft_links import Handling, SoftLinks
 
 PUBLISH_OVERHEAD_BYTES = 9
 """Frame head, header length and header of a PUBLISH frame."""
@@ -128,26 +132,33 @@ class World(ABC):
         self.now = 0.0
         self.interventions: list[tuple[float, int, Callable[[float], None]]] = []
         self._intervention_number = 0
+        self._last_rank = FIRST_LINK_RANK - 1
+        self.soft = SoftLinks(
+            self,
+            Handling(
+                make=partial(self.make_link, soft=True),
+                send=self._send_sign,
+                empty=self.empty,
+                lose=self.lose,
+            ),
+        )
         self._build_links()
         self.add_intervention(0.0, self._start)
         for crash in sorted(
             (f for f in setup.faults if isinstance(f, Crash)), key=lambda c: (c.at_s, c.broker)
         ):
             self._plan(crash)
+        for cut in (f for f in setup.faults if isinstance(f, Cut)):
+            self.add_intervention(cut.at_s, partial(self.soft.cut_all, cut.links))
         if self.record.snapshots and setup.trace:
             self.add_intervention(setup.trace.snapshot_s, self._snapshot)
 
     def _build_links(self) -> None:
-        setup = self.setup
-        faults = [fault for fault in setup.faults if not isinstance(fault, Crash)]
-        rank = FIRST_LINK_RANK
-        for name, neighbours in setup.graph.items():
+        for name, neighbours in self.setup.graph.items():
+            node = self.nodes[name]
+            node.neighbours = tuple(neighbours)
             for other in neighbours:
-                spec = setup.links.get((name, other)) or setup.links.get((other, name))
-                self.nodes[name].links[other] = self.link_class(
-                    name, other, spec or setup.link, faults, rank, setup.seed
-                )
-                rank += 1
+                node.links[other] = self.make_link(node, self.nodes[other])
         for node in self.nodes.values():
             node.plain = all(link.steady for link in node.links.values())
 
@@ -156,13 +167,21 @@ class World(ABC):
         heapq.heappush(self.interventions, (at, self._intervention_number, action))
         self._intervention_number += 1
 
+    def make_link(self, node: Node, other: Node, *, soft: bool = False) -> Link:
+        """From the one to the other; it ranks behind all that were made before."""
+        setup, ends = self.setup, (node.name, other.name)
+        faults = [fault for fault in setup.faults if not isinstance(fault, Crash | Cut)]
+        spec = setup.links.get(ends) or setup.links.get(ends[::-1]) or setup.link
+        self._last_rank += 1
+        return self.link_class(*ends, spec, faults, self._last_rank, setup.seed, soft=soft)
+
     # --- interventions ----------------------------------------------------------------------------
 
     def _start(self, now: float) -> None:
         for node in self.nodes.values():
             self._fresh_core(node)
         for node in self.nodes.values():
-            for other in node.links:
+            for other in node.neighbours:
                 self._link_up(node, other, now)
 
     def _plan(self, crash: Crash) -> None:
@@ -184,7 +203,7 @@ class World(ABC):
         node.core = Broker(
             node.name,
             self.setup.routing,
-            neighbours=list(node.links),
+            neighbours=node.neighbours,
             rng=rng,
             new_index=new_index,
             queues=node,
@@ -212,18 +231,20 @@ class World(ABC):
         node.queue.clear()
         node.urgent.clear()
         node.timers.clear()
+        node.background.clear()
         node.linked.clear()
         node.up = node.relearning = False
         for client in node.clients:
             client.lose_connection(now)
-        for other in node.links:
+        for other in node.neighbours:
             self._cut(node, self.nodes[other], now)
+        self.soft.cut_all([(node.name, other) for other in node.links], now)
 
     def _restart(self, node: Node, now: float) -> None:
         self._fresh_core(node)
         node.busy_until = now
         node.relearning = True
-        for other in node.links:
+        for other in node.neighbours:
             neighbour = self.nodes[other]
             if neighbour.up:
                 self._begin_session(node, neighbour, now)
@@ -249,7 +270,7 @@ class World(ABC):
         neighbour.queue.extend(kept)
 
     def _give_up(self, node: Node, now: float) -> None:
-        for other in node.links:
+        for other in node.neighbours:
             neighbour = self.nodes[other]
             if neighbour.up and node.name in neighbour.linked:
                 self._begin_session(node, neighbour, now)
@@ -319,6 +340,8 @@ class World(ABC):
             if node.relearning:
                 self._check_relearning(node, item.publication.id)
             return node.core.handle_publications((item,), link, start)
+        if isinstance(item, SIGNS):
+            return self.soft.came(node, item, start)
         return node.core.handle(item, link, start)
 
     def _check_relearning(self, node: Node, id: PublicationId) -> None:
@@ -344,9 +367,16 @@ class World(ABC):
                     session = sessions[effect.link] if sessions else out.session
                     self.send(node, out, message, size, at, session)
             elif isinstance(effect, SetTimer):
+                if effect.background:
+                    node.background.add(effect.key)
                 self.set_timer(node, effect.key, max(effect.at_s, at))
+            elif isinstance(effect, OpenLink):
+                self.soft.open(node, effect.to, at)
+            elif isinstance(effect, CloseLink):
+                self.soft.close(node, effect.link, at)
             else:
                 self._discard(node, effect, at)
+        self.soft.served(node, item, service.effects, at)
 
     def _answer_client(self, node: Node, effect: Send, at: float) -> None:
         message = effect.message
@@ -357,6 +387,14 @@ class World(ABC):
 
     def _discard(self, node: Node, effect: Discard, at: float) -> None:
         self.record.discarded(node.trace, effect.publish, None, effect.reason, at)
+
+    def _send_sign(self, node: Node, out: Link, sign: Any, at: float) -> None:
+        self.send(node, out, sign, message_size(sign), at, out.session)
+
+    @abstractmethod
+    def empty(self, link: Link, now: float) -> list[Publish]:
+        """A soft link fails; returns the publications that wait on it or are on its wire, in their
+        order: nobody loses them yet."""
 
     @abstractmethod
     def send(self, node: Node, out: Link, message: Any, size: int, at: float, session: int) -> None:

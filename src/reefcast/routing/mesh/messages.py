@@ -1,0 +1,57 @@
+"""What brokers of a mesh say to each other, and what their copies carry."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+import msgspec
+
+from reefcast.model.messages import Control, EntityId, Header, LinkName, PeerMessage, Subscribe
+
+
+class Vicinity(PeerMessage, frozen=True, kw_only=True, tag="vicinity"):
+    """The brokers within Delta - 1 primary hops of the sender, without those behind the receiver:
+    (broker, the next one from it towards the sender). In place of all that it said before."""
+
+    brokers: tuple[tuple[LinkName, LinkName], ...]
+
+
+class Anchored(PeerMessage, frozen=True, kw_only=True, tag="anchored"):
+    """A subscription, as `Subscribe` has it, with its anchor at the receiver (see `anchors`)."""
+
+    costs_like: ClassVar[type[Control]] = Subscribe
+    id: EntityId
+    filter: str
+    anchor: LinkName
+
+    @property
+    def brings(self) -> EntityId:
+        return self.id
+
+    @property
+    def says(self) -> tuple[EntityId, ...]:
+        return (self.id,)
+
+
+Load = Annotated[float, msgspec.Meta(ge=0, le=1e6)]
+
+
+class Loads(PeerMessage, frozen=True, kw_only=True, tag="loads"):
+    """Output rates of brokers within Delta - 2 primary hops of the sender, as shares of their
+    capacity."""
+
+    loads: tuple[tuple[LinkName, Load], ...]
+
+
+class Tunnel(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """A copy that was lost with its soft link goes from `source` to `target` along primary links,
+    and is matched nowhere before."""
+
+    source: LinkName
+    target: LinkName
+
+
+class MeshHeader(Header, frozen=True, gc=False):
+    """`tunnel`: None for what is matched at every hop."""
+
+    tunnel: Tunnel | None = None

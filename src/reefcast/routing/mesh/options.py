@@ -1,0 +1,48 @@
+"""The parameters of a mesh: the keys of `[routing]` in the network file."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from reefcast.errors import ConfigurationError
+from reefcast.routing.covering.strategies import CoveringOptions
+from reefcast.routing.mesh.gains import Limits
+from reefcast.routing.mesh.strategies import SH_THRESHOLD, StrategyName
+
+Share = Annotated[float, msgspec.Meta(gt=0, le=1)]
+
+
+class MeshOptions(CoveringOptions, frozen=True):
+    """`covering`: which of the subscriptions that a neighbour wants it is told of: all ("none"), or
+    only what no other one with the same anchor covers ("lazy" or "active"), see `routing.covering`.
+    `strategy`: how publications travel, "S0" along the primary tree alone, "S1" with few copies
+    from here, "S2" with few copies altogether, "SH" with S1 while the uplink is loaded and else S2.
+    `delta`: within how many primary hops a broker knows the others and may have soft links to them,
+    the same at all brokers. `fanout`: the most primary and soft links of a broker; `maxlinks`:
+    candidates included, which are tried before they are opened. `round_s`: seconds between two
+    looks at which links are worth having. `capacity_per_s`: publications a second that its uplink
+    bears (0: enough). `load_threshold`: the share of that above which a broker counts as loaded."""
+
+    strategy: StrategyName = "S2"
+    delta: Annotated[int, msgspec.Meta(ge=1, le=16)] = 4
+    fanout: Annotated[int, msgspec.Meta(ge=1)] = 35
+    maxlinks: Annotated[int, msgspec.Meta(ge=1)] = 50
+    round_s: Annotated[float, msgspec.Meta(gt=0)] = 20.0
+    capacity_per_s: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    load_threshold: Share = SH_THRESHOLD
+
+    def __post_init__(self) -> None:
+        if self.covering not in ("none", "lazy", "active"):
+            raise ConfigurationError(
+                f'covering = "{self.covering}" sends what takes the place of a subscription in one '
+                "message, whatever the anchors; in a mesh choose none, lazy or active"
+            )
+        self.limits()
+
+    def limits(self) -> Limits:
+        """Raises `ConfigurationError` for a fanout beyond maxlinks."""
+        return Limits(
+            fanout=self.fanout, maxlinks=self.maxlinks, load_threshold=self.load_threshold
+        )

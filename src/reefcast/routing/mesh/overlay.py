@@ -1,0 +1,294 @@
+"""The mesh of one broker: what it knows of the primary tree, its soft links, and where copies go.
+
+It stands beside a subscription tree (`routing.tree`), whose rows have their anchors as ways. Who
+owns it tells it of primary links and hands on what neighbours say.
+
+Rules
+-----
+- Only this broker's own tables change when a soft link comes or goes; they do so at once.
+- What a soft link that failed has not delivered goes to the same broker along primary links,
+  unmatched (a *tunnel*); that one drops what it had got all the same, by its id.
+- Every `round_s` links are looked at (`gains`), and loads are told to primary neighbours: those
+  that were heard of from others, as far as Delta - 1 hops.
+
+Source: the paper, sections 3 to 6.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from reefcast.errors import InternalError, ProtocolError
+from reefcast.model.messages import CloseLink, Header, LinkName, OpenLink, Publish, Send
+from reefcast.model.publication import PublicationId
+from reefcast.routing.links import Links
+from reefcast.routing.mesh.anchors import towards
+from reefcast.routing.mesh.gains import Links as LinkSets
+from reefcast.routing.mesh.gains import Period, gain, has_room, one_round
+from reefcast.routing.mesh.maps import Neighbourhood
+from reefcast.routing.mesh.messages import Loads, MeshHeader, Tunnel, Vicinity
+from reefcast.routing.mesh.options import MeshOptions
+from reefcast.routing.mesh.strategies import goes_direct
+from reefcast.routing.mesh.traffic import Traffic
+from reefcast.routing.mesh.vicinity import VicinityTable
+from reefcast.routing.recent import RecentIds
+from reefcast.routing.router import Action, SoftLink
+from reefcast.routing.tables import Row
+
+RATE_S = 1.0
+"""Over how long the output rate is measured that SH goes by."""
+LATELY = 8192
+"""Publications that came over soft links and are remembered: more than can be under way on one."""
+SHARE_OF_BYTES = 0.02
+BYTES_OF_LOAD, BYTES_OF_COPY = 16, 100
+"""Of an entry in `Loads`, and at least of a publication: loads may take 2 % of what is sent."""
+
+
+class LinkReport(NamedTuple):
+    """What the last round found of a link: publications sent, gain."""
+
+    sent: int
+    gain: float
+
+
+class MeshOverlay:
+    """See the module's docstring. `soft_links`: the router's, kept here."""
+
+    def __init__(
+        self,
+        me: LinkName,
+        options: MeshOptions,
+        soft_links: dict[LinkName, SoftLink],
+        links: Links,
+        rng: random.Random,
+    ) -> None:
+        self.me = me
+        self.options = options
+        self.soft_links = soft_links
+        self.candidates: tuple[LinkName, ...] = ()
+        self.reports: dict[LinkName, LinkReport] = {}
+        self.lost = 0
+        self._limits = options.limits()
+        self._links = links
+        self._rng = rng
+        self._vicinity = VicinityTable(me, options.delta)
+        self._traffic = Traffic(self.mom)
+        self._traffic.paths.direct = goes_direct(options.strategy, 0.0)
+        self._branches: dict[LinkName, LinkName] = {}
+        self._anchored: dict[LinkName, LinkName] = {}  # anchor -> primary neighbour that named it
+        self._seen: RecentIds[PublicationId] = RecentIds(LATELY)
+        self._loads: dict[LinkName, float] = {}
+        self._window_s = self._period_s = 0.0
+        self._sent_in_window = self._sent_in_period = 0
+
+    @property
+    def mom(self) -> Neighbourhood:
+        return self._vicinity.mom
+
+    # --- primary links ----------------------------------------------------------------------------
+
+    def link_up(self, link: LinkName) -> list[Send]:
+        return self._relink(self._vicinity.up(link))
+
+    def link_down(self, link: LinkName) -> list[Send]:
+        for anchor in [anchor for anchor, branch in self._anchored.items() if branch == link]:
+            del self._anchored[anchor]
+        return self._relink(self._vicinity.down(link))
+
+    def hear(self, message: Vicinity | Loads, link: LinkName) -> list[Send]:
+        """Raises `ProtocolError`, changing nothing, for what cannot be."""
+        if isinstance(message, Vicinity):
+            return self._relink(self._vicinity.hear(message, link))
+        branches = {broker: load for broker, load in message.loads if broker in self.mom}
+        self._loads.update((b, load) for b, load in branches.items() if self.mom.branch(b) == link)
+        return []
+
+    def _relink(self, sends: list[Send]) -> list[Send]:
+        """The MOM, or the links, are others."""
+        mom = self.mom
+        real = [link for link, state in self.soft_links.items() if state.up and link in mom]
+        self.candidates = tuple(
+            link for link in self.candidates if link in mom and link not in self.soft_links
+        )
+        self._traffic.relink(mom, real, self.candidates)
+        for link in (*mom.around(self.me), *self.soft_links):
+            if link in mom:
+                self._branches[link] = mom.branch(link)
+        return sends
+
+    # --- anchors ----------------------------------------------------------------------------------
+
+    def named(self, anchor: LinkName, link: LinkName) -> None:
+        """Primary neighbour `link` named this anchor; raises `ProtocolError` if that is not behind
+        it."""
+        if anchor not in self.mom or self.mom.branch(anchor) != link:
+            raise ProtocolError(
+                f"neighbour {link!r} sent a subscription with the anchor {anchor!r}, which is not "
+                "behind it; give all brokers the same delta"
+            )
+        self._anchored[anchor] = link
+
+    def anchor_for(self, row: Row, link: LinkName) -> LinkName:
+        """The anchor with which the subscription is sent to this primary neighbour. While a branch
+        learns anew, an anchor may be unknown: the branch itself serves as well, if less far."""
+        if row.local:
+            return self.me
+        anchor = row.way if row.way in self.mom else row.last_hop
+        return towards(self.mom, anchor, link, self.options.delta)
+
+    # --- publications -----------------------------------------------------------------------------
+
+    def sends(self, anchors: Sequence[LinkName], link: LinkName) -> tuple[LinkName, ...]:
+        """Where copies go of a publication that came by `link`, and whose rows have these anchors
+        (see `Paths.sends`)."""
+        came_from = self._branches.get(link)
+        try:
+            hops = self._traffic.sends(anchors, came_from)
+        except InternalError:
+            known = self._as_known(anchors)
+            hops = self._traffic.sends(known, came_from if came_from in self.mom else None)
+        if hops:
+            self._sent(len(hops))
+        return hops
+
+    def _as_known(self, anchors: Sequence[LinkName]) -> list[LinkName]:
+        """Anchors that are not in the MOM now, by the branches that they are in."""
+        known = (a if a in self.mom else self._anchored.get(a, a) for a in anchors)
+        return [anchor for anchor in known if anchor in self.mom]
+
+    def _sent(self, copies: int) -> None:
+        """For the rate that SH goes by."""
+        now = self._links.now
+        if now - self._window_s >= RATE_S:
+            load = self._load(self._sent_in_window, now - self._window_s)
+            self._traffic.paths.direct = goes_direct(
+                self.options.strategy, load, self.options.load_threshold
+            )
+            self._window_s, self._sent_in_window = now, 0
+        self._sent_in_window += copies
+        self._sent_in_period += copies
+
+    def _load(self, sent: int, over_s: float) -> float:
+        """As a share of the capacity of the uplink."""
+        capacity = self.options.capacity_per_s
+        return sent / over_s / capacity if capacity and over_s else 0.0
+
+    def came(self, publish: Publish, link: LinkName) -> None:
+        """A publication came by `link`: it is remembered if the link is a soft one."""
+        if link in self.soft_links:
+            self._seen.is_new(publish.publication.id)
+
+    def tunnelled(self, publish: Publish, tunnel: Tunnel) -> LinkName | None:
+        """For a copy that ends its tunnel here, where it would have come from; None for one that
+        had come before."""
+        new = self._seen.is_new(publish.publication.id)
+        return tunnel.source if new else None
+
+    # --- soft links -------------------------------------------------------------------------------
+
+    def soft_up(self, link: LinkName) -> list[Action]:
+        state = self.soft_links.get(link)
+        if state is SoftLink.OPENING:
+            self.soft_links[link] = SoftLink.OPENED
+        elif state is not None:
+            return []
+        elif not self._may_accept(link):
+            return [CloseLink(link)]
+        else:
+            self.soft_links[link] = SoftLink.ACCEPTED
+        self._relink([])
+        return []
+
+    def _may_accept(self, link: LinkName) -> bool:
+        near = link in self.mom and self.mom.distance(link) > 1
+        return near and has_room(self.mom, len(self.soft_links), self._limits)
+
+    def soft_down(self, link: LinkName, lost: Sequence[Publish]) -> list[Send]:
+        self.soft_links.pop(link, None)
+        self._relink([])
+        branch = self._branches.get(link)
+        if branch is None or branch not in self.mom:
+            self.lost += len(lost)
+            return []
+        tunnel = Tunnel(self.me, link)
+        return [Send(branch, _tunnelled(publish, tunnel)) for publish in lost]
+
+    def round(self) -> list[Action]:
+        """Links are looked at, and loads told."""
+        sent = self._traffic.end_period()
+        period = Period(sent=sent, loads=self._loads, delays_s=self._delays_s())
+        found = one_round(self.mom, self._sets(), period, self._limits, self._rng)
+        self._report(period)
+        actions: list[Action] = list(self._tell_loads())
+        gone = [
+            link for link, state in self.soft_links.items() if state.up and link not in self.mom
+        ]
+        for link in (*found.drop, *gone):
+            self.soft_links[link] = SoftLink.CLOSING
+            actions.append(CloseLink(link))
+        for link in found.promote:
+            self.soft_links[link] = SoftLink.OPENING
+            actions.append(OpenLink(link))
+        self.candidates = found.candidates
+        self._relink([])
+        return actions
+
+    def _sets(self) -> LinkSets:
+        """Links that are not up yet, or no more, count as the other end's: they take room."""
+        opened = {x for x, state in self.soft_links.items() if state is SoftLink.OPENED}
+        return LinkSets(
+            opened=frozenset(x for x in opened if x in self.mom),
+            accepted=frozenset(self.soft_links.keys() - opened),
+            candidates=frozenset(self.candidates),
+        )
+
+    def _report(self, period: Period) -> None:
+        threshold = self._limits.load_threshold
+        self.reports = {
+            link: LinkReport(period.sent.get(link, 0), gain(self.mom, link, period, threshold))
+            for link in (*self.soft_links, *self.candidates)
+            if link in self.mom
+        }
+
+    def _delays_s(self) -> dict[LinkName, float]:
+        """How long a publication would wait for each primary link."""
+        found = {}
+        for link in self.mom.around(self.me):
+            rate = self._links.rates(link).out_per_s
+            found[link] = self._links.queue_len(link) / rate if rate else 0.0
+        return found
+
+    def _tell_loads(self) -> list[Send]:
+        now = self._links.now
+        own = self._load(self._sent_in_period, now - self._period_s)
+        most = int(self._sent_in_period * SHARE_OF_BYTES * BYTES_OF_COPY / BYTES_OF_LOAD)
+        self._period_s, self._sent_in_period = now, 0
+        sends = []
+        for link in self.mom.around(self.me):
+            loads = [(self.me, own)] if own else []
+            loads += [
+                (broker, self._loads[broker])
+                for broker in self.mom.brokers
+                if self._is_news(broker, link)
+            ]
+            share = most // max(1, len(self.mom.around(self.me)))
+            if loads[:share]:
+                sends.append(Send(link, Loads(loads=tuple(loads[:share]))))
+        return sends
+
+    def _is_news(self, broker: LinkName, link: LinkName) -> bool:
+        """Whether `link` is to be told of its load: within Delta - 1 hops of it, the other way."""
+        near = self.mom.distance(broker) < self.options.delta - 1
+        return near and self._loads.get(broker, 0.0) > 0 and self.mom.branch(broker) != link
+
+
+def _tunnelled(publish: Publish, tunnel: Tunnel) -> Publish:
+    header = MeshHeader(publish.header.hops, tunnel)
+    return Publish(publish.publication, header, publish.body)
+
+
+def plain(header: Header) -> Header:
+    """For the next hop, outside any tunnel."""
+    return Header(header.hops + 1)

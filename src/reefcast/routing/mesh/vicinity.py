@@ -1,0 +1,86 @@
+"""How brokers learn their MOMs: each tells its primary neighbours whom it knows.
+
+A broker tells a neighbour U which brokers are on its own side within Delta - 1 hops, whenever that
+has changed; U then knows them within Delta. Primary links form a tree, so that what is told comes
+from one side only, and telling ends.
+"""
+
+from __future__ import annotations
+
+from reefcast.errors import ConfigurationError, ProtocolError
+from reefcast.model.messages import LinkName, Send
+from reefcast.routing.mesh.maps import Neighbourhood
+from reefcast.routing.mesh.messages import Vicinity
+
+Known = tuple[tuple[LinkName, LinkName], ...]
+
+
+class VicinityTable:
+    """What the primary neighbours of broker `me` have told, and the MOM that follows from it."""
+
+    def __init__(self, me: LinkName, delta: int) -> None:
+        self.me = me
+        self.delta = delta
+        self.mom = Neighbourhood(me, {})
+        self._told: dict[LinkName, dict[LinkName, LinkName]] = {}
+        self._said: dict[LinkName, Known] = {}
+
+    def up(self, link: LinkName) -> list[Send]:
+        """A primary neighbour without memory of us. What it told in a former life holds until it
+        tells anew; what that is may come in parts, as it relearns."""
+        self._told.setdefault(link, {})
+        self._said.pop(link, None)
+        return self._changed()
+
+    def down(self, link: LinkName) -> list[Send]:
+        """It is gone, and all behind it."""
+        self._told.pop(link, None)
+        self._said.pop(link, None)
+        return self._changed()
+
+    def hear(self, vicinity: Vicinity, link: LinkName) -> list[Send]:
+        """Raises `ProtocolError`, changing nothing, for what is no tree behind `link`."""
+        told = dict(vicinity.brokers)
+        self._check(told, link)
+        self._told[link] = told
+        return self._changed()
+
+    def _check(self, told: dict[LinkName, LinkName], link: LinkName) -> None:
+        others = (closer for other, closer in self._told.items() if other != link)
+        known = {self.me, *self._told}.union(*others)
+        twice = sorted(known & told.keys())
+        try:
+            if twice:
+                raise ConfigurationError(f"{twice[0]!r} is elsewhere, too")
+            heard = Neighbourhood(link, told)
+        except ConfigurationError as error:
+            raise ProtocolError(
+                f"neighbour {link!r} sent a vicinity that is no tree: {error}"
+            ) from None
+        if any(heard.distance(broker) >= self.delta for broker in told):
+            raise ProtocolError(
+                f"neighbour {link!r} told of brokers {self.delta} hops from it; "
+                "give all brokers the same delta"
+            )
+
+    def _changed(self) -> list[Send]:
+        closer = dict.fromkeys(self._told, self.me)
+        for told in self._told.values():
+            closer.update(told)
+        self.mom = Neighbourhood(self.me, closer)
+        sends = []
+        for link in self._told:
+            known = self._known_to(link)
+            if self._said.get(link) != known:
+                self._said[link] = known
+                sends.append(Send(link, Vicinity(brokers=known)))
+        return sends
+
+    def _known_to(self, link: LinkName) -> Known:
+        """What to tell this neighbour."""
+        mom = self.mom
+        return tuple(
+            (broker, mom.closer[broker])
+            for broker in mom.brokers
+            if mom.distance(broker) < self.delta and mom.branch(broker) != link
+        )

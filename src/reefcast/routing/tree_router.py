@@ -1,0 +1,119 @@
+"""Advertisement-based routing on an overlay that is a tree: what `acyclic` and `mesh` share.
+
+Rules
+-----
+- Advertisements are flooded; each broker stores them in its SRT with the link they came by.
+- Subscriptions go towards them: over every link from which an intersecting one came, by the
+  subscription tree (`tree`).
+- A new advertisement from U makes the broker look through its PRT again and send U what it now
+  needs; an advertisement withdrawn by U makes it withdraw from U what no other advertisement from
+  U wants. U never drops rows by itself.
+
+Source: `Siena` and `PADRES`; section 2 of the covering paper. Cost: a subscription asks each
+distinct advertisement text of each link once (`intersects`).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from reefcast.model.filters import Filter
+from reefcast.model.messages import (
+    Advertise,
+    EntityId,
+    LinkName,
+    Send,
+    Unadvertise,
+)
+from reefcast.routing.router import Router, Shape, Surroundings
+from reefcast.routing.tables import AdvertisementTable, Row, TableView
+from reefcast.routing.tree import NO_PRUNES, Prune, SubscriptionTree
+
+
+class TreeRouter(Router):
+    """See the module's docstring for the rules."""
+
+    overlay = Shape.TREE
+    relearns = True
+    counted: ClassVar[Mapping[str, str]] = {
+        "quenched": "quenched",
+        "replaced": "replaced",
+        "nrs": "NRS",
+    }
+
+    def __init__(self, where: Surroundings) -> None:
+        super().__init__(where)
+        self.srt = AdvertisementTable()
+        self.tree = self.new_tree(where)
+
+    @abstractmethod
+    def new_tree(self, where: Surroundings) -> SubscriptionTree:
+        """An empty one over `brokers`, by these surroundings' options."""
+
+    # --- advertisements ---------------------------------------------------------------------------
+
+    def advertise(self, id: EntityId, filter: Filter, link: LinkName, local: bool) -> list[Send]:
+        if id in self.srt:
+            self.srt.confirm(id, link)
+            return []
+        known = self.srt.has_text(link, filter.text)
+        self.srt.add(Row(id, filter, link, local))
+        sends = self.to_others(link, Advertise(id, filter.text))
+        if not local and not known:
+            sends += self.tree.catch_up(link)
+        return sends
+
+    def unadvertise(self, id: EntityId, link: LinkName) -> list[Send]:
+        row = self.srt.remove(id, link)
+        if row is None:
+            return []
+        sends = self.to_others(link, Unadvertise(id))
+        if not self.srt.has_text(link, row.filter.text):
+            sends += self.tree.withdraw_unwanted(link)
+        return sends
+
+    def _unadvertise_all(self, link: LinkName, ids: list[EntityId]) -> list[Send]:
+        return [send for id in ids for send in self.unadvertise(id, link)]
+
+    # --- subscriptions ----------------------------------------------------------------------------
+
+    def subscribe(self, id: EntityId, filter: Filter, link: LinkName, local: bool) -> list[Send]:
+        return self.tree.subscribe(Row(id, filter, link, local))
+
+    def unsubscribe(self, id: EntityId, link: LinkName) -> list[Send]:
+        return self.tree.unsubscribe([id], link, self.prunes(self.prt.get(id)))
+
+    def prunes(self, *rows: Row | None) -> Mapping[EntityId, Prune]:
+        """How far the unsubscriptions of these rows are to go, for those that need not go all the
+        way."""
+        return NO_PRUNES
+
+    def stand_ins(self, id: EntityId) -> list[tuple[LinkName, EntityId]]:
+        return self.tree.stand_ins(id)
+
+    # --- links ------------------------------------------------------------------------------------
+
+    def link_up(self, link: LinkName) -> list[Send]:
+        self.srt.doubt(link)
+        sends = [
+            Send(link, Advertise(row.id, row.filter.text))
+            for row in self.srt
+            if row.last_hop != link
+        ]
+        return sends + self.tree.link_up(link)
+
+    def synced(self, link: LinkName) -> list[Send]:
+        stale = self.srt.unconfirmed(link)
+        return self.tree.synced(link) + self._unadvertise_all(link, stale)
+
+    def link_down(self, link: LinkName) -> list[Send]:
+        gone = [row.id for row in self.srt.from_hop(link)]
+        prunes = self.prunes(*self.prt.from_hop(link))
+        return self.tree.link_down(link, prunes) + self._unadvertise_all(link, gone)
+
+    # --- what can be seen -------------------------------------------------------------------------
+
+    def tables(self) -> dict[str, TableView[Any]]:
+        return {"SRT": self.srt, "PRT": self.prt}

@@ -1,0 +1,129 @@
+"""Soft links in the simulator: links that brokers open and close themselves (`OpenLink`).
+
+Each end says on the link that it is open from its side (`SoftUp`), and that nothing more comes
+(`SoftDown`): in its order among the publications, so that none of them is lost. The messages stand
+for what connections say to each other; the cores hear `LinkUp` and `LinkDown`, as live ones do.
+
+A soft link that is cut (`faults.Cut`, or a crash) gives the cores what was not delivered. What
+waits for the other end's CPU has been delivered, but is not yet acknowledged: it is given, too, and
+served all the same, as it may be live.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from reefcast.model.messages import (
+    CloseLink,
+    Effect,
+    Input,
+    LinkDown,
+    LinkKind,
+    LinkName,
+    LinkUp,
+    Publish,
+)
+from reefcast.simulation.links import Link
+from reefcast.simulation.node import Node
+from reefcast.simulation.signs import SoftDown, SoftGone, SoftUp
+
+
+class Handling(NamedTuple):
+    """What soft links need of the world: to make a link, to send on one, to empty one (returning
+    the publications that were under way), and to lose something."""
+
+    make: Callable[[Node, Node], Link]
+    send: Callable[[Node, Link, Any, float], None]
+    empty: Callable[[Link, float], list[Publish]]
+    lose: Callable[[Node, Input, float, LinkName], None]
+
+
+class HasNodes(Protocol):
+    nodes: dict[str, Node]
+
+
+class SoftLinks:
+    """Of one world."""
+
+    def __init__(self, world: HasNodes, handling: Handling) -> None:
+        self._nodes = world.nodes
+        self._do = handling
+
+    # --- opening and closing ----------------------------------------------------------------------
+
+    def open(self, node: Node, to: LinkName, at: float) -> None:
+        other = self._nodes[to]
+        for a, b in ((node, other), (other, node)):
+            if b.name not in a.links:
+                a.links[b.name] = self._do.make(a, b)
+                a.plain = all(link.steady for link in a.links.values())
+        if not other.up:
+            node.queue.append((at, to, SoftGone(to), 0))
+            return
+        self._say_up(node, to, at)
+
+    def _say_up(self, node: Node, to: LinkName, at: float) -> None:
+        node.links[to].open = True
+        self._do.send(node, node.links[to], SoftUp(node.name), at)
+
+    def close(self, node: Node, to: LinkName, at: float) -> None:
+        node.links[to].open = False
+        self._do.send(node, node.links[to], SoftDown(node.name), at)
+
+    # --- what comes -------------------------------------------------------------------------------
+
+    def came(self, node: Node, sign: SoftUp | SoftDown | SoftGone, start: float) -> list[Effect]:
+        """Gives the core what the sign means."""
+        if isinstance(sign, SoftUp):
+            return node.core.handle(LinkUp(LinkKind.SOFT), sign.source, start)
+        lost = sign.lost if isinstance(sign, SoftGone) else ()
+        if not lost and sign.source not in node.core.router.soft_links:
+            return []  # it was refused, or closed or cut in the meantime
+        return node.core.handle(LinkDown(lost), sign.source, start)
+
+    def served(self, node: Node, sign: Input, effects: Sequence[Effect], at: float) -> None:
+        """The core has heard of it: the same from this side, if it is not said."""
+        if not isinstance(sign, SoftUp | SoftDown):
+            return
+        back = node.links[sign.source]
+        if isinstance(sign, SoftDown) and back.open:
+            self.close(node, sign.source, at)
+        elif isinstance(sign, SoftUp) and not (back.open or CloseLink(sign.source) in effects):
+            self._say_up(node, sign.source, at)
+
+    # --- failures ---------------------------------------------------------------------------------
+
+    def cut_all(self, links: Iterable[tuple[LinkName, LinkName]], now: float) -> None:
+        """Those of them that are soft links and open fail."""
+        for a, b in links:
+            if self.is_soft(a, b):
+                self.cut(self._nodes[a], self._nodes[b], now)
+
+    def is_soft(self, a: LinkName, b: LinkName) -> bool:
+        link = self._nodes[a].links.get(b)
+        return link is not None and link.soft
+
+    def cut(self, a: Node, b: Node, now: float) -> None:
+        """The connection between the two is no more."""
+        self._fail(a, b, now)
+        self._fail(b, a, now)
+
+    def _fail(self, node: Node, other: Node, now: float) -> None:
+        """Of the direction from `node` to `other`."""
+        out = node.links[other.name]
+        lost = self._do.empty(out, now)
+        out.open = False
+        if not node.up:
+            for publish in lost:
+                self._do.lose(node, publish, now, other.name)
+            return
+        waiting = [entry[2] for entry in other.queue if entry[1] == node.name]
+        lost += [item for item in waiting if isinstance(item, Publish)]
+        if lost or other.name in node.core.router.soft_links:
+            node.queue.append((now, other.name, SoftGone(other.name, tuple(lost)), 0))
+
+    def stranded(self, node: Node, out: Link, message: object, at: float) -> None:
+        """The core sent it before it heard that the link is cut."""
+        if isinstance(message, Publish) and node.up:
+            node.queue.append((at, out.target, SoftGone(out.target, (message,)), 0))
