@@ -67,12 +67,14 @@ class Entries:
         if not conjunctions:
             self._empty[number] = None
             return number
-        boxes = [coder.box(conjunction, new=True) for conjunction in conjunctions]
         numbers = [number, *(self._number() for _ in conjunctions[1:])]
-        for one, box in zip(numbers, boxes, strict=True):
-            doubts = (len(boxes) > 1 or not box.exact) + 2 * (not box.meets_exactly)
-            self.table.add(box, number, one, doubts)
-        if len(boxes) > 1:
+        for one, conjunction in zip(numbers, conjunctions, strict=True):
+            # Room first: making it may give back codes of texts that nobody else uses.
+            place = self.table.room(len(conjunction.constraints))
+            box = coder.box(conjunction, new=True)
+            doubts = (len(conjunctions) > 1 or not box.exact) + 2 * (not box.meets_exactly)
+            self.table.add(box, place, number, one, doubts)
+        if len(conjunctions) > 1:
             self._further[number] = numbers[1:]
         coder.settle()
         return number

@@ -154,12 +154,11 @@ class Table:
 
     # --- changes ---------------------------------------------------------------------------------
 
-    def add(self, box: Box, owner: int, conjunction: int, doubts: int) -> None:
+    def add(self, box: Box, number: int, owner: int, conjunction: int, doubts: int) -> None:
+        """Into the block of this number, which `room` has found for it."""
         if conjunction >= len(self._places):
             self._places = np.concatenate([self._places, np.zeros_like(self._places)])
             self._frame[F_PLACES] = self._places.ctypes.data
-        self._refresh()
-        number = self._room(box.records)  # which may need the place for a box itself
         self._load(box)
         add_row(self._at, number, box.records, owner, conjunction, doubts)
 
@@ -186,8 +185,9 @@ class Table:
         assert block is not None, "no row is in a block that is gone"
         return block
 
-    def _room(self, records: int) -> int:
+    def room(self, records: int) -> int:
         """The number of a block with room for one row of so many records."""
+        self._refresh()
         for old in list(self._open):
             number, block = old, self._block(old)
             if block.used == block.capacity:
