@@ -273,7 +273,9 @@ def test_refuses_files_that_cannot_be_read(tmp_path: Path) -> None:
 
 def checked_log_script(cases: list[Case]) -> Script:
     """Each step but the first of a case is waited for by the engine that performs it."""
-    script = log_script(cases, TOPOLOGY, duration_s=500.0, deploy_s=20.0, settle_s=1.0, seed=3)
+    script = log_script(
+        cases, TOPOLOGY, duration_s=500.0, deploy_s=20.0, settle_s=1.0, longest_s=40.0, seed=3
+    )
     steps = sum(len(case.steps) for case in cases)
     assert len(script.events) == steps + len(cases)
     assert all(20.0 <= event.at_s <= 499.0 + 1e-6 for event in script.events)

@@ -46,7 +46,8 @@ def points(results: DataFrame) -> DataFrame:
     """campaign, metric, routing, variant, x, at, mean, interval, seeds; in this order."""
     place = ("campaign", "metric", "routing", "variant", "x", "at")
     return (
-        results.groupBy(*place)
+        results.withColumn("at", F.round("at", 6))  # what seeds computed need not agree to the last
+        .groupBy(*place)
         .agg(*_over_seeds("value", "mean"))
         .orderBy(*place)
         .select(*place, "mean", "interval", "seeds")

@@ -128,25 +128,42 @@ def log_script(
     duration_s: float,
     deploy_s: float,
     settle_s: float,
+    longest_s: float,
     seed: int,
 ) -> Script:
     """These cases, their time pressed into `duration_s`, of which the first `deploy_s` are for
-    engines and monitors to make themselves known. A case is triggered `settle_s` before its first
-    step is done, and its subscriptions go as long after its last."""
+    engines and monitors to make themselves known. The longest case lasts `longest_s`, the others in
+    proportion; their starts have a pace of their own, so that cases run until the end, however
+    short the log. A case is triggered `settle_s` before its first step is done, and its
+    subscriptions go as long after its last."""
     rng = random.Random(f"{seed}/covering/log")
     home_of = _homes(cases, topology, rng)
     client, home = "client", rng.choice(topology.subscribers)
     script = Script(spread(_deployed(cases, client, home, home_of, topology, rng), deploy_s))
     script.claims.extend(samplers(topology, deploy_s, duration_s, rng))
-    span_s = max(case.steps[-1].at_s for case in cases) or 1.0
-    pace = (duration_s - deploy_s - 2 * settle_s) / span_s
-    for number, case in enumerate(cases, 1):
-        times = [deploy_s + settle_s + step.at_s * pace for step in case.steps]
+    begins_s = [case.steps[0].at_s for case in cases]
+    first_s, span_s = min(begins_s), max(begins_s) - min(begins_s) or 1.0
+    pace = (duration_s - deploy_s - 2 * settle_s - longest_s) / span_s
+    own_pace = longest_s / (max(map(_length_s, cases)) or 1.0)
+    for number, (case, begin_s) in enumerate(zip(cases, begins_s, strict=True), 1):
+        start_s = deploy_s + settle_s + (begin_s - first_s) * pace
+        times = [start_s + (step.at_s - begin_s) * own_pace for step in case.steps]
         from_s, until_s = times[0] - settle_s, times[-1] + settle_s
         script.events.append(Event(client, home, triggered(case.process, number), from_s))
         script.claims.extend(_waiting(case, number, from_s, until_s, home_of))
         script.events.extend(_done(case, number, times, home_of))
     return script
+
+
+def _length_s(case: Case) -> float:
+    return case.steps[-1].at_s - case.steps[0].at_s
+
+
+def usual(cases: Sequence[Case], share: float) -> list[Case]:
+    """Without the longest: that share of the cases, in their order."""
+    lengths = sorted(map(_length_s, cases))
+    longest_s = lengths[max(0, round(share * len(cases)) - 1)]
+    return [case for case in cases if _length_s(case) <= longest_s]
 
 
 def _homes(cases: Sequence[Case], topology: Topology, rng: random.Random) -> dict[str, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import numpy as np
 
 from reefcast.experiments.campaign import Campaign, Measure, Run
 from reefcast.experiments.columns import Delivered
-from reefcast.experiments.covering.event_logs import log_script, read_log
+from reefcast.experiments.covering.event_logs import log_script, read_log, usual
 from reefcast.experiments.covering.measuring import (
     CoverKernel,
     counted,
@@ -38,21 +37,19 @@ def event_log() -> str:
 
 
 def runs(scale: str) -> list[Run]:
-    return _runs(MADE, scale, section(MADE, scale).x)
+    entries = section(MADE, scale)
+    return [
+        run
+        for variant in ("", SLOW)
+        for run in runs_of(PAPER, MADE, scale, COMPARED, entries.x, entries.seeds, variant)
+    ]
 
 
 def log_runs(scale: str) -> list[Run]:
     """None without an event log."""
-    return _runs(LOGGED, scale, [section(MADE, scale).log_cases] if event_log() else [])
-
-
-def _runs(campaign: str, scale: str, xs: Sequence[float]) -> list[Run]:
-    seeds = section(MADE, scale).seeds
-    return [
-        run
-        for variant in ("", SLOW)
-        for run in runs_of(PAPER, campaign, scale, COMPARED, xs, seeds, variant)
-    ]
+    entries = section(MADE, scale)
+    xs = [entries.log_cases] if event_log() else []
+    return runs_of(PAPER, LOGGED, scale, COMPARED, xs, entries.seeds)
 
 
 def measure(run: Run) -> list[Measure]:
@@ -74,11 +71,12 @@ def measure_log(run: Run) -> list[Measure]:
     entries, topology = section(MADE, run.scale), workflow_topology()
     cases = read_log(Path(event_log()), LOG_PROCESS)[: int(run.x)]
     script = log_script(
-        cases,
+        usual(cases, entries.log_usual),
         topology,
         duration_s=entries.duration_s,
         deploy_s=entries.deploy_s,
         settle_s=entries.activity_s,
+        longest_s=entries.log_case_s,
         seed=run.seed,
     )
     return _measure(run, topology, entries, script)
