@@ -22,6 +22,7 @@ DIFFERENT = {
     ("--tree", "default"): "the demo has one",
     ("--clusters", "default"): "the demo has one",
     ("--rate", "default"): "what each can carry",
+    ("--subscriptions", "default"): "a burst needs thousands",
     ("--publications", "default"): "a benchmark takes more than a simulation",
     ("--publications", "least"): "a simulation without any shows the control messages alone",
     ("--subscriptions", "least"): "a simulation without any shows what is forwarded for nobody",

@@ -16,6 +16,8 @@ COMMANDS = {
     "analyze": "Turn a trace into tables and an HTML report, with Spark.",
     "bench": "Measure the live broker, the simulator, and the indexes.",
     "broker": "Run one broker of a network file.",
+    "burst": "Let a broad subscription come and go over thousands of narrow ones, and report the "
+    "delays.",
     "demo": "Carry real events over a network of brokers, check the result with Spark, report.",
     "experiment": "Run the papers' evaluations, and show them beside the papers' figures.",
     "explain": "Say why a filter matches an event, or why not.",

@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
 from reefcast.pipeline import figures, units
 from reefcast.pipeline.overlay_figure import overlay, scot_run
+from reefcast.pipeline.page import Card, render_page
 
 if TYPE_CHECKING:
     from reefcast.pipeline.analysis import Analysis
@@ -31,16 +30,6 @@ class Report:
     facts: Sequence[tuple[str, str]] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Card:
-    """A headline figure; `tone` is "", "good" or "bad"."""
-
-    value: str
-    name: str
-    more: str
-    tone: str = ""
-
-
 def write_report(report: Report, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(render(report), encoding="utf-8")
@@ -48,20 +37,12 @@ def write_report(report: Report, path: Path) -> None:
 
 def render(report: Report) -> str:
     """The page's HTML."""
-    pages = Environment(
-        loader=PackageLoader("reefcast.pipeline"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    pages.filters |= {
-        "count": units.count,
-        "duration": units.duration,
-        "size": units.size,
-    }
     analysis = report.analysis
-    return pages.get_template("report.html.j2").render(
+    return render_page(
+        "report.html.j2",
+        title=report.title,
+        kind="simulated" if analysis.run["simulated"] else "live",
+        facts=report.facts,
         report=report,
         analysis=analysis,
         check=report.check,
