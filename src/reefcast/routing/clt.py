@@ -64,7 +64,7 @@ class ScotHeader(Header, frozen=True, gc=False):
 
 def civ_of(header: Header) -> int:
     """The clusters that a copy still has to be sent to."""
-    return header.civ if type(header) is ScotHeader else 0
+    return header.civ if isinstance(header, ScotHeader) else 0
 
 
 class ClusterLinkRow(Row):

@@ -19,7 +19,9 @@ ROUTINGS = {
     "mesh": "reefcast.routing.mesh.router:Mesh",
     "flooding": "reefcast.routing.flooding:Flooding",
     "idr": "reefcast.routing.scot:Idr",
+    "idr-mesh": "reefcast.routing.mesh.cluster:IdrMesh",
     "spr": "reefcast.routing.scot:Spr",
+    "spr-mesh": "reefcast.routing.mesh.cluster:SprMesh",
     "tid-d": "reefcast.routing.tid:TidD",
     "tid-s": "reefcast.routing.tid:TidS",
 }

@@ -76,14 +76,15 @@ from reefcast.routing.router import (
     COUNTED,
     Decision,
     Router,
+    RoutingOptions,
     Shape,
     Surroundings,
 )
-from reefcast.routing.tables import Row, Table, Ways
+from reefcast.routing.tables import Row, TableView, Ways
 from reefcast.routing.tree import Replace, Replacement, SubscriptionTree, understood
 
 
-def _everywhere(link: LinkName, filter: Filter) -> bool:
+def everywhere(link: LinkName, filter: Filter) -> bool:
     """Inside a cluster each subscription goes to every broker."""
     return True
 
@@ -106,8 +107,8 @@ class ScotRouter(Router):
 
     overlay = Shape.SCOT
     relearns = True
-    messages = (CivSet, CivUnset, Replace)
-    options = ScotOptions
+    messages: ClassVar[tuple[type[PeerMessage], ...]] = (CivSet, CivUnset, Replace)
+    options: ClassVar[type[RoutingOptions]] = ScotOptions
     header = ScotHeader
     legend: ClassVar[Mapping[str, str]] = {
         "CLT": (
@@ -127,14 +128,18 @@ class ScotRouter(Router):
         self.cluster = where.scot.cluster
         self.a_links: list[LinkName] = []
         self.i_links: dict[int, LinkName] = {}
-        new_outgoing = outgoing(where.options.covering, 1.0, self.counters)
-        self.tree = SubscriptionTree(
-            self.prt, self.a_links, _everywhere, lambda link: new_outgoing(), self.counters
-        )
+        self.tree = self.new_tree(where)
         self.clt = ClusterLinkTable(where.scot.clusters)
         self._cluster_of = where.scot.secondary
         self._all = (1 << where.scot.clusters) - 1
         self._own = 1 << self.cluster
+
+    def new_tree(self, where: Surroundings) -> SubscriptionTree:
+        """Of the subscriptions of the cluster, over its aLinks."""
+        new_outgoing = outgoing(where.options.covering, 1.0, self.counters)
+        return SubscriptionTree(
+            self.prt, self.a_links, everywhere, lambda link: new_outgoing(), self.counters
+        )
 
     # --- advertisements ---------------------------------------------------------------------------
 
@@ -187,9 +192,13 @@ class ScotRouter(Router):
     def subscribe(self, id: EntityId, filter: Filter, link: LinkName, local: bool) -> list[Send]:
         if link in self._cluster_of:
             raise self._wrong_link(link, "Subscribe", "an iLink", "aLinks")
-        known = id in self.prt
-        sends = self.tree.subscribe(Row(id, filter, link, local))
-        return sends if known else sends + self._set_bits(id, filter)
+        return self.take_in(Row(id, filter, link, local))
+
+    def take_in(self, row: Row) -> list[Send]:
+        """A subscription of this cluster came."""
+        known = row.id in self.prt
+        sends = self.tree.subscribe(row)
+        return sends if known else sends + self._set_bits(row.id, row.filter)
 
     def needs(self, subscription: Filter, told: Iterable[EntityId]) -> list[EntityId]:
         rows = [row for row in map(self.clt.get, told) if row is not None]
@@ -331,14 +340,16 @@ class ScotRouter(Router):
 
     # --- what can be seen -------------------------------------------------------------------------
 
-    def tables(self) -> dict[str, Table[Any]]:
+    def tables(self) -> dict[str, TableView[Any]]:
         return {"CLT": self.clt, "PRT": self.prt}
 
     # --- publications -----------------------------------------------------------------------------
 
     def route(self, publications: Sequence[Publish], link: LinkName) -> Iterator[Decision]:
         found = self.prt.ways([publish.publication for publish in publications])
-        hosted = link not in self.a_links and link not in self._cluster_of
+        hosted = not any(
+            link in known for known in (self.a_links, self._cluster_of, self.soft_links)
+        )
         for publish, ways in zip_longest(publications, found):  # there is one for each
             bits = self._targets(publish, link) if hosted else civ_of(publish.header)
             yield self.choose(publish, ways, link, bits)
@@ -348,10 +359,14 @@ class ScotRouter(Router):
         the PRT lead; `bits`: the clusters that it has still to be sent to from here."""
         local, hops, matched = ways
         onward = Header(publish.header.hops + 1) if hops or bits else FIRST_HOP
-        copies = [(hop, onward) for hop in hops if hop != link]
+        copies = [(hop, onward) for hop in self.inside(hops, link)]
         if not bits:
             return Decision(local, copies, matched)
         return self._between_clusters(Decision(local, copies, matched), link, onward, bits)
+
+    def inside(self, ways: list[LinkName], link: LinkName) -> Iterable[LinkName]:
+        """Where copies go inside the cluster of a publication that came by `link`."""
+        return [hop for hop in ways if hop != link]
 
     @abstractmethod
     def _between_clusters(

@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar
 import msgspec
 
 from reefcast.model.messages import Control, EntityId, Header, LinkName, PeerMessage, Subscribe
+from reefcast.routing.clt import ScotHeader
 
 
 class Vicinity(PeerMessage, frozen=True, kw_only=True, tag="vicinity"):
@@ -55,3 +56,17 @@ class MeshHeader(Header, frozen=True, gc=False):
     """`tunnel`: None for what is matched at every hop."""
 
     tunnel: Tunnel | None = None
+
+
+class ClusterMeshHeader(ScotHeader, frozen=True, gc=False):
+    """The same in the mesh of a cluster, whose copies may have clusters to reach."""
+
+    tunnel: Tunnel | None = None
+
+    def packed(self) -> tuple[object, ...]:
+        return (*super().packed(), self.tunnel)
+
+
+def tunnel_of(header: Header) -> Tunnel | None:
+    """None for what is matched at every hop."""
+    return header.tunnel if isinstance(header, MeshHeader | ClusterMeshHeader) else None

@@ -17,10 +17,10 @@ Source: the paper, sections 3 to 6.
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from reefcast.errors import InternalError, ProtocolError
+from reefcast.errors import ProtocolError
 from reefcast.model.messages import CloseLink, Header, LinkName, OpenLink, Publish, Send
 from reefcast.model.publication import PublicationId
 from reefcast.routing.links import Links
@@ -28,7 +28,7 @@ from reefcast.routing.mesh.anchors import towards
 from reefcast.routing.mesh.gains import Links as LinkSets
 from reefcast.routing.mesh.gains import Period, gain, has_room, one_round
 from reefcast.routing.mesh.maps import Neighbourhood
-from reefcast.routing.mesh.messages import Loads, MeshHeader, Tunnel, Vicinity
+from reefcast.routing.mesh.messages import Loads, Tunnel, Vicinity
 from reefcast.routing.mesh.options import MeshOptions
 from reefcast.routing.mesh.strategies import goes_direct
 from reefcast.routing.mesh.traffic import Traffic
@@ -54,7 +54,8 @@ class LinkReport(NamedTuple):
 
 
 class MeshOverlay:
-    """See the module's docstring. `soft_links`: the router's, kept here."""
+    """See the module's docstring. `soft_links`: the router's, kept here. `wrap`: the header of a
+    copy that goes through a tunnel, from the one that it had."""
 
     def __init__(
         self,
@@ -63,8 +64,10 @@ class MeshOverlay:
         soft_links: dict[LinkName, SoftLink],
         links: Links,
         rng: random.Random,
+        wrap: Callable[[Header, Tunnel], Header],
     ) -> None:
         self.me = me
+        self._wrap = wrap
         self.options = options
         self.soft_links = soft_links
         self.candidates: tuple[LinkName, ...] = ()
@@ -76,8 +79,8 @@ class MeshOverlay:
         self._vicinity = VicinityTable(me, options.delta)
         self._traffic = Traffic(self.mom)
         self._traffic.paths.direct = goes_direct(options.strategy, 0.0)
-        self._branches: dict[LinkName, LinkName] = {}
-        self._anchored: dict[LinkName, LinkName] = {}  # anchor -> primary neighbour that named it
+        self._branches: dict[LinkName, LinkName] = {}  # first hops, also of brokers not near now
+        self._came_from: dict[LinkName, LinkName | None] = {}
         self._seen: RecentIds[PublicationId] = RecentIds(LATELY)
         self._loads: dict[LinkName, float] = {}
         self._window_s = self._period_s = 0.0
@@ -93,9 +96,11 @@ class MeshOverlay:
         return self._relink(self._vicinity.up(link))
 
     def link_down(self, link: LinkName) -> list[Send]:
-        for anchor in [anchor for anchor, branch in self._anchored.items() if branch == link]:
-            del self._anchored[anchor]
         return self._relink(self._vicinity.down(link))
+
+    def synced(self, link: LinkName) -> list[Send]:
+        """It has told all anew, and the rows that it did not are swept."""
+        return self._relink(self._vicinity.synced(link))
 
     def hear(self, message: Vicinity | Loads, link: LinkName) -> list[Send]:
         """Raises `ProtocolError`, changing nothing, for what cannot be."""
@@ -116,6 +121,7 @@ class MeshOverlay:
         for link in (*mom.around(self.me), *self.soft_links):
             if link in mom:
                 self._branches[link] = mom.branch(link)
+        self._came_from = {link: x if x in mom else None for link, x in self._branches.items()}
         return sends
 
     # --- anchors ----------------------------------------------------------------------------------
@@ -128,35 +134,20 @@ class MeshOverlay:
                 f"neighbour {link!r} sent a subscription with the anchor {anchor!r}, which is not "
                 "behind it; give all brokers the same delta"
             )
-        self._anchored[anchor] = link
 
     def anchor_for(self, row: Row, link: LinkName) -> LinkName:
-        """The anchor with which the subscription is sent to this primary neighbour. While a branch
-        learns anew, an anchor may be unknown: the branch itself serves as well, if less far."""
-        if row.local:
-            return self.me
-        anchor = row.way if row.way in self.mom else row.last_hop
-        return towards(self.mom, anchor, link, self.options.delta)
+        """The anchor with which the subscription is sent to this primary neighbour."""
+        return self.me if row.local else towards(self.mom, row.way, link, self.options.delta)
 
     # --- publications -----------------------------------------------------------------------------
 
     def sends(self, anchors: Sequence[LinkName], link: LinkName) -> tuple[LinkName, ...]:
         """Where copies go of a publication that came by `link`, and whose rows have these anchors
         (see `Paths.sends`)."""
-        came_from = self._branches.get(link)
-        try:
-            hops = self._traffic.sends(anchors, came_from)
-        except InternalError:
-            known = self._as_known(anchors)
-            hops = self._traffic.sends(known, came_from if came_from in self.mom else None)
+        hops = self._traffic.sends(anchors, self._came_from.get(link))
         if hops:
             self._sent(len(hops))
         return hops
-
-    def _as_known(self, anchors: Sequence[LinkName]) -> list[LinkName]:
-        """Anchors that are not in the MOM now, by the branches that they are in."""
-        known = (a if a in self.mom else self._anchored.get(a, a) for a in anchors)
-        return [anchor for anchor in known if anchor in self.mom]
 
     def _sent(self, copies: int) -> None:
         """For the rate that SH goes by."""
@@ -175,16 +166,14 @@ class MeshOverlay:
         capacity = self.options.capacity_per_s
         return sent / over_s / capacity if capacity and over_s else 0.0
 
-    def came(self, publish: Publish, link: LinkName) -> None:
-        """A publication came by `link`: it is remembered if the link is a soft one."""
-        if link in self.soft_links:
+    def came(self, publications: Sequence[Publish]) -> None:
+        """These came over a soft link: they are remembered, for it may fail."""
+        for publish in publications:
             self._seen.is_new(publish.publication.id)
 
-    def tunnelled(self, publish: Publish, tunnel: Tunnel) -> LinkName | None:
-        """For a copy that ends its tunnel here, where it would have come from; None for one that
-        had come before."""
-        new = self._seen.is_new(publish.publication.id)
-        return tunnel.source if new else None
+    def is_new(self, publish: Publish) -> bool:
+        """Whether a copy that ends its tunnel here had not come before."""
+        return self._seen.is_new(publish.publication.id)
 
     # --- soft links -------------------------------------------------------------------------------
 
@@ -201,6 +190,10 @@ class MeshOverlay:
         self._relink([])
         return []
 
+    def alongside(self, link: LinkName) -> list[LinkName]:
+        """The soft links into the branch of this primary neighbour."""
+        return [soft for soft in self.soft_links if self._branches.get(soft) == link]
+
     def _may_accept(self, link: LinkName) -> bool:
         near = link in self.mom and self.mom.distance(link) > 1
         return near and has_room(self.mom, len(self.soft_links), self._limits)
@@ -213,7 +206,13 @@ class MeshOverlay:
             self.lost += len(lost)
             return []
         tunnel = Tunnel(self.me, link)
-        return [Send(branch, _tunnelled(publish, tunnel)) for publish in lost]
+        return [
+            Send(
+                branch,
+                Publish(publish.publication, self._wrap(publish.header, tunnel), publish.body),
+            )
+            for publish in lost
+        ]
 
     def round(self) -> list[Action]:
         """Links are looked at, and loads told."""
@@ -282,13 +281,3 @@ class MeshOverlay:
         """Whether `link` is to be told of its load: within Delta - 1 hops of it, the other way."""
         near = self.mom.distance(broker) < self.options.delta - 1
         return near and self._loads.get(broker, 0.0) > 0 and self.mom.branch(broker) != link
-
-
-def _tunnelled(publish: Publish, tunnel: Tunnel) -> Publish:
-    header = MeshHeader(publish.header.hops, tunnel)
-    return Publish(publish.publication, header, publish.body)
-
-
-def plain(header: Header) -> Header:
-    """For the next hop, outside any tunnel."""
-    return Header(header.hops + 1)

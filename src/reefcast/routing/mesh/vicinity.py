@@ -3,6 +3,10 @@
 A broker tells a neighbour U which brokers are on its own side within Delta - 1 hops, whenever that
 has changed; U then knows them within Delta. Primary links form a tree, so that what is told comes
 from one side only, and telling ends.
+
+A broker that restarts tells what it knows in parts, as it relearns. Until it has said `Synced`, what
+it told in its former life holds beside that, like the rows that came from it (`tables`): so the
+anchors of these rows stay in the MOM.
 """
 
 from __future__ import annotations
@@ -23,19 +27,24 @@ class VicinityTable:
         self.delta = delta
         self.mom = Neighbourhood(me, {})
         self._told: dict[LinkName, dict[LinkName, LinkName]] = {}
+        self._unconfirmed: dict[LinkName, dict[LinkName, LinkName]] = {}
         self._said: dict[LinkName, Known] = {}
 
     def up(self, link: LinkName) -> list[Send]:
-        """A primary neighbour without memory of us. What it told in a former life holds until it
-        tells anew; what that is may come in parts, as it relearns."""
-        self._told.setdefault(link, {})
+        """A primary neighbour without memory of us."""
+        self._unconfirmed.setdefault(link, {}).update(self._told.get(link, {}))
+        self._told[link] = {}
         self._said.pop(link, None)
         return self._changed()
 
+    def synced(self, link: LinkName) -> list[Send]:
+        """It has told all anew."""
+        return self._changed() if self._unconfirmed.pop(link, None) else []
+
     def down(self, link: LinkName) -> list[Send]:
         """It is gone, and all behind it."""
-        self._told.pop(link, None)
-        self._said.pop(link, None)
+        for known in (self._told, self._unconfirmed, self._said):
+            known.pop(link, None)
         return self._changed()
 
     def hear(self, vicinity: Vicinity, link: LinkName) -> list[Send]:
@@ -67,6 +76,8 @@ class VicinityTable:
         closer = dict.fromkeys(self._told, self.me)
         for told in self._told.values():
             closer.update(told)
+        for unconfirmed in self._unconfirmed.values():
+            closer = unconfirmed | closer
         self.mom = Neighbourhood(self.me, closer)
         sends = []
         for link in self._told:

@@ -14,6 +14,7 @@ NOTHING = LinkReport(0, 0.0)
 class SoftLinkTable(TableView[LinkName]):
     """Soft links, then candidates."""
 
+    name = "soft links"
     columns = ("link", "state", "hops", "sent", "gain")
     shown = True
 

@@ -1,0 +1,188 @@
+"""What routings on a mesh share: that on a tree (`router`), and those in clusters (`cluster`).
+
+A routing that derives from `Meshed` has a subscription tree over its primary links whose rows have
+their anchors as ways, and sends copies where its `mesh` says.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import ClassVar
+
+from reefcast.errors import ProtocolError
+from reefcast.model.filters import Filter, parse_filter
+from reefcast.model.messages import (
+    ControlMessage,
+    EntityId,
+    Header,
+    LinkName,
+    PeerMessage,
+    Publish,
+    Send,
+)
+from reefcast.routing.covering.outgoing import Outgoing
+from reefcast.routing.covering.strategies import outgoing
+from reefcast.routing.mesh.covering import PerAnchor
+from reefcast.routing.mesh.messages import Anchored, Loads, Tunnel, Vicinity, tunnel_of
+from reefcast.routing.mesh.options import MeshOptions
+from reefcast.routing.mesh.overlay import MeshOverlay
+from reefcast.routing.mesh.view import SoftLinkTable
+from reefcast.routing.router import COUNTED, Action, Decision, Router, RoutingOptions, Surroundings
+from reefcast.routing.tables import Row
+from reefcast.routing.tree import SubscriptionTree, WantedBy
+
+MESSAGES = (Anchored, Vicinity, Loads)
+
+
+class Meshed(Router):
+    """See the module's docstring. `mesh` is made by `begin`."""
+
+    relearns = True
+    options: ClassVar[type[RoutingOptions]] = MeshOptions
+    counted: ClassVar[Mapping[str, str]] = {
+        "quenched": "quenched",
+        "replaced": "replaced",
+        "tunnelled": "tunnelled",
+    }
+    legend: ClassVar[Mapping[str, str]] = {
+        SoftLinkTable.name: (
+            "Direct links besides the primary ones, and candidates for them. Hops: along primary "
+            "links. Sent: publications in the last period, of a candidate those that it would have "
+            "carried. Gain: what it is worth."
+        ),
+        COUNTED: (
+            "Quenched: subscriptions not sent to a neighbour, for another one covers them. "
+            "Replaced: withdrawn for a broader one. Tunnelled: publications that a soft link lost "
+            "when it failed, sent along primary links."
+        ),
+    }
+    mesh: MeshOverlay
+
+    def begin(
+        self, where: Surroundings, primary: list[LinkName], wanted_by: WantedBy
+    ) -> SubscriptionTree:
+        """Makes the mesh, and returns its subscription tree; `primary`: the primary links that are
+        up, kept by the router."""
+        self.mesh = MeshOverlay(
+            where.name, where.options, self.soft_links, where.links, where.rng, self.in_tunnel
+        )
+        self.round_s = where.options.round_s
+        new_group = outgoing(where.options.covering, 1.0, self.counters)
+
+        def new_outgoing(link: LinkName) -> Outgoing:
+            return PerAnchor(new_group, lambda id: self._anchor(id, link))
+
+        return SubscriptionTree(
+            self.prt, primary, wanted_by, new_outgoing, self.counters, say=self._say
+        )
+
+    # --- for the routing to say -------------------------------------------------------------------
+
+    @abstractmethod
+    def in_tunnel(self, header: Header, tunnel: Tunnel) -> Header:
+        """The header of a copy that goes through a tunnel, from the one that it had."""
+
+    @abstractmethod
+    def primary(self, link: LinkName) -> bool:
+        """Whether it is a primary link of the mesh."""
+
+    @abstractmethod
+    def take_in(self, row: Row) -> list[Send]:
+        """A subscription came by a primary link."""
+
+    @abstractmethod
+    def match(self, publications: Sequence[Publish], link: LinkName) -> Iterable[Decision]:
+        """Where these go, none of which is in a tunnel; `link`: the one that they came by, or could
+        have come by (after a tunnel)."""
+
+    # --- subscriptions ----------------------------------------------------------------------------
+
+    def subscribe(self, id: EntityId, filter: Filter, link: LinkName, local: bool) -> list[Send]:
+        if not local:
+            raise ProtocolError(
+                f"neighbour {link!r} sent a subscription without an anchor; "
+                "give both brokers the same network file"
+            )
+        return self.take_in(Row(id, filter, link, True))
+
+    def _anchor(self, id: EntityId, link: LinkName) -> LinkName:
+        row = self.prt.get(id)
+        assert row is not None, "what is wanted is in the PRT"
+        return self.mesh.anchor_for(row, link)
+
+    def _say(self, link: LinkName, row: Row) -> ControlMessage:
+        anchor = self.mesh.anchor_for(row, link)
+        return Anchored(id=row.id, filter=row.filter.text, anchor=anchor)
+
+    def peer(self, message: PeerMessage, link: LinkName) -> list[Send]:
+        if not isinstance(message, MESSAGES):
+            return super().peer(message, link)
+        if not self.primary(link):
+            raise ProtocolError(
+                f"{link!r} sent {type(message).__name__} over a link that is no primary one of the "
+                "mesh"
+            )
+        if not isinstance(message, Anchored):
+            return self.mesh.hear(message, link)
+        filter = parse_filter(message.filter)
+        self.mesh.named(message.anchor, link)
+        return self.take_in(Row(message.id, filter, link, False, message.anchor))
+
+    # --- links ------------------------------------------------------------------------------------
+
+    def link_up(self, link: LinkName) -> list[Send]:
+        sends = super().link_up(link)
+        return self.mesh.link_up(link) + sends if self.primary(link) else sends
+
+    def link_down(self, link: LinkName) -> list[Send]:
+        """Who is behind it is forgotten last: until then rows have anchors there."""
+        sends = super().link_down(link)
+        return sends + self.mesh.link_down(link) if link in self.mesh.mom else sends
+
+    def synced(self, link: LinkName) -> list[Send]:
+        """As with `link_down`: rows first."""
+        sends = super().synced(link)
+        return sends + self.mesh.synced(link) if self.primary(link) else sends
+
+    def round(self) -> list[Action]:
+        return self.mesh.round()
+
+    def soft_up(self, link: LinkName) -> list[Action]:
+        return self.mesh.soft_up(link)
+
+    def soft_down(self, link: LinkName, lost: Sequence[Publish]) -> list[Send]:
+        self.counters["tunnelled"] += len(lost)
+        return self.mesh.soft_down(link, lost)
+
+    # --- publications -----------------------------------------------------------------------------
+
+    def route(self, publications: Sequence[Publish], link: LinkName) -> Iterator[Decision]:
+        if link in self.soft_links:
+            self.mesh.came(publications)
+        if not any(_is_tunnelled(publish) for publish in publications):
+            yield from self.match(publications, link)
+            return
+        for publish in publications:
+            tunnel = tunnel_of(publish.header)
+            if tunnel is None:
+                yield from self.match((publish,), link)
+            else:
+                yield from self._tunnelled(publish, tunnel, link)
+
+    def _tunnelled(self, publish: Publish, tunnel: Tunnel, link: LinkName) -> Iterable[Decision]:
+        """On its way it is not matched. Where it ends it goes on, if it had not come before: the
+        branch of its sender is the one that it came out of."""
+        target, mesh = tunnel.target, self.mesh
+        if target != mesh.me:
+            onward = self.in_tunnel(publish.header, tunnel)
+            ways = [(mesh.mom.branch(target), onward)] if target in mesh.mom else []
+            return (Decision({}, ways, None),)
+        if not mesh.is_new(publish):
+            return (Decision({}, [], None, duplicate=True),)
+        return self.match((publish,), link)
+
+
+def _is_tunnelled(publish: Publish) -> bool:
+    header = publish.header
+    return type(header) is not Header and tunnel_of(header) is not None
