@@ -105,9 +105,7 @@ class Kernel(World):
     def send(self, node: Node, out: Link, message: Any, size: int, at: float, session: int) -> None:
         publication = type(message) is Publish
         if session != out.session:
-            if out.soft:
-                self.soft.stranded(node, out, message, at)
-            else:
+            if not out.soft:
                 self.lose(node, message, out.ended[session], out.target)
             return
         extra = out.extra_s(at, publication)
@@ -363,7 +361,7 @@ class Kernel(World):
         for effect in effects:
             if type(effect) is Send:
                 out, message = links.get(effect.link), effect.message
-                if out is None or type(message) is not Publish:
+                if out is None or type(message) is not Publish or not out.open:
                     self.apply(node, Service(at, publish, size, [effect]))
                     continue
                 free_at, queued, header = out.free_at, out.queued, message.header

@@ -117,7 +117,7 @@ class Link:
         self._per_jitter = 1 / spec.jitter_s if spec.jitter_s else 0.0
         self._draw = self.rng.random
         self.latency_s, self.bytes_per_s = spec.latency_s, spec.bytes_per_s
-        self.soft, self.open = soft, False
+        self.soft, self.open = soft, not soft
         self.session = 0
         self.ended: list[float] = []
         self.number = 0

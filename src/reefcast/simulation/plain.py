@@ -65,11 +65,14 @@ class PlainKernel(World):
         self._event_number = 0
         self._background = 0
         super().__init__(setup)
-        for node in self.nodes.values():
-            for link in node.links.values():
-                assert isinstance(link, PlainLink)
-                for at, _ in link.rates[1:]:
-                    self._at(at, INTERVENTION, 0, partial(self._new_rate, link))
+
+    def make_link(self, node: Node, other: Node, *, soft: bool = False) -> Link:
+        link = super().make_link(node, other, soft=soft)
+        assert isinstance(link, PlainLink)
+        for at, _ in link.rates[1:]:
+            if at >= self.now:
+                self._at(at, INTERVENTION, 0, partial(self._new_rate, link))
+        return link
 
     def _at(self, at: float, priority: int, rank: int, action: Callable[[], None]) -> None:
         self._event_number += 1
@@ -158,10 +161,7 @@ class PlainKernel(World):
     def send(self, node: Node, out: Link, message: Any, size: int, at: float, session: int) -> None:
         assert isinstance(out, PlainLink)
         if session != out.session:
-            if out.soft:
-                self.soft.stranded(node, out, message, at)
-                self._wake(node)
-            else:
+            if not out.soft:
                 self.lose(node, message, out.ended[session], out.target)
             return
         extra = out.extra_s(at, type(message) is Publish)

@@ -91,6 +91,14 @@ def _setup_is_no_garbage() -> Iterator[None]:
         gc.unfreeze()
 
 
+def _links_status(node: Node) -> Iterator[dict[str, Any]]:
+    """Those of the overlay, and the soft links that the core has."""
+    for link in node.neighbours:
+        yield {"link": link, "state": "up" if link in node.linked else "away"}
+    for link, soft in node.core.router.soft_links.items():
+        yield {"link": link, "state": "up" if soft.up else soft.value}
+
+
 class Simulation:
     """See the module's docstring. `kernel`: the fast one, or its plain twin."""
 
@@ -221,10 +229,7 @@ class Simulation:
         node.now = self.world.now
         return {
             **node.core.status(node.now, asked, most_rows),
-            "links": [
-                {"link": link, "state": "up" if link in node.linked else "away"}
-                for link in node.links
-            ],
+            "links": [*_links_status(node)],
             "clients": [{"client": name} for name in node.core.clients],
         }
 

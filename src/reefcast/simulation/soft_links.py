@@ -24,8 +24,9 @@ from reefcast.model.messages import (
     LinkUp,
     Publish,
 )
+from reefcast.routing.router import SoftLink
 from reefcast.simulation.links import Link
-from reefcast.simulation.node import Node
+from reefcast.simulation.node import Node, Service
 from reefcast.simulation.signs import SoftDown, SoftGone, SoftUp
 
 
@@ -58,17 +59,22 @@ class SoftLinks:
             if b.name not in a.links:
                 a.links[b.name] = self._do.make(a, b)
                 a.plain = all(link.steady for link in a.links.values())
-        if not other.up:
-            node.queue.append((at, to, SoftGone(to), 0))
-            return
-        self._say_up(node, to, at)
+        if other.up:
+            self._say_up(node, to, at)
+        else:
+            self._tell_gone(node, to, (), at)
 
     def _say_up(self, node: Node, to: LinkName, at: float) -> None:
         node.links[to].open = True
         self._do.send(node, node.links[to], SoftUp(node.name), at)
 
     def close(self, node: Node, to: LinkName, at: float) -> None:
-        node.links[to].open = False
+        """From this side, if it is open; it is not if it was cut, which the core will hear."""
+        if node.links[to].open:
+            node.links[to].open = False
+            self._say_down(node, to, at)
+
+    def _say_down(self, node: Node, to: LinkName, at: float) -> None:
         self._do.send(node, node.links[to], SoftDown(node.name), at)
 
     # --- what comes -------------------------------------------------------------------------------
@@ -82,15 +88,21 @@ class SoftLinks:
             return []  # it was refused, or closed or cut in the meantime
         return node.core.handle(LinkDown(lost), sign.source, start)
 
-    def served(self, node: Node, sign: Input, effects: Sequence[Effect], at: float) -> None:
-        """The core has heard of it: the same from this side, if it is not said."""
+    def served(self, node: Node, service: Service) -> None:
+        """The core has heard of it: the same from this side, if it is not said, nor the link cut
+        while the core was at it."""
+        sign, sessions, at = service.item, service.sessions, service.at
         if not isinstance(sign, SoftUp | SoftDown):
             return
-        back = node.links[sign.source]
-        if isinstance(sign, SoftDown) and back.open:
-            self.close(node, sign.source, at)
-        elif isinstance(sign, SoftUp) and not (back.open or CloseLink(sign.source) in effects):
-            self._say_up(node, sign.source, at)
+        source, back = sign.source, node.links[sign.source]
+        if sessions is not None and sessions[source] != back.session:
+            return
+        if isinstance(sign, SoftDown):
+            self.close(node, source, at)
+        elif CloseLink(source) in service.effects:
+            self._say_down(node, source, at)
+        elif not back.open:
+            self._say_up(node, source, at)
 
     # --- failures ---------------------------------------------------------------------------------
 
@@ -113,17 +125,37 @@ class SoftLinks:
         """Of the direction from `node` to `other`."""
         out = node.links[other.name]
         lost = self._do.empty(out, now)
+        state = node.core.router.soft_links.get(other.name)
+        begun = state is not None and (out.open or state is not SoftLink.OPENING)
         out.open = False
         if not node.up:
             for publish in lost:
                 self._do.lose(node, publish, now, other.name)
             return
-        waiting = [entry[2] for entry in other.queue if entry[1] == node.name]
-        lost += [item for item in waiting if isinstance(item, Publish)]
-        if lost or other.name in node.core.router.soft_links:
-            node.queue.append((now, other.name, SoftGone(other.name, tuple(lost)), 0))
+        lost += self._not_acknowledged(node, other)
+        if lost or begun:
+            self._tell_gone(node, other.name, lost, now)
 
-    def stranded(self, node: Node, out: Link, message: object, at: float) -> None:
+    @staticmethod
+    def _not_acknowledged(node: Node, other: Node) -> list[Publish]:
+        """What came from `node` and waits at `other`: publications, which stay, and signs, which
+        mean nothing any more."""
+        mine = [entry for entry in other.queue if entry[1] == node.name]
+        for entry in mine:
+            if isinstance(entry[2], SoftUp | SoftDown):
+                other.queue.remove(entry)
+        return [item for _, _, item, _ in mine if isinstance(item, Publish)]
+
+    @staticmethod
+    def _tell_gone(node: Node, to: LinkName, lost: Sequence[Publish], at: float) -> None:
+        """The core hears it in its turn, once; what is lost until then it hears along with it."""
+        queue = node.queue
+        for i, (since, link, item, size) in enumerate(queue):
+            if link == to and isinstance(item, SoftGone):
+                queue[i] = (since, to, SoftGone(to, (*item.lost, *lost)), size)
+                return
+        queue.append((at, to, SoftGone(to, tuple(lost)), 0))
+
+    def stranded(self, node: Node, out: Link, publish: Publish, at: float) -> None:
         """The core sent it before it heard that the link is cut."""
-        if isinstance(message, Publish) and node.up:
-            node.queue.append((at, out.target, SoftGone(out.target, (message,)), 0))
+        self._tell_gone(node, out.target, [publish], at)

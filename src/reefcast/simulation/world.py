@@ -168,12 +168,15 @@ class World(ABC):
         self._intervention_number += 1
 
     def make_link(self, node: Node, other: Node, *, soft: bool = False) -> Link:
-        """From the one to the other; it ranks behind all that were made before."""
+        """From the one to the other. Soft links rank behind all others, whenever they are made."""
         setup, ends = self.setup, (node.name, other.name)
         faults = [fault for fault in setup.faults if not isinstance(fault, Crash | Cut)]
         spec = setup.links.get(ends) or setup.links.get(ends[::-1]) or setup.link
-        self._last_rank += 1
-        return self.link_class(*ends, spec, faults, self._last_rank, setup.seed, soft=soft)
+        if soft:
+            rank = self._last_rank + 1 + node.index * len(self.nodes) + other.index
+        else:
+            rank = self._last_rank = self._last_rank + 1
+        return self.link_class(*ends, spec, faults, rank, setup.seed, soft=soft)
 
     # --- interventions ----------------------------------------------------------------------------
 
@@ -360,6 +363,8 @@ class World(ABC):
                 out = node.links.get(effect.link)
                 if out is None:
                     self._answer_client(node, effect, at)
+                elif not out.open and isinstance(effect.message, Publish):
+                    self.soft.stranded(node, out, effect.message, at)
                 else:
                     message = effect.message
                     known = isinstance(message, Publish) and message.publication is own
@@ -376,7 +381,7 @@ class World(ABC):
                 self.soft.close(node, effect.link, at)
             else:
                 self._discard(node, effect, at)
-        self.soft.served(node, item, service.effects, at)
+        self.soft.served(node, service)
 
     def _answer_client(self, node: Node, effect: Send, at: float) -> None:
         message = effect.message
@@ -434,7 +439,7 @@ class World(ABC):
         differ here. 64 bits."""
         drawn = 0
         for node in self.nodes.values():
-            for link in node.links.values():
+            for _, link in sorted(node.links.items()):
                 drawn = (drawn * 31 + link.rng.getrandbits(64)) % 2**64
         return drawn
 

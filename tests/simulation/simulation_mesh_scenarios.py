@@ -1,0 +1,135 @@
+"""Random meshes for the property tests: everything about one follows from its number.
+
+Rounds are short, so that soft links open and close all the time, under publications that queue up.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import get_args
+
+from simulation_scenarios import harmful_faults, harmless_faults, random_scripts
+
+from reefcast.matching.scan import ScanIndex
+from reefcast.overlay.topology import Graph, edges_of, graph, names, random_tree
+from reefcast.routing.mesh.options import MeshOptions
+from reefcast.routing.mesh.strategies import StrategyName
+from reefcast.simulation.costs import CostModel
+from reefcast.simulation.faults import Crash, Cut, Fault
+from reefcast.simulation.kernel import Kernel
+from reefcast.simulation.links import LinkSpec
+from reefcast.simulation.simulation import Simulation
+from reefcast.simulation.world import Setup, World
+
+COVERINGS = ("none", "lazy", "active")
+BURSTS_S = (0.1, 0.4, 0.7, 1.0, 1.3)
+"""When many publish at once; what is cut is cut then."""
+
+
+def some_tree(rng: random.Random, most: int = 12) -> Graph:
+    """One in two is long and thin, longer than Delta."""
+    brokers = names(rng.randint(2, most))
+    if rng.random() < 0.5:
+        return random_tree(brokers, rng)
+    near = [(brokers[rng.randrange(max(0, i - 2), i)], brokers[i]) for i in range(1, len(brokers))]
+    return graph(brokers, near)
+
+
+def some_options(rng: random.Random, delta: int) -> MeshOptions:
+    """A broker's own, but for Delta."""
+    fanout = rng.randint(1, 12)
+    return MeshOptions(
+        strategy=rng.choice(get_args(StrategyName)),
+        delta=delta,
+        fanout=fanout,
+        maxlinks=fanout + rng.randint(0, 8),
+        round_s=rng.choice((0.06, 0.15, 0.4)),
+        capacity_per_s=rng.choice((0.0, 10.0, 100.0)),
+        load_threshold=rng.choice((0.2, 0.8)),
+        covering=rng.choice(COVERINGS),
+    )
+
+
+def mesh_setup(rng: random.Random) -> Setup:
+    """A network slow enough for queues to build up, at the brokers and on the links."""
+    tree, delta = some_tree(rng), rng.randint(1, 5)
+    costs, slow = CostModel(), rng.choice((1, 20, 400))
+    costs = replace(
+        costs, publication_s=costs.publication_s * slow, subscribe_s=costs.subscribe_s * slow
+    )
+    jitter_s = rng.choice((0.0, 0.002, 0.02))
+    soft = LinkSpec(rng.uniform(1e-4, 0.02), 10 ** rng.uniform(4.3, 7), jitter_s)
+    links = {
+        edge: LinkSpec(rng.uniform(1e-4, 0.02), 10 ** rng.uniform(4.3, 7), jitter_s)
+        for edge in edges_of(tree)
+    }
+    return Setup(
+        graph=tree,
+        routing="mesh",
+        seed=rng.getrandbits(32),
+        costs=costs,
+        link=soft,
+        links=links if rng.random() < 0.8 else {},
+        index=ScanIndex,
+        broker_options={name: some_options(rng, delta) for name in tree},
+    )
+
+
+def some_cuts(setup: Setup, rng: random.Random) -> list[Fault]:
+    """Soft links fail: some pairs of brokers at a time, and all of them at once."""
+    brokers = list(setup.graph)
+    pairs = [(a, b) for a in brokers for b in brokers if a < b]
+    return [
+        Cut(
+            tuple(rng.sample(pairs, rng.choice((1, len(pairs) // 2, len(pairs))))),
+            rng.choice(BURSTS_S) + rng.uniform(0.0, 0.1),
+        )
+        for _ in range(rng.randint(0, 8))
+    ]
+
+
+def mesh_faults(setup: Setup, rng: random.Random, *, harmful: bool) -> list[Fault]:
+    faults = some_cuts(setup, rng) + harmless_faults(setup, rng)
+    return faults + (harmful_faults(setup, rng) if harmful else [])
+
+
+def crashes(setup: Setup, rng: random.Random) -> list[Fault]:
+    """Of up to three brokers; neighbours give some of them up."""
+    brokers = rng.sample(list(setup.graph), min(len(setup.graph), rng.randint(1, 3)))
+    return [
+        Crash(name, rng.uniform(0.1, 0.6), rng.uniform(0.7, 1.5), rng.choice((0.2, 60.0, 60.0)))
+        for name in brokers
+    ]
+
+
+def mesh_scripts(simulation: Simulation, rng: random.Random, start_s: float = 0.0) -> None:
+    """Clients that come and go as `random_scripts` has them, under bursts of publications between
+    which there are some rounds."""
+    random_scripts(simulation, rng, start_s=start_s, actions=rng.choice((20, 60)))
+    brokers = list(simulation.setup.graph)
+    known = simulation.world.clients
+    homes = {f"p{i}": rng.choice(brokers) for i in range(rng.randint(1, 4))}
+    for name, broker in homes.items():
+        homes[name] = known[name].broker if name in known else broker
+        simulation.advertise(name, homes[name], "TRUE", start_s)
+    for _ in range(rng.choice((20, 120))):
+        name = rng.choice(sorted(homes))
+        attributes = {"a": rng.randint(0, 5), "s": rng.choice(("x", "y", "yy", "z"))}
+        at_s = start_s + rng.choice(BURSTS_S) + rng.expovariate(30.0)
+        simulation.publish(name, homes[name], attributes, at_s)
+
+
+def mesh_run(
+    number: int, *, harmful: bool = False, kernel: type[World] = Kernel
+) -> tuple[Simulation, Setup]:
+    """Two stages: the second begins when the first is over and the network is quiet."""
+    rng = random.Random(number)
+    setup = mesh_setup(rng)
+    faults = mesh_faults(setup, rng, harmful=False) + (crashes(setup, rng) if harmful else [])
+    simulation = Simulation(replace(setup, faults=faults), kernel)
+    mesh_scripts(simulation, rng)
+    simulation.run(limit=200_000)
+    mesh_scripts(simulation, rng, simulation.now_s + 0.1)
+    simulation.run(limit=200_000)
+    return simulation, setup
