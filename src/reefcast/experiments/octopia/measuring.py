@@ -43,6 +43,7 @@ class MeasuringKernel(Kernel):
         self.watched_from_s = 0.0
         self.path: set[tuple[PublicationId, str]] | None = None
         links = max(out.rank for node in self.nodes.values() for out in node.links.values()) + 1
+        links += len(self.nodes) ** 2  # soft links, wherever they open
         self.count_before = [0] * links
         self._queue_count = [0] * links
         self._queue_sum = [0] * links
