@@ -43,13 +43,14 @@ format: $(STAMP) ## format and mend what can be mended by itself
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(STAMP) ## the figures: live broker, simulator, matching and covering, each beside its baselines
+bench: $(STAMP) ## the figures: live broker, simulator, matching, covering and mesh, each beside its baselines
 	$(BIN)/reefcast bench live
 	$(BIN)/reefcast bench sim
 	$(BIN)/reefcast bench match
 	$(BIN)/reefcast bench cover
 	$(BIN)/reefcast bench cover --graphs
 	$(BIN)/reefcast bench statistics
+	$(BIN)/reefcast bench mesh
 
 docs: $(STAMP) ## regenerate the reference pages under docs/
 	$(BIN)/python tools/make_docs.py

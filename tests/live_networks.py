@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from itertools import pairwise
 from typing import Any
@@ -34,6 +34,7 @@ def make_network(
     links: Sequence[tuple[str, str]] = (),
     *,
     routing: str = "acyclic",
+    options: Mapping[str, Any] | None = None,
     trace: TraceSection | None = None,
     **limits: Any,
 ) -> NetworkFile:
@@ -42,6 +43,7 @@ def make_network(
         network=NetworkSection(name="test", routing=routing),
         trace=trace or TraceSection(),
         limits=LimitsSection(**limits),
+        routing=dict(options or {}),
         broker=[
             BrokerEntry(name, f"127.0.0.1:{port}") for name, port in zip(names, ports, strict=True)
         ],

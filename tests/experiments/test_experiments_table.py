@@ -30,6 +30,8 @@ def row(kind, paper, ours, *, interval=None, explained=False):
         ("effect", 0.05, 0.3, False),
         ("level", 217.0, 217.0, True),
         ("level", 0.02, 0.5, False),  # no sign of an effect
+        ("level", 0.0, 0.0, True),
+        ("level", 0.0, 0.1, False),
         ("difference", -35.0, -40.0, True),
         ("difference", -35.0, 35.0, False),
         ("gap", -1.0, -0.0001, True),

@@ -15,8 +15,10 @@ from reefcast.model.messages import (
     Send,
     Settled,
     Subscribe,
+    Synced,
 )
 from reefcast.overlay.topology import balanced_tree, path
+from reefcast.routing.acyclic import AcyclicOptions
 from reefcast.routing.broker import Broker
 
 
@@ -334,3 +336,22 @@ def test_a_publisher_that_goes_to_another_broker_with_the_same_publication_is_he
     network.fire_timers()  # a does not answer the advertisement
     network.run()
     assert [id[1] for _, id, _ in network.delivered] == [1, 1, 2]
+
+
+def test_a_covered_subscription_of_a_broker_that_relearns_settles_with_its_stand_in() -> None:
+    """Nobody is told of s#2, for s#1 stands for it; but s#1 has yet to arrive where it counts."""
+    broker = Broker("b2", "acyclic", neighbours=["b1"], options=AcyclicOptions(covering="active"))
+    broker.handle(LinkUp(LinkKind.CLIENT), "s", 0.0)
+    for number in (1, 2):
+        broker.handle(Subscribe(("s", number), "x > 0", number), "s", 0.0)
+    broker.handle(LinkUp(LinkKind.BROKER), "b1", 0.0)
+    effects = broker.handle(Advertise(("p", 1), "TRUE", 7), "b1", 0.0)
+    told = [e.message for e in effects if isinstance(e, Send) and isinstance(e.message, Subscribe)]
+    assert [message.id for message in told] == [("s", 1)]
+    effects = broker.handle(Synced(), "b1", 0.0)
+    assert not [e for e in effects if isinstance(e, Send) and e.link == "s"]
+    effects = broker.handle(Settled(told[0].token), "b1", 0.0)
+    assert {e.message for e in effects if isinstance(e, Send) and e.link == "s"} == {
+        Settled(1),
+        Settled(2),
+    }

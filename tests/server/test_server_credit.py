@@ -23,7 +23,7 @@ class Broker:
             number,
             lambda client, n: self.granted.append((client, n)),
             lambda notice, link: self.flooded.append((notice, link)),
-            ways,
+            lambda link: ways or (link,),
         )
 
     def client(self, name: str, window: int = 8) -> Account:

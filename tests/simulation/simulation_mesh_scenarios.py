@@ -9,7 +9,7 @@ import random
 from dataclasses import replace
 from typing import get_args
 
-from simulation_scenarios import harmful_faults, harmless_faults, random_scripts
+from simulation_scenarios import harmless_faults, random_scripts
 
 from reefcast.matching.scan import ScanIndex
 from reefcast.overlay.topology import Graph, edges_of, graph, names, random_tree
@@ -19,6 +19,7 @@ from reefcast.simulation.costs import CostModel
 from reefcast.simulation.faults import Crash, Cut, Fault
 from reefcast.simulation.kernel import Kernel
 from reefcast.simulation.links import LinkSpec
+from reefcast.simulation.recording import TraceOptions
 from reefcast.simulation.simulation import Simulation
 from reefcast.simulation.world import Setup, World
 
@@ -89,11 +90,6 @@ def some_cuts(setup: Setup, rng: random.Random) -> list[Fault]:
     ]
 
 
-def mesh_faults(setup: Setup, rng: random.Random, *, harmful: bool) -> list[Fault]:
-    faults = some_cuts(setup, rng) + harmless_faults(setup, rng)
-    return faults + (harmful_faults(setup, rng) if harmful else [])
-
-
 def crashes(setup: Setup, rng: random.Random) -> list[Fault]:
     """Of up to three brokers; neighbours give some of them up."""
     brokers = rng.sample(list(setup.graph), min(len(setup.graph), rng.randint(1, 3)))
@@ -121,15 +117,22 @@ def mesh_scripts(simulation: Simulation, rng: random.Random, start_s: float = 0.
 
 
 def mesh_run(
-    number: int, *, harmful: bool = False, kernel: type[World] = Kernel
-) -> tuple[Simulation, Setup]:
-    """Two stages: the second begins when the first is over and the network is quiet."""
+    number: int,
+    *,
+    harmful: bool = False,
+    kernel: type[World] = Kernel,
+    trace: TraceOptions | None = None,
+) -> Simulation:
+    """Two stages: where the first is not cut short, the second begins when it is quiet. With a
+    trace, its rows stay in memory."""
     rng = random.Random(number)
     setup = mesh_setup(rng)
-    faults = mesh_faults(setup, rng, harmful=False) + (crashes(setup, rng) if harmful else [])
-    simulation = Simulation(replace(setup, faults=faults), kernel)
+    faults = some_cuts(setup, rng) + harmless_faults(setup, rng)
+    faults += crashes(setup, rng) if harmful else []
+    simulation = Simulation(replace(setup, faults=faults, trace=trace), kernel)
+    simulation.world.record.flush = lambda: None
     mesh_scripts(simulation, rng)
-    simulation.run(limit=200_000)
+    simulation.run(until_s=rng.choice((0.45, 0.72, 30.0, 30.0)), limit=200_000)
     mesh_scripts(simulation, rng, simulation.now_s + 0.1)
     simulation.run(limit=200_000)
-    return simulation, setup
+    return simulation

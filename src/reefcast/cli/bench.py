@@ -20,11 +20,12 @@ if TYPE_CHECKING:
     from reefcast.bench.cover.measure import Row as CoverRow
     from reefcast.bench.matching.measure import Row as MatchRow
     from reefcast.bench.matching.worst import WorstRow
+    from reefcast.bench.mesh import Row as MeshRow
     from reefcast.bench.profiling import Cost
     from reefcast.bench.sim import Row
     from reefcast.bench.statistics import Row as StatisticsRow
 
-_R = TypeVar("_R", "CoverRow", "GraphRow", "MatchRow", "StatisticsRow", "WorstRow")
+_R = TypeVar("_R", "CoverRow", "GraphRow", "MatchRow", "MeshRow", "StatisticsRow", "WorstRow")
 
 
 def _workloads_option(known: str) -> Callable[[C], C]:
@@ -289,6 +290,47 @@ def statistics(deliveries: int, pairs: tuple[int, ...], as_json: bool) -> None:
     _printed(bench(deliveries, pairs, partial(click.echo, err=True)), _STATISTICS, as_json)
 
 
+@command.command()
+@click.option(
+    "--scale",
+    type=click.Choice(["small", "paper"]),
+    default="paper",
+    show_default=True,
+    help="Of configuration C1 and dataset DT1: 40 brokers and 2 167 subscriptions, or the paper's "
+    "120 and 6 500.",
+)
+@json_option("a list of rows")
+def mesh(scale: str, as_json: bool) -> None:
+    """Measure what soft links cost a broker of a mesh.
+
+        reefcast bench mesh
+
+    A change of links (the WOM alone, then the whole input with all that follows
+    from the tables), the choice of paths for a publication by each strategy,
+    and a publication as a whole; beside the paper's figures, and beside plain
+    twins in the same run.
+    """
+    from reefcast.bench.mesh import bench
+    from reefcast.experiments.mesh.topology import network
+    from reefcast.experiments.mesh.workload import dataset, workload
+
+    overlay = network("C1", scale)
+    made = workload(list(overlay), dataset("DT1", scale), seed=1)
+    events = [event.attributes for event in made.events(3600.0, 0.0, 10.0)]
+    rows = bench(overlay, made.subscriptions, events, partial(click.echo, err=True))
+    _printed(rows, _MESH, as_json)
+
+
+_MESH = {
+    "what": "what",
+    "n": "n",
+    "cpu_us": "us (CPU)",
+    "twin": "plain twin",
+    "twin_cpu_us": "us (CPU)",
+    "ratio": "ratio",
+    "paper_us": "paper us",
+    "aim_us": "aim us",
+}
 _STATISTICS = {
     "engine": "engine",
     "pairs": "pairs",

@@ -29,7 +29,7 @@ MOST_LINKS = 8
 LONGEST_CELL, LONGEST_UNBROKEN = 60, 16
 """Characters: longer cells are cut, and columns with longer ones give way in a narrow terminal
 (shorter ones, too, if that does not make the rest fit)."""
-KINDS = {"a_link": "aLink", "i_link": "iLink", "": ""}
+KINDS = {"a_link": "aLink", "i_link": "iLink", "soft": "soft", "": ""}
 OVERLOADED, BAD = "bold white on red", "bold red"
 
 

@@ -48,6 +48,8 @@ class Row:
             return False
         if self.claim.kind == "flat":
             return abs(self.ours) <= NEAR
+        if self.claim.paper == 0:
+            return self.ours == 0
         by_sign = self.claim.kind == "gap" or (
             self.claim.kind == "effect" and abs(self.claim.paper) < SMALL
         )

@@ -15,6 +15,9 @@ Rules
   other side sends again what came after. A session is new whenever a program starts.
 - A link between brokers is *resumed* if each hello names the other's session; otherwise both ends
   start at 1 again with empty tables.
+- A *soft link* between brokers is one connection, with a hello of its own role: its numbers begin
+  with it, and nothing is resumed. PUBLISH, ACK and PING cross it, and DONE(0): its sender, all of
+  whose frames have been acknowledged, sends nothing more. When both have said so it is closed.
 - From a broker to a client nothing is numbered: a client that lost its connection subscribes anew.
   It drops the publications that the broker's hello says are `received`, gives up its control
   frames that were not, goes on counting at `received`, and sends first its advertisements and
@@ -77,12 +80,16 @@ class FrameKind(IntEnum):
     STATUS = 8
     GOODBYE = 9
     PING = 10
+    DONE = 11
 
 
 class Role(IntEnum):
+    """SOFT: a broker that wants a soft link, or takes one."""
+
     BROKER = 0
     CLIENT = 1
     OBSERVER = 2
+    SOFT = 3
 
 
 class Hello(msgspec.Struct, frozen=True):
@@ -206,7 +213,7 @@ def decode_congestion(payload: bytes | memoryview) -> Congestion:
 
 
 def decode_number(payload: bytes | memoryview) -> int:
-    """The payload of ACK, CREDIT and PING."""
+    """The payload of ACK, CREDIT, PING and DONE."""
     return _decode(_int, payload, "number")
 
 

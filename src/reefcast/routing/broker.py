@@ -441,6 +441,8 @@ class Broker:
             return effects
         self.router.relearning = False
         effects += self._send(Cause(), self.router.relearned())
+        for id, cause in self._settlement.held.items():
+            self._wait_for_stand_ins(cause, id)
         return effects + self._finish(self._settlement.let_go())
 
     def _link_down(self, down: LinkDown, link: LinkName, now: float) -> list[Effect]:
@@ -493,6 +495,6 @@ class Broker:
         return {
             "broker": self.name,
             "relearning": self.relearning,
-            **links_status(self.links, self._neighbours, self._scot),
+            **links_status(self.links, self._neighbours, self._scot, self.router.soft_links),
             **router_status(self.router, self.counters, asked, most_rows),
         }

@@ -239,6 +239,10 @@ class Router(ABC):
         """A soft link is gone, or could not be had; `lost`: see `LinkDown`."""
         return []
 
+    def alongside(self, link: LinkName) -> Sequence[LinkName]:
+        """The soft links that lead to brokers behind this neighbour."""
+        return ()
+
     # --- what can be seen -------------------------------------------------------------------------
 
     def afterwards(self) -> list[Send]:

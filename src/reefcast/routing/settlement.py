@@ -34,7 +34,7 @@ Cost: one answer per control message.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -155,6 +155,11 @@ class Settlement:
         self._held.append(cause)
         if id is not None:
             self._held_by_id[id] = cause
+
+    @property
+    def held(self) -> Mapping[EntityId, Cause]:
+        """The causes of advertisements and subscriptions that stay open until `let_go`."""
+        return self._held_by_id
 
     def let_go(self) -> list[Send]:
         """The broker has relearned all; returns the answers that this completes."""

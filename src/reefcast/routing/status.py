@@ -34,14 +34,18 @@ def router_status(
 
 
 def links_status(
-    links: Links, neighbours: Iterable[LinkName], place: Neighbours | None
+    links: Links,
+    neighbours: Iterable[LinkName],
+    place: Neighbours | None,
+    soft_links: Iterable[LinkName] = (),
 ) -> dict[str, Any]:
     """`region`, `cluster`: None where the overlay is no SCOT. `lst`: the LST and what else is known
     of each link, by neighbour; `tau`: above which load a link is overloaded."""
+    soft = {link: {**links.status(link), "kind": "soft", "cluster": None} for link in soft_links}
     return {
         "region": place and place.region,
         "cluster": place and place.cluster,
-        "lst": {link: _link_status(links, link, place) for link in neighbours},
+        "lst": {link: _link_status(links, link, place) for link in neighbours} | soft,
         "tau": links.lst.tau,
     }
 

@@ -64,6 +64,10 @@ class End:
     def congestion(self, notice: Congestion) -> None:
         raise self._out_of_place("CONGESTION")
 
+    def done(self) -> None:
+        """The other side sends nothing more."""
+        raise self._out_of_place("DONE")
+
     def status_wanted(self, request: StatusRequest) -> None:
         raise self._out_of_place("STATUS")
 
@@ -88,7 +92,8 @@ Greet = Callable[["Connection", Hello], End | None]
 
 
 class Connection(asyncio.Protocol):
-    """`first`: the hello to send when the connection is made (the side that dialled)."""
+    """`first`: the hello to send when the connection is made (the side that dialled). `refusal`:
+    what it was told instead of a hello, if so."""
 
     def __init__(self, shared: Shared, greet: Greet, first: Callable[[], Hello] | None = None):
         self._shared = shared
@@ -104,6 +109,7 @@ class Connection(asyncio.Protocol):
         self.end: End | None = None
         self.saying_goodbye = False
         self.greeted = False
+        self.refusal = ""
         self.closed = asyncio.Event()
         self.outbox: Outbox
         self.transport: asyncio.Transport
@@ -165,6 +171,12 @@ class Connection(asyncio.Protocol):
         self._shared.all.discard(self)
         self.closed.set()
 
+    def given_up(self) -> None:
+        """Who dialled was cancelled just as the connection was made: uvloop closes it then, and
+        says nothing of that here."""
+        if self in self._shared.all:
+            self.connection_lost(None)
+
     def pause_writing(self) -> None:
         self.outbox.paused = True
 
@@ -193,6 +205,8 @@ class Connection(asyncio.Protocol):
             self.end.control(message)
         elif kind == FrameKind.CONGESTION:
             self.end.congestion(wire.decode_congestion(payload))
+        elif kind == FrameKind.DONE:
+            self.end.done()
         elif kind == FrameKind.STATUS:
             self.end.status_wanted(wire.decode_status_request(payload))
         elif kind == FrameKind.GOODBYE:
@@ -204,7 +218,7 @@ class Connection(asyncio.Protocol):
 
     def _take_hello(self, kind: int, payload: bytes) -> None:
         if kind == FrameKind.GOODBYE:
-            log.warning("%s refused us: %s", self.peer, wire.decode_goodbye(payload).reason)
+            self.refusal = wire.decode_goodbye(payload).reason
             self.close()
             return
         if kind != FrameKind.HELLO:

@@ -13,8 +13,9 @@ A *target* is a link of this broker: a subscriber or a neighbour. It is congeste
   (b) while a neighbour that is up has left more publications unacknowledged than `link_high`, and
       until half of them are left;
   (c) while a broker beyond that neighbour says so. In a tree that is whoever is behind the link
-      that the notice came by. On an overlay with cycles publications may go to it another way than
-      its notice came, or by many: there every neighbour leads to every broker.
+      that the notice came by, and soft links lead there, too. On an overlay with cycles
+      publications may go to it another way than its notice came, or by many: there every neighbour
+      leads to every broker.
 A client that feeds a congested target gets no credit while any target that it fed is congested.
 
 When publications that came from a *neighbour* feed a target with reason (a) or (b), their publisher
@@ -35,7 +36,7 @@ on (OctopiA's `tau`), while `link_high` is thousands. Credit is what is left whe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Sequence, Set
 from typing import NamedTuple
 
 from reefcast.model.messages import LinkName
@@ -94,7 +95,7 @@ class CongestionControl:
 
     `grant(client, n)` gives a client credit; `flood(notice, link)` sends a notice to all neighbours
     but `link`. `number` must exceed those of the broker's former lives (its start time does).
-    `ways`: the links by which every other broker may be reached, where the overlay has cycles.
+    `ways(link)`: the links by which brokers may be reached whose notices come by `link`.
     """
 
     def __init__(
@@ -103,7 +104,7 @@ class CongestionControl:
         number: int,
         grant: Callable[[LinkName, int], None],
         flood: Callable[[Congestion, LinkName | None], None],
-        ways: Iterable[LinkName] = (),
+        ways: Callable[[LinkName], Sequence[LinkName]] = lambda link: (link,),
     ) -> None:
         self.accounts: dict[LinkName, Account] = {}
         self.targets: dict[LinkName, set[str]] = {}
@@ -111,7 +112,7 @@ class CongestionControl:
         self._number = number
         self._grant = grant
         self._flood = flood
-        self._ways = tuple(ways)
+        self._ways = ways
         self._announced = False
         self._renew_at_s = 0.0
         self._notices: dict[str, Notice] = {}
@@ -162,7 +163,7 @@ class CongestionControl:
         known = self._notices.get(notice.origin)
         if notice.origin == self._name or (known and known.number >= notice.number):
             return
-        links = self._ways or (link,)
+        links = tuple(self._ways(link))
         for other in known.links if known else ():
             if other not in links or not notice.congested:
                 self.relieved(other, notice.origin)

@@ -1,4 +1,4 @@
-"""Keeping a connection to a neighbour: dial, and dial again with growing pauses."""
+"""Dialling other brokers: once, or again and again with growing pauses."""
 
 from __future__ import annotations
 
@@ -24,23 +24,36 @@ async def keep_connected(
     greeted starts the row of pauses anew."""
     pause_s = FIRST_PAUSE_S
     while True:
-        connection = await _dial(address, new_connection)
+        connection = await dial(address, new_connection)
         if connection is not None:
             await connection.closed.wait()
             if connection.greeted:
                 pause_s = FIRST_PAUSE_S
+            if connection.refusal:
+                log.warning("%s refused us: %s", connection.peer, connection.refusal)
         await asyncio.sleep(pause_s * rng.uniform(0.5, 1.0))
         pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
 
-async def _dial(
+async def dial(
     address: tuple[str, int], new_connection: Callable[[], Connection]
 ) -> Connection | None:
+    """A connection, which has not been greeted yet; None if nobody is there."""
+    made: list[Connection] = []
+
+    def make() -> Connection:
+        made.append(new_connection())
+        return made[-1]
+
     try:
         async with asyncio.timeout(CONNECT_S):
             loop = asyncio.get_running_loop()
-            _, connection = await loop.create_connection(new_connection, *address)
+            _, connection = await loop.create_connection(make, *address)
             return connection
     except (OSError, TimeoutError) as error:
         log.debug("cannot reach %s:%s: %s", *address, error)
         return None
+    except asyncio.CancelledError:
+        for connection in made:
+            connection.given_up()
+        raise

@@ -17,7 +17,7 @@ from reefcast.errors import InternalError, ProtocolError
 from reefcast.model.messages import Effect, Input, LinkName, Publish, SetTimer, Timer
 from reefcast.routing.broker import Broker
 from reefcast.server.credit import CongestionControl
-from reefcast.server.effects import Effector, fed_links
+from reefcast.server.effects import Effector, LinkOpener, fed_links
 from reefcast.server.outputs import Outputs
 from reefcast.server.tracing import Journal
 
@@ -40,6 +40,10 @@ class Driver:
         self._busy = False
         self._later: deque[tuple[Input, LinkName]] = deque()
         self._timers: dict[str, asyncio.TimerHandle] = {}
+
+    def open_links_with(self, opener: LinkOpener) -> None:
+        """Says who opens soft links; before the first input."""
+        self._effector.opener = opener
 
     # --- publications -----------------------------------------------------------------------------
 

@@ -7,15 +7,18 @@ numbers share one frame, and so do neighbours with the same header.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from reefcast.errors import InternalError
 from reefcast.model import wire
 from reefcast.model.messages import (
+    CloseLink,
     ControlMessage,
     Deliver,
     Discard,
     Effect,
     LinkName,
+    OpenLink,
     Publish,
     Refused,
     Send,
@@ -26,11 +29,19 @@ from reefcast.server.outputs import Outputs
 from reefcast.server.tracing import Journal
 
 
+class LinkOpener(Protocol):
+    """Who opens and closes soft links for the core; it hears what comes of it as inputs."""
+
+    def open(self, to: LinkName) -> None: ...
+
+    def close(self, name: LinkName) -> None: ...
+
+
 class Effector:
     """Puts effects on links and into clients' outboxes.
 
     Effects for a client that has left meanwhile are passed over: the core is about to hear of it.
-    One that cannot be carried out takes no other with it.
+    One that cannot be carried out takes no other with it. `opener` is set before the first one.
     """
 
     def __init__(
@@ -41,6 +52,7 @@ class Effector:
         self._journal = journal
         self._details = journal.details
         self._set_timer = set_timer
+        self.opener: LinkOpener
         self._last: tuple[object, object, bytes] = (None, None, b"")
 
     def carry_out(self, effects: Sequence[Effect]) -> int:
@@ -54,6 +66,10 @@ class Effector:
                     self._send(effect.link, effect.message)
                 elif isinstance(effect, Discard):
                     self._journal.discarded(effect)
+                elif isinstance(effect, OpenLink):
+                    self.opener.open(effect.to)
+                elif isinstance(effect, CloseLink):
+                    self.opener.close(effect.link)
                 else:
                     self._set_timer(effect)
             except Exception:
@@ -79,6 +95,7 @@ class Effector:
         queue = self._links.get(link)
         if isinstance(message, Publish):
             if queue is None:
+                self._journal.lost(message, "link_lost", link)
                 return
             frame = self._publish_frame(message)
             queue.send_publication(frame, message)

@@ -7,10 +7,12 @@ import logging
 import random
 import secrets
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from reefcast.model import wire
+from reefcast.model.messages import LinkName
 from reefcast.model.wire import Codec, Hello, Role
 from reefcast.network.file import NetworkFile
 from reefcast.network.sections import LimitsSection
@@ -50,7 +52,11 @@ def make_host(network: NetworkFile, name: str) -> Host:
     limits, neighbours, scot = network.limits, network.neighbours(name), network.scot()
     journal = Journal(name, open_trace(network.trace, name))
     outputs = Outputs()
-    ways = () if is_tree(network.graph()) else neighbours
+    tree = is_tree(network.graph())
+
+    def ways(link: LinkName) -> Sequence[LinkName]:
+        return (link, *core.router.alongside(link)) if tree else neighbours
+
     congestion = CongestionControl(name, time.time_ns(), outputs.grant, outputs.flood, ways)
     for neighbour in neighbours:
         outputs.links[neighbour] = LinkQueue(neighbour, limits, congestion, journal)

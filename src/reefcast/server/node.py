@@ -4,7 +4,8 @@ How a publication travels: `Connection` cuts what was read into frames and hands
 of one read to their end (`ClientSession`, `BrokerLink`); that passes them to the `Driver`, which
 asks the core once for all of them and has the effects carried out (`Effector`): deliveries go into
 clients' outboxes, the rest on links (`LinkQueue`); the `Flusher` writes each outbox once when the
-loop's turn is over. Nothing on this way waits for a timer or for another connection.
+loop's turn is over. Nothing on this way waits for a timer or for another connection. Links that the
+core opens by itself are no different (`SoftLinks`).
 
 `host` makes these parts; the node listens and dials, says who may come in, and ends all in good
 order.
@@ -27,6 +28,7 @@ from reefcast.server.dialing import keep_connected
 from reefcast.server.host import make_host
 from reefcast.server.observer import Observer
 from reefcast.server.outbox import Flusher
+from reefcast.server.soft_links import SoftLinks
 from reefcast.server.status import host_status, process_status
 
 SPARE_CONNECTIONS = 256
@@ -50,6 +52,8 @@ class Node:
         self._started_at_s = self.loop.time()
         limit = network.limits.max_clients + SPARE_CONNECTIONS
         self._shared = Shared(Flusher(self.loop), set(), limit)
+        self.soft_links = SoftLinks(self.host, network, self._shared)
+        self.host.driver.open_links_with(self.soft_links)
         self._server: asyncio.Server | None = None
         self._dials: list[asyncio.Task[None]] = []
         self._tick_timer: asyncio.TimerHandle | None = None
@@ -97,8 +101,11 @@ class Node:
         reason = f"broker {self.name} was told to stop; come back later"
         for session in list(self.clients.sessions.values()):
             session.connection.goodbye(reason, retry=True)
-        queues = self.host.outputs.links.values()
-        await self._until(lambda: all(queue.drained for queue in queues), until_s)
+        # What a soft link does not get rid of in half of the time goes over the others.
+        await self._until(lambda: self.soft_links.drained, (self.loop.time() + until_s) / 2)
+        self.soft_links.leave(reason)
+        links = self.links.values()
+        await self._until(lambda: all(link.queue.drained for link in links), until_s)
         await self._close_connections(reason)
 
     def _keep_statistics(self) -> None:
@@ -118,6 +125,7 @@ class Node:
             self._server.close()
         for dial in self._dials:
             dial.cancel()
+        self.soft_links.refuse()
 
     async def _until(self, done: Callable[[], bool], until_s: float) -> None:
         # Only sockets know when they are empty, and they tell nobody: so ask again.
@@ -159,6 +167,8 @@ class Node:
         if hello.role is Role.OBSERVER:
             connection.say_hello(self.host.me)
             return Observer(connection, self.status)
+        if hello.role is Role.SOFT:
+            return self.soft_links.arrive(connection, hello)
         link = link_for(hello, self.host.me, self.links)
         if link.dials:
             raise ProtocolError(f"broker {self.name} dials {hello.name}, not the other way round")
@@ -185,7 +195,10 @@ class Node:
             **process_status(),
             "uptime_s": round(now - self._started_at_s, 3),
             "stopping": self.stopping,
-            "links": [link.status() for link in self.links.values()],
+            "links": [
+                *(link.status() for link in self.links.values()),
+                *self.soft_links.status(),
+            ],
             "clients": [session.status() for session in self.clients.sessions.values()],
         }
 

@@ -18,16 +18,23 @@ from reefcast.server.window import SendWindow
 
 class LinkQueue:
     """What goes to the neighbour `name`: written at once while there is a connection, and kept
-    until it is acknowledged.
+    until it is acknowledged. `overlay`: whether it is a link of the network file, no soft one.
 
     Nothing waits for a neighbour. While it is up, its queue beyond `link_high` is congestion (see
     `credit`); while it is away, at most `link_buffer` publications are kept for it.
     """
 
     def __init__(
-        self, name: str, limits: LimitsSection, congestion: CongestionControl, journal: Journal
+        self,
+        name: str,
+        limits: LimitsSection,
+        congestion: CongestionControl,
+        journal: Journal,
+        *,
+        overlay: bool = True,
     ) -> None:
         self.name = name
+        self.overlay = overlay
         self.window = SendWindow()
         self._outbox: Outbox | None = None
         self._high, self._buffer = limits.link_high, limits.link_buffer
@@ -120,8 +127,9 @@ class Outputs:
             outbox.push_urgent(wire.encode(FrameKind.CREDIT, credit))
 
     def flood(self, notice: Congestion, from_link: LinkName | None) -> None:
-        """A notice of congestion to all neighbours but the one that it came from."""
+        """A notice of congestion to all neighbours but the one that it came from. Not over soft
+        links: what came by one would not tell behind which neighbour the congestion is."""
         frame = wire.encode(FrameKind.CONGESTION, notice)
         for name, queue in self.links.items():
-            if name != from_link:
+            if queue.overlay and name != from_link:
                 queue.send_notice(frame)

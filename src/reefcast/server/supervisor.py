@@ -217,7 +217,8 @@ class Overlay:
 
 
 def not_up(statuses: dict[str, dict[str, Any] | None]) -> list[str]:
-    """Brokers that do not answer or still relearn, and links that are not up and empty."""
+    """Brokers that do not answer or still relearn, and links that are not up and empty: soft ones,
+    which come and go, need only be empty."""
     missing = []
     for name, status in statuses.items():
         if status is None:
@@ -225,11 +226,11 @@ def not_up(statuses: dict[str, dict[str, Any] | None]) -> list[str]:
             continue
         if status["relearning"]:
             missing.append(f"broker {name} (it relearns its tables)")
-        missing += [
-            f"link {name} - {link['link']}"
-            for link in status["links"]
-            if link["state"] != "up" or status["lst"][link["link"]]["queue_len"]
-        ]
+        for link in status["links"]:
+            row = status["lst"][link["link"]]
+            down = link["state"] != "up" and row["kind"] != "soft"
+            if down or row["queue_len"]:
+                missing.append(f"link {name} - {link['link']}")
     return missing
 
 

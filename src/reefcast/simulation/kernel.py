@@ -79,7 +79,7 @@ class Kernel(World):
     # --- the loop ---------------------------------------------------------------------------------
 
     def under_way(self) -> bool:
-        waits = any(node.queue for node in self._nodes)
+        waits = any(node.queue or node.leaving for node in self._nodes)
         return len(self._heap) > self._background or bool(self.interventions) or waits
 
     def schedule(self, handle: int, at: float) -> None:
@@ -98,8 +98,9 @@ class Kernel(World):
 
     def set_timer(self, node: Node, key: str, due: float) -> None:
         node.timers[key] = due
-        self._background += key in node.background
-        heappush(self._heap, (due, TIMER_RANK, node.index, key))
+        background = key in node.background
+        self._background += background
+        heappush(self._heap, (due, TIMER_RANK, node.index, key, background))
         self._set_limit(node)
 
     def send(self, node: Node, out: Link, message: Any, size: int, at: float, session: int) -> None:
@@ -219,7 +220,7 @@ class Kernel(World):
         self.now = at = entry[0]
         if entry[1] == TIMER_RANK:
             node = self._nodes[entry[2]]
-            self._background -= entry[3] in node.background
+            self._background -= entry[4]
             if node.timers.get(entry[3]) == at:
                 self._drain(node, at)
             return

@@ -84,8 +84,11 @@ class SoftLinks:
         if isinstance(sign, SoftUp):
             return node.core.handle(LinkUp(LinkKind.SOFT), sign.source, start)
         lost = sign.lost if isinstance(sign, SoftGone) else ()
-        if not lost and sign.source not in node.core.router.soft_links:
+        state = node.core.router.soft_links.get(sign.source)
+        if not lost and state is None:
             return []  # it was refused, or closed or cut in the meantime
+        if state is SoftLink.OPENING:
+            node.links[sign.source].open = False  # refused: there is nothing open to be closed
         return node.core.handle(LinkDown(lost), sign.source, start)
 
     def served(self, node: Node, service: Service) -> None:

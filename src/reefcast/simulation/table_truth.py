@@ -14,16 +14,20 @@ from reefcast.model.covering import covers, intersects
 from reefcast.model.filters import parse_filter
 from reefcast.model.messages import EntityId, LinkName
 from reefcast.overlay.scot import Scot
-from reefcast.overlay.topology import Graph
+from reefcast.overlay.topology import Graph, hops_from
 from reefcast.routing.acyclic import Acyclic
 from reefcast.routing.covering.outgoing import Every, Outgoing
 from reefcast.routing.flooding import Flooding
-from reefcast.routing.router import Router
+from reefcast.routing.mesh.cluster import ClusterMesh
+from reefcast.routing.mesh.meshed import Meshed
+from reefcast.routing.mesh.router import Mesh
+from reefcast.routing.router import Router, SoftLink
 from reefcast.routing.scot import ScotRouter
 from reefcast.routing.tables import Row, Table
 from reefcast.routing.tid import TidRouter
 from reefcast.routing.tid_tables import VARIOUS
 from reefcast.routing.tree import SubscriptionTree
+from reefcast.routing.tree_router import TreeRouter
 
 Rows = dict[EntityId, object]
 """What a table says of each id: its last hop, and more where a routing keeps more."""
@@ -81,15 +85,15 @@ def acyclic(scene: Scene) -> list[str]:
         way = ways[live.broker]
         for name in _brokers_that_need(live, scene.advertisements, way):
             prt[name][live.id] = _last_hop(live, name, way)
-    found = {name: _hops(_acyclic(router).srt) for name, router in scene.routers.items()}
+    found = {name: _hops(_on_a_tree(router).srt) for name, router in scene.routers.items()}
     problems = _compare("SRT", srt, found)
     if _covers(scene):
         return problems + covered(scene)
     return problems + _compare("PRT", prt, _prt_of(scene))
 
 
-def _acyclic(router: Router) -> Acyclic:
-    assert isinstance(router, Acyclic)
+def _on_a_tree(router: Router) -> TreeRouter:
+    assert isinstance(router, TreeRouter)
     return router
 
 
@@ -195,28 +199,32 @@ def _civs(router: Router) -> Rows:
 
 def _trees(scene: Scene) -> Iterator[tuple[str, SubscriptionTree]]:
     for name, router in scene.routers.items():
-        assert isinstance(router, Acyclic | ScotRouter)
+        assert isinstance(router, TreeRouter | ScotRouter)
         yield name, router.tree
 
 
 def _covers(scene: Scene) -> bool:
     """Whether some broker need not tell all that its neighbours want."""
+    meshed = [router for router in scene.routers.values() if isinstance(router, Meshed)]
+    if meshed:
+        return any(router.mesh.options.covering != "none" for router in meshed)
     outgoing = [out for _, tree in _trees(scene) for out in tree.outgoing.values()]
     return not all(isinstance(out, Every) for out in outgoing)
 
 
 def covered(scene: Scene) -> list[str]:
     """Each broker has its own clients' subscriptions; what was sent to a neighbour is what this one
-    has from there; and it covers all that the neighbour wants."""
+    has from there; and it covers all that the neighbour wants, in a mesh with the same anchor."""
     own: dict[str, Rows] = {name: {} for name in scene.graph}
     for live in scene.subscriptions:
         own[live.broker][live.id] = live.client
     found = {name: _hops(row for row in tree.prt if row.local) for name, tree in _trees(scene)}
     problems = _compare("PRT", own, found)
+    anchors = Anchors(scene)
     for name, tree in _trees(scene):
         for link, out in tree.outgoing.items():
             problems += _unlike(name, link, out, scene.routers[link].prt)
-            problems += _uncovered(name, link, tree, out)
+            problems += _uncovered(name, link, tree, out, anchors)
     return problems
 
 
@@ -229,20 +237,105 @@ def _unlike(name: str, link: str, out: Outgoing, there: Table[Row]) -> list[str]
     ]
 
 
-def _uncovered(name: str, link: str, tree: SubscriptionTree, out: Outgoing) -> list[str]:
+def _uncovered(
+    name: str, link: str, tree: SubscriptionTree, out: Outgoing, anchors: Anchors
+) -> list[str]:
     """Rows that the neighbour wants, without an entry that covers them; ghosts without use."""
-    entries = [out.filter_of(id) for id in out.sent()]
+    entries = [(out.filter_of(id), anchors.at(link, id)) for id in out.sent()]
     wanted = [row for row in tree.prt if row.last_hop != link and tree.wanted_by(link, row.filter)]
     problems = [
         f"{name}: nothing that was sent to {link} covers {row.id}"
         for row in wanted
-        if row.filter.conjunctions and not any(covers(entry, row.filter) for entry in entries)
+        if row.filter.conjunctions
+        and not any(
+            covers(entry, row.filter) and anchor == anchors.at(link, row.id)
+            for entry, anchor in entries
+        )
     ]
     problems += [
         f"{name}: {id} was sent to {link}, but stands for nothing"
         for id in out.sent()
         if not any(covers(out.filter_of(id), row.filter) for row in wanted)
     ]
+    return problems
+
+
+# --- meshes ---------------------------------------------------------------------------------------
+
+
+class Anchors:
+    """Where the anchors of a mesh have to be; of other routings none."""
+
+    def __init__(self, scene: Scene) -> None:
+        self._delta = {
+            name: router.mesh.options.delta
+            for name, router in scene.routers.items()
+            if isinstance(router, Meshed)
+        }
+        self._homes = {live.id: live.broker for live in scene.subscriptions}
+        tree = primary_tree(scene)
+        self._ways = {home: next_hops(tree, home) for home in {*self._homes.values()}}
+
+    def at(self, broker: str, id: EntityId) -> str | None:
+        """The broker Delta hops from `broker` towards the subscriber's, or that one itself."""
+        home = self._homes.get(id)
+        if home is None:
+            return None
+        anchor = broker
+        for _ in range(self._delta.get(broker, 0)):
+            anchor = self._ways[home].get(anchor, home)
+        return anchor
+
+
+def primary_tree(scene: Scene) -> Graph:
+    """The tree of the primary links of a mesh; on a SCOT those of all clusters."""
+    if scene.scot is None:
+        return scene.graph
+    inside = [_inside(scene, cluster) for cluster in range(scene.scot.clusters)]
+    return {name: others for tree in inside for name, others in tree.items()}
+
+
+def mesh(scene: Scene) -> list[str]:
+    """As on any tree; with anchors, MOMs and soft links."""
+    return acyclic(scene) + meshed(scene)
+
+
+def clustered_mesh(scene: Scene) -> list[str]:
+    """As on any SCOT; with those of each cluster."""
+    return clustered(scene) + meshed(scene)
+
+
+def meshed(scene: Scene) -> list[str]:
+    """The ways of rows are their anchors; each MOM is the tree within Delta; and both ends of a
+    soft link agree that it is up, and that one of them opened it."""
+    tree, anchors = primary_tree(scene), Anchors(scene)
+    problems = []
+    for name, router in scene.routers.items():
+        assert isinstance(router, Meshed)
+        rows = [row for row in router.prt if not row.local and router.primary(row.last_hop)]
+        truth: Rows = {row.id: anchors.at(name, row.id) for row in rows}
+        found: Rows = {row.id: row.way for row in rows}
+        problems += _compare("anchors", {name: truth}, {name: found})
+        problems += _wrong_mom(name, router, tree)
+        problems += _loose_ends(name, router, scene)
+    return problems
+
+
+def _wrong_mom(name: str, router: Meshed, tree: Graph) -> list[str]:
+    hops, ways = hops_from(tree, name), next_hops(tree, name)
+    near = {x: ways[x] for x in ways if hops[x] <= router.mesh.options.delta}
+    if router.mesh.mom.closer == near:
+        return []
+    return [f"MOM of {name}: it says {router.mesh.mom.closer}, but must say {near}"]
+
+
+def _loose_ends(name: str, router: Meshed, scene: Scene) -> list[str]:
+    problems = []
+    for link, state in router.soft_links.items():
+        back = scene.routers[link].soft_links.get(name)
+        near = link in router.mesh.mom and router.mesh.mom.distance(link) > 1
+        if not (near and back and state.up and back.up and SoftLink.OPENED in (state, back)):
+            problems.append(f"soft links of {name}: {state} to {link}, which says {back}")
     return problems
 
 
@@ -338,6 +431,8 @@ TRUTHS: dict[type, Callable[[Scene], list[str]]] = {
     Flooding: flooding,
     Acyclic: acyclic,
     ScotRouter: clustered,
+    Mesh: mesh,
+    ClusterMesh: clustered_mesh,
     TidRouter: trees,
 }
 

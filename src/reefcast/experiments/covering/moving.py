@@ -46,7 +46,6 @@ def measure(run: Run) -> list[Measure]:
         seed=run.seed,
     )
     simulated, kernel = simulation(run, topology, slow_costs(run.scale))
-    kernel.watched_from_s = deployed_s
     script.load(simulated, 0.0)
     kernel.sample(topology.graph, deployed_s, until_s, entries.sample_s)
     simulated.run()

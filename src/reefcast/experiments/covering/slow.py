@@ -69,7 +69,7 @@ def _measure(run: Run, degree: int, leavers: int, *, clustered: bool = False) ->
     simulated, kernel = simulation(run, topology, slow_costs(run.scale))
     at_s, handles = settled(simulated, crowd, run.scale, entries.subscribe_gap_s)
     core, inner = topology.tiers[0], topology.tiers[1]
-    from_s = kernel.watched_from_s = at_s + entries.warm_s
+    from_s = at_s + entries.warm_s
     gone_s = from_s + leavers * entries.unsubscribe_gap_s
     until_s = at_s + entries.publications * entries.publish_gap_s
     probes = _load(simulated, crowd, entries, at_s, gone_s + entries.probes_after_s, run.seed)

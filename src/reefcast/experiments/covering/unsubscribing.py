@@ -74,6 +74,7 @@ def _measure(run: Run, degree: int, leavers: int, theta: float) -> Iterator[Meas
         seed=run.seed,
     )
     simulated, kernel = simulation(run, topology, theta=theta)
+    kernel.watched_from_s = math.inf  # what comes before the first unsubscription is no NRS
     settled_s, handles = settled(simulated, crowd, run.scale, entries.subscribe_gap_s)
     core = topology.tiers[0]
     yield Measure("rows_before", 0.0, rows_of(kernel, core))

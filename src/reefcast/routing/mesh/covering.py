@@ -21,6 +21,7 @@ class PerAnchor(Outgoing):
     ) -> None:
         super().__init__()
         self._new_outgoing = new_outgoing
+        self._next = new_outgoing()  # made ahead: the first of all loads compiled code, for long
         self._anchor_of = anchor_of
         self._groups: dict[LinkName, Outgoing] = {}
         self._anchors: dict[EntityId, LinkName] = {}
@@ -29,7 +30,8 @@ class PerAnchor(Outgoing):
         anchor = self._anchors[id] = self._anchor_of(id)
         group = self._groups.get(anchor)
         if group is None:
-            group = self._groups[anchor] = self._new_outgoing()
+            group = self._groups[anchor] = self._next
+            self._next = self._new_outgoing()
         return group.add(id, filter)
 
     def _go(self, id: EntityId, filter: Filter) -> Change:

@@ -33,6 +33,7 @@ from reefcast.routing.tables import Row
 from reefcast.routing.tree import SubscriptionTree, WantedBy
 
 MESSAGES = (Anchored, Vicinity, Loads)
+DUPLICATE = Decision({}, [], None, duplicate=True)
 
 
 class Meshed(Router):
@@ -155,20 +156,24 @@ class Meshed(Router):
         self.counters["tunnelled"] += len(lost)
         return self.mesh.soft_down(link, lost)
 
+    def alongside(self, link: LinkName) -> Sequence[LinkName]:
+        return self.mesh.alongside(link)
+
     # --- publications -----------------------------------------------------------------------------
 
     def route(self, publications: Sequence[Publish], link: LinkName) -> Iterator[Decision]:
-        if link in self.soft_links:
-            self.mesh.came(publications)
-        if not any(_is_tunnelled(publish) for publish in publications):
+        late = self.mesh.came(publications, link) if link in self.soft_links else ()
+        if not (late or any(_is_tunnelled(publish) for publish in publications)):
             yield from self.match(publications, link)
             return
-        for publish in publications:
+        for number, publish in enumerate(publications):
             tunnel = tunnel_of(publish.header)
-            if tunnel is None:
-                yield from self.match((publish,), link)
-            else:
+            if tunnel is not None:
                 yield from self._tunnelled(publish, tunnel, link)
+            elif number in late:
+                yield DUPLICATE
+            else:
+                yield from self.match((publish,), link)
 
     def _tunnelled(self, publish: Publish, tunnel: Tunnel, link: LinkName) -> Iterable[Decision]:
         """On its way it is not matched. Where it ends it goes on, if it had not come before: the
@@ -178,8 +183,8 @@ class Meshed(Router):
             onward = self.in_tunnel(publish.header, tunnel)
             ways = [(mesh.mom.branch(target), onward)] if target in mesh.mom else []
             return (Decision({}, ways, None),)
-        if not mesh.is_new(publish):
-            return (Decision({}, [], None, duplicate=True),)
+        if not mesh.is_new(publish, tunnel.source):
+            return (DUPLICATE,)
         return self.match((publish,), link)
 
 

@@ -22,11 +22,10 @@ from typing import NamedTuple
 
 from reefcast.errors import ProtocolError
 from reefcast.model.messages import CloseLink, Header, LinkName, OpenLink, Publish, Send
-from reefcast.model.publication import PublicationId
 from reefcast.routing.links import Links
 from reefcast.routing.mesh.anchors import towards
 from reefcast.routing.mesh.gains import Links as LinkSets
-from reefcast.routing.mesh.gains import Period, gain, has_room, one_round
+from reefcast.routing.mesh.gains import Period, Round, gain, has_room, one_round
 from reefcast.routing.mesh.maps import Neighbourhood
 from reefcast.routing.mesh.messages import Loads, Tunnel, Vicinity
 from reefcast.routing.mesh.options import MeshOptions
@@ -69,6 +68,7 @@ class MeshOverlay:
         self.me = me
         self._wrap = wrap
         self.options = options
+        self._uses_soft_links = options.strategy != "S0"  # it may accept them, for others
         self.soft_links = soft_links
         self.candidates: tuple[LinkName, ...] = ()
         self.reports: dict[LinkName, LinkReport] = {}
@@ -81,8 +81,9 @@ class MeshOverlay:
         self._traffic.paths.direct = goes_direct(options.strategy, 0.0)
         self._branches: dict[LinkName, LinkName] = {}  # first hops, also of brokers not near now
         self._came_from: dict[LinkName, LinkName | None] = {}
-        self._seen: RecentIds[PublicationId] = RecentIds(LATELY)
-        self._loads: dict[LinkName, float] = {}
+        self._seen: RecentIds[tuple[LinkName, str, int]] = RecentIds(LATELY)
+        self._loads: dict[LinkName, float] = {}  # heard in this period, or in the last one
+        self._loads_now: dict[LinkName, float] = {}  # in this one
         self._window_s = self._period_s = 0.0
         self._sent_in_window = self._sent_in_period = 0
 
@@ -106,14 +107,19 @@ class MeshOverlay:
         """Raises `ProtocolError`, changing nothing, for what cannot be."""
         if isinstance(message, Vicinity):
             return self._relink(self._vicinity.hear(message, link))
-        branches = {broker: load for broker, load in message.loads if broker in self.mom}
-        self._loads.update((b, load) for b, load in branches.items() if self.mom.branch(b) == link)
+        for broker, load in message.loads:
+            if broker in self.mom and self.mom.branch(broker) == link:
+                self._loads[broker] = self._loads_now[broker] = load
         return []
 
     def _relink(self, sends: list[Send]) -> list[Send]:
         """The MOM, or the links, are others."""
         mom = self.mom
-        real = [link for link, state in self.soft_links.items() if state.up and link in mom]
+        real = [
+            link
+            for link, state in self.soft_links.items()
+            if state.up and link in mom and self._uses_soft_links
+        ]
         self.candidates = tuple(
             link for link in self.candidates if link in mom and link not in self.soft_links
         )
@@ -166,14 +172,16 @@ class MeshOverlay:
         capacity = self.options.capacity_per_s
         return sent / over_s / capacity if capacity and over_s else 0.0
 
-    def came(self, publications: Sequence[Publish]) -> None:
-        """These came over a soft link: they are remembered, for it may fail."""
-        for publish in publications:
-            self._seen.is_new(publish.publication.id)
+    def came(self, publications: Sequence[Publish], link: LinkName) -> set[int]:
+        """These came over a soft link: they are remembered, for it may fail. Returns the positions
+        of those that had come by a tunnel already: the other end heard of the failure first."""
+        is_new = self._seen.is_new
+        ids = ((link, *publish.publication.id) for publish in publications)
+        return {number for number, id in enumerate(ids) if not is_new(id)}
 
-    def is_new(self, publish: Publish) -> bool:
-        """Whether a copy that ends its tunnel here had not come before."""
-        return self._seen.is_new(publish.publication.id)
+    def is_new(self, publish: Publish, source: LinkName) -> bool:
+        """Whether a copy that ends its tunnel here had not come over the link from `source`."""
+        return self._seen.is_new((source, *publish.publication.id))
 
     # --- soft links -------------------------------------------------------------------------------
 
@@ -218,7 +226,9 @@ class MeshOverlay:
         """Links are looked at, and loads told."""
         sent = self._traffic.end_period()
         period = Period(sent=sent, loads=self._loads, delays_s=self._delays_s())
-        found = one_round(self.mom, self._sets(), period, self._limits, self._rng)
+        found = Round((), (), ())
+        if self._uses_soft_links:
+            found = one_round(self.mom, self._sets(), period, self._limits, self._rng)
         self._report(period)
         actions: list[Action] = list(self._tell_loads())
         gone = [
@@ -264,13 +274,14 @@ class MeshOverlay:
         own = self._load(self._sent_in_period, now - self._period_s)
         most = int(self._sent_in_period * SHARE_OF_BYTES * BYTES_OF_COPY / BYTES_OF_LOAD)
         self._period_s, self._sent_in_period = now, 0
+        loads_of, self._loads, self._loads_now = self._loads, self._loads_now, {}
         sends = []
         for link in self.mom.around(self.me):
             loads = [(self.me, own)] if own else []
             loads += [
-                (broker, self._loads[broker])
+                (broker, loads_of[broker])
                 for broker in self.mom.brokers
-                if self._is_news(broker, link)
+                if broker in loads_of and self._is_news(broker, link)
             ]
             share = most // max(1, len(self.mom.around(self.me)))
             if loads[:share]:
@@ -280,4 +291,4 @@ class MeshOverlay:
     def _is_news(self, broker: LinkName, link: LinkName) -> bool:
         """Whether `link` is to be told of its load: within Delta - 1 hops of it, the other way."""
         near = self.mom.distance(broker) < self.options.delta - 1
-        return near and self._loads.get(broker, 0.0) > 0 and self.mom.branch(broker) != link
+        return near and self.mom.branch(broker) != link

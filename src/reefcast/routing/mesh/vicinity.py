@@ -4,9 +4,9 @@ A broker tells a neighbour U which brokers are on its own side within Delta - 1 
 has changed; U then knows them within Delta. Primary links form a tree, so that what is told comes
 from one side only, and telling ends.
 
-A broker that restarts tells what it knows in parts, as it relearns. Until it has said `Synced`, what
-it told in its former life holds beside that, like the rows that came from it (`tables`): so the
-anchors of these rows stay in the MOM.
+A broker that restarts tells what it knows in parts, as it relearns. Until it has said `Synced`,
+what it told in its former life holds beside that, like the rows that came from it (`tables`): so
+the anchors of these rows stay in the MOM.
 """
 
 from __future__ import annotations

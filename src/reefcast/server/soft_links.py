@@ -1,0 +1,295 @@
+"""Soft links: connections to other brokers that the core has opened and closed (`OpenLink`).
+
+Rules
+-----
+- A soft link is one connection, which only publications cross. It is never resumed: when it breaks,
+  the core gets at once what the other end has not acknowledged, with `LinkDown`.
+- Either broker may dial. Who is dialled asks its core (`LinkUp`), which may refuse (`CloseLink`).
+- Where two brokers dial each other at the same time, the connection counts that the one dials whose
+  name sorts first: this one refuses the other's, and the other gives up its own as it comes.
+- Who dials a broker that has the link already is refused: the link ends there first, by silence if
+  need be. Only a broker that started anew need not wait for that.
+- A link is *closed* in each direction by itself: when all that was sent is acknowledged, DONE says
+  that nothing more comes, and the core of the other end gets `LinkDown`. That one closes its
+  direction in the same way. After the second DONE nothing is under way, and the connection ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import ClassVar
+
+import msgspec
+
+from reefcast.errors import ProtocolError
+from reefcast.model import wire
+from reefcast.model.messages import LinkDown, LinkKind, LinkName, LinkUp, Publish
+from reefcast.model.wire import FrameKind, Hello, Role
+from reefcast.network.file import NetworkFile
+from reefcast.server.connection import Connection, End, Shared
+from reefcast.server.dialing import dial
+from reefcast.server.host import Host
+from reefcast.server.outputs import LinkQueue
+
+log = logging.getLogger(__name__)
+
+
+class SoftLink(End):
+    """One soft link to broker `name`, while its connection lives; `ended` is called with it when it
+    is over, before the core hears of that. `reopen`: the core wants another one as soon as this one
+    is over. `asking`: the core has not said yet whether it takes it."""
+
+    what: ClassVar[str] = "a broker, over a soft link"
+
+    def __init__(
+        self, host: Host, connection: Connection, hello: Hello, ended: Callable[[SoftLink], None]
+    ) -> None:
+        self.name = hello.name
+        self.session = hello.session
+        self.codec = host.codec
+        self.queue = LinkQueue(self.name, host.limits, host.congestion, host.journal, overlay=False)
+        self.queue.connect(connection.outbox)
+        self.connection: Connection | None = connection
+        self.reopen = self.asking = self.refused = False
+        self._host = host
+        self._ended = ended
+        self._closing = self._said_done = self._heard_done = False
+
+    @property
+    def state(self) -> str:
+        return "closing" if self._closing else "up"
+
+    # --- from the other end -----------------------------------------------------------------------
+
+    def publications(self, batch: list[Publish]) -> None:
+        if self._heard_done:
+            raise self._out_of_place("PUBLISH")
+        self._host.driver.handle_publications(batch, self.name)
+
+    def acknowledged(self, number: int) -> None:
+        self.queue.acknowledged(number)
+        self._go_on_closing()
+
+    def done(self) -> None:
+        if self._heard_done:
+            raise self._out_of_place("DONE")
+        self._heard_done = True
+        self._host.driver.handle(LinkDown(), self.name)
+        self.close()
+
+    def lost(self, connection: Connection) -> None:
+        """What was not acknowledged goes back to the core, which has heard of the end of the link
+        if DONE came before."""
+        if connection is not self.connection:
+            return
+        lost = tuple(self.queue.window.publications())
+        log.info("the soft link to %s broke; %d were not acknowledged", self.name, len(lost))
+        if lost:
+            self.reopen = False  # this LinkDown is the answer
+        self._end()
+        if lost or not self._heard_done:
+            self._host.driver.handle(LinkDown(lost), self.name)
+
+    # --- closing ----------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Nothing more will be sent."""
+        self._closing = True
+        self._go_on_closing()
+
+    def _go_on_closing(self) -> None:
+        connection = self.connection
+        if connection is None or not self._closing or not self.queue.window.all_acknowledged:
+            return
+        if not self._said_done:
+            self._said_done = True
+            connection.outbox.push_data(wire.encode(FrameKind.DONE, 0))
+        if self._heard_done:
+            self._end()
+            connection.goodbye("the soft link is closed")
+
+    def _end(self) -> None:
+        self.connection = None
+        self.queue.disconnect()
+        self._ended(self)
+
+
+class SoftLinks:
+    """Those of one broker. `links`: by the broker at the other end."""
+
+    def __init__(self, host: Host, network: NetworkFile, shared: Shared) -> None:
+        self.links: dict[LinkName, SoftLink] = {}
+        self.stopping = False
+        self._host = host
+        self._me = msgspec.structs.replace(host.me, role=Role.SOFT)
+        self._network = network
+        self._others = frozenset(network.names) - {host.me.name, *host.outputs.links}
+        self._shared = shared
+        self._loop = asyncio.get_running_loop()
+        self._dials: dict[LinkName, asyncio.Task[None]] = {}
+
+    # --- what the core wants ----------------------------------------------------------------------
+
+    def open(self, to: LinkName) -> None:
+        """Dials broker `to`; the core hears what came of it."""
+        link = self.links.get(to)
+        if link is not None:
+            link.reopen = True
+        elif self.stopping or to not in self._others:
+            self._host.driver.handle(LinkDown(), to)
+        elif to not in self._dials:
+            self._dials[to] = self._loop.create_task(self._dial(to))
+
+    def close(self, name: LinkName) -> None:
+        """Closes the link, or refuses it, or does not open it after all."""
+        link = self.links.get(name)
+        if link is None or link.reopen:
+            self._give_up(name)
+            self._host.driver.handle(LinkDown(), name)
+        elif link.asking:
+            link.refused = True
+        else:
+            link.close()
+
+    def _give_up(self, name: LinkName) -> None:
+        """The core does not want it any more, or has it otherwise."""
+        attempt = self._dials.pop(name, None)
+        if attempt is not None:
+            attempt.cancel()
+        link = self.links.get(name)
+        if link is not None:
+            link.reopen = False
+
+    # --- the broker that dials --------------------------------------------------------------------
+
+    async def _dial(self, to: LinkName) -> None:
+        connection: Connection | None = None
+        greet = partial(self._dialled, to)
+        try:
+            connection = await dial(
+                self._network.address(to), lambda: Connection(self._shared, greet, lambda: self._me)
+            )
+            if connection is not None:
+                await connection.closed.wait()
+        except asyncio.CancelledError:
+            if connection is not None:
+                connection.close()
+            raise
+        if self._dials.get(to) is asyncio.current_task():
+            refusal = connection.refusal if connection is not None else ""
+            log.info("no soft link to %s: %s", to, refusal or "it cannot be reached")
+            del self._dials[to]
+            self._host.driver.handle(LinkDown(), to)
+
+    def _dialled(self, to: LinkName, connection: Connection, hello: Hello) -> End:
+        self._check(hello)
+        if hello.name != to:
+            raise ProtocolError(f"broker {self._me.name} dialled {to!r}, not {hello.name!r}")
+        if self._dials.pop(to, None) is None:
+            raise ProtocolError(f"broker {self._me.name} does not want this soft link any more")
+        link = self._new(connection, hello)
+        self._host.driver.handle(LinkUp(LinkKind.SOFT), to)
+        return link
+
+    # --- the broker that is dialled ---------------------------------------------------------------
+
+    def arrive(self, connection: Connection, hello: Hello) -> End | None:
+        """A broker wants a soft link; None if it is refused. Raises `ProtocolError` for a hello
+        that none of this network says."""
+        self._check(hello)
+        reason = self._obstacle(hello) or self._objection(connection, hello)
+        if reason:
+            connection.goodbye(f"broker {self._me.name} {reason}", retry=True)
+            return None
+        connection.say_hello(self._me)
+        return self.links[hello.name]
+
+    def _check(self, hello: Hello) -> None:
+        me = self._me
+        if hello.network != me.network or hello.role is not me.role:
+            raise ProtocolError(
+                f"broker {me.name} is of the network {me.network!r}, and here for soft links; "
+                "give both brokers the same network file"
+            )
+        if hello.name not in self._others:
+            raise ProtocolError(
+                f"broker {me.name} has no soft link to {hello.name!r}, which is no broker of the "
+                "network or has a link of the network file; give both brokers the same file"
+            )
+
+    def _obstacle(self, hello: Hello) -> str:
+        """Why the core is not asked."""
+        me, other = self._me.name, hello.name
+        if self.stopping:
+            return "was told to stop"
+        if other in self._dials:
+            if me < other:
+                return f"dials {other} itself, and its connection counts"
+            self._give_up(other)
+        link = self.links.get(other)
+        if link is not None and link.connection is not None:
+            if link.session == hello.session:
+                return f"has a soft link to {other} already"
+            link.connection.goodbye(f"broker {other} started anew")
+        return ""
+
+    def _objection(self, connection: Connection, hello: Hello) -> str:
+        """Why the core does not want it; "" if it has it from now on."""
+        link = self._new(connection, hello)
+        link.asking = True
+        done = self._host.driver.handle(LinkUp(LinkKind.SOFT), link.name)
+        link.asking = False
+        if done and not link.refused:
+            return ""
+        self._ended(link)
+        if link.name in self._host.core.router.soft_links:  # it failed on the way
+            self._host.driver.handle(LinkDown(), link.name)
+        return f"does not take a soft link to {link.name}"
+
+    # --- links ------------------------------------------------------------------------------------
+
+    def _new(self, connection: Connection, hello: Hello) -> SoftLink:
+        link = SoftLink(self._host, connection, hello, self._ended)
+        self.links[link.name] = link
+        self._host.outputs.links[link.name] = link.queue
+        return link
+
+    def _ended(self, link: SoftLink) -> None:
+        del self.links[link.name]
+        del self._host.outputs.links[link.name]
+        if link.reopen:
+            self.open(link.name)
+
+    # --- the broker's end -------------------------------------------------------------------------
+
+    def refuse(self) -> None:
+        """The broker is to stop: no new links."""
+        self.stopping = True
+        for attempt in self._dials.values():
+            attempt.cancel()
+
+    @property
+    def drained(self) -> bool:
+        return all(link.queue.drained for link in self.links.values())
+
+    def leave(self, reason: str) -> None:
+        """What has not been acknowledged goes other ways."""
+        for link in list(self.links.values()):
+            if link.connection is not None:
+                link.connection.goodbye(reason, retry=True)
+
+    # --- what can be seen -------------------------------------------------------------------------
+
+    def status(self) -> Iterator[dict[str, object]]:
+        """Of those links that the core has."""
+        for name in self._host.core.router.soft_links:
+            link = self.links.get(name)
+            yield {
+                "link": name,
+                "state": "opening" if link is None else link.state,
+                "reconnects": 0,
+                "peer_session": "" if link is None else link.session,
+            }

@@ -1,0 +1,162 @@
+"""Brokers learn the primary tree within Delta from what their neighbours tell, through restarts."""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from routing_mesh_network import neighbourhood, some_tree
+
+from reefcast.errors import ProtocolError
+from reefcast.model.messages import Send
+from reefcast.overlay.topology import Graph
+from reefcast.routing.mesh.messages import Vicinity
+from reefcast.routing.mesh.vicinity import VicinityTable
+
+
+class Tables:
+    """A table for each broker of a tree; what they say travels in any order across links."""
+
+    def __init__(self, tree: Graph, delta: int, rng: random.Random) -> None:
+        self.tree, self.delta, self.rng = tree, delta, rng
+        self.at = {name: VicinityTable(name, delta) for name in tree}
+        self.queues: dict[tuple[str, str], deque[Vicinity]] = {}
+        self.links = {(a, b) for a in tree for b in tree[a]}
+        for a, b in sorted(self.links):
+            self.put(a, self.at[a].up(b))
+
+    def put(self, source: str, sends: list[Send]) -> None:
+        for send in sends:
+            assert isinstance(send.message, Vicinity)
+            self.queues.setdefault((source, send.link), deque()).append(send.message)
+
+    def step(self) -> bool:
+        under_way = sorted(link for link, queue in self.queues.items() if queue)
+        if not under_way:
+            return False
+        source, target = self.rng.choice(under_way)
+        message = self.queues[source, target].popleft()
+        self.put(target, self.at[target].hear(message, source))
+        return True
+
+    def settle(self) -> int:
+        steps = 0
+        while self.step():
+            steps += 1
+        return steps
+
+    def cut(self, a: str, b: str) -> None:
+        for one, other in ((a, b), (b, a)):
+            self.links.discard((one, other))
+            self.queues.pop((one, other), None)
+        for one, other in ((a, b), (b, a)):
+            self.put(one, self.at[one].down(other))
+
+    def restart(self, name: str) -> None:
+        """It comes back with no memory, and is told all again."""
+        self.at[name] = VicinityTable(name, self.delta)
+        for other in self.tree[name]:
+            self.queues.pop((name, other), None)
+            self.queues.pop((other, name), None)
+        for other in self.tree[name]:
+            self.put(name, self.at[name].up(other))
+            self.put(other, self.at[other].up(name))
+
+    def is_right(self, name: str) -> bool:
+        left = {a: [b for b in self.tree[a] if (a, b) in self.links] for a in self.tree}
+        return self.at[name].mom.closer == neighbourhood(left, name, self.delta).closer
+
+
+def some_tables(seed: int) -> Tables:
+    rng = random.Random(seed)
+    return Tables(some_tree(rng), rng.randint(1, 5), rng)
+
+
+@given(st.integers(0, 2**32))
+def test_what_is_told_settles_and_each_broker_knows_the_tree_within_delta(seed: int) -> None:
+    tables = some_tables(seed)
+    told = tables.settle()
+    assert told <= len(tables.links) * (len(tables.tree) + 1)
+    assert all(tables.is_right(name) for name in tables.tree)
+
+
+@given(st.integers(0, 2**32))
+def test_a_link_that_goes_takes_along_what_is_behind_it(seed: int) -> None:
+    tables = some_tables(seed)
+    for _ in range(tables.rng.randrange(30)):
+        tables.step()
+    for a, b in tables.rng.sample(sorted(tables.links), len(tables.links) // 4):
+        if (a, b) in tables.links:
+            tables.cut(a, b)
+    tables.settle()
+    assert all(tables.is_right(name) for name in tables.tree)
+
+
+@given(st.integers(0, 2**32))
+def test_while_a_neighbour_relearns_what_it_told_holds(seed: int) -> None:
+    """At every step the brokers that did not restart know all that they knew."""
+    tables = some_tables(seed)
+    tables.settle()
+    names = sorted(tables.tree)
+    fresh = set(tables.rng.sample(names, tables.rng.randint(1, min(3, len(names)))))
+    waiting = sorted(fresh)
+    while waiting or any(tables.queues.values()):
+        if waiting and tables.rng.random() < 0.3:
+            tables.restart(waiting.pop())
+        tables.step()
+        assert all(tables.is_right(name) for name in names if name not in fresh)
+    for a, b in sorted(tables.links):
+        tables.put(a, tables.at[a].synced(b))
+    assert not any(tables.queues.values())
+    assert all(tables.is_right(name) for name in names)
+
+
+def test_what_a_neighbour_did_not_tell_again_goes_when_it_has_told_all() -> None:
+    table = VicinityTable("A", 4)
+    table.up("B")
+    table.hear(Vicinity(brokers=(("C", "B"), ("D", "C"))), "B")
+    table.up("B")
+    table.hear(Vicinity(brokers=(("E", "B"),)), "B")
+    assert table.mom.closer == {"B": "A", "C": "B", "D": "C", "E": "B"}
+    table.synced("B")
+    assert table.mom.closer == {"B": "A", "E": "B"}
+    assert table.synced("B") == []
+
+
+def test_a_neighbour_is_told_of_the_other_side_and_only_when_that_changes() -> None:
+    table = VicinityTable("B", 3)
+    assert table.up("A") == [Send("A", Vicinity(brokers=()))]
+    told = table.up("C")
+    assert Send("A", Vicinity(brokers=(("C", "B"),))) in told
+    assert Send("C", Vicinity(brokers=(("A", "B"),))) in told
+    told = table.hear(Vicinity(brokers=(("D", "C"), ("E", "D"))), "C")
+    assert told == [Send("A", Vicinity(brokers=(("C", "B"), ("D", "C"))))]  # E is too far
+    assert table.hear(Vicinity(brokers=(("D", "C"), ("E", "D"))), "C") == []
+
+
+@pytest.mark.parametrize(
+    ("brokers", "words"),
+    [
+        ((("A", "C"),), "'A' is elsewhere"),
+        ((("B", "C"),), "'B' is elsewhere"),
+        ((("X", "C"),), "'X' is elsewhere"),
+        ((("D", "E"), ("E", "D")), "no tree"),
+        ((("C", "D"), ("D", "C")), "no tree"),
+        ((("D", "C"), ("E", "D"), ("F", "E")), "brokers 3 hops from it; give all brokers the same"),
+    ],
+)
+def test_what_is_no_tree_is_refused_and_changes_nothing(
+    brokers: tuple[tuple[str, str], ...], words: str
+) -> None:
+    """A has the neighbours B, with X beyond, and C."""
+    table = VicinityTable("A", 3)
+    table.up("B")
+    table.up("C")
+    table.hear(Vicinity(brokers=(("X", "B"),)), "B")
+    before = table.mom
+    with pytest.raises(ProtocolError, match=words):
+        table.hear(Vicinity(brokers=brokers), "C")
+    assert table.mom is before
