@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reefcast.errors import ConfigurationError
-from reefcast.experiments.covering.event_logs import Case, log_script, read_log
+from reefcast.experiments.covering.event_logs import Case, Step, log_script, read_log, usual
 from reefcast.experiments.covering.topology import workflow_topology
 from reefcast.experiments.covering.workflow import (
     KINDS,
@@ -296,6 +296,40 @@ def test_a_log_plays_and_its_engines_get_what_they_wait_for(tmp_path: Path) -> N
         filter = parse_filter(claim.filter)
         came = [event for event in script.events if filter.holds(event.attributes)]
         assert came and all(claim.from_s + 0.5 < event.at_s < claim.until_s for event in came)
+
+
+def case(*times: float) -> Case:
+    return Case("loan", tuple(Step(at_s, f"step {i}", "ann", {}) for i, at_s in enumerate(times)))
+
+
+def test_the_usual_cases_are_all_but_the_longest() -> None:
+    lengths = [3.0, 50.0, 1.0, 7.0, 2.0, 9.0, 4.0, 8.0, 6.0, 5.0]
+    cases = [case(i, i + length) for i, length in enumerate(lengths)]
+    assert usual(cases, 0.9) == [one for one in cases if one is not cases[1]]
+    assert [one.steps[1].at_s - one.steps[0].at_s for one in usual(cases, 0.3)] == [3.0, 1.0, 2.0]
+    assert usual(cases[:1], 0.1) == cases[:1]
+
+
+def test_starts_and_lengths_of_cases_have_paces_of_their_own() -> None:
+    """Starts from 0 to 9000 s come into the 500 s but 20 for deployment, 1 before and after a case,
+    and 40 for the longest; lengths up to 100 000 s into 40."""
+    script = log_script(
+        [case(0, 100_000), case(4500, 54_500), case(9000, 9000)],
+        TOPOLOGY,
+        duration_s=500.0,
+        deploy_s=20.0,
+        settle_s=1.0,
+        longest_s=40.0,
+        seed=3,
+    )
+    starts = [event.at_s for event in script.events if event.client == "client"]
+    span_s = 500 - 20 - 2 - 40
+    assert starts == pytest.approx([20, 20 + span_s / 2, 20 + span_s])
+    done = [event.at_s for event in script.events if event.client != "client"]
+    later = [start + 1 for start in starts]
+    assert done == pytest.approx(
+        [later[0], later[0] + 40, later[1], later[1] + 20, later[2], later[2]]
+    )
 
 
 @pytest.mark.data

@@ -61,6 +61,15 @@ def test_pairs_are_of_one_seed_one_size_and_the_preset(spark):
     assert ours(frame, claim("effect"), claim("difference")) == [pytest.approx(0.75), 2.5]
 
 
+def test_a_claim_may_be_about_the_least_or_the_largest_size_alone(spark):
+    """Of those that both of its routings have."""
+    frame = results(spark, *TWO_SIZES, result("slow", 5, 0, 1000), result("slow", 30, 0, 1000))
+    least, most = (dataclasses.replace(claim("effect"), where=where) for where in ("least", "most"))
+    assert ours(frame, least, most) == [pytest.approx(0.5), pytest.approx(1.0)]
+    alone = dataclasses.replace(claim("level", against=""), where="most")
+    assert ours(frame, alone, dataclasses.replace(alone, where="least")) == [1000.0, 1000.0]
+
+
 def test_places_on_a_curve_count_as_one_value(spark):
     curve = [result("slow", 10, 0, value, at=at) for at, value in ((1.0, 2), (2.0, 4))]
     assert ours(results(spark, *curve), claim("level", against="")) == [3.0]
@@ -119,6 +128,16 @@ def test_points_are_means_over_seeds_in_order(spark):
         Point("sizes", "delay", "slow", "", 10.0, 2.0, 7.0, None, 1),
         Point("sizes", "delay", "slow", "half", 10.0, 0.0, 9.0, None, 1),
     ]
+
+
+def test_places_that_seeds_computed_are_one_place_within_a_microsecond(spark):
+    frame = results(
+        spark,
+        result("slow", 10, 0, 3, at=0.1 + 0.2),
+        result("slow", 10, 1, 5, at=0.3),
+        result("slow", 10, 0, 7, at=0.3001),
+    )
+    assert [(p.at, p.mean, p.seeds) for p in points(frame)] == [(0.3, 4.0, 2), (0.3001, 7.0, 1)]
 
 
 def test_values_are_those_of_single_runs_beside_curves(spark):

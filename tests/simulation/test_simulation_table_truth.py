@@ -8,7 +8,10 @@ import pytest
 
 from reefcast.overlay.scot import scot
 from reefcast.overlay.topology import path
-from reefcast.routing.router import Router
+from reefcast.routing.mesh.covering import PerAnchor
+from reefcast.routing.mesh.meshed import Meshed
+from reefcast.routing.mesh.options import MeshOptions
+from reefcast.routing.router import Router, SoftLink
 from reefcast.routing.scot import ScotRouter
 from reefcast.routing.tables import Row
 from reefcast.routing.tid import TidRouter
@@ -105,3 +108,95 @@ def test_last_hops_that_lead_round_and_round_are_seen() -> None:
         router.srt.get(("p", 1)).last_hop = last_hop
     found = check(simulation).problems["tables"]
     assert {text.split(":")[0] for text in found} >= {"SRT of b-1", "SRT of c-1"}
+
+
+def mesh_run(routing: str) -> Simulation:
+    """Soft links are up: p publishes for alice, who is three hops away, through several rounds."""
+    if routing == "mesh":
+        setup = Setup(graph=path("abcde"), routing=routing, options=MESH)
+        there, here = "e", "a"
+    else:
+        made = scot(path("abcde"), 2)
+        setup = Setup(graph=made.graph, routing=routing, scot=made, options=MESH)
+        there, here = "e-1", "a-1"
+    simulation = Simulation(setup)
+    simulation.subscribe("alice", there, "x > 0", 0.0)
+    simulation.subscribe("bob", there, "x > 5", 0.0)
+    for i in range(200):
+        simulation.publish("p", here, {"x": i}, 0.5 + i * 0.01)
+    simulation.run()
+    return simulation
+
+
+MESH = MeshOptions(delta=3, round_s=0.5, covering="lazy")
+
+
+def node_of(simulation: Simulation, name: str) -> Meshed:
+    nodes = simulation.world.nodes
+    router = nodes[name if name in nodes else f"{name}-1"].core.router
+    assert isinstance(router, Meshed)
+    return router
+
+
+def move_anchor(router: Meshed) -> None:
+    for row in router.prt:
+        row.way = row.last_hop
+
+
+def forget_broker(router: Meshed) -> None:
+    told = next(told for told in router.mesh._vicinity._told.values() if told)
+    told.popitem()
+    router.mesh._vicinity._changed()
+
+
+def forget_soft_link(router: Meshed) -> None:
+    router.soft_links.popitem()
+
+
+def close_soft_link(router: Meshed) -> None:
+    router.soft_links[next(iter(router.soft_links))] = SoftLink.CLOSING
+
+
+@pytest.mark.parametrize("routing", ["mesh", "spr-mesh"])
+@pytest.mark.parametrize(
+    ("broker", "tamper", "table"),
+    [
+        ("a", None, None),
+        ("a", move_anchor, "anchors of a"),
+        ("c", move_anchor, "anchors of c"),
+        ("a", forget_broker, "MOM of a"),
+        ("a", forget_soft_link, "soft links of"),
+        ("a", close_soft_link, "soft links of a"),
+    ],
+)
+def test_what_is_wrong_in_a_mesh_is_seen(
+    routing: str, broker: str, tamper: Callable[[Meshed], None] | None, table: str | None
+) -> None:
+    simulation = mesh_run(routing)
+    router = node_of(simulation, broker)
+    assert broker != "a" or router.soft_links
+    if tamper is not None:
+        tamper(router)
+    found = check(simulation).problems["tables"]
+    assert bool(found) == (table is not None)
+    if table is not None:
+        assert any(text.startswith(table) for text in found)
+
+
+def test_a_row_that_only_one_with_another_anchor_covers_is_missed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What b sent to a is taken back, as if what c, two hops nearer, has would do."""
+    simulation = Simulation(Setup(graph=path("abcde"), routing="mesh", options=MESH))
+    simulation.subscribe("alice", "e", "x > 0", 0.0)
+    simulation.subscribe("carol", "c", "x > 5", 0.0)
+    simulation.advertise("p", "a", "TRUE", 0.1)
+    simulation.run()
+    assert check(simulation).problems["tables"] == []
+    out = node_of(simulation, "b").tree.outgoing["a"]
+    assert isinstance(out, PerAnchor)
+    assert len(out.sent()) == 2
+    monkeypatch.setattr(out._groups[out._anchors["carol", 1]], "sent", list)
+    node_of(simulation, "a").prt.remove(("carol", 1), "b")
+    found = check(simulation).problems["tables"]
+    assert found == ["b: nothing that was sent to a covers ('carol', 1)"]

@@ -101,10 +101,12 @@ def _pairs(results: DataFrame, claims: DataFrame) -> DataFrame:
 
 def _chosen(pairs: DataFrame) -> DataFrame:
     """claim, kind, seed, x, of, against: those of the x that the claim is about."""
-    x, where, all_of_it = F.col("x"), F.col("where"), Window.partitionBy("claim")
-    least = (where == "least") & (x == F.min(x).over(all_of_it))
-    most = (where == "most") & (x == F.max(x).over(all_of_it))
-    return pairs.where((where == "all") | least | most).drop("where")
+    x, where, of_a_claim = F.col("x"), F.col("where"), Window.partitionBy("claim")
+    sizes = {"least_x": F.min(x).over(of_a_claim), "most_x": F.max(x).over(of_a_claim)}
+    least = (where == "least") & (x == F.col("least_x"))
+    most = (where == "most") & (x == F.col("most_x"))
+    chosen = pairs.withColumns(sizes).where((where == "all") | least | most)
+    return chosen.drop("where", *sizes)
 
 
 def _by_x(pairs: DataFrame) -> DataFrame:

@@ -163,7 +163,7 @@ class Meshed(Router):
 
     def route(self, publications: Sequence[Publish], link: LinkName) -> Iterator[Decision]:
         late = self.mesh.came(publications, link) if link in self.soft_links else ()
-        if not (late or any(_is_tunnelled(publish) for publish in publications)):
+        if not (late or _any_in_tunnel(publications)):
             yield from self.match(publications, link)
             return
         for number, publish in enumerate(publications):
@@ -188,6 +188,10 @@ class Meshed(Router):
         return self.match((publish,), link)
 
 
-def _is_tunnelled(publish: Publish) -> bool:
-    header = publish.header
-    return type(header) is not Header and tunnel_of(header) is not None
+def _any_in_tunnel(publications: Sequence[Publish]) -> bool:
+    """Written out, for it is asked of every publication."""
+    for publish in publications:
+        header = publish.header
+        if type(header) is not Header and tunnel_of(header) is not None:
+            return True
+    return False
