@@ -13,7 +13,7 @@ THIN = "\N{NARROW NO-BREAK SPACE}"
 
 def point(campaign: str, metric: str, routing: str, mean: float, **more: float | str) -> Point:
     place = {"x": 20.0, "at": 0.0, "interval": None, "seeds": 1, "variant": "", **more}
-    return Point(campaign=campaign, metric=metric, routing=routing, mean=mean, **place)  # type: ignore[arg-type] # fields by name
+    return Point(campaign=campaign, metric=metric, routing=routing, mean=mean, **place)
 
 
 def made(*points: Point, scale: str = "paper") -> str:
