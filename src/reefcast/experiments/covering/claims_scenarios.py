@@ -117,7 +117,7 @@ SLOW_ENGINE = (
     Claim(
         row(10), "congestion lasts, largest degree (Fig. 15), active (s)",
         "level", SLOW_DEGREE, "congested_s", "active", paper=32_400.0, where="most",
-        note=f"nine hours and more; {WATCHED}",
+        note=f"nine hours and more; {WATCHED}. It was congested until then",
         explained=True,
     ),
     Claim(

@@ -130,7 +130,8 @@ def _statement(found: Found, campaign: str) -> str:
     sizes = f"with {_listed(map(short, xs))} subscriptions behind a root"
     return (
         f"{sizes} *active* holds publications back for at most {_seconds(active.values())}, "
-        f"*incremental* for {_seconds(incremental.values())}. "
+        f"*incremental* for {_seconds(incremental.values())}: "
+        f"{_listed(_times(active[x], incremental[x]) for x in xs)} times less. "
         + (
             f"So *active* congests from {short(over[0])} on, of these sizes"
             if over
@@ -141,6 +142,10 @@ def _statement(found: Found, campaign: str) -> str:
 
 def _seconds(delays_s: Iterable[float | None]) -> str:
     return _listed(NONE if one is None else f"{short(one)} s" for one in delays_s)
+
+
+def _times(more: float | None, less: float | None) -> str:
+    return short(more / less) if more and less else NONE
 
 
 def _listed(texts: Iterable[str]) -> str:
