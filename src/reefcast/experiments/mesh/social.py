@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from reefcast.errors import ConfigurationError
-from reefcast.experiments.mesh.topology import PARAMETERS
+from reefcast.experiments.mesh.parameters import section
 from reefcast.experiments.mesh.workload import instants
 from reefcast.experiments.script import Claim, Event, Script, quoted
 
@@ -67,7 +67,7 @@ def social_file() -> str:
 
 def social_statistics(scale: str = "paper") -> SocialStatistics:
     """What the generator makes."""
-    entries = PARAMETERS.section("social", scale)
+    entries = section("social", scale)
     return SocialStatistics(**{f.name: getattr(entries, f.name) for f in fields(SocialStatistics)})
 
 
@@ -191,7 +191,7 @@ def _posts_of(authors: Sequence[str]) -> str:
 
 
 def _events(trace: Trace, home: dict[str, str], times: Sequence[float]) -> Iterator[Event]:
-    title = "x" * PARAMETERS.section("social").title_bytes
+    title = "x" * section("social").title_bytes
     for i, at_s in enumerate(times):
         sender, receiver, _ = trace[i % len(trace)]
         attributes = {"author": sender, "wall": receiver, "title": title}

@@ -6,13 +6,10 @@ here. A random tree of as many brokers has other path counts than the paper's Fi
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from reefcast.errors import ConfigurationError
-from reefcast.experiments.parameters import ParameterFile
+from reefcast.experiments.mesh.parameters import section
 from reefcast.overlay.topology import Graph, graph, names
 
-PARAMETERS = ParameterFile(Path(__file__).with_name("parameters.toml"))
 CONFIGURATIONS = ("C1", "C2", "C3", "CPL")
 
 
@@ -23,7 +20,7 @@ def network(configuration: str, scale: str = "paper") -> Graph:
         raise ConfigurationError(
             f"there is no configuration {configuration!r}; take one of {', '.join(CONFIGURATIONS)}"
         )
-    sizes = PARAMETERS.section("overlay", scale)
+    sizes = section("overlay", scale)
     return tree(getattr(sizes, configuration), sizes.degree)
 
 

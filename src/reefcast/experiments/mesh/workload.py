@@ -23,7 +23,7 @@ from dataclasses import dataclass, fields
 from itertools import accumulate
 
 from reefcast.errors import ConfigurationError
-from reefcast.experiments.mesh.topology import PARAMETERS
+from reefcast.experiments.mesh.parameters import section
 from reefcast.experiments.script import Claim, Event, Script
 from reefcast.model.publication import Value
 
@@ -57,7 +57,7 @@ class Dataset:
 
 def dataset(name: str, scale: str = "paper") -> Dataset:
     """DT1 to DT5 or DT-C as the file of parameters has it, for the overlay of that scale."""
-    entries = PARAMETERS.section(name, scale)
+    entries = section(name, scale)
     return Dataset(**{each.name: getattr(entries, each.name) for each in fields(Dataset)})
 
 

@@ -1,0 +1,25 @@
+"""OctopiA's burst with a mesh of soft links inside each cluster, which its authors leave to future
+work: what that buys over the tree of aLinks that a burst crosses there."""
+
+from __future__ import annotations
+
+from reefcast.experiments.campaign import Campaign, Measure, Run
+from reefcast.experiments.grid import runs_of
+from reefcast.experiments.mesh.parameters import PAPER, section
+from reefcast.experiments.octopia import burst
+
+NAME = "cluster_burst"
+ROUTINGS = ("spr", "spr-mesh", "idr", "idr-mesh")
+
+
+def runs(scale: str) -> list[Run]:
+    entries = section(NAME, scale)
+    return runs_of(PAPER, NAME, scale, ROUTINGS, entries.x, entries.seeds)
+
+
+def measure(run: Run) -> list[Measure]:
+    """As OctopiA's O12 and O13 are measured, with its overlay, costs and workload."""
+    return burst.measure(run)
+
+
+CAMPAIGN = Campaign(NAME, "publications/minute", runs, measure)
