@@ -27,6 +27,7 @@ DIFFERENT = {
     ("--publications", "least"): "a simulation without any shows the control messages alone",
     ("--subscriptions", "least"): "a simulation without any shows what is forwarded for nobody",
     ("--routing", "default"): "a simulation takes the network file's",
+    ("--scale", "default"): "the paper's takes a benchmark seconds, and a sweep hours",
 }
 """Where the same name may differ, in what, and why."""
 
