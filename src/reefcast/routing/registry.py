@@ -16,10 +16,10 @@ from reefcast.routing.router import Router, Shape
 
 ROUTINGS = {
     "acyclic": "reefcast.routing.acyclic:Acyclic",
-    "mesh": "reefcast.routing.mesh.router:Mesh",
     "flooding": "reefcast.routing.flooding:Flooding",
     "idr": "reefcast.routing.scot:Idr",
     "idr-mesh": "reefcast.routing.mesh.cluster:IdrMesh",
+    "mesh": "reefcast.routing.mesh.router:Mesh",
     "spr": "reefcast.routing.scot:Spr",
     "spr-mesh": "reefcast.routing.mesh.cluster:SprMesh",
     "tid-d": "reefcast.routing.tid:TidD",

@@ -279,10 +279,10 @@ class Anchors:
     def at(self, broker: str, id: EntityId) -> str | None:
         """The broker Delta hops from `broker` towards the subscriber's, or that one itself."""
         home = self._homes.get(id)
-        if home is None:
+        if home is None or broker not in self._delta:
             return None
         anchor = broker
-        for _ in range(self._delta.get(broker, 0)):
+        for _ in range(self._delta[broker]):
             anchor = self._ways[home].get(anchor, home)
         return anchor
 
