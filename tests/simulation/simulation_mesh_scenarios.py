@@ -9,14 +9,15 @@ import random
 from dataclasses import replace
 from typing import get_args
 
+import msgspec
 from simulation_scenarios import harmless_faults, random_scripts
 
 from reefcast.matching.scan import ScanIndex
-from reefcast.overlay.topology import Graph, edges_of, graph, names, random_tree
+from reefcast.overlay.topology import Graph, edges_of, graph, hops_from, names, random_tree
 from reefcast.routing.mesh.options import MeshOptions
 from reefcast.routing.mesh.strategies import StrategyName
 from reefcast.simulation.costs import CostModel
-from reefcast.simulation.faults import Crash, Cut, Fault
+from reefcast.simulation.faults import Crash, Cut, Fault, Move
 from reefcast.simulation.kernel import Kernel
 from reefcast.simulation.links import LinkSpec
 from reefcast.simulation.recording import TraceOptions
@@ -90,6 +91,26 @@ def some_cuts(setup: Setup, rng: random.Random) -> list[Fault]:
     ]
 
 
+def some_moves(setup: Setup, delta: int, rng: random.Random) -> list[Fault]:
+    """Of links of the tree as it is by then, if each of them is over before the next one begins;
+    else some of them cannot be, and are given up."""
+    tree = {name: list(others) for name, others in setup.graph.items()}
+    moves: list[Fault] = []
+    times = sorted(rng.uniform(0.05, 1.5) for _ in range(rng.choice((1, 1, 2, 3, 5))))
+    for at_s in times:
+        mover = rng.choice(sorted(tree))
+        old = rng.choice(tree[mover])
+        tree[mover].remove(old)
+        tree[old].remove(mover)
+        hops = hops_from(tree, old)
+        new = rng.choice(sorted(x for x in hops if hops[x] < delta))
+        tree[mover].append(new)
+        tree[new].append(mover)
+        if new != old:
+            moves.append(Move(mover, old, new, at_s))
+    return moves
+
+
 def crashes(setup: Setup, rng: random.Random) -> list[Fault]:
     """Of up to three brokers; neighbours give some of them up."""
     brokers = rng.sample(list(setup.graph), min(len(setup.graph), rng.randint(1, 3)))
@@ -114,6 +135,26 @@ def mesh_scripts(simulation: Simulation, rng: random.Random, start_s: float = 0.
         attributes = {"a": rng.randint(0, 5), "s": rng.choice(("x", "y", "yy", "z"))}
         at_s = start_s + rng.choice(BURSTS_S) + rng.expovariate(30.0)
         simulation.publish(name, homes[name], attributes, at_s)
+
+
+def moving_run(number: int, kernel: type[World] = Kernel) -> Simulation:
+    """As `mesh_run`, with moves of primary links in the first stage."""
+    rng = random.Random(f"moves {number}")
+    setup, delta = mesh_setup(rng), rng.choice((2, 2, 3, 4, 5))
+    coordinator = rng.choice(sorted(setup.graph))
+    options = {
+        name: msgspec.structs.replace(own, delta=delta, coordinator=coordinator)
+        for name, own in setup.broker_options.items()
+        if isinstance(own, MeshOptions)
+    }
+    faults = some_cuts(setup, rng) + harmless_faults(setup, rng)
+    faults += some_moves(setup, delta, rng)
+    simulation = Simulation(replace(setup, faults=faults, broker_options=options), kernel)
+    mesh_scripts(simulation, rng)
+    simulation.run(until_s=rng.choice((0.72, 30.0, 30.0)), limit=200_000)
+    mesh_scripts(simulation, rng, simulation.now_s + 0.1)
+    simulation.run(limit=200_000)
+    return simulation
 
 
 def mesh_run(

@@ -182,7 +182,14 @@ class Timer(msgspec.Struct, frozen=True):
     key: str
 
 
-Input = ControlMessage | Publish | LinkUp | LinkDown | Timer
+class MoveLink(msgspec.Struct, frozen=True):
+    """An operator's wish: this broker is to have its link to `new` in place of the one to `old`."""
+
+    old: LinkName
+    new: LinkName
+
+
+Input = ControlMessage | Publish | LinkUp | LinkDown | Timer | MoveLink
 
 
 # --- effects -------------------------------------------------------------------------------------
@@ -233,6 +240,14 @@ class CloseLink(msgspec.Struct, frozen=True):
     link: LinkName
 
 
+class Regrade(msgspec.Struct, frozen=True):
+    """A soft link, which is up, belongs to the overlay from now on (`overlay`), or a link of the
+    overlay is a soft one. The connection stays as it is. Each end says it; the first one counts."""
+
+    link: LinkName
+    overlay: bool
+
+
 class Discard(msgspec.Struct, frozen=True, gc=False):
     """A publication ends here; `reason` is one of `trace.DISCARD_REASONS`."""
 
@@ -240,4 +255,4 @@ class Discard(msgspec.Struct, frozen=True, gc=False):
     reason: str
 
 
-Effect = Send | Deliver | SetTimer | OpenLink | CloseLink | Discard
+Effect = Send | Deliver | SetTimer | OpenLink | CloseLink | Regrade | Discard

@@ -32,6 +32,7 @@ from reefcast.routing.covering.ghosts import GhostTable
 from reefcast.routing.covering.strategies import CoveringOptions, outgoing
 from reefcast.routing.router import (
     COUNTED,
+    Action,
     Decision,
     Surroundings,
 )
@@ -139,7 +140,7 @@ class Acyclic(TreeRouter):
         row = self.srt.get(advertisement)
         return None if row is None else row.last_hop
 
-    def peer(self, message: PeerMessage, link: LinkName) -> list[Send]:
+    def peer(self, message: PeerMessage, link: LinkName) -> Sequence[Action]:
         if not isinstance(message, Replace):
             return super().peer(message, link)
         return self.tree.replace(understood(message), link)

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
 from itertools import zip_longest
 from typing import Any
 
@@ -41,6 +42,7 @@ from reefcast.model.messages import (
     LinkKind,
     LinkName,
     LinkUp,
+    MoveLink,
     PeerMessage,
     Publish,
     Refused,
@@ -61,7 +63,7 @@ from reefcast.routing.covering.statistics import MemoryStatistics, Statistics
 from reefcast.routing.links import LinkQueues, Links, Overload
 from reefcast.routing.registry import routing_named
 from reefcast.routing.relearning import Relearning
-from reefcast.routing.router import Action, Decision, RoutingOptions, Surroundings
+from reefcast.routing.router import Action, Await, Decision, RoutingOptions, Surroundings
 from reefcast.routing.settlement import Cause, Settlement, brought_by
 from reefcast.routing.status import links_status, router_status
 from reefcast.routing.tables import MOST_ROWS, IndexFactory
@@ -111,6 +113,7 @@ class Broker:
         self.clients: dict[LinkName, ClientState] = {}
         self.last_routed: list[tuple[Publish, Decision]] = []
         self._released: list[ClientState] = []
+        self._due: list[Callable[[], Sequence[Action]]] = []
         self._in_rounds = False
         self._settlement = Settlement()
         self._relearning = Relearning(
@@ -129,6 +132,7 @@ class Broker:
             LinkUp: self._link_up,
             LinkDown: self._link_down,
             Timer: self._timer,
+            MoveLink: self._move,
         }
 
     # --- entry ------------------------------------------------------------------------------------
@@ -139,7 +143,7 @@ class Broker:
         Raises `LocalError` if the driver breaks the rules (a message on a link that is not up), and
         `ProtocolError`, changing nothing, if the other end sent what it must not.
         """
-        if not isinstance(item, (LinkUp, LinkDown, Timer)):
+        if not isinstance(item, (LinkUp, LinkDown, Timer, MoveLink)):
             self._require_up(link)
         self.last_routed = []
         self.links.pass_time(now)
@@ -172,13 +176,12 @@ class Broker:
         return effects + self._route(accepted, link, hosted=True)
 
     def _require_up(self, link: LinkName) -> None:
-        router = self.router
-        if (
-            link not in self.clients
-            and link not in router.brokers
-            and link not in router.soft_links
-        ):
+        if not self._is_up(link):
             raise LocalError(f"broker {self.name}: input from {link!r}, but that link is not up")
+
+    def _is_up(self, link: LinkName) -> bool:
+        router = self.router
+        return link in self.clients or link in router.brokers or link in router.soft_links
 
     # --- publications -----------------------------------------------------------------------------
 
@@ -251,12 +254,7 @@ class Broker:
 
     # --- control messages -------------------------------------------------------------------------
 
-    def _table_change(
-        self,
-        message: TableChange,
-        link: LinkName,
-        now: float,
-    ) -> list[Effect]:
+    def _table_change(self, message: TableChange, link: LinkName, now: float) -> list[Effect]:
         try:
             filter = (
                 parse_filter(message.filter)
@@ -297,10 +295,9 @@ class Broker:
         """A subscription came of which some neighbours need not be told, because they are being
         told of others."""
         row = self.router.prt.get(id)
-        if row is None:
-            return
         settlement = self._settlement
-        settlement.join_told(cause, self.router.needs(row.filter, settlement.unanswered))
+        if row is not None:
+            settlement.join_told(cause, self.router.needs(row.filter, settlement.unanswered))
         settlement.join_said(cause, self.router.stand_ins(id))
 
     def _advertised(
@@ -347,11 +344,7 @@ class Broker:
         reason = answer.reason if isinstance(answer, Refused) else ""
         return self._finish(self._settlement.answered(link, answer.token, reason))
 
-    def _cause(
-        self,
-        link: LinkName,
-        message: TableChange | PeerMessage | None = None,
-    ) -> Cause:
+    def _cause(self, link: LinkName, message: TableChange | PeerMessage | None = None) -> Cause:
         """The cause of what is handled now; `message`, if any, is to be answered."""
         cause = Cause()
         if message is not None and message.token:
@@ -363,23 +356,29 @@ class Broker:
             self._settlement.hold(cause, getattr(message, "id", None))
         return cause
 
-    def _send(self, cause: Cause, sends: list[Send]) -> list[Effect]:
-        """The sends with their tokens; and the answers, if there is nothing to wait for."""
-        effects: list[Effect] = [
-            Send(send.link, self._settlement.attach(cause, send.message, send.link))
-            if isinstance(send.message, Control)
-            else send
-            for send in sends
-        ]
+    def _send(self, cause: Cause, actions: Sequence[Action]) -> list[Effect]:
+        """What is to be done, sends with their tokens; and the answers, if there is nothing to wait
+        for."""
+        effects: list[Effect] = []
+        for action in actions:
+            if isinstance(action, Await):
+                awaited = Cause()
+                awaited.then.append(partial(self._due.append, action.then))
+                effects += self._send(awaited, action.sends)
+            elif isinstance(action, Send) and isinstance(action.message, Control):
+                message = self._settlement.attach(cause, action.message, action.link)
+                effects.append(Send(action.link, message))
+            else:
+                effects.append(action)
         return effects + self._finish(self._settlement.close(cause))
 
     def _finish(self, answers: list[Send]) -> list[Effect]:
         """Answers to links that are still up, then what waited for an advertisement to settle."""
-        effects: list[Effect] = [
-            send
-            for send in answers
-            if send.link in self.clients or send.link in self.router.brokers
-        ]
+        effects: list[Effect] = [send for send in answers if self._is_up(send.link)]
+        due = self._due.copy()
+        self._due.clear()
+        for then in due:
+            effects += self._act(then())
         released, self._released = self._released, []
         for client in released:
             effects += self._release_held(client)
@@ -397,7 +396,7 @@ class Broker:
         if up.kind is LinkKind.CLIENT:
             return effects + self._client_up(link)
         if up.kind is LinkKind.SOFT:
-            return effects + self._soft_up(link)
+            return effects + self._act(self.router.soft_up(link))
         if link not in self.router.brokers:
             self.router.brokers.append(link)
             self.router.brokers.sort()
@@ -406,14 +405,12 @@ class Broker:
         effects += self._finish(self._settlement.resume(link, before, self.router.stand_ins))
         return effects + self._tell_synced(self._relearning.came_up(link))
 
-    def _soft_up(self, link: LinkName) -> list[Effect]:
-        return self._act(self.router.soft_up(link))
-
     def _act(self, actions: Sequence[Action]) -> list[Effect]:
-        """What a router wants done beyond sending."""
-        sends = [action for action in actions if isinstance(action, Send)]
-        others = [action for action in actions if not isinstance(action, Send)]
-        return [*self._send(Cause(), sends), *others]
+        """What a router wants done of its own accord."""
+        return self._send(Cause(), actions)
+
+    def _move(self, move: MoveLink, link: LinkName, now: float) -> list[Effect]:
+        return self._act(self.router.move(move.old, move.new))
 
     def _client_up(self, link: LinkName) -> list[Effect]:
         old = self.clients.get(link)
@@ -447,7 +444,8 @@ class Broker:
 
     def _link_down(self, down: LinkDown, link: LinkName, now: float) -> list[Effect]:
         if link in self.router.soft_links or down.lost:
-            return self._send(Cause(), self.router.soft_down(link, down.lost))
+            effects = self._act(self.router.soft_down(link, down.lost))
+            return effects + self._finish(self._settlement.forget(link))
         self._require_up(link)
         client = self.clients.get(link)
         if client is not None:

@@ -19,7 +19,7 @@ ROUTINGS = {
     "flooding": "reefcast.routing.flooding:Flooding",
     "idr": "reefcast.routing.scot:Idr",
     "idr-mesh": "reefcast.routing.mesh.cluster:IdrMesh",
-    "mesh": "reefcast.routing.mesh.router:Mesh",
+    "mesh": "reefcast.routing.mesh.movable:MovableMesh",
     "spr": "reefcast.routing.scot:Spr",
     "spr-mesh": "reefcast.routing.mesh.cluster:SprMesh",
     "tid-d": "reefcast.routing.tid:TidD",

@@ -15,14 +15,14 @@ from __future__ import annotations
 import random
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar
 
 import msgspec
 
-from reefcast.errors import ProtocolError
+from reefcast.errors import ConfigurationError, ProtocolError
 from reefcast.model.filters import Filter
 from reefcast.model.messages import (
     CloseLink,
@@ -33,6 +33,7 @@ from reefcast.model.messages import (
     OpenLink,
     PeerMessage,
     Publish,
+    Regrade,
     Send,
 )
 from reefcast.overlay.scot import Neighbours
@@ -44,7 +45,15 @@ COUNTED = "counted"
 """The key of `Router.legend` for what is counted."""
 
 
-Action = Send | OpenLink | CloseLink
+@dataclass(frozen=True, slots=True)
+class Await:
+    """Send these, and when all is done that they cause (`settlement`), do what `then` returns."""
+
+    sends: Sequence[Send]
+    then: Callable[[], Sequence[Action]]
+
+
+Action = Send | OpenLink | CloseLink | Regrade | Await
 """What a router wants done that manages links of its own."""
 
 
@@ -181,7 +190,7 @@ class Router(ABC):
         self.prt.remove(id, link)
         return []
 
-    def peer(self, message: PeerMessage, link: LinkName) -> list[Send]:
+    def peer(self, message: PeerMessage, link: LinkName) -> Sequence[Action]:
         """One of `messages`. Raises `ProtocolError`, changing nothing, for what must not come by
         this link, and `FilterSyntaxError` for a filter that is none."""
         raise ProtocolError(
@@ -235,13 +244,20 @@ class Router(ABC):
         """A soft link came up, of this broker's wish (`OpenLink`) or the other's."""
         return [CloseLink(link)]
 
-    def soft_down(self, link: LinkName, lost: Sequence[Publish]) -> list[Send]:
+    def soft_down(self, link: LinkName, lost: Sequence[Publish]) -> Sequence[Action]:
         """A soft link is gone, or could not be had; `lost`: see `LinkDown`."""
         return []
 
     def alongside(self, link: LinkName) -> Sequence[LinkName]:
         """The soft links that lead to brokers behind this neighbour."""
         return ()
+
+    def move(self, old: LinkName, new: LinkName) -> Sequence[Action]:
+        """The operator's wish to have a link to `new` in place of the one to `old`. Raises
+        `ConfigurationError` if the routing cannot do that."""
+        raise ConfigurationError(
+            f"routing {self.name!r} does not move links while it runs; change the network file"
+        )
 
     # --- what can be seen -------------------------------------------------------------------------
 

@@ -74,6 +74,7 @@ from reefcast.routing.clt import (
 from reefcast.routing.covering.strategies import CoveringOptions, outgoing
 from reefcast.routing.router import (
     COUNTED,
+    Action,
     Decision,
     Router,
     RoutingOptions,
@@ -271,7 +272,7 @@ class ScotRouter(Router):
 
     # --- the CIV ----------------------------------------------------------------------------------
 
-    def peer(self, message: PeerMessage, link: LinkName) -> list[Send]:
+    def peer(self, message: PeerMessage, link: LinkName) -> Sequence[Action]:
         if isinstance(message, Replace):
             return self._replace(understood(message), link)
         if not isinstance(message, CivSet | CivUnset):

@@ -73,7 +73,7 @@ from reefcast.model.messages import (
 )
 from reefcast.model.publication import Publication, PublicationId
 from reefcast.routing.recent import RecentIds
-from reefcast.routing.router import COUNTED, Decision, Router, Surroundings
+from reefcast.routing.router import COUNTED, Action, Decision, Router, Surroundings
 from reefcast.routing.tables import Row, Table, meeting, ways_of
 from reefcast.routing.tid_tables import (
     VARIOUS,
@@ -159,7 +159,7 @@ class TidRouter(Router):
             return []
         return self._unbind(row, self.bindings.trees(row), link)
 
-    def peer(self, message: PeerMessage, link: LinkName) -> list[Send]:
+    def peer(self, message: PeerMessage, link: LinkName) -> Sequence[Action]:
         if not isinstance(message, Bind | Unbind):
             return super().peer(message, link)
         row = self.prt.get(message.id)

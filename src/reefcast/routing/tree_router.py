@@ -75,7 +75,7 @@ class TreeRouter(Router):
         return sends
 
     def _unadvertise_all(self, link: LinkName, ids: list[EntityId]) -> list[Send]:
-        return [send for id in ids for send in self.unadvertise(id, link)]
+        return [send for id in ids for send in TreeRouter.unadvertise(self, id, link)]
 
     # --- subscriptions ----------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from reefcast.errors import InternalError
+from reefcast.errors import InternalError, LocalError
 from reefcast.model import wire
 from reefcast.model.messages import (
     CloseLink,
@@ -70,8 +70,10 @@ class Effector:
                     self.opener.open(effect.to)
                 elif isinstance(effect, CloseLink):
                     self.opener.close(effect.link)
-                else:
+                elif isinstance(effect, SetTimer):
                     self._set_timer(effect)
+                else:
+                    raise LocalError("links of the overlay do not move in a live network")
             except Exception:
                 failures += 1
                 self._journal.failed(f"to carry out: {in_words(effect)}")

@@ -229,7 +229,7 @@ def tables_true(evidence: Evidence) -> list[str]:
     if not evidence.result.quiet or not evidence.all_up:
         return []
     scene = Scene(
-        evidence.setup.graph,
+        {name: list(node.neighbours) for name, node in evidence.nodes.items()},  # as it is now
         {name: node.core.router for name, node in evidence.nodes.items()},
         evidence.live(subscriptions=True),
         evidence.live(subscriptions=False),

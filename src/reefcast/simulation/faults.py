@@ -10,6 +10,7 @@ What they do to messages
   both directions; what reaches it while it is down, or was meant for it before it came back, is
   lost (reason "link_lost"), as it is live.
 - `Cut`: a soft link is gone at once; what was under way on it is sent another way, by the brokers.
+- `Move`: none is lost.
 - `Partition`: nothing leaves the links, and what is on the wire is sent again afterwards; brokers
   notice only a delay, as live brokers do whose connection comes back.
 - `Drop`: publications vanish between two brokers (reason "fault"). Real links never do that: it is
@@ -63,6 +64,18 @@ class Cut:
     at_s: float
 
 
+@dataclass(frozen=True, slots=True)
+class Move:
+    """No fault, but an operator's wish: the broker is to have its link to `new` in place of the one
+    to `old`. The routing does that in its own time, or gives it up (routing `mesh`: see
+    `routing.mesh.move`)."""
+
+    broker: str
+    old: str
+    new: str
+    at_s: float
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spell:
     """What lasts for a time, on some links or, if none is named, on all."""
@@ -96,11 +109,12 @@ class Reorder(Spell):
 
 
 LinkFault = Partition | BandwidthChange | Drop | Delay | Reorder
-Fault = Crash | Cut | LinkFault
+Fault = Crash | Cut | Move | LinkFault
 
 KINDS: dict[str, type[Fault]] = {
     "crash": Crash,
     "cut": Cut,
+    "move": Move,
     "partition": Partition,
     "bandwidth": BandwidthChange,
     "drop": Drop,
@@ -122,6 +136,8 @@ def check_faults(faults: Sequence[Fault], brokers: Sequence[str], edges: Sequenc
             objection = _crash_objection(fault, brokers, faults)
         elif isinstance(fault, Cut):
             objection = _cut_objection(fault, brokers)
+        elif isinstance(fault, Move):
+            objection = _move_objection(fault, brokers)
         else:
             objection = _link_objection(fault, known)
         if objection:
@@ -146,6 +162,13 @@ def _cut_objection(cut: Cut, brokers: Sequence[str]) -> str:
     if strangers:
         return f"there is no broker named {strangers[0]!r}"
     return "" if cut.at_s > 0 else "a link is cut after the start"
+
+
+def _move_objection(move: Move, brokers: Sequence[str]) -> str:
+    strangers = [x for x in (move.broker, move.old, move.new) if x not in brokers]
+    if strangers:
+        return f"there is no broker named {strangers[0]!r}"
+    return "" if move.at_s > 0 else "a link is moved after the start"
 
 
 def _link_objection(fault: LinkFault, known: set[Edge]) -> str:
@@ -207,7 +230,7 @@ def parse_fault(text: str, link_patience_s: float = LINK_PATIENCE_S) -> Fault:
 
 
 def _parse_value(text: str, name: str, value: str) -> object:
-    if name == "broker":
+    if name in ("broker", "old", "new"):
         return value
     if name == "links":
         ends = [tuple(link.split("/")) for link in value.split("+")]

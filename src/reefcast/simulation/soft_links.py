@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, Protocol
 
 from reefcast.model.messages import (
     CloseLink,
+    ControlMessage,
     Effect,
     Input,
     LinkDown,
@@ -23,6 +24,7 @@ from reefcast.model.messages import (
     LinkName,
     LinkUp,
     Publish,
+    Regrade,
 )
 from reefcast.routing.router import SoftLink
 from reefcast.simulation.links import Link
@@ -77,6 +79,18 @@ class SoftLinks:
     def _say_down(self, node: Node, to: LinkName, at: float) -> None:
         self._do.send(node, node.links[to], SoftDown(node.name), at)
 
+    def regrade(self, node: Node, grade: Regrade) -> None:
+        """In both directions at once: the first end to say so decides. A link that was cut in the
+        meantime stays a soft one."""
+        other = self._nodes[grade.link]
+        if not node.links[other.name].open:
+            return
+        for a, b in ((node, other), (other, node)):
+            a.links[b.name].soft = not grade.overlay
+            others = [name for name in a.neighbours if name != b.name]
+            a.neighbours = (*others, b.name) if grade.overlay else tuple(others)
+            (a.linked.add if grade.overlay else a.linked.discard)(b.name)
+
     # --- what comes -------------------------------------------------------------------------------
 
     def came(self, node: Node, sign: SoftUp | SoftDown | SoftGone, start: float) -> list[Effect]:
@@ -91,16 +105,19 @@ class SoftLinks:
             node.links[sign.source].open = False  # refused: there is nothing open to be closed
         return node.core.handle(LinkDown(lost), sign.source, start)
 
-    def served(self, node: Node, service: Service) -> None:
+    def served(self, node: Node, service: Service, *, came_up: bool) -> None:
         """The core has heard of it: the same from this side, if it is not said, nor the link cut
-        while the core was at it."""
+        while the core was at it. That the link went down (not `came_up`) is said before the core's
+        effects: one may be that it comes up again."""
         sign, sessions, at = service.item, service.sessions, service.at
         if not isinstance(sign, SoftUp | SoftDown):
             return
         source, back = sign.source, node.links[sign.source]
         if sessions is not None and sessions[source] != back.session:
             return
-        if isinstance(sign, SoftDown):
+        if isinstance(sign, SoftUp) is not came_up:
+            return
+        if not came_up:
             self.close(node, source, at)
         elif CloseLink(source) in service.effects:
             self._say_down(node, source, at)
@@ -159,6 +176,7 @@ class SoftLinks:
                 return
         queue.append((at, to, SoftGone(to, tuple(lost)), 0))
 
-    def stranded(self, node: Node, out: Link, publish: Publish, at: float) -> None:
-        """The core sent it before it heard that the link is cut."""
-        self._tell_gone(node, out.target, [publish], at)
+    def stranded(self, node: Node, out: Link, message: ControlMessage | Publish, at: float) -> None:
+        """The core sent it before it heard that the link is cut; only publications are told."""
+        if isinstance(message, Publish):
+            self._tell_gone(node, out.target, [message], at)

@@ -25,9 +25,11 @@ from reefcast.model.messages import (
     LinkKind,
     LinkName,
     LinkUp,
+    MoveLink,
     OpenLink,
     Publish,
     Refused,
+    Regrade,
     Send,
     SetTimer,
     Settled,
@@ -44,7 +46,7 @@ from reefcast.routing.router import RoutingOptions
 from reefcast.routing.tables import IndexFactory
 from reefcast.simulation.clients import Scripted, SimClient
 from reefcast.simulation.costs import CostModel
-from reefcast.simulation.faults import Crash, Cut, Fault, check_faults
+from reefcast.simulation.faults import Crash, Cut, Fault, Move, check_faults
 from reefcast.simulation.links import Link, LinkSpec
 from reefcast.simulation.node import Node, Service
 from reefcast.simulation.prices import Prices
@@ -150,6 +152,8 @@ class World(ABC):
             self._plan(crash)
         for cut in (f for f in setup.faults if isinstance(f, Cut)):
             self.add_intervention(cut.at_s, partial(self.soft.cut_all, cut.links))
+        for move in (f for f in setup.faults if isinstance(f, Move)):
+            self.add_intervention(move.at_s, partial(self._move, move))
         if self.record.snapshots and setup.trace:
             self.add_intervention(setup.trace.snapshot_s, self._snapshot)
 
@@ -170,7 +174,7 @@ class World(ABC):
     def make_link(self, node: Node, other: Node, *, soft: bool = False) -> Link:
         """From the one to the other. Soft links rank behind all others, whenever they are made."""
         setup, ends = self.setup, (node.name, other.name)
-        faults = [fault for fault in setup.faults if not isinstance(fault, Crash | Cut)]
+        faults = [fault for fault in setup.faults if not isinstance(fault, Crash | Cut | Move)]
         spec = setup.links.get(ends) or setup.links.get(ends[::-1]) or setup.link
         if soft:
             rank = self._last_rank + 1 + node.index * len(self.nodes) + other.index
@@ -280,6 +284,11 @@ class World(ABC):
                 neighbour.linked.remove(node.name)
                 neighbour.urgent.append((now, node.name, LinkDown()))
 
+    def _move(self, move: Move, now: float) -> None:
+        node = self.nodes[move.broker]
+        if node.up:
+            node.urgent.append((now, "", MoveLink(move.old, move.new)))
+
     def _snapshot(self, now: float) -> None:
         for node in self.nodes.values():
             if node.up:
@@ -356,6 +365,7 @@ class World(ABC):
         """The effects of one input."""
         item, at, sessions = service.item, service.at, service.sessions
         own = item.publication if isinstance(item, Publish) else None
+        self.soft.served(node, service, came_up=False)
         for effect in service.effects:
             if isinstance(effect, Deliver):
                 self.record.handed_out(node.trace, effect, at)
@@ -363,7 +373,7 @@ class World(ABC):
                 out = node.links.get(effect.link)
                 if out is None:
                     self._answer_client(node, effect, at)
-                elif not out.open and isinstance(effect.message, Publish):
+                elif not out.open:
                     self.soft.stranded(node, out, effect.message, at)
                 else:
                     message = effect.message
@@ -379,9 +389,11 @@ class World(ABC):
                 self.soft.open(node, effect.to, at)
             elif isinstance(effect, CloseLink):
                 self.soft.close(node, effect.link, at)
+            elif isinstance(effect, Regrade):
+                self.soft.regrade(node, effect)
             else:
                 self._discard(node, effect, at)
-        self.soft.served(node, service)
+        self.soft.served(node, service, came_up=True)
 
     def _answer_client(self, node: Node, effect: Send, at: float) -> None:
         message = effect.message

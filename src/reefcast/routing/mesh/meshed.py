@@ -116,9 +116,13 @@ class Meshed(Router):
         anchor = self.mesh.anchor_for(row, link)
         return Anchored(id=row.id, filter=row.filter.text, anchor=anchor)
 
-    def peer(self, message: PeerMessage, link: LinkName) -> list[Send]:
-        if not isinstance(message, MESSAGES):
-            return super().peer(message, link)
+    def peer(self, message: PeerMessage, link: LinkName) -> Sequence[Action]:
+        if isinstance(message, MESSAGES):
+            return self.hear(message, link)
+        return super().peer(message, link)
+
+    def hear(self, message: Anchored | Vicinity | Loads, link: LinkName) -> list[Send]:
+        """One of `MESSAGES`; raises as `peer` does."""
         if not self.primary(link):
             raise ProtocolError(
                 f"{link!r} sent {type(message).__name__} over a link that is no primary one of the "
@@ -152,9 +156,15 @@ class Meshed(Router):
     def soft_up(self, link: LinkName) -> list[Action]:
         return self.mesh.soft_up(link)
 
-    def soft_down(self, link: LinkName, lost: Sequence[Publish]) -> list[Send]:
+    def soft_down(self, link: LinkName, lost: Sequence[Publish]) -> Sequence[Action]:
+        self.soft_links.pop(link, None)
+        self.mesh.relink()
+        return self.tunnel(link, lost)
+
+    def tunnel(self, link: LinkName, lost: Sequence[Publish]) -> list[Send]:
+        """What a soft link lost goes along primary links."""
         self.counters["tunnelled"] += len(lost)
-        return self.mesh.soft_down(link, lost)
+        return self.mesh.tunnel(link, lost)
 
     def alongside(self, link: LinkName) -> Sequence[LinkName]:
         return self.mesh.alongside(link)

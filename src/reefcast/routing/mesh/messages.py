@@ -52,10 +52,19 @@ class Tunnel(msgspec.Struct, array_like=True, frozen=True, gc=False):
     target: LinkName
 
 
+class Stamp(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """By which tables brokers forward a copy while `move` runs: the old ones, or the `new`."""
+
+    move: int
+    new: bool
+
+
 class MeshHeader(Header, frozen=True, gc=False):
-    """`tunnel`: None for what is matched at every hop."""
+    """`tunnel`: None for what is matched at every hop. `stamp`: None for what no broker stamped
+    that a move affects."""
 
     tunnel: Tunnel | None = None
+    stamp: Stamp | None = None
 
 
 class ClusterMeshHeader(ScotHeader, frozen=True, gc=False):
@@ -65,6 +74,11 @@ class ClusterMeshHeader(ScotHeader, frozen=True, gc=False):
 
     def packed(self) -> tuple[object, ...]:
         return (*super().packed(), self.tunnel)
+
+
+def stamp_of(header: Header) -> Stamp | None:
+    """None for what nobody stamped."""
+    return header.stamp if isinstance(header, MeshHeader) else None
 
 
 def tunnel_of(header: Header) -> Tunnel | None:

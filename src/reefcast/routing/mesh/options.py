@@ -23,7 +23,9 @@ class MeshOptions(CoveringOptions, frozen=True):
     the same at all brokers. `fanout`: the most primary and soft links of a broker; `maxlinks`:
     candidates included, which are tried before they are opened. `round_s`: seconds between two
     looks at which links are worth having. `capacity_per_s`: publications a second that its uplink
-    bears (0: enough). `load_threshold`: the share of that above which a broker counts as loaded."""
+    bears (0: enough). `load_threshold`: the share of that above which a broker counts as loaded.
+    `coordinator`: the broker that grants moves of primary links, one at a time; without one nothing
+    can be moved."""
 
     strategy: StrategyName = "S2"
     delta: Annotated[int, msgspec.Meta(ge=1, le=16)] = 4
@@ -32,6 +34,7 @@ class MeshOptions(CoveringOptions, frozen=True):
     round_s: Annotated[float, msgspec.Meta(gt=0)] = 20.0
     capacity_per_s: Annotated[float, msgspec.Meta(ge=0)] = 0.0
     load_threshold: Share = SH_THRESHOLD
+    coordinator: str = ""
 
     def __post_init__(self) -> None:
         if self.covering not in ("none", "lazy", "active"):

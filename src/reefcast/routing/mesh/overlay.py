@@ -103,6 +103,19 @@ class MeshOverlay:
         """It has told all anew, and the rows that it did not are swept."""
         return self._relink(self._vicinity.synced(link))
 
+    def continues(self, old: MeshOverlay, outer: Sequence[LinkName]) -> None:
+        """These are further tables of the same broker, beside those of `old`: soft links are
+        shared, and what primary neighbours told that a move does not affect (`outer`) holds."""
+        self.soft_links = old.soft_links
+        self._seen, self._loads, self._loads_now = old._seen, old._loads, old._loads_now
+        self._vicinity.continues(old._vicinity, outer)
+        self._window_s = self._period_s = self._links.now
+        self._relink([])
+
+    def relink(self) -> None:
+        """Soft links came or went."""
+        self._relink([])
+
     def hear(self, message: Vicinity | Loads, link: LinkName) -> list[Send]:
         """Raises `ProtocolError`, changing nothing, for what cannot be."""
         if isinstance(message, Vicinity):
@@ -206,9 +219,8 @@ class MeshOverlay:
         near = link in self.mom and self.mom.distance(link) > 1
         return near and has_room(self.mom, len(self.soft_links), self._limits)
 
-    def soft_down(self, link: LinkName, lost: Sequence[Publish]) -> list[Send]:
-        self.soft_links.pop(link, None)
-        self._relink([])
+    def tunnel(self, link: LinkName, lost: Sequence[Publish]) -> list[Send]:
+        """To the other end of a soft link that failed, along primary links."""
         branch = self._branches.get(link)
         if branch is None or branch not in self.mom:
             self.lost += len(lost)

@@ -18,11 +18,11 @@ publications, see `strategies`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
-from reefcast.model.messages import Header, LinkName, Publish, Send
+from reefcast.model.messages import Header, LinkName, PeerMessage, Publish, Send
 from reefcast.routing.mesh.meshed import MESSAGES, Meshed
-from reefcast.routing.mesh.messages import MeshHeader, Tunnel
+from reefcast.routing.mesh.messages import MeshHeader, Tunnel, stamp_of
 from reefcast.routing.mesh.view import SoftLinkTable
 from reefcast.routing.router import Decision, Surroundings
 from reefcast.routing.tables import Row, TableView
@@ -34,14 +34,14 @@ class Mesh(Meshed, TreeRouter):
     """See the module's docstring for the rules."""
 
     name = "mesh"
-    messages = MESSAGES
+    messages: ClassVar[tuple[type[PeerMessage], ...]] = MESSAGES
     header = MeshHeader
 
     def new_tree(self, where: Surroundings) -> SubscriptionTree:
         return self.begin(where, self.brokers, self.srt.wanted_by)
 
     def in_tunnel(self, header: Header, tunnel: Tunnel) -> Header:
-        return MeshHeader(header.hops + 1, tunnel)
+        return MeshHeader(header.hops + 1, tunnel, stamp_of(header))
 
     def primary(self, link: LinkName) -> bool:
         return link in self.brokers
@@ -58,6 +58,14 @@ class Mesh(Meshed, TreeRouter):
                 yield Decision(local, [(hop, onward) for hop in hops], matched)
             else:
                 yield Decision(local, [], matched)
+
+    def become(self, new: Mesh) -> None:
+        """The tables of another one take the place of these (see `move`)."""
+        for row in list(self.prt):
+            self.prt.remove(row.id, row.last_hop)
+        self.brokers, self.srt, self.prt, self.tree = new.brokers, new.srt, new.prt, new.tree
+        new.mesh.candidates, new.mesh.reports = self.mesh.candidates, self.mesh.reports
+        self.mesh = new.mesh
 
     def tables(self) -> dict[str, TableView[Any]]:
         return {**super().tables(), SoftLinkTable.name: SoftLinkTable(self.mesh)}

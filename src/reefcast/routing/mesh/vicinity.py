@@ -11,6 +11,8 @@ the anchors of these rows stay in the MOM.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from reefcast.errors import ConfigurationError, ProtocolError
 from reefcast.model.messages import LinkName, Send
 from reefcast.routing.mesh.maps import Neighbourhood
@@ -29,6 +31,14 @@ class VicinityTable:
         self._told: dict[LinkName, dict[LinkName, LinkName]] = {}
         self._unconfirmed: dict[LinkName, dict[LinkName, LinkName]] = {}
         self._said: dict[LinkName, Known] = {}
+
+    def continues(self, old: VicinityTable, links: Iterable[LinkName]) -> None:
+        """What these primary neighbours told of themselves, and were told, as in `old`."""
+        for link in links:
+            self._told[link] = dict(old._told[link])
+            if link in old._unconfirmed:
+                self._unconfirmed[link] = dict(old._unconfirmed[link])
+        self._changed()
 
     def up(self, link: LinkName) -> list[Send]:
         """A primary neighbour without memory of us."""

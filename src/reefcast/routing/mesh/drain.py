@@ -1,0 +1,77 @@
+"""When no copy goes by the old tables of a move any more: see `move`, phase *drain*."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from reefcast.model.messages import LinkName
+from reefcast.routing.mesh.maps import Neighbourhood
+from reefcast.routing.router import SoftLink
+
+
+class Drain:
+    """Of one affected broker. `mom`: before the move. `primary`: its affected primary neighbours
+    before the move; `near`: all affected brokers that it knows."""
+
+    def __init__(
+        self,
+        mom: Neighbourhood,
+        primary: list[LinkName],
+        near: frozenset[LinkName],
+        soft_links: Mapping[LinkName, SoftLink],
+    ) -> None:
+        self._mom = mom
+        self._primary = primary
+        self._near = near
+        self._soft_links = soft_links
+        self._heard: set[LinkName] = set()
+        self._said: set[LinkName] = set()
+        self._confirmed: set[LinkName] = set()
+
+    def heard(self, link: LinkName) -> None:
+        """Its other end has nothing more to send by the old tables."""
+        self._heard.add(link)
+
+    def confirmed(self, link: LinkName) -> None:
+        """The other end of this soft link has got all, and the word that nothing follows."""
+        self._confirmed.add(link)
+
+    def is_soft(self, link: LinkName) -> bool:
+        return link not in self._primary
+
+    def _soft(self) -> list[LinkName]:
+        return [x for x in self._soft_links if x in self._near and x not in self._primary]
+
+    def to_say(self) -> list[LinkName]:
+        """Links on which it is to be said now that nothing follows; they count as told."""
+        soft = self._soft()
+        links = [*soft, *self._primary]
+        waiting = [link for link in links if link not in self._heard]
+        found = [
+            link
+            for link in links
+            if link not in self._said
+            and not any(not self._same_branch(link, other) for other in waiting)
+            and self._can_say(link, soft)
+        ]
+        self._said.update(found)
+        return found
+
+    def _same_branch(self, a: LinkName, b: LinkName) -> bool:
+        return self._mom.branch(a) == self._mom.branch(b)
+
+    def _can_say(self, link: LinkName, soft: list[LinkName]) -> bool:
+        if link in soft:
+            return self._soft_links[link].up
+        return not any(
+            self._soft_links[other] is not SoftLink.OPENING and other not in self._confirmed
+            for other in soft
+            if self._same_branch(other, link)
+        )
+
+    @property
+    def over(self) -> bool:
+        """Nothing comes, and nothing goes."""
+        soft = self._soft()
+        links = {*soft, *self._primary}
+        return links <= self._heard and links <= self._said and self._confirmed.issuperset(soft)

@@ -1,0 +1,61 @@
+"""What two sets of tables together tell neighbours that a move does not affect (see `move`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from reefcast.model.messages import (
+    Advertise,
+    EntityId,
+    LinkName,
+    Send,
+    Unadvertise,
+    Unsubscribe,
+)
+from reefcast.routing.mesh.messages import Anchored, Vicinity
+
+OLD, NEW = 1, 2
+Key = tuple[LinkName, bool, EntityId]
+"""A neighbour, whether it is about a subscription, and its id."""
+
+
+class Egress:
+    """What is said for the old tables, for the new ones, or for both."""
+
+    def __init__(self) -> None:
+        self._said_for: dict[Key, int] = {}
+
+    def was_said(self, link: LinkName, ids: Iterable[EntityId], *, subscriptions: bool) -> None:
+        """By the old tables, before there were others."""
+        self._said_for.update(dict.fromkeys(((link, subscriptions, id) for id in ids), OLD))
+
+    def passes(self, send: Send, tables: int) -> bool:
+        """Whether what these tables (`OLD` or `NEW`) want said must be."""
+        message = send.message
+        if isinstance(message, Advertise | Anchored):
+            return self._say((send.link, not isinstance(message, Advertise), message.id), tables)
+        if isinstance(message, Unadvertise | Unsubscribe):
+            key = (send.link, isinstance(message, Unsubscribe), message.id)
+            return self._unsay(key, tables)
+        return tables == OLD or not isinstance(message, Vicinity)
+
+    def _say(self, key: Key, tables: int) -> bool:
+        before = self._said_for.get(key, 0)
+        self._said_for[key] = before | tables
+        return not before
+
+    def _unsay(self, key: Key, tables: int) -> bool:
+        left = self._said_for.get(key, 0) & ~tables
+        if left:
+            self._said_for[key] = left
+        else:
+            self._said_for.pop(key, None)
+        return not left
+
+    def drop_old(self) -> list[Send]:
+        """There are only the new tables: what they do not want said is taken back."""
+        return [
+            Send(link, Unsubscribe(id) if subscription else Unadvertise(id))
+            for (link, subscription, id), tables in self._said_for.items()
+            if tables == OLD
+        ]

@@ -1,0 +1,131 @@
+"""The Delta-move: a broker A replaces its primary link to N by one to B, within Delta hops of A.
+
+The idea
+--------
+The primary tree before, T0, and after, T1 = T0 - (A, N) + (A, B), have each their own tables: those
+of T1 are built beside those of T0, along T1 alone, while T0's work on. Each set of tables is right
+by itself, so a copy that meets only tables of one set is delivered exactly once, whatever soft
+links, strategies and covering there are. So that it does, each copy carries a *stamp* that says
+which; the first affected broker chooses, and all after it obey.
+
+Let P = (N, ..., B) be the *move path*, the primary path between the two. *Affected* is who is
+within Delta hops of A, or within Delta - 1 of P: all others have the same MOM in T0 and T1, and
+whatever they are told by affected ones has the same anchor. They have one set of tables that is
+right for both, and know nothing of the move. The affected brokers are connected in T0 and in T1; a
+copy that leaves them never comes back; and of two copies that come in from outside, at different
+affected brokers, each leads to the same brokers by either tree. So these may be stamped unlike.
+
+Phases
+------
+Each phase goes from A to all affected brokers along primary links, and is over when all have done
+what it asks for, and what that caused has settled (`settlement`).
+
+- *Preparation*: A asks the coordinator, who grants one move after the other (so no two overlap).
+  The request reaches it by flooding, and so do its answer and A's word that the move is over. A
+  gives its wish up if N is not its neighbour now, or B not within Delta beyond N.
+- *Begin* (initialization, along T0): from now on affected brokers stamp copies; an unstamped copy
+  from one of them is one by T0. Soft and candidate links that bypass A are dropped, and until the
+  end nobody here opens or accepts any, or looks at what its links are worth. A then opens a soft
+  link to B, if there is none, and asks over it that it becomes a primary one (`MoveJoin`): so it
+  is not given up any more. T0 goes on to use it as a soft link.
+- *Build* (update, along T1): each makes new tables. What its clients said, and what neighbours told
+  that are not affected, is taken from the old ones; all other advertisements, subscriptions and
+  vicinities spread anew among the affected brokers, along T1 (messages in `Beside`). From now on,
+  what clients and neighbours outside say goes into both tables. Neighbours outside are told what
+  either tables want said, once: rows that only one of the two needs there do no harm, as their
+  anchors are right for both.
+- *Switch*: copies that come in from outside, and those of own clients, are stamped with T1.
+- *Drain*: a broker says on a link to U that nothing by T0 follows (`MoveDrained`) when it has
+  heard that on all its links, primary and soft, but those into U's branch; as such a copy goes
+  from one branch into another. The word so travels from the leaves inwards and back out. It is said
+  on a primary link only when those soft links into the same branch have confirmed it: what they
+  would lose goes through a tunnel by the primary link. Who has heard it on all links is dry; that
+  is reported back to A, leaves first (`MoveDry`).
+- *End* (wrap-up, along T1): the new tables take the place of the old ones. What only the old ones
+  wanted said is taken back. Copies are stamped on, and messages still come as `Beside`, for others
+  may have both tables yet: so what comes plainly is for tables that are no more.
+- *Forget*: no stamps and no `Beside` any more. A closes the link to N, and tells the coordinator.
+
+Costs
+-----
+Three floods of the network by a small message; six messages over each primary link between affected
+brokers and two over each soft one; and, the greatest part, each advertisement and each subscription
+that some affected broker has is said once more over each affected T1 link that it has to cross.
+Nothing beyond the affected brokers is told anew. (On T1 links off the move path these are mostly
+the same rows as before, with the same or other anchors: a finer protocol could say only those whose
+anchor or existence changes. It would have to keep two versions of what covering hides.)
+
+Limits
+------
+Subscriptions, advertisements and publications come and go all the while, and soft links may fail.
+Brokers that crash do not: a move with one of them never ends, and blocks others.
+
+Source: section 6 of the paper ("Primary link management"), Fig. 7. Departures: its update loses
+publications; so all within Delta - 1 of the whole move path are affected and place all anchors anew
+(the paper: only those around A, and only anchors that point to A), and there are two tables and
+stamps in place of duplicates that A sorts out.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from reefcast.model.messages import LinkName
+from reefcast.routing.mesh.maps import Neighbourhood
+from reefcast.routing.mesh.move_messages import MoveWave, Phase
+
+
+class Plan(NamedTuple):
+    """A move that was granted. `path`: from the mover's old neighbour to its new one."""
+
+    move: int
+    mover: LinkName
+    path: tuple[LinkName, ...]
+    delta: int
+
+    @property
+    def old(self) -> LinkName:
+        return self.path[0]
+
+    @property
+    def new(self) -> LinkName:
+        return self.path[-1]
+
+    def wave(self, phase: Phase) -> MoveWave:
+        return MoveWave(phase=phase, move=self.move, mover=self.mover, path=self.path)
+
+    def affects(self, mom: Neighbourhood, broker: LinkName) -> bool:
+        """Whether it is affected; `mom`: that of an affected broker, before the move, with `broker`
+        in it. What is not in there of the move path is not what `broker` is nearest to."""
+        return any(
+            _hops(mom, place, broker) <= self.delta - (place != self.mover)
+            for place in (self.mover, *self.path)
+            if place == mom.me or place in mom
+        )
+
+    def bypasses(self, mom: Neighbourhood, broker: LinkName) -> bool:
+        """Whether a link to it, which is in this MOM, bypasses the mover."""
+        return self.mover in mom.path(broker)[:-1]
+
+    def joins(self, a: LinkName, b: LinkName) -> bool:
+        """Whether the new link is between these."""
+        return {a, b} == {self.mover, self.new}
+
+    def links_after(self, me: LinkName, links: list[LinkName]) -> list[LinkName]:
+        """The primary links of `me` after the move; `links`: before."""
+        changes = {
+            self.mover: (self.old, self.new),
+            self.old: (self.mover, None),
+            self.new: (None, self.mover),
+        }
+        gone, come = changes.get(me, (None, None))
+        return sorted([link for link in links if link != gone] + ([come] if come else []))
+
+
+def _hops(mom: Neighbourhood, a: LinkName, b: LinkName) -> int:
+    """Primary hops between two brokers of a MOM."""
+    one, other = mom.path(a), mom.path(b)
+    shared = 0
+    while shared < min(len(one), len(other)) and one[shared] == other[shared]:
+        shared += 1
+    return len(one) + len(other) - 2 * shared

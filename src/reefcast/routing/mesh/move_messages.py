@@ -1,0 +1,85 @@
+"""What brokers of a mesh say to each other about moves of primary links (see `move`)."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from reefcast.model.messages import (
+    Advertise,
+    Control,
+    EntityId,
+    LinkName,
+    PeerMessage,
+    Subscribe,
+    Unadvertise,
+    Unsubscribe,
+)
+from reefcast.routing.mesh.messages import Anchored, Vicinity
+
+Phase = Literal["begin", "build", "switch", "end", "forget"]
+
+
+class Permission(PeerMessage, frozen=True, kw_only=True, tag="move-permission"):
+    """`mover` asks the coordinator, is granted its wish `number`, or is done with it; the message
+    reaches every broker, once. `move`: the number of the move that is granted."""
+
+    step: Literal["ask", "grant", "done"]
+    mover: LinkName
+    number: int
+    move: int = 0
+
+
+class MoveWave(PeerMessage, frozen=True, kw_only=True, tag="move"):
+    """A phase of a move begins. `path`: from the mover's old neighbour to its new one."""
+
+    phase: Phase
+    move: int
+    mover: LinkName
+    path: tuple[LinkName, ...]
+
+
+class MoveJoin(PeerMessage, frozen=True, kw_only=True, tag="move-join"):
+    """Over the new link: the mover wants it to be a primary one; then the other end's yes."""
+
+    move: int
+
+
+class MoveDrained(PeerMessage, frozen=True, kw_only=True, tag="move-drained"):
+    """No copy follows on this link that goes by the old tables."""
+
+    move: int
+
+
+class MoveDry(PeerMessage, frozen=True, kw_only=True, tag="move-dry"):
+    """No copy goes by the old tables at the sender any more, nor at those that it passed `switch`
+    on to."""
+
+    move: int
+
+
+TreeMessage = Advertise | Unadvertise | Unsubscribe | Anchored | Vicinity
+
+
+class Beside(PeerMessage, frozen=True, kw_only=True, tag="beside"):
+    """A message between the new tables of two brokers that a move affects."""
+
+    costs_like: ClassVar[type[Control]] = Subscribe
+    move: int
+    message: TreeMessage
+
+    @property
+    def brings(self) -> EntityId | None:
+        message = self.message
+        return beside(message.id) if isinstance(message, Advertise | Anchored) else None
+
+    @property
+    def says(self) -> tuple[EntityId, ...]:
+        return () if self.brings is None else (self.brings,)
+
+
+def beside(id: EntityId) -> EntityId:
+    """What settlement calls an id where it is said between new tables: it is said twice then."""
+    return (f"{id[0]} beside", id[1])
+
+
+MOVE_MESSAGES = (Permission, MoveWave, MoveJoin, MoveDrained, MoveDry, Beside)

@@ -1,0 +1,283 @@
+"""The part of one affected broker in a move of a primary link: see `move`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import partial
+
+import msgspec
+
+from reefcast.model.filters import parse_filter
+from reefcast.model.messages import (
+    Advertise,
+    CloseLink,
+    Header,
+    LinkName,
+    Publish,
+    Regrade,
+    Send,
+    Unadvertise,
+    Unsubscribe,
+)
+from reefcast.routing.mesh.drain import Drain
+from reefcast.routing.mesh.egress import NEW, OLD, Egress
+from reefcast.routing.mesh.messages import MeshHeader, Stamp, stamp_of, tunnel_of
+from reefcast.routing.mesh.move import Plan
+from reefcast.routing.mesh.move_messages import (
+    Beside,
+    MoveDrained,
+    MoveDry,
+    MoveJoin,
+    Phase,
+    TreeMessage,
+)
+from reefcast.routing.mesh.router import Mesh
+from reefcast.routing.router import Action, Await, Decision, SoftLink, Surroundings
+from reefcast.routing.tables import Row
+
+Change = Callable[[Mesh], Sequence[Send]]
+"""Something done to one set of tables; returns what these want said."""
+
+
+class Moving:
+    """See the module's docstring. `tables`: the broker's own, old ones until *end*."""
+
+    def __init__(self, tables: Mesh, plan: Plan, where: Surroundings) -> None:
+        mom = tables.mesh.mom
+        self.plan = plan
+        self.next: Mesh | None = None
+        self.parent: LinkName | None = None
+        self.ended = False
+        self._forgetting = False  # who heard that says things plainly again
+        self._tables = tables
+        self._where = where
+        self._me = mom.me
+        self._soft_links = tables.soft_links
+        self._near = frozenset(x for x in mom.brokers if plan.affects(mom, x))
+        self._bypassing = frozenset(x for x in mom.brokers if plan.bypasses(mom, x))
+        before = [link for link in tables.brokers if link in self._near]
+        self._before = before
+        self._after = plan.links_after(self._me, before)
+        self._egress = Egress()
+        self._switched = False
+        self._drain = Drain(mom, before, self._near, self._soft_links)
+        self._dry: set[LinkName] = set()
+        self._reported = False
+
+    # --- phases -----------------------------------------------------------------------------------
+
+    def phase(self, phase: Phase, link: LinkName | None) -> list[Action]:
+        """It begins; `link`: where that was heard, None for the mover."""
+        self.parent = link
+        along = self._before if phase == "begin" else self._after
+        onward = [Send(x, self.plan.wave(phase)) for x in along if x != link]
+        if phase == "begin":
+            return [*onward, *self._begin()]
+        if phase == "build":
+            return [*onward, *self._build()]
+        if phase == "switch":
+            self._switched = True
+            return [*onward, *self.drained()]
+        if phase == "end":
+            return [*onward, *self._end()]
+        self._forgetting = True
+        return [*onward]
+
+    def _begin(self) -> list[Action]:
+        mesh = self._tables.mesh
+        mesh.candidates = tuple(x for x in mesh.candidates if x not in self._bypassing)
+        up = [x for x, state in self._soft_links.items() if state.up and x in self._bypassing]
+        self._soft_links.update(dict.fromkeys(up, SoftLink.CLOSING))
+        self.relink()
+        return [CloseLink(x) for x in up]
+
+    def relink(self) -> None:
+        """Soft links came or went."""
+        self._tables.mesh.relink()
+        if self.next is not None:
+            self.next.mesh.relink()
+
+    # --- two sets of tables -----------------------------------------------------------------------
+
+    def _build(self) -> list[Send]:
+        """New tables, what they hold to begin with, and what they have to say."""
+        old = self._tables
+        new = self.next = Mesh(self._where)
+        outer = [link for link in old.brokers if link not in self._near]
+        new.brokers += sorted([*outer, *self._after])
+        new.soft_links = self._soft_links
+        new.mesh.continues(old.mesh, outer)
+        for link in outer:
+            told = [row.id for row in old.srt if row.last_hop != link]
+            self._egress.was_said(link, told, subscriptions=False)
+            out = old.tree.outgoing.get(link)
+            self._egress.was_said(link, out.sent() if out else (), subscriptions=True)
+        for row in _copies(old.srt, outer):
+            new.srt.add(row)
+        for row in _copies(old.prt, outer):
+            new.prt.add(row)
+        sends = [
+            Send(link, Advertise(row.id, row.filter.text))
+            for link in outer
+            for row in new.srt
+            if row.last_hop != link
+        ]
+        sends += [send for link in outer for send in new.tree.catch_up(link)]
+        sends += [send for link in self._after for send in Mesh.link_up(new, link)]
+        return self._said(sends, NEW)
+
+    def change(self, link: LinkName, change: Change) -> list[Send]:
+        """A change that a client or a neighbour told of (plainly): of its own tables."""
+        if self.ended:
+            stale = link in self._before and not self._forgetting
+            return [] if stale else self._said(change(self._tables), NEW)
+        sends = self._said(change(self._tables), OLD)
+        if self.next is not None and link not in self._near:
+            sends += self._said(change(self.next), NEW)
+        return sends
+
+    def beside(self, message: TreeMessage, link: LinkName) -> list[Send]:
+        """A message between new tables."""
+        tables = self.next or self._tables
+        return self._said(taken_in(tables, message, link), NEW)
+
+    def _said(self, sends: Iterable[Send], tables: int) -> list[Send]:
+        """What these tables want said, as it is said."""
+        found = []
+        for send in sends:
+            message = send.message
+            if send.link in self._near:
+                if tables == NEW and isinstance(message, TreeMessage):
+                    message = Beside(move=self.plan.move, message=message)
+                found.append(Send(send.link, message))
+            elif self.next is None or self._egress.passes(send, tables):
+                found.append(send)
+        return found
+
+    def _end(self) -> list[Send]:
+        """The new tables are those of the broker from now on, and so are the links."""
+        new, plan = self.next, self.plan
+        assert new is not None, "build comes before end"
+        sends = self._egress.drop_old()
+        self._tables.become(new)
+        self.next, self.ended = None, True
+        if self._me in (plan.mover, plan.new):
+            self._soft_links.pop(plan.new if self._me == plan.mover else plan.mover, None)
+        if self._me in (plan.mover, plan.old):
+            other = plan.old if self._me == plan.mover else plan.mover
+            self._soft_links[other] = SoftLink.CLOSING
+        self.relink()
+        return sends
+
+    # --- publications -----------------------------------------------------------------------------
+
+    def route(self, publications: Sequence[Publish], link: LinkName) -> Iterator[Decision]:
+        for publish in publications:
+            new = self._goes_by_new(publish, link)
+            for decision in Mesh.route(self._by(new), (publish,), link):
+                hops = [(hop, self._stamped(header, new)) for hop, header in decision.hops]
+                yield msgspec.structs.replace(decision, hops=hops)
+
+    def _goes_by_new(self, publish: Publish, link: LinkName) -> bool:
+        stamp = stamp_of(publish.header)
+        if stamp is not None and stamp.move == self.plan.move:
+            return stamp.new
+        return self.ended or (self._switched and link not in self._near)
+
+    def _by(self, new: bool) -> Mesh:
+        return self.next if new and self.next is not None else self._tables
+
+    def _stamped(self, header: Header, new: bool) -> Header:
+        return MeshHeader(header.hops, tunnel_of(header), Stamp(self.plan.move, new))
+
+    def _with_stamp(self, publish: Publish, new: bool) -> Publish:
+        return Publish(publish.publication, self._stamped(publish.header, new), publish.body)
+
+    # --- soft links -------------------------------------------------------------------------------
+
+    def soft_up(self, link: LinkName) -> list[Action]:
+        """None is accepted, but the new primary one; one that was asked for before comes up."""
+        state = self._soft_links.get(link)
+        if state is None and not self.plan.joins(self._me, link):
+            return [CloseLink(link)]
+        if state is SoftLink.OPENING:
+            self._soft_links[link] = SoftLink.OPENED
+        elif state is None:
+            self._soft_links[link] = SoftLink.ACCEPTED
+        self.relink()
+        return self.drained()
+
+    def soft_down(self, link: LinkName, lost: Sequence[Publish]) -> list[Action]:
+        self._soft_links.pop(link, None)
+        self.relink()
+        sends: list[Action] = []
+        for publish in lost:
+            stamp = stamp_of(publish.header)
+            new = self.ended
+            if stamp is not None and stamp.move == self.plan.move:
+                new = stamp.new
+            sends += self._by(new).tunnel(link, [self._with_stamp(publish, new)])
+        return [*sends, *self.drained()]
+
+    def joined(self, link: LinkName) -> list[Action]:
+        """The mover wants the link for a primary one. If it is being closed, the mover will hear
+        that, and open another."""
+        if not self._soft_links.get(link, SoftLink.CLOSING).up:
+            return []
+        return [Regrade(link, overlay=True), Send(link, MoveJoin(move=self.plan.move))]
+
+    # --- the old tables run dry -------------------------------------------------------------------
+
+    def heard_drained(self, link: LinkName) -> list[Action]:
+        self._drain.heard(link)
+        return self.drained()
+
+    def _confirmed(self, link: LinkName) -> list[Action]:
+        self._drain.confirmed(link)
+        return self.drained()
+
+    def heard_dry(self, link: LinkName) -> list[Action]:
+        self._dry.add(link)
+        return self.drained()
+
+    def drained(self) -> list[Action]:
+        """What is to be said because of what was heard."""
+        if not self._switched or self._reported:
+            return []
+        actions: list[Action] = []
+        for link in self._drain.to_say():
+            send = Send(link, MoveDrained(move=self.plan.move))
+            if self._drain.is_soft(link):
+                actions.append(Await([send], partial(self._confirmed, link)))
+            else:
+                actions.append(send)
+        children = {link for link in self._after if link != self.parent}
+        if self._drain.over and children <= self._dry:
+            self._reported = True
+            actions += self.dry()
+        return actions
+
+    def dry(self) -> list[Action]:
+        """Here, and at all that `switch` was passed on to."""
+        assert self.parent is not None, "only the mover has none"
+        return [Send(self.parent, MoveDry(move=self.plan.move))]
+
+
+def taken_in(tables: Mesh, message: TreeMessage, link: LinkName) -> list[Send]:
+    """A message from the tables of neighbour `link` goes into these."""
+    if isinstance(message, Advertise):
+        return Mesh.advertise(tables, message.id, parse_filter(message.filter), link, False)
+    if isinstance(message, Unadvertise):
+        return Mesh.unadvertise(tables, message.id, link)
+    if isinstance(message, Unsubscribe):
+        return Mesh.unsubscribe(tables, message.id, link)
+    return tables.hear(message, link)
+
+
+def _copies(rows: Iterable[Row], outer: Collection[LinkName]) -> list[Row]:
+    """Of those that came from clients, or by these links."""
+    return [
+        Row(row.id, row.filter, row.last_hop, row.local, row.way)
+        for row in rows
+        if row.local or row.last_hop in outer
+    ]

@@ -1,0 +1,215 @@
+"""Primary links that move under load: nothing is lost or doubled, and afterwards all brokers know
+the tree as it is then."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from simulation_mesh_scenarios import moving_run
+
+from reefcast.errors import ConfigurationError
+from reefcast.overlay.topology import Graph, graph, hops_from, is_tree, names, path
+from reefcast.routing.mesh.movable import MovableMesh
+from reefcast.routing.mesh.options import MeshOptions
+from reefcast.simulation.checkers import check
+from reefcast.simulation.faults import Move, parse_fault
+from reefcast.simulation.kernel import Kernel
+from reefcast.simulation.plain import PlainKernel
+from reefcast.simulation.simulation import Simulation
+from reefcast.simulation.table_truth import next_hops
+from reefcast.simulation.world import Setup
+
+NUMBERS = st.integers(0, 2**32)
+
+
+def routers(simulation: Simulation) -> dict[str, MovableMesh]:
+    found = {}
+    for name, node in simulation.world.nodes.items():
+        assert isinstance(node.core.router, MovableMesh)
+        found[name] = node.core.router
+    return found
+
+
+def primary_links(simulation: Simulation) -> Graph:
+    return {name: sorted(router.brokers) for name, router in routers(simulation).items()}
+
+
+def done(simulation: Simulation) -> tuple[int, int]:
+    """Moves, and those that were given up."""
+    counters = [node.core.counters for node in simulation.world.nodes.values()]
+    return sum(c["moved"] for c in counters), sum(c["moves_given_up"] for c in counters)
+
+
+def check_tree(simulation: Simulation) -> None:
+    """Every broker's links, MOM and advertisements are those of one tree."""
+    tree = primary_links(simulation)
+    assert is_tree(tree)
+    assert {n: sorted(node.neighbours) for n, node in simulation.world.nodes.items()} == tree
+    publishers = {
+        row.id: (name, row.last_hop)
+        for name, router in routers(simulation).items()
+        for row in router.srt
+        if row.local
+    }
+    for name, router in routers(simulation).items():
+        assert router.moving is None
+        hops, mom = hops_from(tree, name), router.mesh.mom
+        near = {x for x in tree if 0 < hops[x] <= mom_delta(router)}
+        assert set(mom.brokers) == near
+        assert all(mom.closer[x] == next_hops(tree, name)[x] for x in near)
+        assert {row.id: row.last_hop for row in router.srt} == {
+            id: client if home == name else next_hops(tree, home)[name]
+            for id, (home, client) in publishers.items()
+        }
+
+
+def mom_delta(router: MovableMesh) -> int:
+    return router.mesh.options.delta
+
+
+def check_run(number: int) -> None:
+    simulation = moving_run(number)
+    report = check(simulation).require()
+    assert report.delivered == report.expected
+    asked = sum(isinstance(fault, Move) for fault in simulation.setup.faults)
+    assert sum(done(simulation)) == asked
+    check_tree(simulation)
+
+
+@settings(max_examples=40, deadline=None)
+@given(NUMBERS)
+def test_exactly_once_while_primary_links_move(number: int) -> None:
+    check_run(number)
+
+
+@settings(max_examples=10, deadline=None)
+@given(NUMBERS)
+def test_both_kernels_move_alike(number: int) -> None:
+    fast, plain = moving_run(number, Kernel), moving_run(number, PlainKernel)
+    one, other = fast.result(), plain.result()
+    assert (one.messages, one.counters, one.unseed) == (
+        other.messages,
+        other.counters,
+        other.unseed,
+    )
+    assert primary_links(fast) == primary_links(plain)
+    assert check(plain).correct
+
+
+@pytest.mark.soak
+def test_many_moves() -> None:
+    for number in range(3_000):
+        check_run(number)
+
+
+# --- single moves ---------------------------------------------------------------------------------
+
+
+def simulated(tree: Graph, *moves: Move, **options: Any) -> Simulation:
+    chosen = MeshOptions(**{"coordinator": min(tree), "round_s": 1.0, **options})
+    return Simulation(Setup(graph=tree, routing="mesh", faults=moves, options=chosen))
+
+
+def traffic(simulation: Simulation, publisher: str, subscriber: str, seconds: int = 4) -> None:
+    simulation.subscribe("s", subscriber, "x >= 0", at_s=0.0)
+    simulation.advertise("p", publisher, "x >= 0", at_s=0.1)
+    for i in range(seconds * 200):
+        simulation.publish("p", publisher, {"x": i}, at_s=0.5 + i / 200)
+
+
+def test_a_leaf_moves_along_a_chain_in_mid_traffic() -> None:
+    """b4 moves from b3 to b2: afterwards copies take one hop less."""
+    simulation = simulated(
+        path(names(4)), Move("b4", "b3", "b2", 2.5), strategy="S0", maxlinks=2, fanout=2
+    )
+    traffic(simulation, "b1", "b4")
+    result = simulation.run()
+    report = check(simulation).require()
+    assert report.delivered == 800
+    assert primary_links(simulation)["b4"] == ["b2"]
+    assert done(simulation) == (1, 0)
+    assert 2 * 800 < result.messages["publish"] < 3 * 800
+    check_tree(simulation)
+
+
+def test_far_brokers_hear_of_a_move_only_that_it_is_asked_for() -> None:
+    """Delta = 2 and a chain of ten: b9 and b10 are not affected by a move at the other end."""
+    simulation = simulated(path(names(10)), Move("b01", "b02", "b03", 1.0), delta=2)
+    simulation.subscribe("s", "b10", "x >= 0", at_s=0.0)
+    simulation.advertise("p", "b01", "x >= 0", at_s=0.1)
+    simulation.run(until_s=0.9)
+    rows = {name: list(router.prt) for name, router in routers(simulation).items()}
+    simulation.run(until_s=5.0)
+    assert done(simulation) == (1, 0)
+    later = routers(simulation)
+    assert [name for name in rows if list(later[name].prt) == rows[name]] == [
+        f"b{i:02}" for i in range(5, 11)
+    ]
+
+
+def test_moves_that_are_asked_for_at_once_are_granted_one_after_the_other() -> None:
+    """Both may be: each takes a leaf of the star to another leaf."""
+    star = graph(names(5), [("b1", x) for x in names(5)[1:]])
+    simulation = simulated(star, Move("b2", "b1", "b3", 1.0), Move("b4", "b1", "b5", 1.0))
+    traffic(simulation, "b2", "b4")
+    simulation.run()
+    assert check(simulation).require().delivered == 800
+    assert done(simulation) == (2, 0)
+    assert primary_links(simulation)["b1"] == ["b3", "b5"]
+    check_tree(simulation)
+
+
+@pytest.mark.parametrize(
+    "move",
+    [
+        Move("b1", "b3", "b4", 1.0),  # b3 is no neighbour
+        Move("b1", "b2", "b4", 1.0),  # b4 is too far away
+        Move("b3", "b2", "b4", 1.0),  # b4 is on the other side
+        Move("b1", "b2", "b2", 1.0),
+    ],
+)
+def test_what_cannot_be_is_given_up(move: Move) -> None:
+    tree = path(names(4))
+    simulation = simulated(tree, move, Move("b4", "b3", "b2", 2.0), delta=2)
+    traffic(simulation, "b1", "b4")
+    simulation.run()
+    assert check(simulation).require().delivered == 800
+    assert done(simulation) == (1, 1)
+    assert primary_links(simulation)["b1"] == ["b2"]
+
+
+def test_without_a_coordinator_nothing_moves() -> None:
+    simulation = simulated(path(names(3)), Move("b1", "b2", "b3", 1.0), coordinator="")
+    with pytest.raises(ConfigurationError, match="coordinator"):
+        simulation.run()
+
+
+def test_other_routings_do_not_move_links() -> None:
+    simulation = Simulation(
+        Setup(graph=path(names(3)), faults=[parse_fault("move:broker=b1,old=b2,new=b3,at_s=1")])
+    )
+    with pytest.raises(ConfigurationError, match="'acyclic' does not move links"):
+        simulation.run()
+
+
+def test_a_move_names_brokers_of_the_network() -> None:
+    with pytest.raises(ConfigurationError, match="no broker named 'b9'"):
+        Setup(graph=path(names(3)), faults=[Move("b1", "b2", "b9", 1.0)]).validate()
+
+
+def test_who_moved_moves_back() -> None:
+    simulation = simulated(
+        path(names(4)),
+        Move("b4", "b3", "b2", 1.0),
+        Move("b4", "b2", "b3", 2.0),
+        Move("b4", "b3", "b2", 3.0),
+    )
+    traffic(simulation, "b4", "b1")
+    simulation.run()
+    assert check(simulation).require().delivered == 800
+    assert done(simulation) == (3, 0)
+    assert primary_links(simulation)["b2"] == ["b1", "b3", "b4"]
+    check_tree(simulation)
