@@ -11,12 +11,22 @@ from hypothesis import strategies as st
 from simulation_mesh_scenarios import moving_run
 
 from reefcast.errors import ConfigurationError
-from reefcast.overlay.topology import Graph, graph, hops_from, is_tree, names, path
+from reefcast.overlay.topology import (
+    Edge,
+    Graph,
+    edges_of,
+    graph,
+    hops_from,
+    is_tree,
+    names,
+    path,
+)
 from reefcast.routing.mesh.movable import MovableMesh
 from reefcast.routing.mesh.options import MeshOptions
 from reefcast.simulation.checkers import check
-from reefcast.simulation.faults import Move, parse_fault
+from reefcast.simulation.faults import Fault, Move, parse_fault
 from reefcast.simulation.kernel import Kernel
+from reefcast.simulation.links import LinkSpec
 from reefcast.simulation.plain import PlainKernel
 from reefcast.simulation.simulation import Simulation
 from reefcast.simulation.table_truth import next_hops
@@ -108,9 +118,26 @@ def test_many_moves() -> None:
 # --- single moves ---------------------------------------------------------------------------------
 
 
-def simulated(tree: Graph, *moves: Move, **options: Any) -> Simulation:
+def simulated(
+    tree: Graph,
+    *faults: Fault,
+    slow: dict[Edge, float] | None = None,
+    new_s: float = 1e-3,
+    **options: Any,
+) -> Simulation:
+    """`slow`: latencies of links of the tree, in seconds; `new_s`: that of all soft links."""
     chosen = MeshOptions(**{"coordinator": min(tree), "round_s": 1.0, **options})
-    return Simulation(Setup(graph=tree, routing="mesh", faults=moves, options=chosen))
+    links = {edge: LinkSpec((slow or {}).get(edge, 1e-3)) for edge in edges_of(tree)}
+    return Simulation(
+        Setup(
+            graph=tree,
+            routing="mesh",
+            faults=faults,
+            options=chosen,
+            links=links,
+            link=LinkSpec(new_s),
+        )
+    )
 
 
 def traffic(simulation: Simulation, publisher: str, subscriber: str, seconds: int = 4) -> None:
@@ -213,3 +240,42 @@ def test_who_moved_moves_back() -> None:
     assert done(simulation) == (3, 0)
     assert primary_links(simulation)["b2"] == ["b1", "b3", "b4"]
     check_tree(simulation)
+
+
+# --- settlement while links move ------------------------------------------------------------------
+
+
+def test_an_advertisement_waits_for_those_who_heard_it_by_the_other_tables() -> None:
+    """b2 tells b1, which is not affected, when it hears it by the new tables; by the old ones,
+    whose word the publisher waits for, it hears it while b1 has not answered."""
+    simulation = simulated(
+        path(names(5)),
+        Move("b5", "b4", "b3", 3.0),
+        slow={("b4", "b5"): 0.1, ("b1", "b2"): 0.5},
+        delta=2,
+        coordinator="b5",
+    )
+    simulation.subscribe("s", "b1", "x >= 0", at_s=0.0)
+    simulation.publish("p", "b5", {"x": 1}, at_s=3.15)
+    simulation.run()
+    assert check(simulation).require().delivered == 1
+    assert done(simulation) == (1, 0)
+
+
+def test_a_subscription_waits_for_what_stands_for_it_in_the_new_tables() -> None:
+    """b5 leaves b4 for b3, over a link so slow that b3 tells it of `c1` long after `c2`, which
+    needs not be told, came to all others."""
+    tree = graph(names(6), [("b1", "b4"), ("b2", "b4"), ("b3", "b4"), ("b4", "b5"), ("b5", "b6")])
+    simulation = simulated(
+        tree, Move("b5", "b4", "b3", 1.0), new_s=1.0, delta=2, coordinator="b5", covering="lazy"
+    )
+    simulation.advertise("p", "b6", "x >= 0", at_s=0.1)
+    for number in range(200):
+        at_s = 0.9 + number * 0.1
+        simulation.subscribe(f"c1-{number}", "b1", f"x >= 0 AND y = {number}", at_s=at_s)
+        simulation.subscribe(f"c2-{number}", "b2", f"x > 5 AND y = {number}", at_s=at_s + 0.02)
+        simulation.publish("p", "b6", {"x": 7, "y": number}, at_s=at_s + 0.06)
+    simulation.run()
+    report = check(simulation).require()
+    assert report.expected == report.delivered > 300
+    assert done(simulation) == (1, 0)

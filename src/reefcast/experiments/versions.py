@@ -1,7 +1,7 @@
 """The version of the code behind a result: a hash of the sources that it depends on.
 
-Those are the core, and of the paper's folder and of what papers share what the campaign's functions
-lead to by imports. So what is said about results (claims, evidence) does not make them old, nor
+Those are the core, and of the folders of papers and of what papers share what the campaign leads
+to by imports. So what is said about results (claims, evidence) does not make them old, nor
 does another campaign.
 Comments, docstrings and layout do not count either.
 """
@@ -25,6 +25,7 @@ CORE = ("model", "matching", "overlay", "routing", "simulation")
 _PACKAGE = Path(reefcast.__file__).parent
 SHARED = Path(__file__).parent
 """What papers share."""
+PACKAGE = ["reefcast", "experiments"]
 
 
 class _Source(NamedTuple):
@@ -82,24 +83,41 @@ def _docstrings(tree: ast.AST) -> Iterator[ast.Constant]:
 
 def _reached(starts: Iterable[Path], folder: Path) -> list[Path]:
     """`starts`, and the modules in `folder` and in `SHARED` that they import, at once or over
-    others; in order."""
-    modules = {path.stem: path for place in (SHARED, folder) for path in place.glob("*.py")}
+    others; and those of another paper's folder, with its parameters; in order."""
     open, reached = set(starts), set[Path]()
     while open:
         path = open.pop()
         reached.add(path)
-        names = _imported(_source(path)) & modules.keys()
-        open |= {modules[name] for name in names} - reached
+        open |= _imports(path, folder) - reached
     return sorted(reached)
+
+
+def _imports(path: Path, folder: Path) -> set[Path]:
+    if path.suffix != ".py":
+        return set()
+    imported = [name.split(".") for name in _imported(_source(path))]
+    names = {part for parts in imported for part in parts}
+    home = folder if path.parent == SHARED else path.parent
+    modules = {each.stem: each for place in (SHARED, home) for each in place.glob("*.py")}
+    found = {modules[name] for name in names & modules.keys()}
+    for other in _others(imported) - {folder, home}:
+        found |= {each for each in other.glob("*.py") if each.stem in names}
+        found |= {*other.glob("*.toml")}
+    return found
+
+
+def _others(imported: Iterable[list[str]]) -> set[Path]:
+    """Folders of papers."""
+    inside = [parts[2] for parts in imported if parts[:2] == PACKAGE and len(parts) > 2]
+    return {SHARED / name for name in inside if (SHARED / name).is_dir()}
 
 
 @cache
 def _imported(source: _Source) -> frozenset[str]:
-    """Every part of every imported name; one too many does no harm."""
+    """Full names; every part of each is looked for, and one too many does no harm."""
     names: list[str] = []
     for node in ast.walk(ast.parse(source.path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import | ast.ImportFrom):
-            names += [alias.name for alias in node.names]
-        if isinstance(node, ast.ImportFrom) and node.module:
-            names.append(node.module)
-    return frozenset(part for name in names for part in name.split("."))
+            within = f"{node.module}." if isinstance(node, ast.ImportFrom) and node.module else ""
+            names += [f"{within}{alias.name}" for alias in node.names]
+    return frozenset(names)

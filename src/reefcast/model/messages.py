@@ -91,10 +91,11 @@ class PeerMessage(Control, frozen=True, kw_only=True):
 
     A routing defines its own, beside its tables: a subclass with a `tag`, `kw_only=True`, and
     fields of plain types; `Router.messages` names them. `costs_like`: the message for whose price
-    the simulator handles it.
+    the simulator handles it. `settles`: whether its sender waits for an answer.
     """
 
     costs_like: ClassVar[type[Control]] = Settled
+    settles: ClassVar[bool] = True
     token: int = 0
 
     @property

@@ -46,6 +46,7 @@ from reefcast.model.messages import (
     PeerMessage,
     Publish,
     Refused,
+    Regrade,
     Send,
     SetTimer,
     Settled,
@@ -67,6 +68,7 @@ from reefcast.routing.router import Action, Await, Decision, RoutingOptions, Sur
 from reefcast.routing.settlement import Cause, Settlement, brought_by
 from reefcast.routing.status import links_status, router_status
 from reefcast.routing.tables import MOST_ROWS, IndexFactory
+from reefcast.routing.unopened import Unopened
 
 HOLD_S = 2.0
 RELEARN_S = 5.0
@@ -116,6 +118,7 @@ class Broker:
         self._due: list[Callable[[], Sequence[Action]]] = []
         self._in_rounds = False
         self._settlement = Settlement()
+        self._unopened = Unopened(self.router)
         self._relearning = Relearning(
             self._neighbours if self.router.relearns else (), self.router.passes_on
         )
@@ -324,7 +327,7 @@ class Broker:
         link: LinkName,
         *,
         local: bool,
-    ) -> list[Send]:
+    ) -> Sequence[Action]:
         router = self.router
         if isinstance(message, Advertise) and filter is not None:
             return router.advertise(message.id, filter, link, local)
@@ -365,12 +368,21 @@ class Broker:
                 awaited = Cause()
                 awaited.then.append(partial(self._due.append, action.then))
                 effects += self._send(awaited, action.sends)
-            elif isinstance(action, Send) and isinstance(action.message, Control):
-                message = self._settlement.attach(cause, action.message, action.link)
-                effects.append(Send(action.link, message))
+            elif isinstance(action, Send):
+                message = action.message
+                if isinstance(message, Control):
+                    action = Send(action.link, self._settlement.attach(cause, message, action.link))
+                effects += self._unopened.pass_on(action)
             else:
+                if isinstance(action, Regrade):
+                    self._regraded(action)
                 effects.append(action)
         return effects + self._finish(self._settlement.close(cause))
+
+    def _regraded(self, grade: Regrade) -> None:
+        """Who its neighbours are is another question from now on."""
+        others = [link for link in self._neighbours if link != grade.link]
+        self._neighbours = (*others, grade.link) if grade.overlay else tuple(others)
 
     def _finish(self, answers: list[Send]) -> list[Effect]:
         """Answers to links that are still up, then what waited for an advertisement to settle."""
@@ -396,7 +408,7 @@ class Broker:
         if up.kind is LinkKind.CLIENT:
             return effects + self._client_up(link)
         if up.kind is LinkKind.SOFT:
-            return effects + self._act(self.router.soft_up(link))
+            return effects + self._act(self.router.soft_up(link)) + self._unopened.came_up(link)
         if link not in self.router.brokers:
             self.router.brokers.append(link)
             self.router.brokers.sort()
@@ -444,7 +456,7 @@ class Broker:
 
     def _link_down(self, down: LinkDown, link: LinkName, now: float) -> list[Effect]:
         if link in self.router.soft_links or down.lost:
-            effects = self._act(self.router.soft_down(link, down.lost))
+            effects = self._act(self.router.soft_down(link, down.lost)) + self._unopened.went(link)
             return effects + self._finish(self._settlement.forget(link))
         self._require_up(link)
         client = self.clients.get(link)

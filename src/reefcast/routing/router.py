@@ -92,6 +92,7 @@ class Shape(Enum):
     """Overlays on which a routing works."""
 
     ANY = "any connected overlay"
+    NONE = "brokers without links, that find each other"
     TREE = "a tree"
     SCOT = "a SCOT"
 
@@ -172,7 +173,13 @@ class Router(ABC):
 
     # --- clients, and what neighbours tell of theirs ----------------------------------------------
 
-    def advertise(self, id: EntityId, filter: Filter, link: LinkName, local: bool) -> list[Send]:
+    def objection(self, filter: Filter) -> str | None:
+        """Why it cannot serve a subscriber who wants this: a sentence that says what to do."""
+        return None
+
+    def advertise(
+        self, id: EntityId, filter: Filter, link: LinkName, local: bool
+    ) -> Sequence[Action]:
         """A publisher announced what it will publish."""
         return []
 
@@ -180,7 +187,9 @@ class Router(ABC):
         """The inverse of `advertise`; an id that is not here is ignored."""
         return []
 
-    def subscribe(self, id: EntityId, filter: Filter, link: LinkName, local: bool) -> list[Send]:
+    def subscribe(
+        self, id: EntityId, filter: Filter, link: LinkName, local: bool
+    ) -> Sequence[Action]:
         """A subscriber said what it wants."""
         self.prt.add(Row(id, filter, link, local))
         return []
@@ -248,6 +257,10 @@ class Router(ABC):
         """A soft link is gone, or could not be had; `lost`: see `LinkDown`."""
         return []
 
+    def awaits_link(self, link: LinkName) -> bool:
+        """Whether this soft link is about to come up, and what is sent over it waits until then."""
+        return False
+
     def alongside(self, link: LinkName) -> Sequence[LinkName]:
         """The soft links that lead to brokers behind this neighbour."""
         return ()
@@ -261,7 +274,7 @@ class Router(ABC):
 
     # --- what can be seen -------------------------------------------------------------------------
 
-    def afterwards(self) -> list[Send]:
+    def afterwards(self) -> Sequence[Action]:
         """What routing publications gave cause for; asked if it set `unfinished`, after each batch:
         `route` itself changes no table."""
         return []

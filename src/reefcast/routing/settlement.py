@@ -3,7 +3,7 @@
 Rules
 -----
 - Handling one input is one *cause*. Every control message that it sends carries a token that is
-  fresh for this broker; the cause is complete when all of these were answered by `Settled` or
+  fresh for its link; the cause is complete when all of these were answered by `Settled` or
   `Refused`. Then, and only then, the input itself is answered on the link that it came by.
 - So answers travel back along the tree of messages that the first one spawned, and the client's
   token is answered when nothing that it caused is under way any more, whatever the routing.
@@ -82,6 +82,11 @@ class Sent(NamedTuple):
     causes: dict[Cause, None]
 
 
+def _settles(message: ControlMessage) -> bool:
+    """Whether its sender waits for an answer."""
+    return not isinstance(message, PeerMessage) or message.settles
+
+
 def _told_by(message: ControlMessage) -> tuple[EntityId, ...]:
     return message.tells if isinstance(message, PeerMessage) else ()
 
@@ -104,7 +109,7 @@ class Settlement:
     """The causes under way at one broker, and what was sent for them."""
 
     def __init__(self) -> None:
-        self._last_token = 0
+        self._last_tokens: dict[LinkName, int] = {}
         self._waiting: dict[LinkName, dict[int, Sent]] = {}
         self._lives: dict[LinkName, int] = {}
         self._held: list[Cause] = []
@@ -169,20 +174,20 @@ class Settlement:
 
     def attach(self, cause: Cause, message: ControlMessage, link: LinkName) -> ControlMessage:
         """`message` with a token, so that `cause` waits for its answer; answers carry none."""
-        if not isinstance(message, TableChange | PeerMessage):
+        if not isinstance(message, TableChange | PeerMessage) or not _settles(message):
             return message
-        self._last_token += 1
+        token = self._last_tokens[link] = self._last_tokens.get(link, 0) + 1
         id: EntityId | None = getattr(message, "id", None)  # some are about several
         owner = cause if id is None else self._held_by_id.get(id, cause)
         causes = dict.fromkeys((cause, owner))
         for waiting in causes:
             waiting.outstanding += 1
-        self._waiting.setdefault(link, {})[self._last_token] = Sent(message, causes)
+        self._waiting.setdefault(link, {})[token] = Sent(message, causes)
         for told in _told_by(message):
-            self._told[told] = (link, self._last_token)
+            self._told[told] = (link, token)
         for said in _said_by(message):
-            self._said[link, said] = self._last_token
-        return msgspec.structs.replace(message, token=self._last_token)
+            self._said[link, said] = token
+        return msgspec.structs.replace(message, token=token)
 
     def answered(self, link: LinkName, token: int, reason: str = "") -> list[Send]:
         """The neighbour answered a token; returns the answers that this completes.

@@ -8,49 +8,38 @@ Rules
   restart, or patience that ran out): both start to count anew, what was under way is lost and
   counted, and the core gets `LinkUp`.
 - A connection that breaks is no input of the core, until `link_patience_s` later.
+- A soft link may become one of these, and one of these a soft link: see `overlay_links`.
 - What goes to the neighbour is in `outputs.LinkQueue`.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable
 from typing import ClassVar
 
 import msgspec
 
-from reefcast.errors import ProtocolError
-from reefcast.model import wire
-from reefcast.model.messages import (
-    ControlMessage,
-    LinkDown,
-    LinkKind,
-    LinkUp,
-    PeerMessage,
-    Publish,
-    Refused,
-    TableChange,
-)
-from reefcast.model.wire import Congestion, FrameKind, Hello, Role
-from reefcast.server.connection import Connection, End
+from reefcast.model.messages import LinkKind, LinkUp
+from reefcast.model.wire import Congestion, Hello
+from reefcast.server.broker_end import BrokerEnd
+from reefcast.server.connection import Connection
 from reefcast.server.host import Host
 from reefcast.server.outputs import LinkQueue
 
 
-class BrokerLink(End):
-    """`name`: the neighbour. `state`: "up", "broken" (within its patience) or "away"."""
+class BrokerLink(BrokerEnd):
+    """`name`: the neighbour. `state`: "up", "broken" (within its patience) or "away", and then
+    `away` is called with it. `peer_session`: of the other end, "" if this end knows of none."""
 
     what: ClassVar[str] = "a broker"
 
-    def __init__(self, host: Host, queue: LinkQueue) -> None:
-        self.name = queue.name
-        self.queue = queue
-        self.codec = host.codec
-        self.connection: Connection | None = None
+    def __init__(self, host: Host, queue: LinkQueue, away: Callable[[BrokerLink], None]) -> None:
+        super().__init__(host, queue)
         self.reconnects = -1
-        self._host = host
+        self.peer_session = ""
+        self._away = away
         self._loop = asyncio.get_running_loop()
-        self._peer_session = ""
         self._received = 0
         self._patience: asyncio.TimerHandle | None = None
 
@@ -58,7 +47,7 @@ class BrokerLink(End):
     def state(self) -> str:
         if self.connection is not None:
             return "up"
-        return "broken" if self._peer_session else "away"
+        return "broken" if self.peer_session else "away"
 
     @property
     def dials(self) -> bool:
@@ -72,17 +61,16 @@ class BrokerLink(End):
         if self.connection is not None:
             self.connection.goodbye("a newer connection took the place of this one")
         return msgspec.structs.replace(
-            self._host.me, peer_session=self._peer_session, received=self._received
+            self._host.me, peer_session=self.peer_session, received=self._received
         )
 
     def greeted(self, connection: Connection, hello: Hello) -> None:
         """The other end's hello is here, ours has been sent: resume the link or start it anew."""
-        me = self._host.me
-        resumed = hello.session == self._peer_session and hello.peer_session == me.session
+        resumed = self.knows(hello)
         if resumed:
             self.queue.acknowledged(hello.received)
         else:
-            self._start_anew(hello.session)
+            self.start_anew(hello.session)
             connection.forget_received()
         self.connection = connection
         self.reconnects += 1
@@ -91,10 +79,30 @@ class BrokerLink(End):
         if not resumed:
             self._host.driver.handle(LinkUp(LinkKind.BROKER), self.name)
 
-    def _start_anew(self, peer_session: str) -> None:
+    def knows(self, hello: Hello) -> bool:
+        """Whether each end remembers the other."""
+        me = self._host.me.session
+        return hello.session == self.peer_session and hello.peer_session == me
+
+    def start_anew(self, peer_session: str = "") -> None:
+        """What was under way is lost."""
         self.queue.start_anew()
-        self._peer_session = peer_session
+        self.peer_session = peer_session
         self._received = 0
+
+    def take_over(self, connection: Connection, peer_session: str) -> None:
+        """The connection of a soft link is that of this one, and goes on."""
+        self.connection, self.peer_session = connection, peer_session
+        self.reconnects = 0
+        self.queue.overlay = True
+        connection.end = self
+
+    def leave(self) -> None:
+        """The link is no more, whatever the other end thinks."""
+        connection, self.connection = self.connection, None
+        self.queue.disconnect()
+        if connection is not None:
+            connection.goodbye(f"broker {self._host.me.name} has lost this link", retry=True)
 
     def lost(self, connection: Connection) -> None:
         if connection is not self.connection:
@@ -106,8 +114,7 @@ class BrokerLink(End):
 
     def _give_up(self) -> None:
         self._patience = None
-        self._start_anew("")
-        self._host.driver.handle(LinkDown(), self.name)
+        self._away(self)
 
     def close(self) -> None:
         """Nobody waits for the neighbour any more: it is here, or this broker ends."""
@@ -117,21 +124,6 @@ class BrokerLink(End):
 
     # --- from the neighbour -----------------------------------------------------------------------
 
-    def publications(self, batch: list[Publish]) -> None:
-        self._host.driver.handle_publications(batch, self.name)
-
-    def control(self, message: ControlMessage) -> None:
-        done = self._host.driver.handle(message, self.name)
-        if not done and isinstance(message, TableChange | PeerMessage):
-            # Somebody waits for the answer; only the log can say more.
-            reason = (
-                f"broker {self._host.me.name} failed on this {type(message).__name__}; see its log"
-            )
-            self.queue.send_control(wire.encode(FrameKind.CONTROL, Refused(message.token, reason)))
-
-    def acknowledged(self, number: int) -> None:
-        self.queue.acknowledged(number)
-
     def congestion(self, notice: Congestion) -> None:
         self._host.congestion.notice(notice, self.name, self._loop.time())
 
@@ -140,20 +132,5 @@ class BrokerLink(End):
             "link": self.name,
             "state": self.state,
             "reconnects": max(self.reconnects, 0),
-            "peer_session": self._peer_session,
+            "peer_session": self.peer_session,
         }
-
-
-def link_for(hello: Hello, me: Hello, links: Mapping[str, BrokerLink]) -> BrokerLink:
-    """Which of this broker's links `hello` is for; `ProtocolError` if there is none."""
-    if hello.network != me.network:
-        raise ProtocolError(
-            f"broker {me.name} belongs to the network {me.network!r}, "
-            f"not to {hello.network!r}; give both brokers the same network file"
-        )
-    if hello.role is not Role.BROKER or hello.name not in links:
-        raise ProtocolError(
-            f"broker {me.name} has no link to {hello.name!r}; "
-            "give both brokers the same network file"
-        )
-    return links[hello.name]

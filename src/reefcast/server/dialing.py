@@ -17,22 +17,33 @@ log = logging.getLogger(__name__)
 
 
 async def keep_connected(
-    address: tuple[str, int], new_connection: Callable[[], Connection], rng: random.Random
+    address: tuple[str, int],
+    new_connection: Callable[[], Connection],
+    rng: random.Random,
+    connection: Connection | None = None,
 ) -> None:
-    """Runs until it is cancelled. Each pause is drawn between half and all of its length, so that
+    """Runs until it is cancelled, which leaves the connection that there is then. `connection`: the
+    one that there is already. Each pause is drawn between half and all of its length, so that
     brokers that lost the same neighbour do not return at the same instant; a connection that was
     greeted starts the row of pauses anew."""
     pause_s = FIRST_PAUSE_S
     while True:
-        connection = await dial(address, new_connection)
+        if connection is None:
+            connection = await dial(address, new_connection)
         if connection is not None:
             await connection.closed.wait()
             if connection.greeted:
                 pause_s = FIRST_PAUSE_S
             if connection.refusal:
                 log.warning("%s refused us: %s", connection.peer, connection.refusal)
+            connection = None
         await asyncio.sleep(pause_s * rng.uniform(0.5, 1.0))
-        pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+        pause_s = longer(pause_s)
+
+
+def longer(pause_s: float) -> float:
+    """The pause after this one; 0.0: there was none."""
+    return min(max(2 * pause_s, FIRST_PAUSE_S), LONGEST_PAUSE_S)
 
 
 async def dial(

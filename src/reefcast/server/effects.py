@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from reefcast.errors import InternalError, LocalError
+from reefcast.errors import InternalError
 from reefcast.model import wire
 from reefcast.model.messages import (
     CloseLink,
@@ -21,6 +21,7 @@ from reefcast.model.messages import (
     OpenLink,
     Publish,
     Refused,
+    Regrade,
     Send,
     SetTimer,
 )
@@ -30,11 +31,14 @@ from reefcast.server.tracing import Journal
 
 
 class LinkOpener(Protocol):
-    """Who opens and closes soft links for the core; it hears what comes of it as inputs."""
+    """Who opens and closes soft links for the core, which hears what comes of it as inputs, and
+    takes links into the overlay and out of it."""
 
     def open(self, to: LinkName) -> None: ...
 
     def close(self, name: LinkName) -> None: ...
+
+    def regrade(self, grade: Regrade) -> None: ...
 
 
 class Effector:
@@ -73,7 +77,7 @@ class Effector:
                 elif isinstance(effect, SetTimer):
                     self._set_timer(effect)
                 else:
-                    raise LocalError("links of the overlay do not move in a live network")
+                    self.opener.regrade(effect)
             except Exception:
                 failures += 1
                 self._journal.failed(f"to carry out: {in_words(effect)}")

@@ -1,33 +1,30 @@
 """One live broker: the core of `routing.broker` with sockets, clocks and queues around it.
 
 How a publication travels: `Connection` cuts what was read into frames and hands all publications
-of one read to their end (`ClientSession`, `BrokerLink`); that passes them to the `Driver`, which
+of one read to their end (`ClientSession`, `BrokerEnd`); that passes them to the `Driver`, which
 asks the core once for all of them and has the effects carried out (`Effector`): deliveries go into
 clients' outboxes, the rest on links (`LinkQueue`); the `Flusher` writes each outbox once when the
 loop's turn is over. Nothing on this way waits for a timer or for another connection. Links that the
 core opens by itself are no different (`SoftLinks`).
 
-`host` makes these parts; the node listens and dials, says who may come in, and ends all in good
-order.
+`host` makes these parts; the node listens, says who may come in, and ends all in good order.
 """
 
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Callable
-from functools import partial
 
-from reefcast.errors import ConfigurationError, ProtocolError
+from reefcast.errors import ConfigurationError
 from reefcast.model.wire import Hello, Role, StatusRequest
 from reefcast.network.file import NetworkFile
-from reefcast.server.broker_link import BrokerLink, link_for
+from reefcast.server.broker_link import BrokerLink
 from reefcast.server.clients import Clients
 from reefcast.server.connection import TICK_S, Connection, End, Shared
-from reefcast.server.dialing import keep_connected
 from reefcast.server.host import make_host
 from reefcast.server.observer import Observer
 from reefcast.server.outbox import Flusher
+from reefcast.server.overlay_links import OverlayLinks
 from reefcast.server.soft_links import SoftLinks
 from reefcast.server.status import host_status, process_status
 
@@ -44,24 +41,25 @@ class Node:
         self.name = name
         self.host = make_host(network, name)
         self.clients = Clients(self.host, network.names)
-        self.links = {
-            neighbour: BrokerLink(self.host, queue)
-            for neighbour, queue in self.host.outputs.links.items()
-        }
         self.stopping = False
         self._started_at_s = self.loop.time()
         limit = network.limits.max_clients + SPARE_CONNECTIONS
         self._shared = Shared(Flusher(self.loop), set(), limit)
-        self.soft_links = SoftLinks(self.host, network, self._shared)
+        self.overlay_links = OverlayLinks(self.host, network, self._shared)
+        self.soft_links = SoftLinks(self.host, network, self._shared, self.overlay_links)
         self.host.driver.open_links_with(self.soft_links)
         self._server: asyncio.Server | None = None
-        self._dials: list[asyncio.Task[None]] = []
         self._tick_timer: asyncio.TimerHandle | None = None
+
+    @property
+    def links(self) -> dict[str, BrokerLink]:
+        """Those of the overlay, by neighbour."""
+        return self.overlay_links.links
 
     # --- life -------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Listen, and dial those neighbours that are this broker's to dial.
+        """Listen, and dial those neighbours who are this broker's to dial.
 
         Raises `ConfigurationError` if the address cannot be had.
         """
@@ -75,17 +73,7 @@ class Node:
                 f"broker {self.name} cannot listen on {host}:{port}: {error.strerror or error}"
             ) from error
         self._tick_timer = self.loop.call_later(TICK_S, self._tick)
-        self._dials = [
-            self.loop.create_task(
-                keep_connected(
-                    self.network.address(link.name),
-                    partial(self._dialled, link),
-                    random.Random(f"{self.host.me.session}{link.name}"),
-                )
-            )
-            for link in self.links.values()
-            if link.dials
-        ]
+        self.overlay_links.dial()
 
     async def stop(self) -> None:
         """Drain: no new input from clients; what was accepted from them goes out; subscribers get
@@ -104,8 +92,7 @@ class Node:
         # What a soft link does not get rid of in half of the time goes over the others.
         await self._until(lambda: self.soft_links.drained, (self.loop.time() + until_s) / 2)
         self.soft_links.leave(reason)
-        links = self.links.values()
-        await self._until(lambda: all(link.queue.drained for link in links), until_s)
+        await self._until(lambda: self.overlay_links.drained, until_s)
         await self._close_connections(reason)
 
     def _keep_statistics(self) -> None:
@@ -123,8 +110,7 @@ class Node:
     def _close_doors(self) -> None:
         if self._server is not None:
             self._server.close()
-        for dial in self._dials:
-            dial.cancel()
+        self.overlay_links.refuse()
         self.soft_links.refuse()
 
     async def _until(self, done: Callable[[], bool], until_s: float) -> None:
@@ -142,8 +128,7 @@ class Node:
             self._tick_timer.cancel()
         self.host.driver.close()
         self._keep_statistics()
-        for link in self.links.values():
-            link.close()
+        self.overlay_links.close()
         self._snapshot()
         if self.host.journal.trace is not None:
             await self.host.journal.trace.finish()
@@ -169,21 +154,7 @@ class Node:
             return Observer(connection, self.status)
         if hello.role is Role.SOFT:
             return self.soft_links.arrive(connection, hello)
-        link = link_for(hello, self.host.me, self.links)
-        if link.dials:
-            raise ProtocolError(f"broker {self.name} dials {hello.name}, not the other way round")
-        connection.say_hello(link.hello())
-        link.greeted(connection, hello)
-        return link
-
-    def _dialled(self, link: BrokerLink) -> Connection:
-        def greet(connection: Connection, hello: Hello) -> End:
-            if hello.name != link.name:
-                raise ProtocolError(f"broker {self.name} dialled {link.name!r}, not {hello.name!r}")
-            link_for(hello, self.host.me, self.links).greeted(connection, hello)
-            return link
-
-        return Connection(self._shared, greet, first=link.hello)
+        return self.overlay_links.arrive(connection, hello)
 
     # --- what can be seen -------------------------------------------------------------------------
 
@@ -195,10 +166,7 @@ class Node:
             **process_status(),
             "uptime_s": round(now - self._started_at_s, 3),
             "stopping": self.stopping,
-            "links": [
-                *(link.status() for link in self.links.values()),
-                *self.soft_links.status(),
-            ],
+            "links": [*self.overlay_links.status(), *self.soft_links.status()],
             "clients": [session.status() for session in self.clients.sessions.values()],
         }
 

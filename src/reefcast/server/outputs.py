@@ -18,7 +18,7 @@ from reefcast.server.window import SendWindow
 
 class LinkQueue:
     """What goes to the neighbour `name`: written at once while there is a connection, and kept
-    until it is acknowledged. `overlay`: whether it is a link of the network file, no soft one.
+    until it is acknowledged. `overlay`: whether it is a link of the overlay, no soft one.
 
     Nothing waits for a neighbour. While it is up, its queue beyond `link_high` is congestion (see
     `credit`); while it is away, at most `link_buffer` publications are kept for it.

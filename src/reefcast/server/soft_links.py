@@ -2,8 +2,9 @@
 
 Rules
 -----
-- A soft link is one connection, which only publications cross. It is never resumed: when it breaks,
-  the core gets at once what the other end has not acknowledged, with `LinkDown`.
+- A soft link is one connection. Publications cross it, and what brokers of the routing say to each
+  other (`PeerMessage`), but nothing that changes tables. It is never resumed: when it breaks, the
+  core gets at once what the other end has not acknowledged, with `LinkDown`.
 - Either broker may dial. Who is dialled asks its core (`LinkUp`), which may refuse (`CloseLink`).
 - Where two brokers dial each other at the same time, the connection counts that the one dials whose
   name sorts first: this one refuses the other's, and the other gives up its own as it comes.
@@ -11,7 +12,14 @@ Rules
   need be. Only a broker that started anew need not wait for that.
 - A link is *closed* in each direction by itself: when all that was sent is acknowledged, DONE says
   that nothing more comes, and the core of the other end gets `LinkDown`. That one closes its
-  direction in the same way. After the second DONE nothing is under way, and the connection ends.
+  direction in the same way. After the second DONE nothing is under way but answers that nobody
+  waits for, and the connection ends.
+- `Regrade` makes a link of the overlay of one that is up (see `overlay_links`), or a soft link of a
+  former one. If that one has no connection, it is over. What its other end says until it has heard
+  of that, too, still reaches the core; congestion notices are for links of the overlay, and passed
+  over here.
+- Who dials a broker that has this link as one of the overlay already, but without a connection, had
+  none to promote: so it is a soft one here, too, and over.
 """
 
 from __future__ import annotations
@@ -26,36 +34,56 @@ import msgspec
 
 from reefcast.errors import ProtocolError
 from reefcast.model import wire
-from reefcast.model.messages import LinkDown, LinkKind, LinkName, LinkUp, Publish
-from reefcast.model.wire import FrameKind, Hello, Role
+from reefcast.model.messages import (
+    ControlMessage,
+    LinkDown,
+    LinkKind,
+    LinkName,
+    LinkUp,
+    Publish,
+    Refused,
+    Regrade,
+    Settled,
+    Synced,
+    TableChange,
+)
+from reefcast.model.wire import Congestion, FrameKind, Hello, Role
 from reefcast.network.file import NetworkFile
+from reefcast.server.broker_end import BrokerEnd
+from reefcast.server.broker_link import BrokerLink
 from reefcast.server.connection import Connection, End, Shared
-from reefcast.server.dialing import dial
+from reefcast.server.dialing import dial, longer
 from reefcast.server.host import Host
 from reefcast.server.outputs import LinkQueue
+from reefcast.server.overlay_links import OverlayLinks
 
 log = logging.getLogger(__name__)
 
 
-class SoftLink(End):
+class SoftLink(BrokerEnd):
     """One soft link to broker `name`, while its connection lives; `ended` is called with it when it
     is over, before the core hears of that. `reopen`: the core wants another one as soon as this one
-    is over. `asking`: the core has not said yet whether it takes it."""
+    is over. `asking`: the core has not said yet whether it takes it. `former`: it was a link of the
+    overlay."""
 
     what: ClassVar[str] = "a broker, over a soft link"
 
     def __init__(
-        self, host: Host, connection: Connection, hello: Hello, ended: Callable[[SoftLink], None]
+        self,
+        host: Host,
+        queue: LinkQueue,
+        connection: Connection,
+        session: str,
+        ended: Callable[[SoftLink], None],
+        *,
+        former: bool = False,
     ) -> None:
-        self.name = hello.name
-        self.session = hello.session
-        self.codec = host.codec
-        self.queue = LinkQueue(self.name, host.limits, host.congestion, host.journal, overlay=False)
-        self.queue.connect(connection.outbox)
-        self.connection: Connection | None = connection
+        super().__init__(host, queue)
+        self.session = session
+        self.connection = connection
         self.reopen = self.asking = self.refused = False
-        self._host = host
         self._ended = ended
+        self._former = former
         self._closing = self._said_done = self._heard_done = False
 
     @property
@@ -67,10 +95,21 @@ class SoftLink(End):
     def publications(self, batch: list[Publish]) -> None:
         if self._heard_done:
             raise self._out_of_place("PUBLISH")
-        self._host.driver.handle_publications(batch, self.name)
+        super().publications(batch)
+
+    def control(self, message: ControlMessage) -> None:
+        is_answer = isinstance(message, Settled | Refused)
+        if is_answer and self._heard_done:
+            return  # the core waits for it no more
+        if self._heard_done or (isinstance(message, TableChange | Synced) and not self._former):
+            raise self._out_of_place(f"CONTROL ({type(message).__name__})")
+        super().control(message)
+
+    def congestion(self, notice: Congestion) -> None:
+        """For the other end it is a link of the overlay already, or still."""
 
     def acknowledged(self, number: int) -> None:
-        self.queue.acknowledged(number)
+        super().acknowledged(number)
         self._go_on_closing()
 
     def done(self) -> None:
@@ -120,39 +159,67 @@ class SoftLink(End):
 class SoftLinks:
     """Those of one broker. `links`: by the broker at the other end."""
 
-    def __init__(self, host: Host, network: NetworkFile, shared: Shared) -> None:
+    def __init__(
+        self, host: Host, network: NetworkFile, shared: Shared, overlay: OverlayLinks
+    ) -> None:
         self.links: dict[LinkName, SoftLink] = {}
         self.stopping = False
         self._host = host
         self._me = msgspec.structs.replace(host.me, role=Role.SOFT)
         self._network = network
-        self._others = frozenset(network.names) - {host.me.name, *host.outputs.links}
+        self._others = frozenset(network.names) - {host.me.name}
+        self._overlay = overlay
         self._shared = shared
         self._loop = asyncio.get_running_loop()
         self._dials: dict[LinkName, asyncio.Task[None]] = {}
+        self._pauses_s: dict[LinkName, float] = {}
 
     # --- what the core wants ----------------------------------------------------------------------
 
     def open(self, to: LinkName) -> None:
-        """Dials broker `to`; the core hears what came of it."""
+        """Dials broker `to`; the core hears what came of it, unless the broker is to stop: it might
+        ask again and again."""
         link = self.links.get(to)
         if link is not None:
             link.reopen = True
-        elif self.stopping or to not in self._others:
+        elif self.stopping:
+            log.info("no soft link to %s: this broker was told to stop", to)
+        elif not self._may_have(to):
             self._host.driver.handle(LinkDown(), to)
         elif to not in self._dials:
             self._dials[to] = self._loop.create_task(self._dial(to))
 
     def close(self, name: LinkName) -> None:
-        """Closes the link, or refuses it, or does not open it after all."""
+        """Closes the link, or refuses it, or does not open it after all. It may have ended in the
+        meantime, which the core has heard or is about to hear."""
         link = self.links.get(name)
-        if link is None or link.reopen:
+        if name in self._dials or (link is not None and link.reopen):
             self._give_up(name)
             self._host.driver.handle(LinkDown(), name)
-        elif link.asking:
+        elif link is not None and link.asking:
             link.refused = True
-        else:
+        elif link is not None:
             link.close()
+
+    def regrade(self, grade: Regrade) -> None:
+        """Nothing is to be done if it is so already, or the link has ended in the meantime."""
+        link, former = self.links.get(grade.link), self._overlay.links.get(grade.link)
+        if grade.overlay and link is not None and link.connection is not None:
+            del self.links[grade.link]
+            self._overlay.take_in(link.queue, link.connection, link.session)
+        elif not grade.overlay and former is not None:
+            self._take_out(former)
+
+    def _take_out(self, former: BrokerLink) -> None:
+        connection = former.connection
+        if connection is None:
+            self._overlay.lose(former.name)
+            return
+        self._overlay.release(former.name)
+        former.queue.overlay = False
+        session = former.peer_session
+        link = SoftLink(self._host, former.queue, connection, session, self._ended, former=True)
+        self.links[link.name] = connection.end = link
 
     def _give_up(self, name: LinkName) -> None:
         """The core does not want it any more, or has it otherwise."""
@@ -168,7 +235,10 @@ class SoftLinks:
     async def _dial(self, to: LinkName) -> None:
         connection: Connection | None = None
         greet = partial(self._dialled, to)
+        pause_s = self._pauses_s.get(to, 0.0)
+        self._pauses_s[to] = longer(pause_s)  # until it is reached
         try:
+            await asyncio.sleep(pause_s)
             connection = await dial(
                 self._network.address(to), lambda: Connection(self._shared, greet, lambda: self._me)
             )
@@ -190,6 +260,7 @@ class SoftLinks:
             raise ProtocolError(f"broker {self._me.name} dialled {to!r}, not {hello.name!r}")
         if self._dials.pop(to, None) is None:
             raise ProtocolError(f"broker {self._me.name} does not want this soft link any more")
+        del self._pauses_s[to]
         link = self._new(connection, hello)
         self._host.driver.handle(LinkUp(LinkKind.SOFT), to)
         return link
@@ -199,6 +270,7 @@ class SoftLinks:
     def arrive(self, connection: Connection, hello: Hello) -> End | None:
         """A broker wants a soft link; None if it is refused. Raises `ProtocolError` for a hello
         that none of this network says."""
+        self._overlay.forgotten_by(hello)
         self._check(hello)
         reason = self._obstacle(hello) or self._objection(connection, hello)
         if reason:
@@ -214,11 +286,14 @@ class SoftLinks:
                 f"broker {me.name} is of the network {me.network!r}, and here for soft links; "
                 "give both brokers the same network file"
             )
-        if hello.name not in self._others:
+        if not self._may_have(hello.name):
             raise ProtocolError(
                 f"broker {me.name} has no soft link to {hello.name!r}, which is no broker of the "
-                "network or has a link of the network file; give both brokers the same file"
+                "network or has a link of the overlay; give both brokers the same file"
             )
+
+    def _may_have(self, name: LinkName) -> bool:
+        return name in self._others and name not in self._overlay.links
 
     def _obstacle(self, hello: Hello) -> str:
         """Why the core is not asked."""
@@ -252,9 +327,12 @@ class SoftLinks:
     # --- links ------------------------------------------------------------------------------------
 
     def _new(self, connection: Connection, hello: Hello) -> SoftLink:
-        link = SoftLink(self._host, connection, hello, self._ended)
+        host = self._host
+        queue = LinkQueue(hello.name, host.limits, host.congestion, host.journal, overlay=False)
+        queue.connect(connection.outbox)
+        link = SoftLink(host, queue, connection, hello.session, self._ended)
         self.links[link.name] = link
-        self._host.outputs.links[link.name] = link.queue
+        host.outputs.links[link.name] = queue
         return link
 
     def _ended(self, link: SoftLink) -> None:
@@ -284,8 +362,10 @@ class SoftLinks:
     # --- what can be seen -------------------------------------------------------------------------
 
     def status(self) -> Iterator[dict[str, object]]:
-        """Of those links that the core has."""
+        """Of those links that the core has, and that are none of the overlay yet, or any more."""
         for name in self._host.core.router.soft_links:
+            if name in self._overlay.links:
+                continue
             link = self.links.get(name)
             yield {
                 "link": name,

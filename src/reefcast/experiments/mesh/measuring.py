@@ -7,9 +7,10 @@ gets a publication once at the most, so that deliveries and pure forwarders are 
 
 from __future__ import annotations
 
+import random
 from array import array
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -183,11 +184,13 @@ class MeshRun:
     def __init__(
         self, tree: Graph, strategy: str, fanout: int, brokers: Brokers, scale: str, seed: int
     ) -> None:
-        self._entries = entries = section("mesh", scale)
+        entries = section("mesh", scale)
+        options = _options(entries, strategy, fanout, brokers)
         setup = Setup(
             graph=tree,
             routing="mesh",
-            options=_options(entries, strategy, fanout, brokers),
+            options=options,
+            broker_options=_in_their_own_time(options, tree, entries.round_spread, seed),
             seed=seed,
             costs=CostModel(publication_s=brokers.publication_s, matched_row_s=0.0, copy_s=0.0),
             link=LinkSpec(latency_s=entries.latency_s, bytes_per_s=brokers.uplink_bytes_per_s),
@@ -256,3 +259,17 @@ def _options(entries: Section, strategy: str, fanout: int, brokers: Brokers) -> 
         },
         MeshOptions,
     )
+
+
+def _in_their_own_time(
+    options: MeshOptions, brokers: Iterable[str], spread: float, seed: int
+) -> dict[str, MeshOptions]:
+    """By broker: rounds of all at the same instant would collide, as those whose room is taken by
+    their own requests refuse all others'."""
+    rng = random.Random(f"{seed}/mesh/rounds")
+    return {
+        broker: msgspec.structs.replace(
+            options, round_s=options.round_s * rng.uniform(1 - spread, 1 + spread)
+        )
+        for broker in brokers
+    }

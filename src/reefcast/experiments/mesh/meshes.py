@@ -73,14 +73,21 @@ def measure_covering(run: Run) -> list[Measure]:
     tree = network("C3", run.scale)
     subscriptions = workload(list(tree), dataset("DT-C", run.scale), run.seed).subscriptions
     sizes: dict[int, float] = {}
+    links: dict[int, float] = {}
     evaluations: dict[int, float] = {}
     for fanout in entries.fanouts:
         mesh, came = _linked(run, "C3", "DT-C", fanout, period)
-        sets = covering_sets(tree, mesh.soft_links(), subscriptions, shared.delta)
+        soft_links = mesh.soft_links()
+        links[fanout] = float(len(soft_links))
+        sets = covering_sets(tree, soft_links, subscriptions, shared.delta)
         sizes[fanout] = sum(one.rows for one in sets.values()) / len(sets)
         evaluated = sum(came[name] * one.predicates for name, one in sets.items())
         evaluations[fanout] = evaluated / came.total()
-    return [*_beside_the_least("rows", sizes), *_beside_the_least("evaluations", evaluations)]
+    return [
+        *_beside_the_least("rows", sizes),
+        *_beside_the_least("evaluations", evaluations),
+        *(Measure("soft_links_by_fanout", float(f), number) for f, number in links.items()),
+    ]
 
 
 def _beside_the_least(name: str, by_fanout: dict[int, float]) -> Iterator[Measure]:

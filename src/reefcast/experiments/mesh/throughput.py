@@ -24,6 +24,8 @@ from reefcast.overlay.topology import Graph
 
 DATASETS = {"throughput-DT1": "C1", "throughput-DT2": "C1", "throughput-DT3": "C2"}
 UPLINKS, PLANETLAB, FRIENDS = "uplinks", "planetlab", "friends"
+VARIANTS = ("half", "double")
+"""Of the time that a publication takes at a broker."""
 
 
 # --- which runs -----------------------------------------------------------------------------------
@@ -43,7 +45,8 @@ def _throughput_runs(name: str, scale: str) -> list[Run]:
 
 
 def dt1_runs(scale: str) -> list[Run]:
-    return _throughput_runs("throughput-DT1", scale)
+    name, largest = "throughput-DT1", section("throughput", scale).fanouts[-1:]
+    return [*_throughput_runs(name, scale), *_variant_runs(name, scale, largest)]
 
 
 def dt2_runs(scale: str) -> list[Run]:
@@ -68,7 +71,18 @@ def planetlab_runs(scale: str) -> list[Run]:
 
 
 def friends_runs(scale: str) -> list[Run]:
-    return _runs(FRIENDS, scale, ("S0", "S1", "S2"))
+    strategies, fanouts = ("S0", "S1", "S2"), section(FRIENDS, scale).x
+    return [*_runs(FRIENDS, scale, strategies), *_variant_runs(FRIENDS, scale, fanouts)]
+
+
+def _variant_runs(name: str, scale: str, fanouts: Sequence[float]) -> list[Run]:
+    """How much the time decides that a publication takes."""
+    seeds = section("throughput", scale).variant_seeds
+    return [
+        run
+        for variant in VARIANTS
+        for run in runs_of(PAPER, name, scale, ("S0", "S1", "S2"), fanouts, seeds, variant)
+    ]
 
 
 # --- what is measured -----------------------------------------------------------------------------
@@ -79,7 +93,13 @@ def measure_throughput(run: Run) -> list[Measure]:
     entries = section("throughput", run.scale)
     tree = network(DATASETS[run.campaign], run.scale)
     dataset = run.campaign.removeprefix("throughput-")
-    return _measured(run, entries, tree, dataset, int(run.x), brokers_with(entries.publication_s))
+    return _measured(run, entries, tree, dataset, int(run.x), brokers_with(_publication_s(run)))
+
+
+def _publication_s(run: Run) -> float:
+    entries = section("throughput", run.scale)
+    times = getattr(entries, run.variant) if run.variant else 1.0
+    return float(entries.publication_s * times)
 
 
 def measure_uplinks(run: Run) -> list[Measure]:
@@ -100,7 +120,7 @@ def measure_planetlab(run: Run) -> list[Measure]:
 def measure_friends(run: Run) -> list[Measure]:
     """x is the fanout."""
     entries = section(FRIENDS, run.scale)
-    takes_s = section("throughput", run.scale).publication_s * entries.slower
+    takes_s = _publication_s(run) * entries.slower
     tree = network("C1", run.scale)
     return _measured(run, entries, tree, SOCIAL, int(run.x), brokers_with(takes_s))
 

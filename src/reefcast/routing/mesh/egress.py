@@ -40,9 +40,11 @@ class Egress:
         return tables == OLD or not isinstance(message, Vicinity)
 
     def _say(self, key: Key, tables: int) -> bool:
+        """What the old tables want said is said although it was for the new ones: who waits for
+        it need not wait for these, and it is answered when the first time is done, too."""
         before = self._said_for.get(key, 0)
         self._said_for[key] = before | tables
-        return not before
+        return not before & (OLD | tables)
 
     def _unsay(self, key: Key, tables: int) -> bool:
         left = self._said_for.get(key, 0) & ~tables

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from reefcast.errors import ConfigurationError, ProtocolError
 from reefcast.model.filters import Filter
@@ -19,12 +19,15 @@ from reefcast.routing.mesh.move_messages import (
     MoveWave,
     Permission,
     beside,
+    plainly,
 )
 from reefcast.routing.mesh.mover import Mover
 from reefcast.routing.mesh.moving import Change, Moving, taken_in
 from reefcast.routing.mesh.permissions import Permissions
 from reefcast.routing.mesh.router import Mesh
+from reefcast.routing.mesh.wishes import GIVEN_UP, MOVED, MOVING, WishTable, objection
 from reefcast.routing.router import COUNTED, Action, Decision, SoftLink, Surroundings
+from reefcast.routing.tables import TableView
 
 
 class MovableMesh(Mesh):
@@ -38,6 +41,7 @@ class MovableMesh(Mesh):
     }
     legend: ClassVar[Mapping[str, str]] = {
         **Meshed.legend,
+        WishTable.name: WishTable.legend,
         COUNTED: (
             f"{Meshed.legend[COUNTED]} Links moved: primary links that this broker replaced. "
             "Moves given up: wishes that could not be met when they were granted."
@@ -48,6 +52,7 @@ class MovableMesh(Mesh):
         super().__init__(where)
         self._where = where
         self._permissions = Permissions(where.name, where.options.coordinator)
+        self._wishes = WishTable()
         self.moving: Moving | None = None
 
     # --- moves ------------------------------------------------------------------------------------
@@ -58,7 +63,9 @@ class MovableMesh(Mesh):
                 f"{self._where.name!r} cannot move its link from {old!r} to {new!r}: nobody may "
                 "grant it; name a broker as coordinator in [routing]"
             )
-        return self._spread(self._permissions.ask(old, new))
+        ask = self._permissions.ask(old, new)
+        self._wishes.asked(ask.number, old, new)
+        return self._spread(ask)
 
     def _spread(self, message: Permission, came_by: LinkName | None = None) -> list[Action]:
         """To all brokers; and what this one has to do about it."""
@@ -78,14 +85,18 @@ class MovableMesh(Mesh):
     def _granted(self, grant: Permission, old: LinkName, new: LinkName) -> list[Action]:
         mom = self.mesh.mom
         done = Permission(step="done", mover=grant.mover, number=grant.number)
-        if old not in self.brokers or new == old or new not in mom or mom.branch(new) != old:
+        why = objection(mom, self.brokers, old, new)
+        if why:
             self.counters["moves_given_up"] += 1
+            self._wishes.became(grant.number, GIVEN_UP, why)
             return self._spread(done)
+        self._wishes.became(grant.number, MOVING)
         plan = Plan(grant.move, mom.me, mom.path(new), self.mesh.options.delta)
 
         def over() -> list[Action]:
             self.moving = None
             self.counters["moved"] += 1
+            self._wishes.became(grant.number, MOVED)
             return self._spread(done)
 
         self.moving = mover = Mover(self, plan, self._where, over)
@@ -149,6 +160,7 @@ class MovableMesh(Mesh):
 
     def stand_ins(self, id: EntityId) -> list[tuple[LinkName, EntityId]]:
         """Also those that were said between new tables."""
+        id = plainly(id)
         found = super().stand_ins(id)
         if self.moving is not None and self.moving.next is not None:
             found += self.moving.next.stand_ins(id)
@@ -182,3 +194,8 @@ class MovableMesh(Mesh):
         if self.moving is None:
             return super().route(publications, link)
         return self.moving.route(publications, link)
+
+    # --- what can be seen -------------------------------------------------------------------------
+
+    def tables(self) -> dict[str, TableView[Any]]:
+        return {**super().tables(), WishTable.name: self._wishes}

@@ -16,6 +16,8 @@ from reefcast.model.messages import (
 )
 from reefcast.routing.mesh.messages import Anchored, Vicinity
 
+BESIDE = " beside"
+
 Phase = Literal["begin", "build", "switch", "end", "forget"]
 
 
@@ -79,7 +81,12 @@ class Beside(PeerMessage, frozen=True, kw_only=True, tag="beside"):
 
 def beside(id: EntityId) -> EntityId:
     """What settlement calls an id where it is said between new tables: it is said twice then."""
-    return (f"{id[0]} beside", id[1])
+    return (id[0] + BESIDE, id[1])
+
+
+def plainly(id: EntityId) -> EntityId:
+    """The inverse of `beside`; of another id that one itself."""
+    return (id[0].removesuffix(BESIDE), id[1])
 
 
 MOVE_MESSAGES = (Permission, MoveWave, MoveJoin, MoveDrained, MoveDry, Beside)

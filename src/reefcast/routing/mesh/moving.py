@@ -81,7 +81,7 @@ class Moving:
         if phase == "end":
             return [*onward, *self._end()]
         self._forgetting = True
-        return [*onward]
+        return [*onward, *self._part()]
 
     def _begin(self) -> list[Action]:
         mesh = self._tables.mesh
@@ -168,6 +168,10 @@ class Moving:
             self._soft_links[other] = SoftLink.CLOSING
         self.relink()
         return sends
+
+    def _part(self) -> list[Action]:
+        """The old link is no primary one at its far end either; the mover will close it."""
+        return [Regrade(self.plan.mover, overlay=False)] if self._me == self.plan.old else []
 
     # --- publications -----------------------------------------------------------------------------
 

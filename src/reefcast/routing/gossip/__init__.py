@@ -1,0 +1,1 @@
+"""StAN: topic gossip over aligned overlays that disclose no interest."""

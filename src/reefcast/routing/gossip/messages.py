@@ -1,0 +1,117 @@
+"""What the nodes of one topic's overlay say to each other. Every message is of one topic, and goes
+to nodes of that topic only, or to its contacts."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, TypeVar
+
+import msgspec
+
+from reefcast.model.messages import Control, PeerMessage, Subscribe
+from reefcast.model.publication import PublicationId
+from reefcast.routing.gossip.streams import NodeId
+
+Number = Annotated[int, msgspec.Meta(ge=0, le=(1 << 64) - 1)]
+MOST_STEPS = 64
+"""Of a walk."""
+Steps = Annotated[int, msgspec.Meta(ge=0, le=MOST_STEPS)]
+
+M = TypeVar("M", bound="TopicMessage")
+
+
+class TopicMessage(PeerMessage, frozen=True, kw_only=True):
+    """The root of them all."""
+
+    settles: ClassVar[bool] = False
+    topic: str
+
+
+class Walk(TopicMessage, frozen=True, kw_only=True, tag="walk"):
+    """A random walk, on its way for `left` more steps. `path`: the nodes so far, the originator
+    first; `views`: of each but the originator; `nonce`: its own number, from which nodes draw."""
+
+    path: tuple[NodeId, ...]
+    views: tuple[tuple[NodeId, ...], ...] = ()
+    nonce: Number
+    left: Steps
+
+
+class Walked(TopicMessage, frozen=True, kw_only=True, tag="walked"):
+    """What a walk collected, on its way back along its path; `at`: the receiver's place there."""
+
+    path: tuple[NodeId, ...]
+    views: tuple[tuple[NodeId, ...], ...]
+    at: Steps
+
+
+class Linked(TopicMessage, frozen=True, kw_only=True, tag="linked"):
+    """The receiver is in the sender's view from now on, or (not `linked`) no more."""
+
+    linked: bool
+
+
+class Join(TopicMessage, frozen=True, kw_only=True, tag="join"):
+    """To a contact: the sender wants to be in the overlay; `again`: it was, but is cut off."""
+
+    settles: ClassVar[bool] = True
+    costs_like: ClassVar[type[Control]] = Subscribe
+    again: bool = False
+
+
+class JoinWalk(TopicMessage, frozen=True, kw_only=True, tag="join-walk"):
+    """Looks for a node that takes `joiner` into its view: beside what it has there (`grows`), or in
+    the place of somebody."""
+
+    settles: ClassVar[bool] = True
+    joiner: NodeId
+    grows: bool
+    nonce: Number
+    left: Steps
+
+
+class Met(TopicMessage, frozen=True, kw_only=True, tag="met"):
+    """To a joiner: the sender has it in its view; the joiner is to have `node` in its own."""
+
+    settles: ClassVar[bool] = True
+    node: NodeId
+
+
+class Adopt(TopicMessage, frozen=True, kw_only=True, tag="adopt"):
+    """`orphan` is in nobody's view. Who shares a neighbour with it may take it in its place."""
+
+    orphan: NodeId
+    view: tuple[NodeId, ...]
+    nonce: Number
+    left: Steps
+
+
+class Left(TopicMessage, frozen=True, kw_only=True, tag="left"):
+    """The sender is not in the overlay (any more); `instead`: whom the receiver may take for it, ""
+    for nobody."""
+
+    instead: NodeId = ""
+
+
+class Wave(TopicMessage, frozen=True, kw_only=True, tag="wave"):
+    """From a contact to all, along views (`forward`) or against them: who misses one is cut off.
+    `life` and `number` tell waves of a contact apart."""
+
+    contact: NodeId
+    life: Number
+    number: Number
+    forward: bool
+
+
+class Digest(TopicMessage, frozen=True, kw_only=True, tag="digest"):
+    """Publications of the topic that the sender has."""
+
+    ids: tuple[PublicationId, ...]
+
+
+class Missing(TopicMessage, frozen=True, kw_only=True, tag="missing"):
+    """The sender wants these."""
+
+    ids: tuple[PublicationId, ...]
+
+
+MESSAGES = (Walk, Walked, Linked, Join, JoinWalk, Met, Adopt, Left, Wave, Digest, Missing)

@@ -1,0 +1,381 @@
+"""One node's part in the overlay of one topic: a state machine of its own.
+
+It knows of no other topic, so that nothing that it says can depend on one.
+
+Rules
+-----
+- A node has a *view*: nodes of the topic that it sends to, ascending by weight. The weight of a
+  node is a hash of both names (`streams.weight`), the same for every topic: so a node ends with the
+  same neighbours in all topics that it shares with them, without asking who is in which.
+- Every round it sends out a random walk of `ttl` steps. Each node on it adds its name and its view;
+  then the answer comes back along the path, and `views.best_view` chooses. The size stays.
+- Who is taken into a view, or dropped, is told (`Linked`). So a node knows who points to it: it
+  can leave in good order, and notices when nobody does.
+- *Join*: a contact of the topic sends out as many walks as its view has nodes, but two at least.
+  Where one ends, the joiner takes the place of a node, which it gets in exchange; so paths lead on
+  as before, through it. At the end of the first two walks it is taken in addition, which lets
+  views grow as 2 ln n when n nodes have joined (d(n s)/dn = s + 2).
+- *Leave*: each node that points to the leaver gets one of the leaver's neighbours in exchange.
+- *Crash*: who cannot be reached leaves the view, is not taken again for a while (quarantine), and
+  is replaced after the next walk. Who is left with an empty view joins again.
+- *Orphans*, which nobody points to, ask along a walk. A node that has a neighbour in common with
+  the orphan takes it in that one's place, who is still pointed to: by the orphan.
+- *Waves*: now and then each contact sends a number along all views, and another against them. Who
+  misses either for three periods is cut off from that contact, and joins again.
+
+Source: `papers/stan.txt`, Listing 1. Ours: the witness rule, `Linked`, joining, leaving, orphans
+and waves (the paper presupposes a membership protocol); the answer takes the path back, so that it
+needs no link that is not there.
+
+Costs per round: `2 ttl` messages for a walk, of up to `ttl` views; and two for each neighbour that
+is exchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
+
+from reefcast.errors import ProtocolError
+from reefcast.model.messages import Send
+from reefcast.routing.gossip.messages import (
+    Adopt,
+    Join,
+    JoinWalk,
+    Left,
+    Linked,
+    Met,
+    TopicMessage,
+    Walk,
+    Walked,
+    Wave,
+)
+from reefcast.routing.gossip.options import GossipOptions
+from reefcast.routing.gossip.streams import MASK, NodeId, choice, mixed, stream
+from reefcast.routing.gossip.views import View, Weights, best_view
+from reefcast.routing.recent import RecentIds
+
+LOWEST = 2
+"""Nodes that take a joiner in addition."""
+MISSED = 3
+"""Waves that a node may miss before it joins again."""
+WAVES_REMEMBERED = 64
+PATIENCE = 3
+"""Rounds after which a node that still has no neighbour asks to join again."""
+
+
+class Heard(NamedTuple):
+    """When a contact's waves came last, along views and against them (rounds)."""
+
+    forward: int
+    backward: int
+
+
+class TopicOverlay:
+    """See the module's docstring. `contacts`: of the topic, best first; `life`: a number that no
+    earlier overlay of this node and topic had.
+
+    What it returns is to be sent in this order. `round`: rounds so far.
+    """
+
+    def __init__(
+        self,
+        topic: str,
+        options: GossipOptions,
+        weights: Weights,
+        contacts: Sequence[NodeId] = (),
+        life: int = 0,
+    ) -> None:
+        self.topic = topic
+        self.me = weights.me
+        self.view: View = ()
+        self.size = 0
+        self.in_links: set[NodeId] = set()
+        self.contacts = tuple(contacts)
+        self.round = 0
+        self._options = options
+        self._weights = weights
+        self._life = life
+        self._stream = stream(options.seed, self.me, topic)
+        self._drawn = 0
+        self._quarantine: dict[NodeId, int] = {}
+        self._heard: dict[NodeId, Heard] = {}
+        self._asked: dict[NodeId, int] = {}
+        self._waves = 0
+        self._passed: RecentIds[tuple[NodeId, int, int, bool]] = RecentIds(WAVES_REMEMBERED)
+
+    # --- inputs -----------------------------------------------------------------------------------
+
+    def begin(self, view: Sequence[NodeId], in_links: Sequence[NodeId]) -> None:
+        """In an overlay that is there already, with this place in it."""
+        self.view = self._weights.view(view)
+        self.size = len(view)
+        self.in_links = set(in_links)
+
+    def join(self) -> list[Send]:
+        """Through the first contact that is not in quarantine, and is not this node itself."""
+        for contact in self.contacts:
+            if contact != self.me and contact not in self._quarantine:
+                return self._ask(contact)
+        return []
+
+    def leave(self) -> list[Send]:
+        """Those who point here get a neighbour of this node in exchange."""
+        sends = [Send(node, Linked(topic=self.topic, linked=False)) for node in self.view]
+        for number, node in enumerate(sorted(self.in_links)):
+            others = [other for other in self.view if other != node]
+            instead = others[number % len(others)] if others else ""
+            sends.append(Send(node, Left(topic=self.topic, instead=instead)))
+        self.view, self.size = (), 0
+        self.in_links.clear()
+        return sends
+
+    def tick(self) -> list[Send]:
+        """A round begins."""
+        self.round += 1
+        self._quarantine = {x: until for x, until in self._quarantine.items() if until > self.round}
+        sends = self._keep_together()
+        if not self.view:
+            waited = self.round - max(self._asked.values(), default=-PATIENCE)
+            return sends + self.join() if waited >= PATIENCE else sends
+        if not self.in_links:
+            sends += self._search_for_parents()
+        nonce = mixed(self._stream, self.round)
+        to = self.view[self._choice(nonce, 0, len(self.view))]
+        left = self._options.ttl - 1
+        return [*sends, Send(to, Walk(topic=self.topic, path=(self.me,), nonce=nonce, left=left))]
+
+    def hear(self, message: TopicMessage, sender: NodeId) -> list[Send]:
+        """Raises `ProtocolError`, changing nothing, for what no node says."""
+        return HANDLERS[type(message)](self, message, sender)
+
+    def lost(self, node: NodeId) -> list[Send]:
+        """It cannot be reached."""
+        self.in_links.discard(node)
+        if node not in self.view and node not in self.contacts:
+            return []
+        self._quarantine[node] = self.round + self._options.quarantine_rounds
+        self.view = tuple(other for other in self.view if other != node)
+        return [] if self.view else self.join()
+
+    def unlinked(self, node: NodeId) -> None:
+        """The connection to it ended; if it points here, it will say so again."""
+        self.in_links.discard(node)
+
+    # --- walks ------------------------------------------------------------------------------------
+
+    def _choice(self, nonce: int, step: int, size: int) -> int:
+        """This node's choice for the walk `nonce`; the steps left tell visits apart."""
+        return choice(mixed(self._stream ^ nonce, step), size)
+
+    def _walk(self, walk: Walk, sender: NodeId) -> list[Send]:
+        if not walk.path or walk.path[-1] != sender:
+            raise self._wrong(sender, "a walk that did not come from where it says")
+        path, views = (*walk.path, self.me), (*walk.views, self.view)
+        if not walk.left or not self.view:
+            return self._back(path, views, len(path) - 2)
+        to = self.view[self._choice(walk.nonce, walk.left, len(self.view))]
+        onward = Walk(
+            topic=self.topic, path=path, views=views, nonce=walk.nonce, left=walk.left - 1
+        )
+        return [Send(to, onward)]
+
+    def _back(self, path: tuple[NodeId, ...], views: tuple[View, ...], at: int) -> list[Send]:
+        return [Send(path[at], Walked(topic=self.topic, path=path, views=views, at=at))]
+
+    def _walked(self, walked: Walked, sender: NodeId) -> list[Send]:
+        path, at = walked.path, walked.at
+        if at >= len(path) or path[at] != self.me or len(walked.views) != len(path) - 1:
+            raise self._wrong(sender, "an answer that is not for this node")
+        if at:
+            return self._back(path, walked.views, at - 1)
+        new = best_view(
+            self.view,
+            self.size,
+            path[1:],
+            walked.views,
+            self._weights,
+            self._quarantine,
+            greedy=self._options.rule == "greedy",
+        )
+        return self._change(new)
+
+    def _change(self, new: View) -> list[Send]:
+        old, self.view = self.view, new
+        if old == new:
+            return []
+        gained = [self._link(node) for node in new if node not in old]
+        return gained + [
+            Send(node, Linked(topic=self.topic, linked=False)) for node in old if node not in new
+        ]
+
+    def _link(self, node: NodeId) -> Send:
+        return Send(node, Linked(topic=self.topic, linked=True))
+
+    def links(self, node: NodeId) -> list[Send]:
+        """What a node is told to which there is a new connection."""
+        return [self._link(node)] if node in self.view else []
+
+    def _linked(self, message: Linked, sender: NodeId) -> list[Send]:
+        if message.linked:
+            self.in_links.add(sender)
+        else:
+            self.in_links.discard(sender)
+        return []
+
+    # --- joining and leaving ----------------------------------------------------------------------
+
+    def _draw(self) -> int:
+        """A number of this node's own stream, for what is not of a round."""
+        self._drawn += 1
+        return mixed(self._stream ^ MASK, self._drawn)
+
+    def _ask(self, contact: NodeId) -> list[Send]:
+        self._asked[contact] = self.round
+        again = bool(self.view)
+        return [Send(contact, Join(topic=self.topic, again=again))]
+
+    def _join(self, message: Join, sender: NodeId) -> list[Send]:
+        walks = LOWEST if message.again else max(LOWEST, len(self.view))
+        sends: list[Send] = []
+        for number in range(walks):
+            walk = JoinWalk(
+                topic=self.topic,
+                joiner=sender,
+                grows=number < LOWEST,
+                nonce=self._draw(),
+                left=self._options.ttl,
+            )
+            sends += self._join_walk(walk, sender)
+        return sends
+
+    def _join_walk(self, walk: JoinWalk, sender: NodeId) -> list[Send]:
+        others = [node for node in self.view if node != walk.joiner]
+        ends = walk.joiner != self.me and walk.joiner not in self.view
+        if others and walk.left:
+            to = others[self._choice(walk.nonce, walk.left, len(others))]
+            return [Send(to, replace(walk, left=walk.left - 1))]
+        return self._take_in(walk, others) if ends else self._introduce(walk, others)
+
+    def _introduce(self, walk: JoinWalk, others: list[NodeId]) -> list[Send]:
+        """The joiner is in this view already, or is this node: it learns of another one."""
+        if walk.joiner == self.me:
+            return []
+        node = others[self._choice(walk.nonce, 0, len(others))] if others else self.me
+        return [Send(walk.joiner, Met(topic=self.topic, node=node))]
+
+    def _take_in(self, walk: JoinWalk, others: list[NodeId]) -> list[Send]:
+        """The joiner comes into the view; it gets who was in its place, or this node."""
+        joiner = walk.joiner
+        if walk.grows or not others:
+            self.size += 1
+            self.view = self._weights.view((*self.view, joiner))
+            return [Send(joiner, Met(topic=self.topic, node=self.me))]
+        given = others[self._choice(walk.nonce, 0, len(others))]
+        self.view = self._weights.view((*(x for x in self.view if x != given), joiner))
+        return [
+            Send(joiner, Met(topic=self.topic, node=given)),
+            Send(given, Linked(topic=self.topic, linked=False)),
+        ]
+
+    def _met(self, met: Met, sender: NodeId) -> list[Send]:
+        """An introduction comes from a node that points here already, or does from now on."""
+        self.in_links.add(sender)
+        if met.node == self.me or met.node in self.view or met.node in self._quarantine:
+            return []
+        self.view = self._weights.view((*self.view, met.node))
+        self.size = max(self.size, len(self.view))
+        return [self._link(met.node)]
+
+    def _left(self, left: Left, sender: NodeId) -> list[Send]:
+        self.in_links.discard(sender)
+        if sender not in self.view:
+            return []
+        rest = [node for node in self.view if node != sender]
+        instead = left.instead
+        if not instead or instead == self.me or instead in self.view or instead in self._quarantine:
+            self.view = tuple(rest)
+            self.size = max(len(rest), 1)
+            return [] if rest else self.join()
+        self.view = self._weights.view((*rest, instead))
+        return [self._link(instead)]
+
+    # --- orphans ----------------------------------------------------------------------------------
+
+    def _search_for_parents(self) -> list[Send]:
+        nonce = self._draw()
+        to = self.view[self._choice(nonce, 0, len(self.view))]
+        left = self._options.ttl
+        adopt = Adopt(topic=self.topic, orphan=self.me, view=self.view, nonce=nonce, left=left)
+        return [Send(to, adopt)]
+
+    def _adopt(self, adopt: Adopt, sender: NodeId) -> list[Send]:
+        """A node that is in both views needs this one least."""
+        orphan = adopt.orphan
+        if orphan == self.me or orphan in self.view:
+            return []
+        common = [node for node in self.view if node in adopt.view]
+        if common:
+            given = common[-1]
+            return self._change(
+                self._weights.view((*(node for node in self.view if node != given), orphan))
+            )
+        if adopt.left and self.view:
+            to = self.view[self._choice(adopt.nonce, adopt.left, len(self.view))]
+            return [Send(to, replace(adopt, left=adopt.left - 1))]
+        self.size += 1
+        return self._change(self._weights.view((*self.view, orphan)))
+
+    # --- waves ------------------------------------------------------------------------------------
+
+    def _keep_together(self) -> list[Send]:
+        """A contact's waves; and what is to be done if those of others stay away."""
+        period = self._options.wave_rounds
+        sends: list[Send] = []
+        if self.me in self.contacts and self.round % period == 0:
+            self._waves += 1
+            for forward in (True, False):
+                wave = Wave(
+                    topic=self.topic,
+                    contact=self.me,
+                    life=self._life,
+                    number=self._waves,
+                    forward=forward,
+                )
+                sends += self._wave(wave, self.me)
+        for contact in self.contacts:
+            heard = min(self._heard.get(contact, Heard(0, 0)))
+            since = max(heard, self._asked.get(contact, 0))
+            if contact != self.me and self.round - since > MISSED * period:
+                sends += self._ask(contact)
+        return sends
+
+    def _wave(self, wave: Wave, sender: NodeId) -> list[Send]:
+        if not self._passed.is_new((wave.contact, wave.life, wave.number, wave.forward)):
+            return []
+        heard = self._heard.get(wave.contact, Heard(0, 0))
+        if wave.forward:
+            self._heard[wave.contact] = heard._replace(forward=self.round)
+        else:
+            self._heard[wave.contact] = heard._replace(backward=self.round)
+        to = self.view if wave.forward else sorted(self.in_links)
+        return [Send(node, wave) for node in to if node != sender]
+
+    def _wrong(self, sender: NodeId, what: str) -> ProtocolError:
+        return ProtocolError(f"neighbour {sender!r} sent {what}, about topic {self.topic!r}")
+
+
+HANDLERS: dict[type, Callable[[TopicOverlay, Any, NodeId], list[Send]]] = {
+    Walk: TopicOverlay._walk,
+    Walked: TopicOverlay._walked,
+    Linked: TopicOverlay._linked,
+    Join: TopicOverlay._join,
+    JoinWalk: TopicOverlay._join_walk,
+    Met: TopicOverlay._met,
+    Adopt: TopicOverlay._adopt,
+    Left: TopicOverlay._left,
+    Wave: TopicOverlay._wave,
+}
+"""What a node does with each message that is of its overlay."""

@@ -1,0 +1,36 @@
+"""What a router sends over soft links that are not up yet."""
+
+from __future__ import annotations
+
+from reefcast.model.messages import Discard, Effect, LinkName, Publish, Send
+from reefcast.routing.router import Router
+
+
+class Unopened:
+    """Sends in their order, by link, as long as `Router.awaits_link` says so."""
+
+    def __init__(self, router: Router) -> None:
+        self._router = router
+        self._waiting: dict[LinkName, list[Effect]] = {}
+
+    def pass_on(self, send: Send) -> list[Effect]:
+        """The send, or nothing if it has to wait."""
+        if not self._router.awaits_link(send.link):
+            return [send]
+        self._waiting.setdefault(send.link, []).append(send)
+        return []
+
+    def came_up(self, link: LinkName) -> list[Effect]:
+        """What waited for it."""
+        return self._waiting.pop(link, [])
+
+    def went(self, link: LinkName) -> list[Effect]:
+        """It is not to be had, unless the router has another try: what becomes of what waited."""
+        if self._router.awaits_link(link):
+            return []
+        waited = [item for item in self._waiting.pop(link, ()) if isinstance(item, Send)]
+        return [
+            Discard(send.message, "link_lost")
+            for send in waited
+            if isinstance(send.message, Publish)
+        ]

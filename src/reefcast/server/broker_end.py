@@ -1,0 +1,36 @@
+"""What the ends of all links between brokers have in common."""
+
+from __future__ import annotations
+
+from reefcast.model import wire
+from reefcast.model.messages import ControlMessage, PeerMessage, Publish, Refused, TableChange
+from reefcast.model.wire import FrameKind
+from reefcast.server.connection import Connection, End
+from reefcast.server.host import Host
+from reefcast.server.outputs import LinkQueue
+
+
+class BrokerEnd(End):
+    """This end of a link to broker `name`; what goes there is in `queue`."""
+
+    def __init__(self, host: Host, queue: LinkQueue) -> None:
+        self.name = queue.name
+        self.queue = queue
+        self.codec = host.codec
+        self.connection: Connection | None = None
+        self._host = host
+
+    def publications(self, batch: list[Publish]) -> None:
+        self._host.driver.handle_publications(batch, self.name)
+
+    def control(self, message: ControlMessage) -> None:
+        done = self._host.driver.handle(message, self.name)
+        if not done and isinstance(message, TableChange | PeerMessage):
+            # Somebody waits for the answer; only the log can say more.
+            reason = (
+                f"broker {self._host.me.name} failed on this {type(message).__name__}; see its log"
+            )
+            self.queue.send_control(wire.encode(FrameKind.CONTROL, Refused(message.token, reason)))
+
+    def acknowledged(self, number: int) -> None:
+        self.queue.acknowledged(number)

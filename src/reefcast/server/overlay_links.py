@@ -1,0 +1,168 @@
+"""The links of one broker to its neighbours in the overlay: who dials, who may, which they are.
+
+They are those of the network file, until the core moves one (`Regrade`): then a soft link becomes
+one of these as it is, with its connection, its numbers and what waits on it (`take_in`), and
+another one becomes a soft link (`release`).
+
+Two ends hardly ever change a link at the same instant, and its connection may break in between. So
+it may be that one end has a link of the overlay where the other has none any more, or none yet. It
+is not resumed then: it is refused, until the first end changes its mind, too (`lose`). The core has
+such a link as a soft one all the while, and gets back what was not acknowledged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Iterator
+from functools import partial
+
+from reefcast.errors import ProtocolError
+from reefcast.model.messages import LinkDown, LinkName
+from reefcast.model.wire import Hello, Role
+from reefcast.network.file import NetworkFile
+from reefcast.server.broker_link import BrokerLink
+from reefcast.server.connection import Connection, End, Shared
+from reefcast.server.dialing import keep_connected
+from reefcast.server.host import Host
+from reefcast.server.outputs import LinkQueue
+
+
+class OverlayLinks:
+    """See the module's docstring. `links`: by neighbour."""
+
+    def __init__(self, host: Host, network: NetworkFile, shared: Shared) -> None:
+        self._host = host
+        self._network = network
+        self._shared = shared
+        self._loop = asyncio.get_running_loop()
+        self._dials: dict[LinkName, asyncio.Task[None]] = {}
+        queues = host.outputs.links.values()
+        self.links = {queue.name: BrokerLink(host, queue, self._away) for queue in queues}
+
+    # --- who dials --------------------------------------------------------------------------------
+
+    def dial(self) -> None:
+        """Those neighbours that are this broker's to dial."""
+        for link in self.links.values():
+            self._keep_connected(link)
+
+    def _keep_connected(self, link: BrokerLink) -> None:
+        if link.dials:
+            self._dials[link.name] = self._loop.create_task(
+                keep_connected(
+                    self._network.address(link.name),
+                    partial(self._dialled, link),
+                    random.Random(f"{self._host.me.session}{link.name}"),
+                    link.connection,
+                )
+            )
+
+    def _dialled(self, link: BrokerLink) -> Connection:
+        def greet(connection: Connection, hello: Hello) -> End:
+            me = self._host.me.name
+            if hello.name != link.name:
+                raise ProtocolError(f"broker {me} dialled {link.name!r}, not {hello.name!r}")
+            if self._link_of(hello) is not link:
+                raise ProtocolError(f"broker {me} has another link to {link.name!r} by now")
+            link.greeted(connection, hello)
+            return link
+
+        return Connection(self._shared, greet, first=link.hello)
+
+    def arrive(self, connection: Connection, hello: Hello) -> End:
+        """A neighbour dialled; raises `ProtocolError` if it is none."""
+        link = self._link_of(hello)
+        if link.dials:
+            me = self._host.me.name
+            raise ProtocolError(f"broker {me} dials {hello.name}, not the other way round")
+        connection.say_hello(link.hello())
+        link.greeted(connection, hello)
+        return link
+
+    def _link_of(self, hello: Hello) -> BrokerLink:
+        """Which of the links `hello` is for; raises `ProtocolError` if there is none."""
+        me = self._host.me
+        if hello.network != me.network:
+            raise ProtocolError(
+                f"broker {me.name} belongs to the network {me.network!r}, "
+                f"not to {hello.network!r}; give both brokers the same network file"
+            )
+        link = self.links.get(hello.name)
+        if link is not None and self.is_soft(hello.name) and not link.knows(hello):
+            self.lose(hello.name)
+            link = None
+        if hello.role is not Role.BROKER or link is None:
+            raise ProtocolError(
+                f"broker {me.name} has no link to {hello.name!r}; "
+                "give both brokers the same network file"
+            )
+        return link
+
+    # --- links that become others -----------------------------------------------------------------
+
+    def is_soft(self, name: LinkName) -> bool:
+        """Whether the core has this link as a soft one: it is on its way from one to the other."""
+        return name in self._host.core.router.soft_links
+
+    def forgotten_by(self, hello: Hello) -> None:
+        """A broker asks for a soft link. If it had one that is one of the overlay here already, it
+        has lost it."""
+        link = self.links.get(hello.name)
+        if link is None or not self.is_soft(hello.name):
+            return
+        if link.connection is None or hello.session != link.peer_session:
+            self.lose(hello.name)
+
+    def take_in(self, queue: LinkQueue, connection: Connection, peer_session: str) -> None:
+        """A soft link, with its connection, is one of the overlay from now on."""
+        link = self.links[queue.name] = BrokerLink(self._host, queue, self._away)
+        link.take_over(connection, peer_session)
+        self._keep_connected(link)
+
+    def release(self, name: LinkName) -> None:
+        """The link is one of the overlay no more; its connection, if there is one, stays."""
+        attempts = self._dials.pop(name, None)
+        if attempts is not None:
+            attempts.cancel()
+        self.links.pop(name).close()
+
+    def lose(self, name: LinkName) -> None:
+        """A link that the core has as a soft one is gone, as the other end has forgotten it, or
+        will not come back."""
+        link = self.links[name]
+        self.release(name)
+        link.leave()
+        lost = tuple(link.queue.window.publications())
+        del self._host.outputs.links[name]
+        self._host.driver.handle(LinkDown(lost), name)
+
+    def _away(self, link: BrokerLink) -> None:
+        """The neighbour stayed away for longer than patience lasts."""
+        if self.is_soft(link.name):
+            self.lose(link.name)
+        else:
+            link.start_anew()
+            self._host.driver.handle(LinkDown(), link.name)
+
+    # --- the broker's end -------------------------------------------------------------------------
+
+    def refuse(self) -> None:
+        """The broker is to stop: nobody is dialled any more."""
+        for attempts in self._dials.values():
+            attempts.cancel()
+
+    @property
+    def drained(self) -> bool:
+        return all(link.queue.drained for link in self.links.values())
+
+    def close(self) -> None:
+        """Nobody is waited for any more."""
+        for link in self.links.values():
+            link.close()
+
+    # --- what can be seen -------------------------------------------------------------------------
+
+    def status(self) -> Iterator[dict[str, object]]:
+        for link in self.links.values():
+            yield link.status()

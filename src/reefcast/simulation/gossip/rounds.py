@@ -1,0 +1,173 @@
+"""Rounds of the overlays of many topics, by the state machine that runs live.
+
+Theory of operation
+-------------------
+A round has three parts, each after the end of the one before:
+
+1. every node ticks, and all that keeps an overlay together is delivered: joining, orphans, waves;
+2. the walks go out, all at once, step by step, and see the views of that moment;
+3. the answers come back; the views change, and links are told of.
+
+So what a walk finds does not depend on which of two messages was faster: a round is a pure function
+of the views, which the twin on arrays (`twin.Twin`) computes as well, and equally. In a step the
+nodes hear in the order of their names, each from the others in the order of theirs.
+
+Topics never meet: one after the other has its whole round.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from operator import itemgetter
+from random import Random
+
+from reefcast.errors import LocalError
+from reefcast.model.messages import Send
+from reefcast.routing.gossip.messages import Left, TopicMessage, Walk, Walked
+from reefcast.routing.gossip.options import GossipOptions
+from reefcast.routing.gossip.streams import NodeId
+from reefcast.routing.gossip.topic import TopicOverlay
+from reefcast.routing.gossip.views import View, Weights
+
+Views = Mapping[str, Mapping[NodeId, Sequence[NodeId]]]
+"""Topic -> node -> its view."""
+Posted = tuple[NodeId, NodeId, TopicMessage]
+"""Receiver, sender, message."""
+Overlay = dict[NodeId, TopicOverlay]
+"""Of one topic, by node."""
+
+PARTS = 3
+PART_OF = {Walk: 1, Walked: 2}
+"""The part of a round, from 0, in which a message is delivered; others at once."""
+
+
+class Rounds:
+    """The overlays of all topics, starting with `views`; every node in a view must have one itself.
+
+    `contacts`: of each topic, nodes of it through which others join; without, there are no waves.
+    `loss`: the probability that a message is lost, drawn from `random`. `number`: rounds so far;
+    `counts`: messages sent, lost ones too, by their class.
+    """
+
+    def __init__(
+        self,
+        views: Views,
+        options: GossipOptions,
+        *,
+        contacts: Mapping[str, Sequence[NodeId]] | None = None,
+        loss: float = 0.0,
+        random: Random | None = None,
+    ) -> None:
+        self.number = 0
+        self.counts: Counter[type[TopicMessage]] = Counter()
+        self._options = options
+        self._contacts = contacts or {}
+        self._loss, self._random = loss, random or Random(options.seed)
+        self._weights: dict[NodeId, Weights] = {}
+        self._crashed: set[NodeId] = set()
+        self._lives = 0
+        self._topics = {topic: self._overlay(topic, views[topic]) for topic in sorted(views)}
+
+    def _overlay(self, topic: str, views: Mapping[NodeId, Sequence[NodeId]]) -> Overlay:
+        overlay = {node: self._member(node, topic) for node in sorted(views)}
+        in_links: dict[NodeId, list[NodeId]] = {node: [] for node in overlay}
+        for node, view in views.items():
+            for other in view:
+                if other not in in_links:
+                    raise LocalError(
+                        f"{node!r} has {other!r} in its view of topic {topic!r}, "
+                        "but that one is not there: give it a view of this topic"
+                    )
+                in_links[other].append(node)
+        for node, member in overlay.items():
+            member.begin(views[node], in_links[node])
+        return overlay
+
+    def _member(self, node: NodeId, topic: str) -> TopicOverlay:
+        self._lives += 1
+        weights = self._weights.get(node)
+        if weights is None:
+            weights = self._weights[node] = Weights(node, self._options.seed)
+        contacts = self._contacts.get(topic, ())
+        return TopicOverlay(topic, self._options, weights, contacts, self._lives)
+
+    # --- what there is ----------------------------------------------------------------------------
+
+    def views(self) -> dict[str, dict[NodeId, View]]:
+        return {
+            topic: {node: overlay[node].view for node in sorted(overlay)}
+            for topic, overlay in self._topics.items()
+        }
+
+    def total(self) -> int:
+        """The sum of all view sizes: logical links."""
+        return sum(
+            len(member.view) for overlay in self._topics.values() for member in overlay.values()
+        )
+
+    def unique(self) -> int:
+        """The sum over nodes of the different neighbours in their views: physical links."""
+        neighbours: dict[NodeId, set[NodeId]] = {}
+        for overlay in self._topics.values():
+            for node, member in overlay.items():
+                neighbours.setdefault(node, set()).update(member.view)
+        return sum(map(len, neighbours.values()))
+
+    # --- what happens -----------------------------------------------------------------------------
+
+    def round(self) -> int:
+        """Everything up to the last answer. Returns how many views it changed."""
+        self.number += 1
+        changed = 0
+        for topic, overlay in self._topics.items():
+            before = {node: member.view for node, member in overlay.items()}
+            self._deliver(topic, _posts((x, member.tick()) for x, member in overlay.items()))
+            changed += sum(member.view != before.get(x) for x, member in overlay.items())
+        return changed
+
+    def join(self, node: NodeId, topic: str) -> None:
+        """Through the topic's contacts. Raises `LocalError` if it has none, or the node is in."""
+        overlay = self._topics.get(topic, {})
+        if node in overlay or not any(contact in overlay for contact in self._contacts.get(topic, ())):
+            why = "it is there already" if node in overlay else "the topic has no contact"
+            raise LocalError(f"{node!r} cannot join the overlay of topic {topic!r}: {why}")
+        self._crashed.discard(node)
+        overlay[node] = self._member(node, topic)
+        self._topics[topic] = dict(sorted(overlay.items()))
+        self._deliver(topic, _posts([(node, overlay[node].join())]))
+
+    def leave(self, node: NodeId, topic: str) -> None:
+        """In good order."""
+        member = self._topics[topic].pop(node)
+        self._deliver(topic, _posts([(node, member.leave())]))
+
+    def crash(self, node: NodeId) -> None:
+        """In all topics; whoever had a connection with it notices."""
+        self._crashed.add(node)
+        for topic, overlay in self._topics.items():
+            if overlay.pop(node, None) is not None:
+                self._deliver(topic, _posts((x, y.lost(node)) for x, y in overlay.items()))
+
+    def _deliver(self, topic: str, posts: list[Posted]) -> None:
+        """These, and all that follow from them, step by step."""
+        parts: list[list[Posted]] = [[] for _ in range(PARTS)]
+        overlay, counts = self._topics[topic], self.counts
+        while True:
+            for post in posts:
+                kind = type(post[2])
+                counts[kind] += 1
+                parts[PART_OF.get(kind, 0)].append(post)
+            step = next(filter(None, parts), None)
+            if step is None:
+                return
+            parts[parts.index(step)] = []
+            step.sort(key=itemgetter(0))
+            if self._loss:
+                step = [post for post in step if self._random.random() >= self._loss]
+            posts = _posts((to, self._heard(overlay, *post)) for post in step for to in post[:1])
+
+    def _heard(
+        self, overlay: Overlay, to: NodeId, sender: NodeId, message: TopicMessage
+    ) -> list[Send]:
+        raise AssertionError
