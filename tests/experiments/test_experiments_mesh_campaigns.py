@@ -7,9 +7,10 @@ import math
 import pytest
 
 from reefcast.experiments.campaign import Measure, Run
-from reefcast.experiments.mesh import light, meshes, throughput
+from reefcast.experiments.mesh import cluster_burst, light, meshes, throughput
 from reefcast.experiments.mesh.claims import PAPER
 from reefcast.experiments.mesh.distribution import distribution
+from reefcast.experiments.mesh.measuring import MeshRun, brokers_with
 from reefcast.experiments.mesh.parameters import section
 from reefcast.experiments.mesh.topology import network
 from reefcast.experiments.mesh.traffic import Period, traffic
@@ -19,7 +20,7 @@ from reefcast.overlay.topology import hops_from
 TINY = {
     "overlay": {"C1": 22, "C2": 30, "C3": 22, "CPL": 10},
     "mesh": {"subscribe_s": 0.5, "round_s": 2.0},
-    "light": {"warm_rounds": 3, "duration_s": 4.0, "paper_publications": 2400},
+    "light": {"duration_s": 12.0},
     "covering": {"fanouts": [5, 10], "warm_rounds": 2},
     "throughput": {
         "per_minute": 12_000,
@@ -45,8 +46,8 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.setitem(section(name, "small")._values, key, value)
 
 
-def run(campaign: str, routing: str, x: float) -> Run:
-    return Run("mesh", "small", campaign, routing, x, "", 1)
+def run(campaign: str, routing: str, x: float, variant: str = "") -> Run:
+    return Run("mesh", "small", campaign, routing, x, variant, 1)
 
 
 def figures(measures: list[Measure]) -> dict[str, float]:
@@ -62,11 +63,11 @@ def test_the_baseline_does_what_the_tree_makes_certain() -> None:
     """Deliveries, pure forwarders and copies as counted without a simulation."""
     found = figures(light.measure(run("light", "S0", 1)))
     tree = network("C1", "small")
-    crowd = traffic("DT1", tree, (Period(3600, 6.0), Period(3600, 4.0)), "small", 1)
+    crowd = traffic("DT1", tree, (Period(3600, 12.0),), "small", 1)
     subscriptions = [claim for claim in crowd.claims if not claim.advertises]
-    spread = distribution(tree, Script(subscriptions, crowd.periods[1]))
-    assert found["deliveries"] == pytest.approx(2400 * spread.deliveries.mean)
-    assert found["pure_forwarders"] == pytest.approx(2400 * spread.pure_forwarders.mean)
+    spread = distribution(tree, Script(subscriptions, crowd.periods[0]))
+    assert found["deliveries"] == pytest.approx(720 * spread.deliveries.mean)
+    assert found["pure_forwarders"] == pytest.approx(720 * spread.pure_forwarders.mean)
     assert found["yield"] == pytest.approx(spread.yields)
     assert found["busiest_copies"] == pytest.approx(max(spread.copies.values()))
     assert found["soft_links"] == 0
@@ -85,6 +86,16 @@ def test_all_strategies_deliver_the_same_by_shorter_ways() -> None:
         assert curve(measures, "delay_s_by_share") == sorted(curve(measures, "delay_s_by_share"))
     assert 0 < found["S2"]["loads_share"] < 0.02 and found["S2"]["loads_are_few"] == 1.0
     assert found["S2"]["mean_delay_s"] > 1e-3 * hops["S2"]
+    assert found["S2"]["soft_links"] > found["S0"]["soft_links"] == 0
+
+
+def test_brokers_look_at_their_links_in_their_own_time() -> None:
+    tree, entries = network("C1", "small"), section("mesh", "small")
+    mesh = MeshRun(tree, "S2", 5, brokers_with(), "small", 1)
+    lengths = [each.round_s for each in mesh.options_by_broker.values()]
+    assert len(set(lengths)) == len(tree)
+    off = entries.round_s * entries.round_spread
+    assert entries.round_s - off <= min(lengths) < max(lengths) <= entries.round_s + off
 
 
 @pytest.mark.parametrize(
@@ -103,6 +114,14 @@ def test_what_is_full_delivers_less_without_a_mesh(campaign, x) -> None:
     assert 0 < shares["S0"] < shares["S2"] <= 1.0
     rate = {strategy: one["deliveries_per_min"] for strategy, one in found.items()}
     assert rate["S0"] / rate["S2"] == pytest.approx(shares["S0"] / shares["S2"])
+
+
+@pytest.mark.parametrize(("campaign", "x"), [(throughput.DT1, 35), (throughput.SOCIAL_TRACE, 20)])
+def test_faster_brokers_deliver_more(campaign, x) -> None:
+    ways = ("half", "", "double")
+    found = [figures(campaign.measure(run(campaign.name, "S0", x, way))) for way in ways]
+    shares = [one["delivered_share"] for one in found]
+    assert shares == sorted(shares, reverse=True) and shares[0] > shares[-1]
 
 
 def test_an_uplink_is_shared_by_the_links_of_a_broker() -> None:
@@ -127,6 +146,20 @@ def test_covering_sets_are_told_beside_those_of_the_least_fanout() -> None:
         first, second = curve(measures, f"{name}_by_fanout")
         assert first == 1.0 <= second
         assert figures(measures)[f"{name}_growth"] == pytest.approx(second - 1)
+    few, more = curve(measures, "soft_links_by_fanout")
+    assert 0 < few < more
+
+
+def test_a_mesh_spares_clusters_their_pure_forwarders() -> None:
+    measured = {
+        routing: figures(cluster_burst.measure(run("cluster_burst", routing, 100_000)))
+        for routing in cluster_burst.ROUTINGS
+    }
+    for routing in ("spr", "idr"):
+        without, mesh = measured[routing], measured[f"{routing}-mesh"]
+        assert without["undelivered"] == mesh["undelivered"] == 0
+        assert mesh["messages"] < without["messages"]
+        assert mesh["mean_delay_s"] < without["mean_delay_s"]
 
 
 @pytest.mark.parametrize("scale", ["small", "paper"])

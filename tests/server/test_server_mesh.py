@@ -437,14 +437,10 @@ async def accepted(live: Live, node: Node, session: str = "s") -> RawClient:
             lambda peer: peer.send(FrameKind.CONTROL, Subscribe(("s", 1), "n > 0", 1)),
             "a CONTROL frame is out of place from a broker, over a soft link",
         ),
-        (
-            lambda peer: peer.send(FrameKind.CONGESTION, wire.Congestion("e", 1, True)),
-            "a CONGESTION frame is out of place from a broker, over a soft link",
-        ),
         (lambda peer: peer.send(FrameKind.ACK, 1), "acknowledgement of frame 1, but only 0"),
     ],
 )
-async def test_only_publications_cross_it(
+async def test_nothing_that_changes_tables_crosses_it(
     live: Live, middle: Node, send: Callable[[RawClient], None], reason: str
 ):
     peer = await accepted(live, middle)

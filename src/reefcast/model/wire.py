@@ -16,8 +16,11 @@ Rules
 - A link between brokers is *resumed* if each hello names the other's session; otherwise both ends
   start at 1 again with empty tables.
 - A *soft link* between brokers is one connection, with a hello of its own role: its numbers begin
-  with it, and nothing is resumed. PUBLISH, ACK and PING cross it, and DONE(0): its sender, all of
-  whose frames have been acknowledged, sends nothing more. When both have said so it is closed.
+  with it, and nothing is resumed. PUBLISH, ACK and PING cross it, CONTROL with what only brokers of
+  the routing say to each other, and DONE(0): its sender, all of whose frames have been
+  acknowledged, sends nothing more but answers. When both have said so it is closed.
+- A soft link may become one of the overlay, and the other way round. Both ends know when from what
+  the routing says; its numbers go on.
 - From a broker to a client nothing is numbered: a client that lost its connection subscribes anew.
   It drops the publications that the broker's hello says are `received`, gives up its control
   frames that were not, goes on counting at `received`, and sends first its advertisements and
@@ -27,7 +30,9 @@ Rules
   allow together. One that sends more than twice that window too many is cut off.
 - Each side sends PING(0) when it has sent nothing for `PING_INTERVAL_S`; nobody answers it. Who
   has heard nothing for `SILENCE_S` closes the connection.
-- STATUS comes from an observer (`StatusRequest`), and is answered with a map.
+- STATUS comes from an observer (`StatusRequest`), and is answered with a map. MOVE comes from one,
+  too (`MoveLink`); it is answered with STATUS, in which the last move is this one, or with GOODBYE
+  if there can be none.
 """
 
 from __future__ import annotations
@@ -46,6 +51,7 @@ from reefcast.model.messages import (
     FIRST_HOP,
     ControlMessage,
     Header,
+    MoveLink,
     PeerMessage,
     Publish,
     SharedMessage,
@@ -81,6 +87,7 @@ class FrameKind(IntEnum):
     GOODBYE = 9
     PING = 10
     DONE = 11
+    MOVE = 12
 
 
 class Role(IntEnum):
@@ -146,6 +153,7 @@ _hello = msgspec.msgpack.Decoder(Hello)
 _goodbye = msgspec.msgpack.Decoder(Goodbye)
 _congestion = msgspec.msgpack.Decoder(Congestion)
 _status_request = msgspec.msgpack.Decoder(StatusRequest)
+_move = msgspec.msgpack.Decoder(MoveLink)
 _header_fields = msgspec.msgpack.Decoder(list[object])
 _publication = msgspec.msgpack.Decoder(Publication)
 _numbers = msgspec.msgpack.Decoder(tuple[int, ...])
@@ -219,6 +227,10 @@ def decode_number(payload: bytes | memoryview) -> int:
 
 def decode_status_request(payload: bytes | memoryview) -> StatusRequest:
     return _decode(_status_request, payload, "request for the status")
+
+
+def decode_move(payload: bytes | memoryview) -> MoveLink:
+    return _decode(_move, payload, "request for a move")
 
 
 def decode_any(payload: bytes | memoryview) -> object:

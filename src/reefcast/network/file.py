@@ -31,7 +31,7 @@ from reefcast.network.sections import (
     check_keys,
 )
 from reefcast.overlay.scot import Place, Scot, scot_of
-from reefcast.overlay.topology import Graph, graph, is_connected
+from reefcast.overlay.topology import Graph, graph
 from reefcast.routing.covering.statistics import Window
 from reefcast.routing.links import Overload
 from reefcast.routing.registry import check_overlay, routing_named
@@ -156,8 +156,6 @@ def _check_brokers(network: NetworkFile) -> None:
 
 def _check_overlay(network: NetworkFile) -> None:
     overlay = network.graph()
-    if not is_connected(overlay):
-        raise ConfigurationError("the overlay is not connected: some brokers cannot be reached")
     check_overlay(network.network.routing, overlay, network.scot())
     network.routing_options()
     for entry in network.broker:

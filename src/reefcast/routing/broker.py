@@ -75,6 +75,7 @@ RELEARN_S = 5.0
 RELEARN_TIMER = "relearn"
 HOLD_TIMER = "hold:"
 ROUND_TIMER = "round"
+NO_TOPIC = "routing {routing!r} carries what has a topic: publish(..., topics=[...])"
 
 
 class Broker:
@@ -196,8 +197,11 @@ class Broker:
     ) -> list[Publish]:
         """Those that may pass, as if they had just been published; the others are refused."""
         accepted = []
+        needs_topics = self.router.needs_topics
         for publish in batch:
             reason = client.objection(publish.publication)
+            if needs_topics and not publish.publication.topics:
+                reason = reason or NO_TOPIC.format(routing=self.router.name)
             if reason is None:
                 accepted.append(publish)
                 continue
@@ -268,7 +272,10 @@ class Broker:
             return self._refuse(message.token, link, str(error))
         client = self.clients.get(link)
         if client is not None:
-            objection = client.change(message, filter)
+            objection = None
+            if isinstance(message, Subscribe) and filter is not None:
+                objection = self.router.objection(filter)
+            objection = objection or client.change(message, filter)
             if objection is not None:
                 return self._refuse(message.token, link, objection)
             if isinstance(message, Advertise) and filter is not None:
@@ -276,7 +283,7 @@ class Broker:
             if isinstance(message, Unadvertise) and client.held:
                 client.withdrawn.append(message)
                 return []
-        sends = self._change_tables(message, filter, link, local=client is not None)
+        sends = self.router.change(message, filter, link, local=client is not None)
         cause = self._cause(link, message)
         if isinstance(message, Subscribe):
             self._wait_for_stand_ins(cause, message.id)
@@ -320,23 +327,6 @@ class Broker:
         if client.holding and not client.unsettled:
             self._released.append(client)
 
-    def _change_tables(
-        self,
-        message: TableChange,
-        filter: Filter | None,
-        link: LinkName,
-        *,
-        local: bool,
-    ) -> Sequence[Action]:
-        router = self.router
-        if isinstance(message, Advertise) and filter is not None:
-            return router.advertise(message.id, filter, link, local)
-        if isinstance(message, Subscribe) and filter is not None:
-            return router.subscribe(message.id, filter, link, local)
-        if isinstance(message, Unadvertise):
-            return router.unadvertise(message.id, link)
-        return router.unsubscribe(message.id, link)
-
     def _refuse(self, token: int, link: LinkName, reason: str) -> list[Effect]:
         self.counters["refused"] += 1
         return [Send(link, Refused(token, reason))]
@@ -371,8 +361,8 @@ class Broker:
             elif isinstance(action, Send):
                 message = action.message
                 if isinstance(message, Control):
-                    action = Send(action.link, self._settlement.attach(cause, message, action.link))
-                effects += self._unopened.pass_on(action)
+                    message = self._settlement.attach(cause, message, action.link)
+                effects += self._unopened.pass_on(Send(action.link, message))
             else:
                 if isinstance(action, Regrade):
                     self._regraded(action)

@@ -11,12 +11,13 @@ from importlib import import_module
 
 from reefcast.errors import ConfigurationError
 from reefcast.overlay.scot import Scot
-from reefcast.overlay.topology import Graph, edges_of, is_tree
+from reefcast.overlay.topology import Graph, edges_of, is_connected, is_tree
 from reefcast.routing.router import Router, Shape
 
 ROUTINGS = {
     "acyclic": "reefcast.routing.acyclic:Acyclic",
     "flooding": "reefcast.routing.flooding:Flooding",
+    "gossip": "reefcast.routing.gossip.router:Gossip",
     "idr": "reefcast.routing.scot:Idr",
     "idr-mesh": "reefcast.routing.mesh.cluster:IdrMesh",
     "mesh": "reefcast.routing.mesh.movable:MovableMesh",
@@ -50,9 +51,17 @@ def routing_named(name: str) -> type[Router]:
 def check_overlay(routing: str, graph: Graph, scot: Scot | None) -> None:
     """Raises `ConfigurationError` if the routing does not work on this overlay."""
     shape = routing_named(routing).overlay
+    edges = edges_of(graph)
+    if shape is Shape.NONE and edges:
+        raise ConfigurationError(
+            f"brokers of routing {routing!r} find each other: remove the links, as the one between "
+            f"{' and '.join(edges[0])}, and name some brokers as contacts in [routing]"
+        )
+    if shape is not Shape.NONE and not is_connected(graph):
+        raise ConfigurationError("the overlay is not connected: some brokers cannot be reached")
     if shape is Shape.TREE and not is_tree(graph):
         raise ConfigurationError(
-            f"routing {routing!r} needs a tree, but {len(edges_of(graph))} links between "
+            f"routing {routing!r} needs a tree, but {len(edges)} links between "
             f'{len(graph)} brokers make cycles; use routing = "flooding", or remove links'
         )
     if shape is Shape.SCOT and scot is None:

@@ -25,6 +25,7 @@ import msgspec
 from reefcast.errors import ConfigurationError, ProtocolError
 from reefcast.model.filters import Filter
 from reefcast.model.messages import (
+    Advertise,
     CloseLink,
     ControlMessage,
     EntityId,
@@ -35,6 +36,9 @@ from reefcast.model.messages import (
     Publish,
     Regrade,
     Send,
+    Subscribe,
+    TableChange,
+    Unadvertise,
 )
 from reefcast.overlay.scot import Neighbours
 from reefcast.routing.covering.statistics import Statistics
@@ -135,6 +139,8 @@ class Router(ABC):
     """Whether its tables hold what neighbours told, so that a restart means learning it again."""
     best_effort: ClassVar[bool] = False
     """Whether a publication may miss a settled subscriber (never reach one twice, or wrongly)."""
+    needs_topics: ClassVar[bool] = False
+    """Whether it can carry only publications that have topics."""
     messages: ClassVar[tuple[type[PeerMessage], ...]] = ()
     """What only brokers of this routing say to each other."""
     header: ClassVar[type[Header]] = Header
@@ -172,6 +178,18 @@ class Router(ABC):
         """Where each of these goes; they came over `link`, in this order."""
 
     # --- clients, and what neighbours tell of theirs ----------------------------------------------
+
+    def change(
+        self, message: TableChange, filter: Filter | None, link: LinkName, *, local: bool
+    ) -> Sequence[Action]:
+        """What the methods below do for this message; `filter`: its own, parsed."""
+        if isinstance(message, Advertise) and filter is not None:
+            return self.advertise(message.id, filter, link, local)
+        if isinstance(message, Subscribe) and filter is not None:
+            return self.subscribe(message.id, filter, link, local)
+        if isinstance(message, Unadvertise):
+            return self.unadvertise(message.id, link)
+        return self.unsubscribe(message.id, link)
 
     def objection(self, filter: Filter) -> str | None:
         """Why it cannot serve a subscriber who wants this: a sentence that says what to do."""
@@ -235,7 +253,7 @@ class Router(ABC):
         """Whether `target` is told what `source` tells: then it is told `Synced` later."""
         return source != target
 
-    def relearned(self) -> list[Send]:
+    def relearned(self) -> Sequence[Action]:
         """Relearning is over; what had to wait for that."""
         return []
 

@@ -18,7 +18,7 @@ from typing import ClassVar, NamedTuple, cast
 
 from reefcast.errors import InternalError, ProtocolError
 from reefcast.model import wire
-from reefcast.model.messages import ControlMessage, Publish
+from reefcast.model.messages import ControlMessage, MoveLink, Publish
 from reefcast.model.wire import (
     Codec,
     Congestion,
@@ -70,6 +70,9 @@ class End:
 
     def status_wanted(self, request: StatusRequest) -> None:
         raise self._out_of_place("STATUS")
+
+    def move_wanted(self, move: MoveLink) -> None:
+        raise self._out_of_place("MOVE")
 
     def lost(self, connection: Connection) -> None:
         """The connection is gone, or as good as gone."""
@@ -209,6 +212,8 @@ class Connection(asyncio.Protocol):
             self.end.done()
         elif kind == FrameKind.STATUS:
             self.end.status_wanted(wire.decode_status_request(payload))
+        elif kind == FrameKind.MOVE:
+            self.end.move_wanted(wire.decode_move(payload))
         elif kind == FrameKind.GOODBYE:
             reason = wire.decode_goodbye(payload).reason
             log.info("%s said goodbye: %s", self.peer, reason)

@@ -14,7 +14,15 @@ from collections.abc import Callable
 from typing import Any
 
 from reefcast.errors import InternalError, ProtocolError
-from reefcast.model.messages import Effect, Input, LinkName, Publish, SetTimer, Timer
+from reefcast.model.messages import (
+    Effect,
+    Input,
+    LinkName,
+    MoveLink,
+    Publish,
+    SetTimer,
+    Timer,
+)
 from reefcast.routing.broker import Broker
 from reefcast.server.credit import CongestionControl
 from reefcast.server.effects import Effector, LinkOpener, fed_links
@@ -99,16 +107,26 @@ class Driver:
         self._run_later()
         return done
 
+    def wish(self, item: MoveLink) -> None:
+        """An operator's; raises `LocalError` if it cannot be met."""
+        self._enter(item, "")
+        self._run_later()
+
     def _run(self, item: Input, link: LinkName) -> bool:
-        self._busy = True
         try:
-            return not self._effector.carry_out(self._ask(self._core.handle, item, link))
+            return not self._enter(item, link)
         except ProtocolError as error:
             log.warning("broker %s: %s", self._core.name, error)
             return False
         except Exception:
             self._journal.failed(f"on input {item!r:.500} from {link!r}")
             return False
+
+    def _enter(self, item: Input, link: LinkName) -> int:
+        """Returns how many of the effects failed."""
+        self._busy = True
+        try:
+            return self._effector.carry_out(self._ask(self._core.handle, item, link))
         finally:
             self._busy = False
 

@@ -151,7 +151,7 @@ class Node:
             return self.clients.arrive(connection, hello)
         if hello.role is Role.OBSERVER:
             connection.say_hello(self.host.me)
-            return Observer(connection, self.status)
+            return Observer(connection, self.status, self.host.driver.wish)
         if hello.role is Role.SOFT:
             return self.soft_links.arrive(connection, hello)
         return self.overlay_links.arrive(connection, hello)

@@ -1,76 +1,134 @@
-"""Asking a broker for its status: the end that is asked, and the side that asks."""
+"""Asking a broker for its status, or to move a link: the end that is asked, and the side that asks.
+
+Whoever can reach a broker's address may do either, as whoever can reach it may be a client: brokers
+know no users, and listen on other than loopback addresses only where the network file says
+`insecure`.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any, ClassVar
 
-from reefcast.errors import ConnectionLostError, ProtocolError
+from reefcast.errors import ConnectionLostError, LocalError, ProtocolError, RefusedError
 from reefcast.model import wire
+from reefcast.model.messages import MoveLink
 from reefcast.model.wire import FrameKind, FrameReader, Hello, Role, StatusRequest
 from reefcast.server.connection import Connection, End
 
+ANSWER_S = 3.0
+
 
 class Observer(End):
-    """Whoever asks for the status, and for nothing else."""
+    """Whoever asks for the status, or has a wish."""
 
     what: ClassVar[str] = "an observer"
 
     def __init__(
-        self, connection: Connection, status: Callable[[StatusRequest], dict[str, object]]
+        self,
+        connection: Connection,
+        status: Callable[[StatusRequest], dict[str, object]],
+        wish: Callable[[MoveLink], None],
     ) -> None:
         self._connection = connection
         self._status = status
+        self._wish = wish
 
     def status_wanted(self, request: StatusRequest) -> None:
         frame = wire.encode(FrameKind.STATUS, self._status(request))
         self._connection.outbox.push_control(frame)
+
+    def move_wanted(self, move: MoveLink) -> None:
+        try:
+            self._wish(move)
+        except LocalError as error:
+            self._connection.goodbye(str(error))
+        else:
+            self.status_wanted(StatusRequest())
 
 
 UNASKED = StatusRequest()
 """What a broker tells in any case."""
 
 
-async def ask_status(
-    host: str, port: int, request: StatusRequest = UNASKED, *, timeout_s: float = 3.0
-) -> dict[str, Any]:
-    """The status of the broker at this address.
+class Observed:
+    """A broker that is asked, over one connection. What is asked raises `ConnectionLostError` if
+    there is no answer within `ANSWER_S`, and `ProtocolError` if nobody there is a broker."""
 
-    Raises `ConnectionLostError` if nobody answers, `ProtocolError` if it is no broker.
-    """
+    def __init__(
+        self, place: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        self._place = place
+        self._reader = reader
+        self._writer = writer
+        self._frames = FrameReader()
+
+    def greet(self) -> None:
+        hello = Hello(
+            version=wire.VERSION,
+            role=Role.OBSERVER,
+            name="observer",
+            network="",
+            session=secrets.token_hex(8),
+        )
+        self._writer.write(wire.encode(FrameKind.HELLO, hello))
+
+    async def status(self, request: StatusRequest = UNASKED) -> dict[str, Any]:
+        return await self._ask(FrameKind.STATUS, request, ProtocolError)
+
+    async def move(self, old: str, new: str) -> dict[str, Any]:
+        """Asks it to have a link to `new` in place of that to `old`; returns its status after that.
+        Raises `RefusedError` with the broker's words if it cannot do that at all."""
+        return await self._ask(FrameKind.MOVE, MoveLink(old, new), RefusedError)
+
+    async def _ask(
+        self, kind: FrameKind, what: object, refused: Callable[[str], Exception]
+    ) -> dict[str, Any]:
+        self._writer.write(wire.encode(kind, what))
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                return await self._answer(refused)
+        except TimeoutError:
+            reason = f"{self._place} did not answer in {ANSWER_S:g} s"
+        except OSError as error:
+            reason = f"{self._place} cannot be reached: {error.strerror}"
+        raise ConnectionLostError(reason)
+
+    async def _answer(self, refused: Callable[[str], Exception]) -> dict[str, Any]:
+        while data := await self._reader.read(65536):
+            for kind, payload in list(self._frames.feed(data)):
+                if kind == FrameKind.GOODBYE:
+                    raise refused(wire.decode_goodbye(payload).reason)
+                if kind == FrameKind.STATUS:
+                    status = wire.decode_any(payload)
+                    assert isinstance(status, dict)
+                    return status
+        raise ConnectionLostError(f"{self._place} closed the connection before it answered")
+
+
+@asynccontextmanager
+async def observed(host: str, port: int) -> AsyncIterator[Observed]:
+    """The broker at this address. Raises `ConnectionLostError` if it cannot be reached."""
+    place = f"{host}:{port}"
     try:
-        async with asyncio.timeout(timeout_s):
+        async with asyncio.timeout(ANSWER_S):
             reader, writer = await asyncio.open_connection(host, port)
-            try:
-                return await _ask(reader, writer, request)
-            finally:
-                writer.close()
     except TimeoutError as error:
-        raise ConnectionLostError(f"{host}:{port} did not answer in {timeout_s:g} s") from error
+        raise ConnectionLostError(f"{place} did not answer in {ANSWER_S:g} s") from error
     except OSError as error:
-        raise ConnectionLostError(f"{host}:{port} cannot be reached: {error.strerror}") from error
+        raise ConnectionLostError(f"{place} cannot be reached: {error.strerror}") from error
+    try:
+        asked = Observed(place, reader, writer)
+        asked.greet()
+        yield asked
+    finally:
+        writer.close()
 
 
-async def _ask(
-    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: StatusRequest
-) -> dict[str, Any]:
-    hello = Hello(
-        version=wire.VERSION,
-        role=Role.OBSERVER,
-        name="observer",
-        network="",
-        session=secrets.token_hex(8),
-    )
-    writer.write(wire.encode(FrameKind.HELLO, hello) + wire.encode(FrameKind.STATUS, request))
-    frames = FrameReader()
-    while data := await reader.read(65536):
-        for kind, payload in frames.feed(data):
-            if kind == FrameKind.GOODBYE:
-                raise ProtocolError(wire.decode_goodbye(payload).reason)
-            if kind == FrameKind.STATUS:
-                status = wire.decode_any(payload)
-                assert isinstance(status, dict)
-                return status
-    raise ConnectionLostError("the broker closed the connection before it answered")
+async def ask_status(host: str, port: int, request: StatusRequest = UNASKED) -> dict[str, Any]:
+    """The status of the broker at this address; raises as `observed` and `Observed` do."""
+    async with observed(host, port) as broker:
+        return await broker.status(request)

@@ -102,7 +102,7 @@ class SoftLink(BrokerEnd):
         if is_answer and self._heard_done:
             return  # the core waits for it no more
         if self._heard_done or (isinstance(message, TableChange | Synced) and not self._former):
-            raise self._out_of_place(f"CONTROL ({type(message).__name__})")
+            raise self._out_of_place("CONTROL")
         super().control(message)
 
     def congestion(self, notice: Congestion) -> None:

@@ -5,8 +5,8 @@ a node a wider or narrower radius of interest, both by power laws; a node subscr
 that have an id within its radius. So nodes that are near to each other have interests in common.
 
 The sizes are the quantiles of the power laws, not drawn from them: what differs between seeds is
-where things are. Those of topics do not depend on how many there are, so that twice the topics
-give a node about twice as many subscriptions.
+where things are. The power law is the same for any number of topics, so that twice the topics give
+a node about twice as many subscriptions.
 
 A topic of a single node has no overlay, and a node without a topic takes no part: both are left
 out. All draws are numpy's, in arrays.

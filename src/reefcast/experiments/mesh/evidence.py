@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from reefcast.bench.matching.page import markdown
 from reefcast.experiments.campaign import Measured, Point
-from reefcast.experiments.mesh import light, meshes, throughput
+from reefcast.experiments.mesh import cluster_burst, light, meshes, throughput
 from reefcast.experiments.numerals import short
 
 NONE = "-"
@@ -30,9 +30,10 @@ SECTIONS: tuple[tuple[str, str, str, str, Columns], ...] = (
         light.NAME,
         "Nothing is full (M1 to M5)",
         "dataset DT",
-        "Counts are told for 36 000 publications, whatever was simulated. Of the busiest broker: "
-        "copies that it sends, and publications that come to it, for each one published. The more "
-        "direct copies are, the more of them the brokers near publishers send themselves.",
+        "All that is published in ten minutes, from the very first publication on: links are found "
+        "meanwhile. Of the busiest broker: copies that it sends, and publications that come to it, "
+        "for each one published. The more direct copies are, the more of them the brokers near "
+        "publishers send themselves.",
         (
             ("deliveries", "deliveries"),
             ("pure forwarders", "pure_forwarders"),
@@ -91,13 +92,38 @@ SECTIONS: tuple[tuple[str, str, str, str, Columns], ...] = (
             ("soft links", "soft_links"),
         ),
     ),
+    (
+        cluster_burst.NAME,
+        "A mesh inside OctopiA's clusters (our own)",
+        "burst (1/minute)",
+        "What stands below the table of octopia.md for O12 and O13, of the same runs with soft "
+        "links inside the clusters (`-mesh`) and without: `stable`, and over which time delays are "
+        "counted, is explained there. Inner links are the aLinks and soft links of a cluster. The "
+        "iLinks are the same with a mesh and without: what it spares a cluster are its pure "
+        "forwarders, of the burst and of all else.",
+        (
+            ("stable after (s)", "stable_s"),
+            ("of the runs", "stable"),
+            ("mean delay (s)", "mean_delay_s"),
+            ("under 1 s", "under_1_s"),
+            ("worst (s)", "worst_delay_s"),
+            ("publications between brokers", "messages"),
+            ("queue of target links", "queue_len"),
+            ("busiest link before (1/s)", "busiest_link_per_s"),
+            ("longest queue: inner links of the burst's broker", "longest_a_link_queue_own"),
+            ("its iLinks", "longest_i_link_queue_own"),
+            ("other inner links", "longest_a_link_queue_other"),
+        ),
+    ),
 )
 
 
 def evidence(measured: Measured) -> list[str]:
     """Markdown, from everything measured."""
     single = [point for point in measured.points if point.at == 0.0]
-    return [part for section in SECTIONS for part in _section(single, *section)]
+    preset = [point for point in single if not point.variant]
+    parts = [part for section in SECTIONS for part in _section(preset, *section)]
+    return [*parts, *_variants(single)]
 
 
 def _section(
@@ -115,8 +141,41 @@ def _section(
         [short(x), routing, *(_cell(found.get((x, routing, metric))) for _, metric in columns)]
         for x, routing in rows
     ]
-    titles = [x_name, "strategy", *(name for name, _ in columns)]
+    titles = [x_name, "routing", *(name for name, _ in columns)]
     yield markdown(titles, lines, "rl" + "r" * len(columns))
+
+
+def _variants(points: Sequence[Point]) -> Iterator[str]:
+    """Of M7 and M10: what depends on how long a publication takes at a broker."""
+    shares = {
+        (p.campaign, p.x, p.routing, p.variant): p
+        for p in points
+        if p.metric == "delivered_share" and p.campaign in (M7, throughput.FRIENDS)
+    }
+    rows = sorted({key[:3] for key in shares if key[3]})
+    if not rows:
+        return
+    yield "### How much depends on how fast brokers are (M7, M10)"
+    yield (
+        "The share of what is due, with half of the time that a publication takes at a broker, "
+        "with the one that claims rest on, and with twice that; in brackets, over S0. What a mesh "
+        "gains lies between nothing, where S0 has time for all, and what is left where the mesh is "
+        "overloaded too."
+    )
+    columns = {"half": "half", "": "as claimed", "double": "double"}
+    lines = []
+    for campaign, x, routing in rows:
+        cells = []
+        for variant in columns:
+            point = shares.get((campaign, x, routing, variant))
+            base = shares.get((campaign, x, "S0", variant))
+            over = f" ({100 * (point.mean / base.mean - 1):+.0f} %)" if point and base else ""
+            cells.append(_cell(point) + ("" if routing == "S0" else over))
+        lines.append([campaign, short(x), routing, *cells])
+    yield markdown(["scenario", "fanout", "routing", *columns.values()], lines, "lrlrrr")
+
+
+M7 = "throughput-DT1"
 
 
 def _cell(point: Point | None) -> str:

@@ -51,7 +51,8 @@ class MovableMesh(Mesh):
     def __init__(self, where: Surroundings) -> None:
         super().__init__(where)
         self._where = where
-        self._permissions = Permissions(where.name, where.options.coordinator)
+        coordinator = where.options.coordinator
+        self._permissions = Permissions(where.name, coordinator, lambda: where.links.now)
         self._wishes = WishTable()
         self.moving: Moving | None = None
 
@@ -70,21 +71,26 @@ class MovableMesh(Mesh):
     def _spread(self, message: Permission, came_by: LinkName | None = None) -> list[Action]:
         """To all brokers; and what this one has to do about it."""
         permissions = self._permissions
-        if not permissions.is_new(message):
+        if not permissions.hear(message):
             return []
         links = dict.fromkeys(self.brokers)
         if self.moving is not None and self.moving.next is not None:
             links |= dict.fromkeys(self.moving.next.brokers)
         actions: list[Action] = [Send(link, message) for link in links if link != came_by]
-        grant = permissions.coordinate(message)
-        if grant is not None:
-            actions += self._spread(grant)
-        wish = permissions.granted(message)
-        return actions + self._granted(message, *wish) if wish else actions
+        if message.step == "grant" and message.mover == self.mesh.me:
+            actions += self._granted(message, permissions.granted(message))
+        return actions + self._grant()
 
-    def _granted(self, grant: Permission, old: LinkName, new: LinkName) -> list[Action]:
-        mom = self.mesh.mom
-        done = Permission(step="done", mover=grant.mover, number=grant.number)
+    def _grant(self) -> list[Action]:
+        """What the coordinator has to, if it knows already what it granted before it restarted."""
+        grant = None if self.relearning else self._permissions.grant()
+        return [] if grant is None else self._spread(grant)
+
+    def _granted(self, grant: Permission, wish: tuple[LinkName, LinkName] | None) -> list[Action]:
+        mom, done = self.mesh.mom, grant.then("done", grant.move)
+        if wish is None:
+            return self._spread(done)
+        old, new = wish
         why = objection(mom, self.brokers, old, new)
         if why:
             self.counters["moves_given_up"] += 1
@@ -167,7 +173,11 @@ class MovableMesh(Mesh):
         return found + [(link, beside(other)) for link, other in found]
 
     def link_up(self, link: LinkName) -> list[Send]:
-        return self._change(link, lambda tables: Mesh.link_up(tables, link))
+        sends = [Send(link, message) for message in self._permissions.open()]
+        return sends + self._change(link, lambda tables: Mesh.link_up(tables, link))
+
+    def relearned(self) -> Sequence[Action]:
+        return [*super().relearned(), *self._grant()]
 
     def synced(self, link: LinkName) -> list[Send]:
         return self._change(link, lambda tables: Mesh.synced(tables, link))

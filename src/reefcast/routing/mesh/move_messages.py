@@ -18,17 +18,37 @@ from reefcast.routing.mesh.messages import Anchored, Vicinity
 
 BESIDE = " beside"
 
+Step = Literal["ask", "grant", "done"]
+Wish = tuple[LinkName, int, int]
+"""Mover, life, number: see `Permission`."""
 Phase = Literal["begin", "build", "switch", "end", "forget"]
 
 
 class Permission(PeerMessage, frozen=True, kw_only=True, tag="move-permission"):
-    """`mover` asks the coordinator, is granted its wish `number`, or is done with it; the message
-    reaches every broker, once. `move`: the number of the move that is granted."""
+    """`mover` asks the coordinator, is granted its wish, or is done with it; the message reaches
+    every broker, once. `life`: from when on the mover lives, in microseconds; `number`: of its
+    wishes since. `move`: the number of the move that is granted."""
 
-    step: Literal["ask", "grant", "done"]
+    step: Step
     mover: LinkName
+    life: int
     number: int
     move: int = 0
+
+    @property
+    def wish(self) -> Wish:
+        return (self.mover, self.life, self.number)
+
+    @property
+    def rank(self) -> tuple[int, bool]:
+        """Of two grants, or ends of a move, the one with the higher rank came later."""
+        return (self.move, self.step == "done")
+
+    def then(self, step: Step, move: int) -> Permission:
+        """What follows for the same wish."""
+        return Permission(
+            step=step, mover=self.mover, life=self.life, number=self.number, move=move
+        )
 
 
 class MoveWave(PeerMessage, frozen=True, kw_only=True, tag="move"):

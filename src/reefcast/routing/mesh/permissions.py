@@ -1,59 +1,73 @@
-"""Who may move a primary link, and when: asked of the coordinator, which grants one at a time."""
+"""Who may move a primary link, and when: asked of the coordinator, which grants one at a time.
+
+What is asked, granted and done is told to all brokers, and each keeps what is open of it: the asks
+that were not granted yet, and the last grant, or that it is done. A broker that restarts is told
+that by its neighbours, and tells on what others had not heard; so nothing is lost with a broker,
+and a coordinator that restarts knows who moves before it grants anything.
+"""
 
 from __future__ import annotations
 
-from collections import deque
+from collections.abc import Callable
 
 from reefcast.model.messages import LinkName
-from reefcast.routing.mesh.move_messages import Permission
+from reefcast.routing.mesh.move_messages import Permission, Wish
 from reefcast.routing.recent import RecentIds
 
 REMEMBERED = 1024
+"""Asks that are known when they come again; if more came since then, one is granted twice, and the
+mover, which knows no such wish any more, is done with it at once."""
 
 
 class Permissions:
     """Of broker `me`. What it returns is to be told to all others: they pass on what is new to
-    them (`is_new`), so that it reaches every broker, whatever becomes of the tree meanwhile."""
+    them (`hear`), so that it reaches every broker, whatever becomes of the tree meanwhile.
+    `now`: seconds, later in later lives of the broker."""
 
-    def __init__(self, me: LinkName, coordinator: LinkName) -> None:
+    def __init__(self, me: LinkName, coordinator: LinkName, now: Callable[[], float]) -> None:
         self._me = me
         self._coordinates = me == coordinator
-        self._heard: RecentIds[tuple[str, LinkName, int]] = RecentIds(REMEMBERED)
-        self._waiting: deque[Permission] = deque()
-        self._busy = False
-        self._granted = 0
-        self._wishes: dict[int, tuple[LinkName, LinkName]] = {}
-        self._last_wish = 0
-
-    def is_new(self, message: Permission) -> bool:
-        """Whether it is heard for the first time."""
-        return self._heard.is_new((message.step, message.mover, message.number))
+        self._now = now
+        self._heard: RecentIds[Wish] = RecentIds(REMEMBERED)
+        self._asks: dict[Wish, Permission] = {}
+        self._last: Permission | None = None
+        self._wishes: dict[Wish, tuple[LinkName, LinkName]] = {}
+        self._life = self._number = 0
 
     def ask(self, old: LinkName, new: LinkName) -> Permission:
         """This broker wants a link to `new` in place of that to `old`."""
-        self._last_wish += 1
-        self._wishes[self._last_wish] = (old, new)
-        return Permission(step="ask", mover=self._me, number=self._last_wish)
+        self._life = self._life or int(self._now() * 1e6)
+        self._number += 1
+        message = Permission(step="ask", mover=self._me, life=self._life, number=self._number)
+        self._wishes[message.wish] = (old, new)
+        return message
+
+    def hear(self, message: Permission) -> bool:
+        """Whether it says something new: then it is to be passed on."""
+        if message.step == "ask":
+            if self._heard.is_new(message.wish):
+                self._asks[message.wish] = message
+                return True
+            return False
+        if self._last is not None and message.rank <= self._last.rank:
+            return False
+        self._asks.pop(message.wish, None)
+        self._last = message
+        return True
 
     def granted(self, message: Permission) -> tuple[LinkName, LinkName] | None:
-        """The wish that is granted by it; None if it is another broker's."""
-        if message.step != "grant" or message.mover != self._me:
-            return None
-        return self._wishes.pop(message.number, None)
+        """The wish of this broker that is granted by it; None if it is not known here, or no
+        more."""
+        return self._wishes.pop(message.wish, None)
 
-    def coordinate(self, message: Permission) -> Permission | None:
-        """The coordinator may have something to grant now."""
-        if not self._coordinates or message.step == "grant":
+    def grant(self) -> Permission | None:
+        """What the coordinator may grant now."""
+        last = self._last
+        if not self._coordinates or not self._asks or (last and last.step == "grant"):
             return None
-        if message.step == "ask":
-            self._waiting.append(message)
-        else:
-            self._busy = False
-        if self._busy or not self._waiting:
-            return None
-        self._busy = True
-        self._granted += 1
-        next_one = self._waiting.popleft()
-        return Permission(
-            step="grant", mover=next_one.mover, number=next_one.number, move=self._granted
-        )
+        ask = next(iter(self._asks.values()))
+        return ask.then("grant", 1 + (last.move if last else 0))
+
+    def open(self) -> list[Permission]:
+        """What a neighbour without memory must know."""
+        return [*self._asks.values(), *([self._last] if self._last else [])]

@@ -149,25 +149,48 @@ class Rounds:
             if overlay.pop(node, None) is not None:
                 self._deliver(topic, _posts((x, y.lost(node)) for x, y in overlay.items()))
 
+    # --- delivery ---------------------------------------------------------------------------------
+
     def _deliver(self, topic: str, posts: list[Posted]) -> None:
         """These, and all that follow from them, step by step."""
-        parts: list[list[Posted]] = [[] for _ in range(PARTS)]
         overlay, counts = self._topics[topic], self.counts
+        parts: list[list[Posted]] = [[] for _ in range(PARTS)]
         while True:
             for post in posts:
                 kind = type(post[2])
                 counts[kind] += 1
                 parts[PART_OF.get(kind, 0)].append(post)
-            step = next(filter(None, parts), None)
-            if step is None:
+            now = next((part for part, waiting in enumerate(parts) if waiting), None)
+            if now is None:
                 return
-            parts[parts.index(step)] = []
-            step.sort(key=itemgetter(0))
-            if self._loss:
-                step = [post for post in step if self._random.random() >= self._loss]
-            posts = _posts((to, self._heard(overlay, *post)) for post in step for to in post[:1])
+            step, parts[now] = parts[now], []
+            posts = self._step(overlay, step)
 
-    def _heard(
+    def _step(self, overlay: Overlay, step: list[Posted]) -> list[Posted]:
+        """All of these are heard; returns what is said then, senders in the order of names."""
+        step.sort(key=itemgetter(0))
+        if self._loss:
+            step = [post for post in step if self._random.random() >= self._loss]
+        posts: list[Posted] = []
+        for to, sender, message in step:
+            member = overlay.get(to)
+            if member is None:
+                posts += self._absent(overlay, to, sender, message)
+                continue
+            for send in member.hear(message, sender):
+                posts.append((send.link, to, send.message))
+        return posts
+
+    def _absent(
         self, overlay: Overlay, to: NodeId, sender: NodeId, message: TopicMessage
-    ) -> list[Send]:
-        raise AssertionError
+    ) -> list[Posted]:
+        """What follows from a message to a node that is not in the overlay."""
+        if to not in self._crashed:
+            known = isinstance(message, Left)
+            return [] if known else [(sender, to, Left(topic=message.topic))]
+        member = overlay.get(sender)
+        return [] if member is None else _posts([(sender, member.lost(to))])
+
+
+def _posts(sent: Iterable[tuple[NodeId, list[Send]]]) -> list[Posted]:
+    return [(send.link, node, send.message) for node, sends in sent for send in sends]

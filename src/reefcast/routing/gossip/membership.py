@@ -1,0 +1,71 @@
+"""A broker's being in one topic: why, and what it has of it besides the overlay."""
+
+from __future__ import annotations
+
+from collections import deque
+from functools import lru_cache
+
+from reefcast.model.filters import TOPIC, Filter
+from reefcast.model.messages import EntityId, Publish
+from reefcast.routing.gossip.options import GossipOptions
+from reefcast.routing.gossip.repair import Kept
+from reefcast.routing.gossip.topic import TopicOverlay
+
+MOST_WAITING = 10_000
+"""Publications of a topic that wait until somebody is met."""
+WAITING_ROUNDS = 5
+"""How long they do."""
+
+
+class Membership:
+    """`reasons`: subscriptions, advertisements and publishers of this broker's clients; `waiting`:
+    publications that were made here before anybody of the topic was met."""
+
+    def __init__(self, overlay: TopicOverlay, options: GossipOptions) -> None:
+        self.overlay = overlay
+        self.reasons: set[EntityId] = set()
+        self.waiting: deque[Publish] = deque()
+        self.kept = Kept(options.kept_rounds)
+        self._repairs = options.repair
+        self._waited = 0
+
+    @property
+    def alone(self) -> bool:
+        """Whether there is nobody but this broker to be met."""
+        return not any(contact != self.overlay.me for contact in self.overlay.contacts)
+
+    def came(self, publish: Publish) -> None:
+        if self._repairs:
+            self.kept.add(publish)
+
+    def wait(self, publish: Publish) -> int:
+        """Returns how many are given up for it."""
+        self.waiting.append(publish)
+        if len(self.waiting) <= MOST_WAITING:
+            return 0
+        self.waiting.popleft()
+        return 1
+
+    def taken(self) -> list[Publish]:
+        """What waited does no more."""
+        waited = list(self.waiting)
+        self.waiting.clear()
+        return waited
+
+    def next_round(self) -> int:
+        """Forgets what is too old; returns how many wait in vain."""
+        self.kept.next_round()
+        self._waited = self._waited + 1 if self.waiting else 0
+        return len(self.taken()) if self._waited > WAITING_ROUNDS else 0
+
+
+@lru_cache(maxsize=1 << 16)
+def topics_of(filter: Filter) -> tuple[str, ...] | None:
+    """The topics that a filter is about, sorted; None if it does not say which."""
+    topics: set[str] = set()
+    for conjunction in filter.conjunctions:
+        constraint = conjunction.constraints.get(TOPIC)
+        if constraint is None or constraint.members is None:
+            return None
+        topics.update(member for member in constraint.members if isinstance(member, str))
+    return tuple(sorted(topics))

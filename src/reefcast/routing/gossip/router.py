@@ -1,0 +1,377 @@
+"""Routing `gossip`: topics as overlays of their own, aligned so that they share connections (StAN).
+
+Rules
+-----
+- The topics of a broker are those that its clients' filters name, and those that they publish to.
+  In each it is a node of that topic's overlay (`topic`); further conditions of a filter are looked
+  at here, at the edge. A filter that does not say which topics it is about is refused.
+- Whom a view names, or who names this broker, there is a connection to: one, whatever the number of
+  topics, opened as a soft link. Where no topic needs it any more, it is closed.
+- A publication that is new here goes to the clients who want it, and to `fanout` neighbours of each
+  of its topics that this broker is in (0: all): one copy for each connection, whatever the number
+  of topics. What came before is dropped.
+- What was under way on a connection that broke is sent again on the next one.
+- *Repair*: see `repair`.
+
+A publication may miss a subscriber (`best_effort`): with a low fanout, and for as long as nodes
+that crashed have not been replaced. With `repair` it reaches in the end all who were in the topic
+when it was published, as long as the live nodes of the topic are connected.
+
+Order is not kept.
+
+Source: `papers/stan.txt`, section 2. Costs: see `topic` and `repair`; a publication crosses each
+connection between its nodes once in each direction at most, but not back to where it came from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+from reefcast.model.filters import Filter
+from reefcast.model.messages import (
+    CloseLink,
+    EntityId,
+    Header,
+    LinkName,
+    OpenLink,
+    PeerMessage,
+    Publish,
+    Send,
+)
+from reefcast.model.publication import PublicationId
+from reefcast.routing.gossip.membership import Membership, topics_of
+from reefcast.routing.gossip.messages import (
+    MESSAGES,
+    Digest,
+    Join,
+    Left,
+    Linked,
+    Missing,
+    TopicMessage,
+    Walked,
+    Wave,
+)
+from reefcast.routing.gossip.options import GossipOptions
+from reefcast.routing.gossip.streams import NodeId, weight
+from reefcast.routing.gossip.topic import TopicOverlay
+from reefcast.routing.gossip.view import TopicTable
+from reefcast.routing.gossip.views import Weights
+from reefcast.routing.recent import RecentIds
+from reefcast.routing.router import (
+    COUNTED,
+    Action,
+    Decision,
+    Router,
+    Shape,
+    SoftLink,
+    Surroundings,
+)
+from reefcast.routing.tables import Row, TableView
+
+CONTACTS = 2
+"""Of a topic."""
+PUBLISHES = 0
+"""The number of the reason for which a broker is in a topic that a client just publishes to."""
+
+
+class Gossip(Router):
+    """See the module's docstring. `memberships`: by topic, in the order of entering."""
+
+    name = "gossip"
+    overlay = Shape.NONE
+    best_effort = True
+    needs_topics = True
+    messages: ClassVar[tuple[type[PeerMessage], ...]] = MESSAGES
+    options = GossipOptions
+    counted: ClassVar[Mapping[str, str]] = {"repaired": "repaired", "unsent": "unsent"}
+    legend: ClassVar[Mapping[str, str]] = {
+        TopicTable.name: (
+            "Topics that this broker is in. View: nodes that it sends to. Known by: nodes that "
+            "send to it. For: how many subscriptions and publishers here, and whether it is one of "
+            "the topic's contacts."
+        ),
+        COUNTED: (
+            "Repaired: publications that a neighbour lacked, or that were asked for. Unsent: those "
+            "that nobody in their topic could be met for in time."
+        ),
+    }
+
+    def __init__(self, where: Surroundings) -> None:
+        super().__init__(where)
+        self.wanted: GossipOptions = where.options
+        self.round_s = self.wanted.round_s
+        self.memberships: dict[str, Membership] = {}
+        self._me = where.name
+        self._weights = Weights(where.name, self.wanted.seed)
+        self._life = where.rng.getrandbits(63)
+        self._recent: RecentIds[PublicationId] = RecentIds()
+        self._advertised: dict[EntityId, tuple[LinkName, tuple[str, ...]]] = {}
+        self._late: list[Action] = []
+        self._to_enter: list[tuple[Publish, LinkName]] = []
+        self._resay: set[LinkName] = set()
+        self._idle: set[LinkName] = set()
+
+    # --- clients ----------------------------------------------------------------------------------
+
+    def objection(self, filter: Filter) -> str | None:
+        if not self.wanted.contacts and not self.wanted.topics:
+            return (
+                "nobody can be met: name some brokers as contacts in [routing] of the network file"
+            )
+        if topics_of(filter) is None:
+            return (
+                "routing 'gossip' needs to know the topics: write topic = '...' or topic IN (...), "
+                "AND what else the events must satisfy"
+            )
+        return None
+
+    def subscribe(
+        self, id: EntityId, filter: Filter, link: LinkName, local: bool
+    ) -> Sequence[Action]:
+        self.prt.add(Row(id, filter, link, local))
+        return [a for topic in topics_of(filter) or () for a in self._enter(topic, id)]
+
+    def unsubscribe(self, id: EntityId, link: LinkName) -> list[Send]:
+        row = self.prt.remove(id, link)
+        topics = topics_of(row.filter) if row is not None else None
+        return [send for topic in topics or () for send in self._quit(topic, id)]
+
+    def advertise(
+        self, id: EntityId, filter: Filter, link: LinkName, local: bool
+    ) -> Sequence[Action]:
+        """Who says which topics it will publish to enters them in time."""
+        topics = topics_of(filter) or ()
+        self._advertised[id] = (link, topics)
+        return [action for topic in topics for action in self._enter(topic, id)]
+
+    def unadvertise(self, id: EntityId, link: LinkName) -> list[Send]:
+        _, topics = self._advertised.pop(id, (link, ()))
+        return [send for topic in topics for send in self._quit(topic, id)]
+
+    def link_down(self, link: LinkName) -> list[Send]:
+        sends = super().link_down(link)
+        for id in [id for id, (owner, _) in self._advertised.items() if owner == link]:
+            sends += self.unadvertise(id, link)
+        for topic in list(self.memberships):
+            sends += self._quit(topic, (link, PUBLISHES))
+        return sends
+
+    # --- topics -----------------------------------------------------------------------------------
+
+    def contacts_of(self, topic: str) -> tuple[NodeId, ...]:
+        """Those named for it, or of all contacts those that its name has least against."""
+        named = self.wanted.topics.get(topic)
+        if named is not None:
+            return named
+        ranked = sorted(self.wanted.contacts, key=lambda x: (weight(self.wanted.seed, topic, x), x))
+        return tuple(ranked[:CONTACTS])
+
+    def _enter(self, topic: str, reason: EntityId | None) -> list[Action]:
+        """The broker is in it, from now on also for this reason; None: as a contact."""
+        known = self.memberships.get(topic)
+        if known is None:
+            contacts = self.contacts_of(topic)
+            overlay = TopicOverlay(topic, self.wanted, self._weights, contacts, self._life)
+            known = self.memberships[topic] = Membership(overlay, self.wanted)
+            sends = overlay.join()
+        else:
+            sends = []
+        if reason is not None:
+            known.reasons.add(reason)
+        return self._connected(sends)
+
+    def _quit(self, topic: str, reason: EntityId) -> list[Send]:
+        """Without any reason left it leaves, unless it is a contact. Only who has a connection is
+        told: others hear it when they have one."""
+        known = self.memberships.get(topic)
+        if known is None or reason not in known.reasons:
+            return []
+        known.reasons.remove(reason)
+        if known.reasons or self._me in known.overlay.contacts:
+            return []
+        del self.memberships[topic]
+        return [send for send in known.overlay.leave() if send.link in self.soft_links]
+
+    def peer(self, message: PeerMessage, link: LinkName) -> Sequence[Action]:
+        if not isinstance(message, TopicMessage):
+            return super().peer(message, link)
+        entered: list[Action] = []
+        known = self.memberships.get(message.topic)
+        if known is None:
+            if not isinstance(message, Join) or self._me not in self.contacts_of(message.topic):
+                return self._stranger(message, link)
+            entered = self._enter(message.topic, None)
+            known = self.memberships[message.topic]
+        if isinstance(message, Digest | Missing):
+            return self._compare(known, message, link)
+        sends = known.overlay.hear(message, link)
+        return entered + self._connected(sends) + self._flush(known)
+
+    def _stranger(self, message: TopicMessage, link: LinkName) -> list[Action]:
+        """About a topic that this broker is not in (any more)."""
+        if isinstance(message, Left | Walked | Wave | Missing):
+            return []
+        if isinstance(message, Linked) and not message.linked:
+            return []
+        return [Send(link, Left(topic=message.topic))]
+
+    def round(self) -> list[Action]:
+        actions: list[Action] = []
+        for known in self.memberships.values():
+            actions += self._connected(known.overlay.tick())
+            actions += self._next_round(known)
+        return actions + self._close_idle()
+
+    def _next_round(self, known: Membership) -> list[Action]:
+        self.counters["unsent"] += known.next_round()
+        view = known.overlay.view
+        if not self.wanted.repair or not view:
+            return []
+        digest = Digest(topic=known.overlay.topic, ids=known.kept.ids())
+        return self._connected([Send(self.rng.choice(view), digest)])
+
+    # --- connections ------------------------------------------------------------------------------
+
+    def _connected(self, sends: Iterable[Send]) -> list[Action]:
+        """With what opens the connections that are not there yet."""
+        actions: list[Action] = []
+        for send in sends:
+            if send.link not in self.soft_links:
+                self.soft_links[send.link] = SoftLink.OPENING
+                actions.append(OpenLink(send.link))
+            actions.append(send)
+        return actions
+
+    def awaits_link(self, link: LinkName) -> bool:
+        state = self.soft_links.get(link)
+        return state is not None and not state.up
+
+    def soft_up(self, link: LinkName) -> list[Action]:
+        asked = self.soft_links.get(link) is SoftLink.OPENING
+        self.soft_links[link] = SoftLink.OPENED if asked else SoftLink.ACCEPTED
+        if link not in self._resay:
+            return []
+        self._resay.remove(link)
+        return [s for known in self.memberships.values() for s in known.overlay.links(link)]
+
+    def soft_down(self, link: LinkName, lost: Sequence[Publish]) -> Sequence[Action]:
+        """Closed as nobody needed it, broken, or not to be had. Only in the last case the node is
+        given up: else there is another try, if it is needed."""
+        before = self.soft_links.pop(link, None)
+        self._idle.discard(link)
+        overlays = [known.overlay for known in self.memberships.values()]
+        if before is SoftLink.OPENING:
+            self._resay.discard(link)
+            return [a for o in overlays for a in self._connected(o.lost(link))]
+        for overlay in overlays:
+            overlay.unlinked(link)
+        again: list[Action] = [Send(link, publish) for publish in lost]
+        if not again and not any(link in overlay.view for overlay in overlays):
+            return []
+        self._resay.add(link)
+        self.soft_links[link] = SoftLink.OPENING
+        return [OpenLink(link), *again]
+
+    def _close_idle(self) -> list[Action]:
+        """What no topic has needed for a whole round."""
+        needed: set[LinkName] = set()
+        for known in self.memberships.values():
+            needed.update(known.overlay.view, known.overlay.in_links)
+        idle = [link for link, state in self.soft_links.items() if state.up and link not in needed]
+        closing = [link for link in idle if link in self._idle]
+        self._idle = set(idle)
+        self.soft_links.update(dict.fromkeys(closing, SoftLink.CLOSING))
+        return [CloseLink(link) for link in closing]
+
+    # --- publications -----------------------------------------------------------------------------
+
+    def route(self, publications: Sequence[Publish], link: LinkName) -> Iterator[Decision]:
+        found = self.prt.ways([publish.publication for publish in publications])
+        hosted = link not in self.soft_links
+        for publish, (local, _, matched) in zip(publications, found, strict=True):
+            if not self._recent.is_new(publish.publication.id):
+                yield Decision({}, [], matched, duplicate=True)
+                continue
+            if hosted:
+                self._to_enter.append((publish, link))
+                self.unfinished = True
+            onward = Header(publish.header.hops + 1)
+            hops = []
+            for target in self._targets(publish, link):
+                if self.soft_links[target].up:
+                    hops.append((target, onward))
+                else:
+                    self._late.append(
+                        Send(target, Publish(publish.publication, onward, publish.body))
+                    )
+                    self.unfinished = True
+            yield Decision(local, hops, matched)
+
+    def _targets(self, publish: Publish, link: LinkName) -> dict[LinkName, None]:
+        """Each once, whatever the number of topics that lead there."""
+        targets: dict[LinkName, None] = {}
+        for topic in publish.publication.topics:
+            known = self.memberships.get(topic)
+            if known is not None:
+                known.came(publish)
+                targets.update(dict.fromkeys(self._some(known.overlay.view)))
+        targets.pop(link, None)
+        return targets
+
+    def _some(self, view: Sequence[NodeId]) -> Sequence[NodeId]:
+        fanout = self.wanted.fanout
+        return self.rng.sample(view, fanout) if 0 < fanout < len(view) else view
+
+    def afterwards(self) -> list[Action]:
+        """Enters topics that clients publish to; what could not be sent yet waits there."""
+        self.unfinished = False
+        actions, self._late = self._late, []
+        hosted, self._to_enter = self._to_enter, []
+        for publish, client in hosted:
+            for topic in publish.publication.topics:
+                if topic not in self.memberships:
+                    actions += self._enter(topic, (client, PUBLISHES))
+                known = self.memberships[topic]
+                known.came(publish)
+                if not known.overlay.view and not known.alone:
+                    self.counters["unsent"] += known.wait(publish)
+        return actions
+
+    def _flush(self, known: Membership) -> list[Action]:
+        """What waited until somebody of the topic was met."""
+        if not known.waiting or not known.overlay.view:
+            return []
+        return [
+            action
+            for publish in known.taken()
+            for action in self._copies(publish, self._some(known.overlay.view))
+        ]
+
+    def _copies(self, publish: Publish, targets: Iterable[LinkName]) -> list[Action]:
+        onward = Header(publish.header.hops + 1)
+        copy = Publish(publish.publication, onward, publish.body)
+        return self._connected(Send(target, copy) for target in targets)
+
+    # --- repair -----------------------------------------------------------------------------------
+
+    def _compare(
+        self, known: Membership, message: Digest | Missing, link: LinkName
+    ) -> list[Action]:
+        kept = known.kept
+        if isinstance(message, Missing):
+            sent = kept.those(message.ids)
+        else:
+            sent = kept.besides(message.ids)
+        self.counters["repaired"] += len(sent)
+        actions = [action for publish in sent for action in self._copies(publish, (link,))]
+        if isinstance(message, Digest):
+            lacking = tuple(id for id in message.ids if id not in self._recent)
+            if lacking:
+                actions.append(Send(link, Missing(topic=message.topic, ids=lacking)))
+        return actions
+
+    # --- what can be seen -------------------------------------------------------------------------
+
+    def tables(self) -> dict[str, TableView[Any]]:
+        return {**super().tables(), TopicTable.name: TopicTable(self.memberships)}
