@@ -14,8 +14,10 @@ from reefcast.experiments.mesh.measuring import MeshRun, brokers_with
 from reefcast.experiments.mesh.parameters import section
 from reefcast.experiments.mesh.topology import network
 from reefcast.experiments.mesh.traffic import Period, traffic
+from reefcast.experiments.octopia.parameters import section as octopia_section
 from reefcast.experiments.script import Script
 from reefcast.overlay.topology import hops_from
+from reefcast.routing.mesh.options import MeshOptions
 
 TINY = {
     "overlay": {"C1": 22, "C2": 30, "C3": 22, "CPL": 10},
@@ -92,7 +94,8 @@ def test_all_strategies_deliver_the_same_by_shorter_ways() -> None:
 def test_brokers_look_at_their_links_in_their_own_time() -> None:
     tree, entries = network("C1", "small"), section("mesh", "small")
     mesh = MeshRun(tree, "S2", 5, brokers_with(), "small", 1)
-    lengths = [each.round_s for each in mesh.options_by_broker.values()]
+    each = mesh.kernel.setup.broker_options.values()
+    lengths = [options.round_s for options in each if isinstance(options, MeshOptions)]
     assert len(set(lengths)) == len(tree)
     off = entries.round_s * entries.round_spread
     assert entries.round_s - off <= min(lengths) < max(lengths) <= entries.round_s + off
@@ -150,7 +153,9 @@ def test_covering_sets_are_told_beside_those_of_the_least_fanout() -> None:
     assert 0 < few < more
 
 
-def test_a_mesh_spares_clusters_their_pure_forwarders() -> None:
+def test_a_mesh_spares_clusters_their_pure_forwarders(monkeypatch: pytest.MonkeyPatch) -> None:
+    for key, value in {"subscribers": 150, "publications": 10, "burst": 500}.items():
+        monkeypatch.setitem(octopia_section("burst", "small")._values, key, value)
     measured = {
         routing: figures(cluster_burst.measure(run("cluster_burst", routing, 100_000)))
         for routing in cluster_burst.ROUTINGS

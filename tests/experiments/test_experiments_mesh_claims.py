@@ -14,7 +14,7 @@ THIN = "\N{NARROW NO-BREAK SPACE}"
 
 def claims(number: int, start: str) -> list[tuple[str, float | None]]:
     mine = [c for c in PAPER.claims if c.id == f"mesh/M{number}" and c.metric.startswith(start)]
-    return [(claim.of, claim.paper) for claim in mine]
+    return [(claim.of, claim.paper) for claim in mine if claim.paper is not None]
 
 
 def each(*figures: float) -> list[tuple[str, float]]:

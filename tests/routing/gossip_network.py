@@ -16,13 +16,15 @@ from statistics import mean
 import networkx as nx
 
 from reefcast.model.messages import Send
-from reefcast.routing.gossip.messages import Left, Linked, TopicMessage, Walked
+from reefcast.routing.gossip.messages import Left, Linked, TopicMessage, Walked, Wave
 from reefcast.routing.gossip.options import GossipOptions
 from reefcast.routing.gossip.streams import NodeId
 from reefcast.routing.gossip.topic import TopicOverlay
 from reefcast.routing.gossip.views import View, Weights
 
 Pair = tuple[NodeId, NodeId]
+MESSAGES = 10
+"""That a node causes in a round, about."""
 MOST_STEPS = 400_000
 """After so many messages without an end there is none."""
 
@@ -35,9 +37,7 @@ def random_views(nodes: Sequence[NodeId], rng: random.Random) -> dict[NodeId, li
     """A strongly connected Erdos-Renyi graph of mean degree 2 ln n (the paper's start)."""
     likely = 2 * math.log(len(nodes)) / max(len(nodes) - 1, 1)
     while True:
-        views = {
-            node: [x for x in nodes if x != node and rng.random() < likely] for node in nodes
-        }
+        views = {node: [x for x in nodes if x != node and rng.random() < likely] for node in nodes}
         if is_connected(views):
             return views
 
@@ -166,7 +166,7 @@ class OverlayNetwork:
         elif receiver is not None:
             self.send(to, receiver.hear(message, sender))
         elif to in self._idle:
-            if not isinstance(message, Left | Walked) and message != self._unlinks():
+            if not isinstance(message, Left | Walked | Wave) and message != self._unlinks():
                 self.send(to, [Send(sender, Left(topic=self._topic))])
         elif sender in self.overlays:
             self.send(sender, self.overlays[sender].lost(to))
@@ -188,7 +188,7 @@ class OverlayNetwork:
         for node in order:
             if node in self.overlays:
                 self.send(node, self.overlays[node].tick())
-            for _ in range(self._rng.randrange(20)):
+            for _ in range(self._rng.randrange(5 * MESSAGES)):
                 self.step()
         if settled:
             self.settle()

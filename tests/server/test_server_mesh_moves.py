@@ -4,22 +4,28 @@ comes twice; afterwards the brokers have the links, and the tables, of the tree 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+import logging
+import random
+from collections.abc import Callable, Iterable
+from itertools import pairwise
 from typing import Any
 
 import pytest
 from live_brokers import Live
 from live_mesh import TREE, Members, counted, mesh_network
 
-from live_networks import until
-from reefcast.model.messages import MoveLink
+from live_networks import PATIENCE_S, linked, path_network, until
+from reefcast.errors import ConfigurationError
+from reefcast.model.messages import MoveLink, Regrade
 from reefcast.model.wire import StatusRequest
 from reefcast.network.file import NetworkFile
+from reefcast.network.sections import LinkEntry
+from reefcast.overlay.topology import graph, hops_from
 from reefcast.server.node import Node
 
 NINE = "abcdefghi"
 LEAVES = "acfi"
-MOVES = ["ihe", "hgi", "abd", "bde", "cba", "ieh", "dea"]
+MOVES = ["ihe", "hgi", "abd", "bde", "cba", "hie", "ieh", "deb"]
 """Mover, old neighbour, new neighbour: leaves, and brokers with others behind them."""
 
 
@@ -63,13 +69,14 @@ def links_told(node: Node) -> set[frozenset[str]]:
 
 
 def is_tree_of(nodes: dict[str, Node], tree: set[frozenset[str]]) -> bool:
-    """Whether shells, cores and what both tell have the links of this tree."""
+    """Whether the links of shells and of cores are those of this tree, and up."""
     for name, node in nodes.items():
         mine = {link for link in tree if name in link}
         of_shell = {frozenset((name, link)) for link in node.links}
         of_core = {frozenset((name, link)) for link in node.host.core.router.brokers}
         grades = {link for link, queue in node.host.outputs.links.items() if queue.overlay}
-        if not (mine == of_shell == of_core) or grades != set(node.links):
+        up = all(link.state == "up" for link in node.links.values())
+        if not (up and mine == of_shell == of_core and grades == set(node.links)):
             return False
     return True
 
@@ -89,6 +96,325 @@ async def test_moves_one_after_the_other_under_load(live: Live, strategy: str):
             await move(nodes, wish)
             await becomes(nodes, after(TREE, *MOVES[: number + 1]))
         assert not traffic.done()
+        await traffic
+        await members.all_got_everything_once()
+    assert not counted(nodes.values(), "failures")
+    assert not counted(nodes.values(), "link_lost")
+
+
+# --- wishes ---------------------------------------------------------------------------------------
+
+
+def wishes(node: Node) -> list[tuple[object, ...]]:
+    """As an operator is told them: from, to, state, why."""
+    rows: Any = node.status(StatusRequest())["rows"]
+    return [tuple(row[1:]) for row in rows["moves"]["rows"]]
+
+
+async def test_moves_that_are_asked_for_at_once_and_one_that_cannot_be(live: Live):
+    """One is granted after the other. What i asks for the second time was right when it asked."""
+    nodes = await live.up(nine())
+    async with Members(nodes["a"].network, LEAVES) as members:
+        traffic = asyncio.create_task(members.everybody_publishes(1000, pause_s=0.01))
+        for wish in ("ihe", "abd", "ihg", "fge"):
+            ask(nodes, wish)
+        assert [w[2] for name in "iaf" for w in wishes(nodes[name])] == ["asked"] * 4
+        await until(lambda: counted(nodes.values(), "moves_given_up") == 2)
+        await becomes(nodes, after(TREE, "ihe", "abd"))
+        await move(nodes, "ieg")
+        await traffic
+        await members.all_got_everything_once()
+    assert wishes(nodes["i"]) == [
+        ("h", "e", "moved", ""),
+        ("h", "g", "given up", "i has no primary link to h, but to e"),
+        ("e", "g", "moved", ""),
+    ]
+    assert wishes(nodes["f"]) == [
+        ("g", "e", "given up", "f has no primary link to g, but to e"),
+    ]
+    await becomes(nodes, after(TREE, "ihg", "abd"))
+    assert not counted(nodes.values(), "failures")
+
+
+@pytest.mark.parametrize(
+    ("wish", "why"),
+    [
+        ("ihi", "i is no other broker within delta hops of i"),
+        ("iha", "a is no other broker within delta hops of i"),
+        ("bae", "e is not behind a: the network would fall into two parts"),
+        ("bac", "b has a primary link to c already"),
+    ],
+)
+async def test_why_a_move_is_given_up(live: Live, wish: str, why: str):
+    nodes = await live.up(nine())
+    ask(nodes, wish)
+    await until(lambda: counted(nodes.values(), "moves_given_up"))
+    assert wishes(nodes[wish[0]]) == [(wish[1], wish[2], "given up", why)]
+    await move(nodes, "ihe")
+
+
+async def test_without_a_coordinator_the_wish_is_refused(live: Live):
+    nodes = await live.up(nine(coordinator=""))
+    with pytest.raises(ConfigurationError, match="name a broker as coordinator"):
+        ask(nodes, "ihe")
+    assert wishes(nodes["i"]) == []
+    assert not counted(nodes.values(), "failures")
+
+
+async def test_other_routings_refuse_the_wish(live: Live):
+    nodes = await live.up(path_network(3))
+    with pytest.raises(ConfigurationError, match="routing 'acyclic' does not move links"):
+        nodes["b1"].host.driver.wish(MoveLink("b2", "b3"))
+
+
+# --- connections that break -----------------------------------------------------------------------
+
+
+def abort(node: Node, link: str) -> None:
+    """The connection breaks, and this end is the first to know."""
+    end = node.links.get(link) or node.soft_links.links.get(link)
+    if end is not None and end.connection is not None:
+        end.connection.transport.abort()
+
+
+def after_regrade(node: Node, grade: Regrade, do: Callable[[], None]) -> Callable[[], int]:
+    """Does that, the first time, as soon as the core has said this; returns how often it did."""
+    times = 0
+    regrade = node.soft_links.regrade
+
+    def watched(said: Regrade) -> None:
+        nonlocal times
+        regrade(said)
+        if said == grade:
+            times += 1
+            if times == 1:
+                do()
+
+    node.soft_links.regrade = watched  # type: ignore[method-assign]  # a test may
+    return lambda: times
+
+
+LINE = [*pairwise("abcdef")]
+TO_LATER, TO_EARLIER = ("c", "d", "f"), ("d", "c", "a")
+"""Whose name sorts first dials, and it may be the mover or the other one."""
+
+
+async def six(live: Live, **options: Any) -> dict[str, Node]:
+    options = {"coordinator": "b", **options}
+    return await live.up(mesh_network("abcdef", LINE, {}, **options))
+
+
+@pytest.mark.parametrize("wish", [TO_LATER, TO_EARLIER], ids="".join)
+@pytest.mark.parametrize("breaks_at", ["new", "mover"])
+async def test_the_new_link_breaks_as_one_end_makes_it_a_primary_one(
+    live: Live, wish: tuple[str, str, str], breaks_at: str
+):
+    """The far end says so first: if the connection breaks then, the mover never hears of it, and
+    asks again by another one. After the mover has said it, too, the link is resumed."""
+    nodes = await six(live)
+    mover, _, new = wish
+    here, there = (new, mover) if breaks_at == "new" else (mover, new)
+    times = after_regrade(
+        nodes[here], Regrade(there, overlay=True), lambda: abort(nodes[here], there)
+    )
+    async with Members(nodes["a"].network, "acf") as members:
+        traffic = asyncio.create_task(members.everybody_publishes(600, pause_s=0.01))
+        await move(nodes, "".join(wish))
+        await becomes(nodes, after(LINE, "".join(wish)))
+        await traffic
+        await members.all_got_everything_once()
+    assert times() == (2 if breaks_at == "new" else 1)
+    assert nodes[here].links[there].reconnects == (0 if breaks_at == "new" else 1)
+    assert not counted(nodes.values(), "failures")
+    assert not counted(nodes.values(), "link_lost")
+
+
+@pytest.mark.parametrize("wish", [TO_LATER, TO_EARLIER], ids="".join)
+@pytest.mark.parametrize("breaks_at", ["old", "mover"])
+async def test_the_old_link_breaks_as_one_end_gives_it_up(
+    live: Live, wish: tuple[str, str, str], breaks_at: str
+):
+    nodes = await six(live)
+    mover, old, _ = wish
+    here, there = (old, mover) if breaks_at == "old" else (mover, old)
+    times = after_regrade(
+        nodes[here], Regrade(there, overlay=False), lambda: abort(nodes[here], there)
+    )
+    async with Members(nodes["a"].network, "acf") as members:
+        traffic = asyncio.create_task(members.everybody_publishes(600, pause_s=0.01))
+        await move(nodes, "".join(wish))
+        await becomes(nodes, after(LINE, "".join(wish)))
+        await traffic
+        await members.all_got_everything_once()
+    assert times() == 1
+    await until(lambda: not any(end.host.core.router.soft_links for end in nodes.values()))
+    assert not any(end.soft_links.links for end in nodes.values())
+    assert not counted(nodes.values(), "failures")
+
+
+@pytest.mark.parametrize("wish", [TO_LATER, TO_EARLIER], ids="".join)
+@pytest.mark.parametrize("which", [0, 1])
+async def test_a_promoted_link_is_resumed_like_any_other(
+    live: Live, wish: tuple[str, str, str], which: int
+):
+    nodes = await six(live, strategy="S0")
+    mover, _, new = wish
+    ends = ((mover, new), (new, mover))
+    async with Members(nodes["a"].network, "af") as members:
+        await move(nodes, "".join(wish))
+        await becomes(nodes, after(LINE, "".join(wish)))
+        traffic = asyncio.create_task(members.everybody_publishes(1000, pause_s=0.01))
+        for cuts in range(1, 6):
+            abort(nodes[ends[which][0]], ends[which][1])
+            await until(
+                lambda cuts=cuts: all(
+                    nodes[a].links[b].state == "up" and nodes[a].links[b].reconnects == cuts
+                    for a, b in ends
+                )
+            )
+        await traffic
+        await members.all_got_everything_once()
+    assert not counted(nodes.values(), "link_lost")
+    assert not counted(nodes.values(), "failures")
+
+
+async def test_soft_links_break_and_the_move_goes_on(live: Live):
+    """Those that the brokers have besides, one after the other, and at all times of the moves."""
+    network = nine(fanout=9)
+    nodes = await live.up(network)
+    rng, cuts = random.Random(1), 0
+    async with Members(network, LEAVES) as members:
+        traffic = asyncio.create_task(members.everybody_publishes(3000, pause_s=0.01))
+        await until(lambda: sum(len(node.soft_links.links) for node in nodes.values()) > 4)
+        for number, wish in enumerate(MOVES):
+            before = moved(nodes)
+            ask(nodes, wish)
+            while moved(nodes) == before and not traffic.done():
+                ends = [(node, link) for node in nodes.values() for link in node.soft_links.links]
+                if ends:
+                    abort(*rng.choice(ends))
+                    cuts += 1
+                await asyncio.sleep(rng.uniform(0, 0.004))
+            await until(lambda number=number: is_tree_of(nodes, after(TREE, *MOVES[: number + 1])))
+        await traffic
+        await members.all_got_everything_once()
+    assert cuts > len(MOVES)
+    assert not counted(nodes.values(), "failures")
+
+
+async def test_a_new_neighbour_that_cannot_be_reached_at_first(
+    live: Live, caplog: pytest.LogCaptureFixture
+):
+    """It is dialled again and again, but not in every turn of the loop."""
+    caplog.set_level(logging.INFO)
+    nodes = await six(live)
+    there = nodes["c"].network.entry("f")
+    address, there.listen = there.listen, "127.0.0.1:1"
+    ask(nodes, "cdf")
+    await until(lambda: caplog.text.count("no soft link to f") == 3)
+    assert nodes["c"].soft_links._pauses_s["f"] > 0.1
+    there.listen = address
+    await until(lambda: moved(nodes))
+    await becomes(nodes, after(LINE, "cdf"))
+    assert not nodes["c"].soft_links._pauses_s
+
+
+async def test_a_broker_that_is_told_to_stop_in_the_middle_of_its_move(live: Live):
+    nodes = await six(live)
+    there = nodes["c"].network.entry("f")
+    there.listen = "127.0.0.1:1"
+    ask(nodes, "cdf")
+    await until(lambda: "f" in nodes["c"].soft_links._pauses_s)
+    async with asyncio.timeout(10):
+        await nodes["c"].stop()
+    assert not moved(nodes)
+
+
+# --- afterwards -----------------------------------------------------------------------------------
+
+
+async def test_brokers_restart_with_the_links_that_there_are_then(live: Live):
+    """Each end of a link that moved, in turn; the file has it as it is then."""
+    nodes = await six(live, strategy="S0")
+    network = nodes["a"].network
+    await move(nodes, "cdf")
+    await becomes(nodes, after(LINE, "cdf"))
+    network.link = [
+        LinkEntry(between=tuple(link)) for link in sorted(map(sorted, after(LINE, "cdf")))
+    ]
+    network.validate()
+    for name in "cfd":
+        await live.crash(nodes[name])
+        await live.node(network, name)
+        await linked(nodes.values())
+        assert is_tree_of(nodes, after(LINE, "cdf"))
+        async with Members(network, "ad") as members:
+            await members.everybody_publishes(20)
+            await members.all_got_everything_once()
+    assert not counted(nodes.values(), "failures")
+
+
+# --- all together ---------------------------------------------------------------------------------
+
+
+def some_move(tree: set[frozenset[str]], rng: random.Random) -> str:
+    """One that can be: the new neighbour is among those behind the old one."""
+    links = sorted(tuple(sorted(link)) for link in tree)
+    around = graph(NINE, links)
+    while True:
+        mover = rng.choice(NINE)
+        old = rng.choice(around[mover])
+        hops, beyond = hops_from(around, mover), hops_from(around, old)
+        behind = [x for x in NINE if beyond[x] == hops[x] - 1 and 1 < hops[x] <= 4]
+        if behind:
+            return mover + old + rng.choice(behind)
+
+
+async def moves_and_cuts(nodes: dict[str, Node], rng: random.Random, count: int) -> int:
+    """Random moves, and meanwhile connections of all links that break; returns how many did."""
+    tree = {frozenset(link) for link in TREE}
+    cuts = 0
+    for _ in range(count):
+        wish = some_move(tree, rng)
+        tree, before = after(tree, wish), moved(nodes)
+        ask(nodes, wish)
+        async with asyncio.timeout(PATIENCE_S):
+            while moved(nodes) == before:
+                node = rng.choice(list(nodes.values()))
+                abort(node, rng.choice([*node.links, *node.soft_links.links]))
+                cuts += 1
+                await asyncio.sleep(rng.expovariate(300))
+        await becomes(nodes, tree)
+    return cuts
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_random_moves_while_connections_break(live: Live, seed: int):
+    nodes = await live.up(mixed(seed))
+    async with Members(nodes["a"].network, LEAVES) as members:
+        traffic = asyncio.create_task(members.everybody_publishes(1500, pause_s=0.01))
+        assert await moves_and_cuts(nodes, random.Random(seed), 10) > 20
+        await traffic
+        await members.all_got_everything_once()
+    assert not counted(nodes.values(), "failures")
+    assert not counted(nodes.values(), "link_lost")
+
+
+def mixed(seed: int) -> NetworkFile:
+    """Each broker with a strategy of its own."""
+    network, rng = nine(), random.Random(seed)
+    for entry in network.broker:
+        entry.routing["strategy"] = rng.choice(["S0", "S1", "S2", "SH"])
+    return network.validate()
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(100, 110))
+async def test_many_random_moves_while_connections_break(live: Live, seed: int):
+    nodes = await live.up(mixed(seed))
+    async with Members(nodes["a"].network, LEAVES) as members:
+        traffic = asyncio.create_task(members.everybody_publishes(10_000, pause_s=0.01))
+        await moves_and_cuts(nodes, random.Random(seed), 60)
         await traffic
         await members.all_got_everything_once()
     assert not counted(nodes.values(), "failures")

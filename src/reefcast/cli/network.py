@@ -13,9 +13,11 @@ from typing import Any
 import click
 
 from reefcast.cli.exit_codes import DONE, NO
+from reefcast.cli.network_move import command as move_command
 from reefcast.cli.options import json_option, network_argument, rows_option, table_option
 from reefcast.cli.terminal import plain_console
 from reefcast.network.file import NetworkFile, load_network
+from reefcast.network.sections import LinkEntry
 
 
 @click.group()
@@ -25,6 +27,8 @@ def command() -> None:
     NETWORK is the network file, which describes all of it.
     """
 
+
+command.add_command(move_command)
 
 # --- up -------------------------------------------------------------------------------------------
 
@@ -39,24 +43,28 @@ def up(network: Path, no_restart: bool, as_json: bool) -> None:
         reefcast network up net.toml
 
     It prints a line when all of them run and all links are up, then watches
-    them until SIGTERM or SIGINT. A trace directory holds one run: what a former
+    them until SIGTERM or SIGINT. A broker that dies is started again, with the
+    links that NETWORK has then. A trace directory holds one run: what a former
     one left there is removed.
     """
-    described = load_network(network)
-    sys.exit(asyncio.run(_up(described, restart=not no_restart, as_json=as_json)))
+    sys.exit(asyncio.run(_up(network, restart=not no_restart, as_json=as_json)))
 
 
-async def _up(network: NetworkFile, *, restart: bool, as_json: bool) -> int:
+async def _up(file: Path, *, restart: bool, as_json: bool) -> int:
     from reefcast.server.supervisor import Overlay
 
     def report(line: str) -> None:
         click.echo(line, err=True)
 
+    def links_now() -> list[LinkEntry]:
+        return load_network(file).link
+
+    network = load_network(file)
     told_to_stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, told_to_stop.set)
-    overlay = Overlay(network, restart=restart, report=report)
+    overlay = Overlay(network, restart=restart, links_now=links_now, report=report)
     starting = asyncio.ensure_future(overlay.__aenter__())
     stopping = asyncio.ensure_future(told_to_stop.wait())
     await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)

@@ -23,6 +23,8 @@ EntityId = tuple[str, int]
 MOST_HOPS = 2**31
 """That a header may say; what has gone further is no publication of ours."""
 
+MOST_ORDER_S = 60.0
+
 LinkName = str
 """A link of a broker is named by who is at its other end: a broker's name or a client's id."""
 
@@ -56,11 +58,14 @@ class Unadvertise(Control, frozen=True, tag="unadvertise"):
 
 
 class Subscribe(Control, frozen=True, tag="subscribe"):
-    """The owner wants what matches `filter` (text of the filter language)."""
+    """The owner wants what matches `filter` (text of the filter language). `order_s`: for how long
+    a client's broker may hold a publication back so that earlier ones of its publisher come before
+    it (`routing.ordering`)."""
 
     id: EntityId
     filter: str
     token: int = 0
+    order_s: Annotated[float, msgspec.Meta(ge=0, le=MOST_ORDER_S)] = 0.0
 
 
 class Unsubscribe(Control, frozen=True, tag="unsubscribe"):

@@ -32,11 +32,9 @@ from reefcast.matching import new_index as compiled_index
 from reefcast.model.filters import TRUE, Filter, parse_filter
 from reefcast.model.messages import (
     Advertise,
-    Control,
     Deliver,
     Discard,
     Effect,
-    EntityId,
     Input,
     LinkDown,
     LinkKind,
@@ -59,16 +57,17 @@ from reefcast.model.messages import (
 )
 from reefcast.overlay.scot import Neighbours
 from reefcast.routing.clients import ClientState
+from reefcast.routing.consequences import Consequences
 from reefcast.routing.counts import Counts
 from reefcast.routing.covering.statistics import MemoryStatistics, Statistics
 from reefcast.routing.links import LinkQueues, Links, Overload
+from reefcast.routing.ordering import TIMER as ORDER_TIMER
+from reefcast.routing.ordering import Ordering
 from reefcast.routing.registry import routing_named
 from reefcast.routing.relearning import Relearning
-from reefcast.routing.router import Action, Await, Decision, RoutingOptions, Surroundings
-from reefcast.routing.settlement import Cause, Settlement, brought_by
+from reefcast.routing.router import Decision, RoutingOptions, Surroundings
 from reefcast.routing.status import links_status, router_status
 from reefcast.routing.tables import MOST_ROWS, IndexFactory
-from reefcast.routing.unopened import Unopened
 
 HOLD_S = 2.0
 RELEARN_S = 5.0
@@ -115,15 +114,13 @@ class Broker:
         )
         self.clients: dict[LinkName, ClientState] = {}
         self.last_routed: list[tuple[Publish, Decision]] = []
-        self._released: list[ClientState] = []
-        self._due: list[Callable[[], Sequence[Action]]] = []
+        self._ordering = Ordering()
         self._in_rounds = False
-        self._settlement = Settlement()
-        self._unopened = Unopened(self.router)
         self._relearning = Relearning(
             self._neighbours if self.router.relearns else (), self.router.passes_on
         )
         self.router.relearning = self._relearning.active
+        self._then = Consequences(self.router, self._relearning, self._is_up, self._regraded)
         self._handlers: dict[type, Callable[[Any, LinkName, float], list[Effect]]] = {
             Publish: self._one_publication,
             Advertise: self._table_change,
@@ -151,7 +148,10 @@ class Broker:
             self._require_up(link)
         self.last_routed = []
         self.links.pass_time(now)
-        return self._handlers.get(type(item), self._peer_message)(item, link, now)
+        if isinstance(item, Timer) and item.key.startswith(ORDER_TIMER):
+            return self._ordering.due(item.key.removeprefix(ORDER_TIMER), now)
+        effects = self._handlers.get(type(item), self._peer_message)(item, link, now)
+        return self._ordering.arranged(effects, now)
 
     def handle_publications(
         self, batch: Sequence[Publish], link: LinkName, now: float
@@ -161,6 +161,11 @@ class Broker:
         After any input, `last_routed` holds each publication that was routed, in this order, with
         its decision.
         """
+        return self._ordering.arranged(self._handle_publications(batch, link, now), now)
+
+    def _handle_publications(
+        self, batch: Sequence[Publish], link: LinkName, now: float
+    ) -> list[Effect]:
         self.last_routed = []
         self.links.pass_time(now)
         client = self.clients.get(link)
@@ -190,7 +195,7 @@ class Broker:
     # --- publications -----------------------------------------------------------------------------
 
     def _one_publication(self, publish: Publish, link: LinkName, now: float) -> list[Effect]:
-        return self.handle_publications((publish,), link, now)
+        return self._handle_publications((publish,), link, now)
 
     def _accept(
         self, client: ClientState, batch: Sequence[Publish], link: LinkName, effects: list[Effect]
@@ -235,7 +240,7 @@ class Broker:
         self.counters["delivered"] += delivered
         self.counters["forwarded"] += forwarded
         if self.router.unfinished:
-            effects += self._send(Cause(), self.router.afterwards())
+            effects += self._then.act(self.router.afterwards())
         return effects
 
     def _ends_here(self, publish: Publish, decision: Decision, hosted: bool) -> list[Effect]:
@@ -256,7 +261,7 @@ class Broker:
         effects = self._route(held, client.name, hosted=True) if held else []
         for message in withdrawn:
             sends = self.router.unadvertise(message.id, client.name)
-            effects += self._send(self._cause(client.name, message), sends)
+            effects += self._then.send(self._then.cause(client.name, message), sends)
         return effects + (self._client_left(client) if client.leaving else [])
 
     # --- control messages -------------------------------------------------------------------------
@@ -278,16 +283,17 @@ class Broker:
             objection = objection or client.change(message, filter)
             if objection is not None:
                 return self._refuse(message.token, link, objection)
+            self._ordering.changed(message, link)
             if isinstance(message, Advertise) and filter is not None:
                 return self._advertised(client, message, filter, now)
             if isinstance(message, Unadvertise) and client.held:
                 client.withdrawn.append(message)
                 return []
         sends = self.router.change(message, filter, link, local=client is not None)
-        cause = self._cause(link, message)
+        cause = self._then.cause(link, message)
         if isinstance(message, Subscribe):
-            self._wait_for_stand_ins(cause, message.id)
-        return self._send(cause, sends)
+            self._then.wait_for_stand_ins(cause, message.id)
+        return self._then.send(cause, sends)
 
     def _peer_message(self, message: PeerMessage, link: LinkName, now: float) -> list[Effect]:
         if link in self.clients:
@@ -296,36 +302,27 @@ class Broker:
             sends = self.router.peer(message, link)
         except FilterSyntaxError as error:
             return self._refuse(message.token, link, str(error))
-        cause = self._cause(link, message)
+        cause = self._then.cause(link, message)
         for id in message.says:
-            self._wait_for_stand_ins(cause, id)
-        return self._send(cause, sends)
-
-    def _wait_for_stand_ins(self, cause: Cause, id: EntityId) -> None:
-        """A subscription came of which some neighbours need not be told, because they are being
-        told of others."""
-        row = self.router.prt.get(id)
-        settlement = self._settlement
-        if row is not None:
-            settlement.join_told(cause, self.router.needs(row.filter, settlement.unanswered))
-        settlement.join_said(cause, self.router.stand_ins(id))
+            self._then.wait_for_stand_ins(cause, id)
+        return self._then.send(cause, sends)
 
     def _advertised(
         self, client: ClientState, message: Advertise, filter: Filter, now: float
     ) -> list[Effect]:
         """A client's own advertisement: its publications wait until it has settled."""
-        cause = self._cause(client.name, message)
+        cause = self._then.cause(client.name, message)
         client.unsettled += 1
         client.holding = True
         cause.then.append(lambda: self._one_settled(client))
         timer = SetTimer(HOLD_TIMER + client.name, now + HOLD_S)
         sends = self.router.advertise(message.id, filter, client.name, True)
-        return [timer, *self._send(cause, sends)]
+        return [timer, *self._then.send(cause, sends)]
 
     def _one_settled(self, client: ClientState) -> None:
         client.unsettled -= 1
         if client.holding and not client.unsettled:
-            self._released.append(client)
+            self._then.due.append(partial(self._release_held, client))
 
     def _refuse(self, token: int, link: LinkName, reason: str) -> list[Effect]:
         self.counters["refused"] += 1
@@ -335,56 +332,12 @@ class Broker:
         if link in self.clients:
             raise ProtocolError(f"client {link!r} answered a control message; only brokers do")
         reason = answer.reason if isinstance(answer, Refused) else ""
-        return self._finish(self._settlement.answered(link, answer.token, reason))
-
-    def _cause(self, link: LinkName, message: TableChange | PeerMessage | None = None) -> Cause:
-        """The cause of what is handled now; `message`, if any, is to be answered."""
-        cause = Cause()
-        if message is not None and message.token:
-            self._settlement.owe(cause, link, message.token)
-        brought = brought_by(message)
-        if self.router.relearns and brought is not None:
-            self._settlement.follow(cause, link, brought)
-        if self._relearning.active:
-            self._settlement.hold(cause, getattr(message, "id", None))
-        return cause
-
-    def _send(self, cause: Cause, actions: Sequence[Action]) -> list[Effect]:
-        """What is to be done, sends with their tokens; and the answers, if there is nothing to wait
-        for."""
-        effects: list[Effect] = []
-        for action in actions:
-            if isinstance(action, Await):
-                awaited = Cause()
-                awaited.then.append(partial(self._due.append, action.then))
-                effects += self._send(awaited, action.sends)
-            elif isinstance(action, Send):
-                message = action.message
-                if isinstance(message, Control):
-                    message = self._settlement.attach(cause, message, action.link)
-                effects += self._unopened.pass_on(Send(action.link, message))
-            else:
-                if isinstance(action, Regrade):
-                    self._regraded(action)
-                effects.append(action)
-        return effects + self._finish(self._settlement.close(cause))
+        return self._then.finish(self._then.settlement.answered(link, answer.token, reason))
 
     def _regraded(self, grade: Regrade) -> None:
         """Who its neighbours are is another question from now on."""
         others = [link for link in self._neighbours if link != grade.link]
         self._neighbours = (*others, grade.link) if grade.overlay else tuple(others)
-
-    def _finish(self, answers: list[Send]) -> list[Effect]:
-        """Answers to links that are still up, then what waited for an advertisement to settle."""
-        effects: list[Effect] = [send for send in answers if self._is_up(send.link)]
-        due = self._due.copy()
-        self._due.clear()
-        for then in due:
-            effects += self._act(then())
-        released, self._released = self._released, []
-        for client in released:
-            effects += self._release_held(client)
-        return effects
 
     # --- links and timers -------------------------------------------------------------------------
 
@@ -398,21 +351,19 @@ class Broker:
         if up.kind is LinkKind.CLIENT:
             return effects + self._client_up(link)
         if up.kind is LinkKind.SOFT:
-            return effects + self._act(self.router.soft_up(link)) + self._unopened.came_up(link)
+            effects += self._then.act(self.router.soft_up(link))
+            return effects + self._then.unopened.came_up(link)
         if link not in self.router.brokers:
             self.router.brokers.append(link)
             self.router.brokers.sort()
-        before = self._settlement.begin_life(link)
-        effects += self._send(self._cause(link), self.router.link_up(link))
-        effects += self._finish(self._settlement.resume(link, before, self.router.stand_ins))
+        then, settlement = self._then, self._then.settlement
+        before = settlement.begin_life(link)
+        effects += then.send(then.cause(link), self.router.link_up(link))
+        effects += then.finish(settlement.resume(link, before, self.router.stand_ins))
         return effects + self._tell_synced(self._relearning.came_up(link))
 
-    def _act(self, actions: Sequence[Action]) -> list[Effect]:
-        """What a router wants done of its own accord."""
-        return self._send(Cause(), actions)
-
     def _move(self, move: MoveLink, link: LinkName, now: float) -> list[Effect]:
-        return self._act(self.router.move(move.old, move.new))
+        return self._then.act(self.router.move(move.old, move.new))
 
     def _client_up(self, link: LinkName) -> list[Effect]:
         old = self.clients.get(link)
@@ -425,13 +376,14 @@ class Broker:
     def _client_left(self, client: ClientState) -> list[Effect]:
         client.holding = False
         del self.clients[client.name]
-        return self._send(Cause(), self.router.link_down(client.name))
+        self._ordering.left(client.name)
+        return self._then.act(self.router.link_down(client.name))
 
     def _synced(self, _: Synced, link: LinkName, now: float) -> list[Effect]:
         if link in self.clients:
             raise ProtocolError(f"client {link!r} said Synced; only brokers do")
-        cause = self._cause(link)
-        effects = self._send(cause, self.router.synced(link))
+        cause = self._then.cause(link)
+        effects = self._then.send(cause, self.router.synced(link))
         return effects + self._tell_synced(self._relearning.heard(link))
 
     def _tell_synced(self, links: list[LinkName]) -> list[Effect]:
@@ -439,30 +391,31 @@ class Broker:
         if not self._relearning.is_just_over():
             return effects
         self.router.relearning = False
-        effects += self._send(Cause(), self.router.relearned())
-        for id, cause in self._settlement.held.items():
-            self._wait_for_stand_ins(cause, id)
-        return effects + self._finish(self._settlement.let_go())
+        effects += self._then.act(self.router.relearned())
+        for id, cause in self._then.settlement.held.items():
+            self._then.wait_for_stand_ins(cause, id)
+        return effects + self._then.finish(self._then.settlement.let_go())
 
     def _link_down(self, down: LinkDown, link: LinkName, now: float) -> list[Effect]:
+        then = self._then
         if link in self.router.soft_links or down.lost:
-            effects = self._act(self.router.soft_down(link, down.lost)) + self._unopened.went(link)
-            return effects + self._finish(self._settlement.forget(link))
+            effects = then.act(self.router.soft_down(link, down.lost)) + then.unopened.went(link)
+            return effects + then.finish(then.settlement.forget(link))
         self._require_up(link)
         client = self.clients.get(link)
         if client is not None:
             client.leaving = True  # what it published and is held goes first
             return [] if client.held else self._client_left(client)
         self.router.brokers.remove(link)
-        effects = self._send(Cause(), self.router.link_down(link))
-        effects += self._finish(self._settlement.forget(link))  # may release what was held
+        effects = then.act(self.router.link_down(link))
+        effects += then.finish(then.settlement.forget(link))  # may release what was held
         return effects + self._tell_synced(self._relearning.went(link))
 
     def _timer(self, timer: Timer, link: LinkName, now: float) -> list[Effect]:
         if timer.key == RELEARN_TIMER:
             return self._tell_synced(self._relearning.give_up())
         if timer.key == ROUND_TIMER:
-            return [self._next_round(now), *self._act(self.router.round())]
+            return [self._next_round(now), *self._then.act(self.router.round())]
         client = self.clients.get(timer.key.removeprefix(HOLD_TIMER))
         return [] if client is None else self._release_held(client)
 

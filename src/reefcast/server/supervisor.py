@@ -5,9 +5,9 @@
         await overlay.kill("b3")              # as by `kill -9`
         await overlay.start("b3")             # if it is not restarted by itself
 
-A broker that dies is started again, after pauses that grow while it keeps dying; one that ends
-because it was told to (exit code 0) is not. No broker outlives its supervisor: each gets a pipe as
-its standard input and stops when that ends.
+A broker that dies is started again, after pauses that grow while it keeps dying, with the links
+that there are by then; one that ends because it was told to (exit code 0) is not. No broker
+outlives its supervisor: each gets a pipe as its standard input and stops when that ends.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from reefcast.errors import LocalError, PeerError, ReefcastError
 from reefcast.matching import warm_up
 from reefcast.model.wire import StatusRequest
 from reefcast.network.file import NetworkFile, dump_network
+from reefcast.network.sections import LinkEntry
 from reefcast.server.observer import UNASKED, ask_status
 from reefcast.storage.trace_files import remove_former_run, write_run
 
@@ -58,8 +59,9 @@ def _no_report(line: str) -> None:
 class Overlay:
     """All brokers of `network`, as processes of this machine.
 
-    `restart`: whether a broker that dies is started again. `report` gets a line for each thing
-    that happens. Entering raises `PeerError` if a broker does not come up in time, and
+    `restart`: whether a broker that dies is started again. `links_now` says which links there are
+    then: some may have moved (`reefcast network move`). `report` gets a line for each thing that
+    happens. Entering raises `PeerError` if a broker does not come up in time, and
     `LocalError` if one cannot start.
     """
 
@@ -68,10 +70,12 @@ class Overlay:
         network: NetworkFile,
         *,
         restart: bool = True,
+        links_now: Callable[[], list[LinkEntry]] | None = None,
         report: Callable[[str], None] = _no_report,
     ) -> None:
         self.network = network
         self.restart = restart
+        self._links_now = links_now or (lambda: network.link)
         self._report = report
         self._folder = tempfile.TemporaryDirectory(prefix="reefcast-")
         self._file = Path(self._folder.name) / "network.toml"
@@ -93,12 +97,26 @@ class Overlay:
         await self.stop()
 
     async def _start_all(self) -> None:
-        self._file.write_text(dump_network(self.network), encoding="utf-8")
+        self._write_file()
         if self.network.trace.level != "off":
             begin_run(self.network)
         await self._compile()
         await asyncio.gather(*(self.start(name) for name in self.network.names))
         await self.linked()
+
+    def _write_file(self) -> None:
+        self._file.write_text(dump_network(self.network), encoding="utf-8")
+
+    def _look_up_links(self) -> None:
+        """What else may have changed since the start holds for none of the brokers."""
+        try:
+            now = msgspec.structs.replace(self.network, link=self._links_now()).validate()
+        except ReefcastError as error:
+            self._report(f"links are taken as they were before: {error}")
+        else:
+            if now != self.network:
+                self.network = now
+                self._write_file()
 
     async def _compile(self) -> None:
         """Once, here; the brokers load the result from the cache."""
@@ -189,6 +207,7 @@ class Overlay:
                 pause_s = FIRST_PAUSE_S
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+            self._look_up_links()
             try:
                 await self.start(name)
             except ReefcastError as error:

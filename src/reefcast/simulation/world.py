@@ -186,7 +186,7 @@ class World(ABC):
 
     def _start(self, now: float) -> None:
         for node in self.nodes.values():
-            self._fresh_core(node)
+            self._fresh_core(node, now)
         for node in self.nodes.values():
             for other in node.neighbours:
                 self._link_up(node, other, now)
@@ -200,8 +200,10 @@ class World(ABC):
         if crash.restart_s < math.inf:
             self.add_intervention(crash.restart_s, lambda now: self._restart(node, now))
 
-    def _fresh_core(self, node: Node) -> None:
-        rng = random.Random(f"{self.setup.seed}/broker/{node.name}")
+    def _fresh_core(self, node: Node, now: float) -> None:
+        """Its draws are other ones than those of its last life."""
+        life = f"/{now}" if now else ""
+        rng = random.Random(f"{self.setup.seed}/broker/{node.name}{life}")
         new_index = self.setup.index or self._shared.new_index
         options = self.setup.broker_options.get(node.name, self.setup.options)
         node.graph_work = self.prices.graph_work(options)
@@ -248,7 +250,7 @@ class World(ABC):
         self.soft.cut_all([(node.name, other) for other in node.links], now)
 
     def _restart(self, node: Node, now: float) -> None:
-        self._fresh_core(node)
+        self._fresh_core(node, now)
         node.busy_until = now
         node.relearning = True
         for other in node.neighbours:

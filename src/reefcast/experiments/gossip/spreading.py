@@ -71,7 +71,7 @@ def publications(
 ) -> Publications:
     """Of live publishers, each on so many of its own topics; every interest of a live node that has
     enough of them is as likely to be the first topic."""
-    member = np.repeat(np.arange(stack.topics), np.diff(stack.starts))
+    member = np.repeat(np.arange(len(stack.starts) - 1), np.diff(stack.starts))
     order = np.argsort(stack.members, kind="stable")
     owned = np.bincount(stack.members, minlength=stack.nodes)
     first = np.concatenate([[0], np.cumsum(owned)])
@@ -90,7 +90,7 @@ def spread(
     stack: Stack, published: Publications, faults: Faults, fanout: int, rng: np.random.Generator
 ) -> Spread:
     """All of these, one after the other."""
-    return Spread(*_spread(*stack.arrays(), *published, *faults, fanout, rng))
+    return Spread(*_spread(*stack[1:], *published, *faults, fanout, rng))
 
 
 @njit(cache=True)

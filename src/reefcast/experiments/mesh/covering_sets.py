@@ -13,8 +13,9 @@ from collections import defaultdict
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from reefcast.overlay.topology import Edge, Graph, hops_from
-from reefcast.routing.mesh.maps import Neighbourhood, Wom
+from reefcast.experiments.mesh.topology import neighbourhood
+from reefcast.overlay.topology import Edge, Graph
+from reefcast.routing.mesh.maps import Wom
 
 AND = " AND "
 
@@ -46,16 +47,10 @@ def covering_sets(
 
 def substitutes(tree: Graph, me: str, links: Collection[str], delta: int) -> dict[str, str]:
     """The substituted anchor of a subscription at `me`, by the broker of its subscriber."""
-    hops = hops_from(tree, me)
-    closer = {
-        broker: next(other for other in tree[broker] if hops[other] < hops[broker])
-        for broker in hops
-        if broker != me
-    }
-    near = {broker: up for broker, up in closer.items() if hops[broker] <= delta}
-    wom = Wom(Neighbourhood(me, near), links)
+    closer, near = neighbourhood(tree, me, delta)
+    wom = Wom(near, links)
     found = {me: me}
-    for broker in closer:  # nearest first
+    for broker in closer:
         found[broker] = wom.substitute(broker) if broker in near else found[closer[broker]]
     return found
 

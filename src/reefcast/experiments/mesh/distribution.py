@@ -71,6 +71,14 @@ def distribution(tree: Graph, script: Script) -> Distribution:
     )
 
 
+def wanted_by(tree: Graph, script: Script) -> Iterator[list[str]]:
+    """Of each publication: the brokers with a matching subscriber, without the publisher's."""
+    brokers = list(tree)
+    for _, wanted, home in _matches(_Tree(tree), script):
+        for row in wanted & ~home:
+            yield [brokers[number] for number in row.nonzero()[0]]
+
+
 def _spread(batches: Sequence[Ints]) -> Spread:
     values = np.concatenate(batches)
     return Spread(float(values.mean()), tuple(np.quantile(values, QUANTILES).tolist()))

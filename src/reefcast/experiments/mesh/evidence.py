@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from reefcast.bench.matching.page import markdown
 from reefcast.experiments.campaign import Measured, Point
-from reefcast.experiments.mesh import cluster_burst, light, meshes, throughput
+from reefcast.experiments.mesh import cluster_burst, light, meshes, throughput, unchosen
 from reefcast.experiments.numerals import short
 
 NONE = "-"
@@ -53,12 +53,15 @@ SECTIONS: tuple[tuple[str, str, str, str, Columns], ...] = (
         "brokers",
         "Of the mean broker with the least fanout: subscriptions in its covering sets, and "
         "predicates evaluated for a publication; and how much more it is with the next larger "
-        "fanout.",
+        "fanout. Soft links with the one and the other: brokers fill the less of their room, the "
+        "smaller it is, as those in the centre, whom all ask first, have none left.",
         (
             ("subscriptions", "rows"),
             ("predicates", "evaluations"),
             ("growth of the first", "rows_growth"),
             ("of the second", "evaluations_growth"),
+            ("soft links", "soft_links"),
+            ("with the next fanout", "soft_links_next"),
         ),
     ),
     *(
@@ -90,6 +93,25 @@ SECTIONS: tuple[tuple[str, str, str, str, Columns], ...] = (
             ("with 1 000", "pairs_with_1000"),
             ("most paths", "most_paths"),
             ("soft links", "soft_links"),
+        ),
+    ),
+    (
+        unchosen.NAME,
+        "Links that nobody chose (M2, M11)",
+        "links, %",
+        "Counted without a simulation: of all soft links that there can be within Delta on C1 (and "
+        "on C2, for its paths) so many percent, drawn at random. The paper's 40 % of the pairs "
+        "with 100 paths and 13 % with 1 000 (Fig. 1) take 70 to 80 % of the links; its yields and "
+        "pure forwarders (Table 2) are those of fewer, and with DT2 and S2 of as many. Brokers "
+        "that choose theirs by gain, as the paper has it, do better with as many: see above.",
+        (
+            ("soft links", "soft_links"),
+            ("C1: pairs with 100 paths", "pairs_with_100"),
+            ("C2: with 1 000", "pairs_with_1000"),
+            ("yield, DT1", "yield_DT1"),
+            ("pure forwarders, DT1", "pure_forwarders_DT1"),
+            ("yield, DT2", "yield_DT2"),
+            ("pure forwarders, DT2", "pure_forwarders_DT2"),
         ),
     ),
     (

@@ -86,8 +86,16 @@ def measure_covering(run: Run) -> list[Measure]:
     return [
         *_beside_the_least("rows", sizes),
         *_beside_the_least("evaluations", evaluations),
-        *(Measure("soft_links_by_fanout", float(f), number) for f, number in links.items()),
+        *_numbers("soft_links", links),
     ]
+
+
+def _numbers(name: str, by_fanout: dict[int, float]) -> Iterator[Measure]:
+    first, second = list(by_fanout)[:2]
+    yield Measure(name, 0.0, by_fanout[first])
+    yield Measure(f"{name}_next", 0.0, by_fanout[second])
+    for fanout, number in by_fanout.items():
+        yield Measure(f"{name}_by_fanout", float(fanout), number)
 
 
 def _beside_the_least(name: str, by_fanout: dict[int, float]) -> Iterator[Measure]:

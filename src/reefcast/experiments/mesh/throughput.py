@@ -71,7 +71,7 @@ def planetlab_runs(scale: str) -> list[Run]:
 
 
 def friends_runs(scale: str) -> list[Run]:
-    strategies, fanouts = ("S0", "S1", "S2"), section(FRIENDS, scale).x
+    strategies, fanouts = ("S0", "S1", "S2"), section(FRIENDS, scale).x[:1]
     return [*_runs(FRIENDS, scale, strategies), *_variant_runs(FRIENDS, scale, fanouts)]
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from reefcast.errors import ConfigurationError
 from reefcast.experiments.mesh.parameters import section
-from reefcast.overlay.topology import Graph, graph, names
+from reefcast.overlay.topology import Graph, graph, hops_from, names
+from reefcast.routing.mesh.maps import Neighbourhood
 
 CONFIGURATIONS = ("C1", "C2", "C3", "CPL")
 
@@ -29,3 +30,14 @@ def tree(brokers: int, degree: int) -> Graph:
     there are brokers."""
     nodes, under = names(brokers), degree - 1
     return graph(nodes, ((nodes[max(i - 2, 0) // under], nodes[i]) for i in range(1, brokers)))
+
+
+def neighbourhood(tree: Graph, me: str, delta: int) -> tuple[dict[str, str], Neighbourhood]:
+    """By broker, nearest first, the next one towards `me`; and the map of those within `delta`."""
+    hops = hops_from(tree, me)
+    closer = {
+        broker: next(other for other in tree[broker] if hops[other] < hops[broker])
+        for broker in hops
+        if broker != me
+    }
+    return closer, Neighbourhood(me, {x: up for x, up in closer.items() if hops[x] <= delta})

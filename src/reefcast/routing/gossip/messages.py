@@ -11,7 +11,8 @@ from reefcast.model.messages import Control, PeerMessage, Subscribe
 from reefcast.model.publication import PublicationId
 from reefcast.routing.gossip.streams import NodeId
 
-Number = Annotated[int, msgspec.Meta(ge=0, le=(1 << 64) - 1)]
+Number = Annotated[int, msgspec.Meta(ge=0)]
+"""Of 64 bits: the wire has no longer ones."""
 MOST_STEPS = 64
 """Of a walk."""
 Steps = Annotated[int, msgspec.Meta(ge=0, le=MOST_STEPS)]
@@ -56,6 +57,12 @@ class Join(TopicMessage, frozen=True, kw_only=True, tag="join"):
     settles: ClassVar[bool] = True
     costs_like: ClassVar[type[Control]] = Subscribe
     again: bool = False
+
+
+class Members(TopicMessage, frozen=True, kw_only=True, tag="members"):
+    """From one contact to another: these have joined."""
+
+    nodes: tuple[NodeId, ...]
 
 
 class JoinWalk(TopicMessage, frozen=True, kw_only=True, tag="join-walk"):
@@ -114,4 +121,17 @@ class Missing(TopicMessage, frozen=True, kw_only=True, tag="missing"):
     ids: tuple[PublicationId, ...]
 
 
-MESSAGES = (Walk, Walked, Linked, Join, JoinWalk, Met, Adopt, Left, Wave, Digest, Missing)
+MESSAGES = (
+    Walk,
+    Walked,
+    Linked,
+    Join,
+    Members,
+    JoinWalk,
+    Met,
+    Adopt,
+    Left,
+    Wave,
+    Digest,
+    Missing,
+)

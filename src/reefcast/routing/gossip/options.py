@@ -35,4 +35,4 @@ class GossipOptions(RoutingOptions, frozen=True):
     rule: Literal["witness", "greedy"] = "witness"
     quarantine_rounds: Rounds = 20
     wave_rounds: Rounds = 10
-    seed: Annotated[int, msgspec.Meta(ge=0, lt=1 << 63)] = 0
+    seed: Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)] = 0

@@ -11,17 +11,21 @@ Rules
   then the answer comes back along the path, and `views.best_view` chooses. The size stays.
 - Who is taken into a view, or dropped, is told (`Linked`). So a node knows who points to it: it
   can leave in good order, and notices when nobody does.
-- *Join*: a contact of the topic sends out as many walks as its view has nodes, but two at least.
-  Where one ends, the joiner takes the place of a node, which it gets in exchange; so paths lead on
-  as before, through it. At the end of the first two walks it is taken in addition, which lets
-  views grow as 2 ln n when n nodes have joined (d(n s)/dn = s + 2).
+- *Join*: the contacts of a topic know who has joined, n nodes say, and tell each other. One of them
+  sends out 2 ln n walks, but two at least, from members at random. Where one ends, the joiner takes
+  the place of a node, which it gets in exchange; so paths lead on as before, through it. At the end
+  of the first two walks it is taken in addition; so there are 2 n ln n links in the end (whose
+  derivative is 2 ln n + 2). With walks from the contact itself, as many as it has neighbours, it
+  would all depend on that one: if 100 join at once, views have 3.5 nodes on average, one has 72.
+  Who was in the overlay before, but is cut off, takes places only, so that no view grows by that.
 - *Leave*: each node that points to the leaver gets one of the leaver's neighbours in exchange.
 - *Crash*: who cannot be reached leaves the view, is not taken again for a while (quarantine), and
   is replaced after the next walk. Who is left with an empty view joins again.
 - *Orphans*, which nobody points to, ask along a walk. A node that has a neighbour in common with
   the orphan takes it in that one's place, who is still pointed to: by the orphan.
 - *Waves*: now and then each contact sends a number along all views, and another against them. Who
-  misses either for three periods is cut off from that contact, and joins again.
+  misses either for three periods is cut off from that contact, and joins again. On their way they
+  put right what nodes know of who points to them.
 
 Source: `papers/stan.txt`, Listing 1. Ours: the witness rule, `Linked`, joining, leaving, orphans
 and waves (the paper presupposes a membership protocol); the answer takes the path back, so that it
@@ -33,6 +37,7 @@ is exchanged.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -41,11 +46,13 @@ from msgspec.structs import replace
 from reefcast.errors import ProtocolError
 from reefcast.model.messages import Send
 from reefcast.routing.gossip.messages import (
+    MOST_STEPS,
     Adopt,
     Join,
     JoinWalk,
     Left,
     Linked,
+    Members,
     Met,
     TopicMessage,
     Walk,
@@ -58,12 +65,13 @@ from reefcast.routing.gossip.views import View, Weights, best_view
 from reefcast.routing.recent import RecentIds
 
 LOWEST = 2
-"""Nodes that take a joiner in addition."""
+"""Nodes that take a joiner in addition; so many walks there are for one at least, and so many places
+in a view that is not from the beginning."""
 MISSED = 3
 """Waves that a node may miss before it joins again."""
 WAVES_REMEMBERED = 64
 PATIENCE = 3
-"""Rounds after which a node that still has no neighbour asks to join again."""
+"""Rounds after which a node that still has no neighbour asks to join again, whoever it may be."""
 
 
 class Heard(NamedTuple):
@@ -100,6 +108,9 @@ class TopicOverlay:
         self._life = life
         self._stream = stream(options.seed, self.me, topic)
         self._drawn = 0
+        self._grows = True
+        self._fewest = LOWEST
+        self._members: dict[NodeId, None] = {}
         self._quarantine: dict[NodeId, int] = {}
         self._heard: dict[NodeId, Heard] = {}
         self._asked: dict[NodeId, int] = {}
@@ -113,6 +124,7 @@ class TopicOverlay:
         self.view = self._weights.view(view)
         self.size = len(view)
         self.in_links = set(in_links)
+        self._fewest = max(LOWEST, len(view))
 
     def join(self) -> list[Send]:
         """Through the first contact that is not in quarantine, and is not this node itself."""
@@ -122,12 +134,15 @@ class TopicOverlay:
         return []
 
     def leave(self) -> list[Send]:
-        """Those who point here get a neighbour of this node in exchange."""
+        """Those who point here get a neighbour of this node in exchange; contacts are told."""
         sends = [Send(node, Linked(topic=self.topic, linked=False)) for node in self.view]
         for number, node in enumerate(sorted(self.in_links)):
             others = [other for other in self.view if other != node]
             instead = others[number % len(others)] if others else ""
             sends.append(Send(node, Left(topic=self.topic, instead=instead)))
+        for contact in self.contacts:
+            if contact not in self.in_links and contact not in self._quarantine:
+                sends.append(Send(contact, Left(topic=self.topic)))
         self.view, self.size = (), 0
         self.in_links.clear()
         return sends
@@ -139,7 +154,7 @@ class TopicOverlay:
         sends = self._keep_together()
         if not self.view:
             waited = self.round - max(self._asked.values(), default=-PATIENCE)
-            return sends + self.join() if waited >= PATIENCE else sends
+            return sends + self._join_anyhow() if waited >= PATIENCE else sends
         if not self.in_links:
             sends += self._search_for_parents()
         nonce = mixed(self._stream, self.round)
@@ -154,6 +169,7 @@ class TopicOverlay:
     def lost(self, node: NodeId) -> list[Send]:
         """It cannot be reached."""
         self.in_links.discard(node)
+        self._members.pop(node, None)
         if node not in self.view and node not in self.contacts:
             return []
         self._quarantine[node] = self.round + self._options.quarantine_rounds
@@ -173,6 +189,8 @@ class TopicOverlay:
     def _walk(self, walk: Walk, sender: NodeId) -> list[Send]:
         if not walk.path or walk.path[-1] != sender:
             raise self._wrong(sender, "a walk that did not come from where it says")
+        if len(walk.views) != len(walk.path) - 1 or len(walk.path) + walk.left > MOST_STEPS:
+            raise self._wrong(sender, "a walk that is too long, or has not a view of each node")
         path, views = (*walk.path, self.me), (*walk.views, self.view)
         if not walk.left or not self.view:
             return self._back(path, views, len(path) - 2)
@@ -187,7 +205,7 @@ class TopicOverlay:
 
     def _walked(self, walked: Walked, sender: NodeId) -> list[Send]:
         path, at = walked.path, walked.at
-        if at >= len(path) or path[at] != self.me or len(walked.views) != len(path) - 1:
+        if path[at : at + 2] != (self.me, sender) or len(walked.views) != len(path) - 1:
             raise self._wrong(sender, "an answer that is not for this node")
         if at:
             return self._back(path, walked.views, at - 1)
@@ -232,24 +250,52 @@ class TopicOverlay:
         self._drawn += 1
         return mixed(self._stream ^ MASK, self._drawn)
 
+    def _join_anyhow(self) -> list[Send]:
+        """A node without neighbours tries contacts in quarantine, too."""
+        for contact in self.contacts:
+            self._quarantine.pop(contact, None)
+        return self.join()
+
     def _ask(self, contact: NodeId) -> list[Send]:
         self._asked[contact] = self.round
-        again = bool(self.view)
-        return [Send(contact, Join(topic=self.topic, again=again))]
+        self._grows = not self.view
+        return [Send(contact, Join(topic=self.topic, again=not self._grows))]
 
     def _join(self, message: Join, sender: NodeId) -> list[Send]:
-        walks = LOWEST if message.again else max(LOWEST, len(self.view))
-        sends: list[Send] = []
+        sends = self._tell_contacts(sender)
+        self._members[sender] = None
+        starts = [self.me, *(node for node in self._members if node != sender)]
+        walks = LOWEST if message.again else self._walks_of_joiner()
         for number in range(walks):
             walk = JoinWalk(
                 topic=self.topic,
                 joiner=sender,
-                grows=number < LOWEST,
+                grows=number < LOWEST and not message.again,
                 nonce=self._draw(),
                 left=self._options.ttl,
             )
-            sends += self._join_walk(walk, sender)
+            start = starts[self._choice(walk.nonce, walk.left + 1, len(starts))]
+            sends += self._join_walk(walk, sender) if start == self.me else [Send(start, walk)]
         return sends
+
+    def _walks_of_joiner(self) -> int:
+        """2 ln n; in an overlay that was there before the contact, at least as its view is."""
+        return max(self._fewest, round(2 * math.log(1 + len(self._members))))
+
+    def _tell_contacts(self, joiner: NodeId) -> list[Send]:
+        """The others learn of a new member, and a contact that joins of all of them."""
+        sends: list[Send] = []
+        if joiner not in self._members:
+            news = Members(topic=self.topic, nodes=(joiner,))
+            others = (x for x in self.contacts if x not in (self.me, joiner))
+            sends = [Send(other, news) for other in others if other not in self._quarantine]
+        if joiner in self.contacts:
+            sends.append(Send(joiner, Members(topic=self.topic, nodes=tuple(self._members))))
+        return sends
+
+    def _learn_members(self, members: Members, sender: NodeId) -> list[Send]:
+        self._members.update((node, None) for node in (sender, *members.nodes) if node != self.me)
+        return []
 
     def _join_walk(self, walk: JoinWalk, sender: NodeId) -> list[Send]:
         others = [node for node in self.view if node != walk.joiner]
@@ -269,6 +315,7 @@ class TopicOverlay:
     def _take_in(self, walk: JoinWalk, others: list[NodeId]) -> list[Send]:
         """The joiner comes into the view; it gets who was in its place, or this node."""
         joiner = walk.joiner
+        self._quarantine.pop(joiner, None)
         if walk.grows or not others:
             self.size += 1
             self.view = self._weights.view((*self.view, joiner))
@@ -286,18 +333,20 @@ class TopicOverlay:
         if met.node == self.me or met.node in self.view or met.node in self._quarantine:
             return []
         self.view = self._weights.view((*self.view, met.node))
-        self.size = max(self.size, len(self.view))
+        if self._grows:
+            self.size = max(self.size, len(self.view), LOWEST)
         return [self._link(met.node)]
 
     def _left(self, left: Left, sender: NodeId) -> list[Send]:
         self.in_links.discard(sender)
+        self._members.pop(sender, None)
         if sender not in self.view:
             return []
         rest = [node for node in self.view if node != sender]
         instead = left.instead
         if not instead or instead == self.me or instead in self.view or instead in self._quarantine:
             self.view = tuple(rest)
-            self.size = max(len(rest), 1)
+            self.size = max(self.size - 1, LOWEST)
             return [] if rest else self.join()
         self.view = self._weights.view((*rest, instead))
         return [self._link(instead)]
@@ -314,8 +363,11 @@ class TopicOverlay:
     def _adopt(self, adopt: Adopt, sender: NodeId) -> list[Send]:
         """A node that is in both views needs this one least."""
         orphan = adopt.orphan
-        if orphan == self.me or orphan in self.view:
+        if orphan == self.me:
             return []
+        self._quarantine.pop(orphan, None)
+        if orphan in self.view:
+            return [self._link(orphan)]
         common = [node for node in self.view if node in adopt.view]
         if common:
             given = common[-1]
@@ -353,15 +405,24 @@ class TopicOverlay:
         return sends
 
     def _wave(self, wave: Wave, sender: NodeId) -> list[Send]:
+        told = self._put_right(wave, sender) if sender != self.me else []
         if not self._passed.is_new((wave.contact, wave.life, wave.number, wave.forward)):
-            return []
+            return told
         heard = self._heard.get(wave.contact, Heard(0, 0))
         if wave.forward:
             self._heard[wave.contact] = heard._replace(forward=self.round)
         else:
             self._heard[wave.contact] = heard._replace(backward=self.round)
         to = self.view if wave.forward else sorted(self.in_links)
-        return [Send(node, wave) for node in to if node != sender]
+        return told + [Send(node, wave) for node in to if node != sender]
+
+    def _put_right(self, wave: Wave, sender: NodeId) -> list[Send]:
+        """The sender points here, or believes that this node points to it."""
+        if wave.forward:
+            self.in_links.add(sender)
+        elif sender not in self.view:
+            return [Send(sender, Linked(topic=self.topic, linked=False))]
+        return []
 
     def _wrong(self, sender: NodeId, what: str) -> ProtocolError:
         return ProtocolError(f"neighbour {sender!r} sent {what}, about topic {self.topic!r}")
@@ -372,6 +433,7 @@ HANDLERS: dict[type, Callable[[TopicOverlay, Any, NodeId], list[Send]]] = {
     Walked: TopicOverlay._walked,
     Linked: TopicOverlay._linked,
     Join: TopicOverlay._join,
+    Members: TopicOverlay._learn_members,
     JoinWalk: TopicOverlay._join_walk,
     Met: TopicOverlay._met,
     Adopt: TopicOverlay._adopt,

@@ -5,6 +5,7 @@ A view is a tuple of node ids, ascending by weight.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Collection, Iterable, Sequence
 
 from reefcast.routing.gossip.streams import NodeId, weight
@@ -12,31 +13,50 @@ from reefcast.routing.gossip.streams import NodeId, weight
 View = tuple[NodeId, ...]
 
 
-class _Known(dict[NodeId, int]):
-    """Weights by node; what is missing is computed, so that looking up needs no code of Python."""
+class Numbers(dict[NodeId, int]):
+    """The numbers of nodes, in the order of their first mention. Nodes of one process share it."""
 
-    def __init__(self, me: NodeId, seed: int) -> None:
-        super().__init__()
-        self._me, self._seed = me, seed
-
-    def __missing__(self, other: NodeId) -> int:
-        found = self[other] = weight(self._seed, self._me, other)
-        return found
+    def __missing__(self, node: NodeId) -> int:
+        number = self[node] = len(self)
+        return number
 
 
 class Weights:
-    """What node `me` has against others (see `streams.weight`), remembered."""
+    """What node `me` has against others (see `streams.weight`), remembered: 8 bytes for each node
+    of `numbers`, side by side, for a simulation has millions and a dictionary of them would wait
+    for memory at every step."""
 
-    def __init__(self, me: NodeId, seed: int) -> None:
+    def __init__(self, me: NodeId, seed: int, numbers: Numbers | None = None) -> None:
         self.me = me
-        self.of = _Known(me, seed)
+        self._seed = seed
+        self._numbers = Numbers() if numbers is None else numbers
+        self._table = array("Q")
 
     def key(self, other: NodeId) -> tuple[int, NodeId]:
         """To sort by; no two nodes have the same."""
-        return self.of[other], other
+        number = self._numbers[other]
+        if number >= len(self._table):
+            self._grow()
+        found = self._table[number]
+        if not found:  # not known yet, but for one in 2**64
+            found = self._table[number] = weight(self._seed, self.me, other)
+        return found, other
+
+    def _grow(self) -> None:
+        self._table.frombytes(bytes(8 * (len(self._numbers) - len(self._table))))
 
     def view(self, nodes: Iterable[NodeId]) -> View:
         return tuple(sorted(nodes, key=self.key))
+
+    def better(self, nodes: Collection[NodeId], worst: NodeId) -> list[NodeId]:
+        """Those of these that have less weight than `worst`."""
+        limit = self.key(worst)
+        numbers = list(map(self._numbers.__getitem__, nodes))
+        if len(self._table) < len(self._numbers):
+            self._grow()
+        known, most = map(self._table.__getitem__, numbers), limit[0]
+        maybe = [node for node, weight in zip(nodes, known, strict=True) if weight <= most]
+        return [node for node in maybe if self.key(node) < limit]
 
 
 def best_view(
@@ -55,19 +75,20 @@ def best_view(
     have nobody who points to them, and for good (the witness rule). Cost: the weights of the nodes
     in the answer, some `ttl * size`; only those that are better than one of the view are sorted.
     """
-    me, of = weights.me, weights.of
+    me = weights.me
     others = [theirs for node, theirs in zip(path, views, strict=True) if node != me]
     named = set().union(*others)
     kept = [] if greedy else [node for node in view if node not in named]
-    own = view if not kept else [node for node in view if node in named]
+    own = [node for node in view if node in named] if kept else view
     own = [node for node in own if node not in refused] if refused else own
     room = max(size - len(kept), 0)
-    found = named.union(path)
-    found.difference_update(view, (me,), refused)
-    if len(own) >= room:
-        limit = of[own[room - 1]] if room else -1
-        found = {node for node in found if of[node] <= limit}
-        if not found and len(own) == room and not refused:
+    named.update(path)
+    named.difference_update(view, refused)
+    named.discard(me)
+    found: Collection[NodeId] = named
+    if 0 < room <= len(own):
+        found = weights.better(found, own[room - 1])
+        if not found and len(kept) + len(own) == len(view) == size:
             return view
     best = sorted((*own, *found), key=weights.key)[:room]
     return weights.view((*kept, *best))

@@ -54,6 +54,10 @@ class Egress:
             self._said_for.pop(key, None)
         return not left
 
+    def forget(self, link: LinkName) -> None:
+        """Its other end has no memory of us, or is gone."""
+        self._said_for = {key: said for key, said in self._said_for.items() if key[0] != link}
+
     def drop_old(self) -> list[Send]:
         """There are only the new tables: what they do not want said is taken back."""
         return [

@@ -32,11 +32,13 @@ class Permissions:
         self._asks: dict[Wish, Permission] = {}
         self._last: Permission | None = None
         self._wishes: dict[Wish, tuple[LinkName, LinkName]] = {}
-        self._life = self._number = 0
+        self._life: int | None = None
+        self._number = 0
 
     def ask(self, old: LinkName, new: LinkName) -> Permission:
         """This broker wants a link to `new` in place of that to `old`."""
-        self._life = self._life or int(self._now() * 1e6)
+        if self._life is None:
+            self._life = int(self._now() * 1e6)
         self._number += 1
         message = Permission(step="ask", mover=self._me, life=self._life, number=self._number)
         self._wishes[message.wish] = (old, new)

@@ -28,7 +28,7 @@ from reefcast.routing.gossip.messages import Left, TopicMessage, Walk, Walked
 from reefcast.routing.gossip.options import GossipOptions
 from reefcast.routing.gossip.streams import NodeId
 from reefcast.routing.gossip.topic import TopicOverlay
-from reefcast.routing.gossip.views import View, Weights
+from reefcast.routing.gossip.views import Numbers, View, Weights
 
 Views = Mapping[str, Mapping[NodeId, Sequence[NodeId]]]
 """Topic -> node -> its view."""
@@ -65,6 +65,7 @@ class Rounds:
         self._contacts = contacts or {}
         self._loss, self._random = loss, random or Random(options.seed)
         self._weights: dict[NodeId, Weights] = {}
+        self._numbers = Numbers()
         self._crashed: set[NodeId] = set()
         self._lives = 0
         self._topics = {topic: self._overlay(topic, views[topic]) for topic in sorted(views)}
@@ -88,7 +89,7 @@ class Rounds:
         self._lives += 1
         weights = self._weights.get(node)
         if weights is None:
-            weights = self._weights[node] = Weights(node, self._options.seed)
+            weights = self._weights[node] = Weights(node, self._options.seed, self._numbers)
         contacts = self._contacts.get(topic, ())
         return TopicOverlay(topic, self._options, weights, contacts, self._lives)
 

@@ -1,0 +1,78 @@
+"""Beside what the paper names instead: the stacked overlays as they were, and one overlay for all
+topics, for which everybody's interests are known. x: how many of the nodes crash, in percent.
+
+Who can be reached is told by publications to all neighbours that live: what fails is not replaced.
+"""
+
+from __future__ import annotations
+
+from reefcast.experiments.campaign import Campaign, Measure, Run
+from reefcast.experiments.gossip.aligning import ALIGNED, UNALIGNED, overlays
+from reefcast.experiments.gossip.alternatives import (
+    clustered,
+    disclosed,
+    minimal,
+    needed_by,
+    overlays_of,
+)
+from reefcast.experiments.gossip.dissemination import ALL, faults
+from reefcast.experiments.gossip.parameters import PAPER, section
+from reefcast.experiments.gossip.scenario import (
+    Interests,
+    generator,
+    grid_interests,
+    matrix_of,
+)
+from reefcast.experiments.gossip.spreading import publications, spread
+from reefcast.experiments.gossip.stack import Stack
+from reefcast.experiments.gossip.structure import clustering, distances
+from reefcast.experiments.grid import runs_of
+
+NAME = "alternatives"
+CLUSTERED, MINIMAL = "clustered", "minimal"
+ROUTINGS = (UNALIGNED, ALIGNED, CLUSTERED, MINIMAL)
+
+
+def runs(scale: str) -> list[Run]:
+    entries = section(NAME, scale)
+    return runs_of(PAPER, NAME, scale, ROUTINGS, entries.x, entries.seeds)
+
+
+def measure(run: Run) -> list[Measure]:
+    entries = section("dissemination", run.scale)
+    interests = grid_interests(entries.nodes, entries.topics, run.seed)
+    stack, known = _built(interests, run)
+    failing = faults(stack.nodes, run.x / 100, 0.0, run.seed)
+    rng = generator(run.seed, "publications")
+    published = publications(stack, failing, entries.publications, 1, rng)
+    reached = spread(stack, published, failing, ALL, rng)
+    links = stack.union().undirected()
+    figures = {
+        "connections": float(links.out_degrees().mean()),
+        "most_connections": float(links.out_degrees().max()),
+        "clustering": clustering(links),
+        "mean_path": distances(links).mean,
+        "reached": reached.delivered_share,
+        "whole": reached.whole_share,
+        "copies": reached.copies_per_delivery,
+        "disclosed": known,
+    }
+    return [Measure(name, 0.0, value) for name, value in figures.items()]
+
+
+def _built(interests: Interests, run: Run) -> tuple[Stack, float]:
+    """The overlays, and how many interests in topics of others a node has to know of; by messages
+    of one topic it learns of none."""
+    if run.routing in (UNALIGNED, ALIGNED):
+        return overlays(interests, run.routing, run.scale, run.seed).stack, 0.0
+    _, sets = matrix_of(interests)
+    rng = generator(run.seed, run.routing)
+    if run.routing == MINIMAL:
+        links = minimal(sets, rng)
+    else:
+        started = overlays(interests, UNALIGNED, run.scale, run.seed).stack
+        links = clustered(sets, needed_by(started), rng)
+    return overlays_of(sets, links), disclosed(sets, links)
+
+
+CAMPAIGN = Campaign(NAME, "% of the nodes crashed", runs, measure)

@@ -1,0 +1,99 @@
+"""What follows from one input of the broker core: messages with their tokens, answers when all that
+the input caused is done, and what waited for that (see `settlement`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from reefcast.model.messages import (
+    Control,
+    Effect,
+    EntityId,
+    LinkName,
+    PeerMessage,
+    Regrade,
+    Send,
+    TableChange,
+)
+from reefcast.routing.relearning import Relearning
+from reefcast.routing.router import Action, Await, Router
+from reefcast.routing.settlement import Cause, Settlement, brought_by
+from reefcast.routing.unopened import Unopened
+
+
+class Consequences:
+    """Of one broker. `is_up`: whether a link of that name can be sent on; `regraded` is told of
+    links that come to belong to the overlay, or cease to. `due`: what is to be done next, because
+    what it waited for is over."""
+
+    def __init__(
+        self,
+        router: Router,
+        relearning: Relearning,
+        is_up: Callable[[LinkName], bool],
+        regraded: Callable[[Regrade], None],
+    ) -> None:
+        self.settlement = Settlement()
+        self.unopened = Unopened(router)
+        self.due: list[Callable[[], list[Effect]]] = []
+        self._router = router
+        self._relearning = relearning
+        self._is_up = is_up
+        self._regraded = regraded
+
+    def cause(self, link: LinkName, message: TableChange | PeerMessage | None = None) -> Cause:
+        """The cause of what is handled now; `message`, if any, is to be answered."""
+        cause = Cause()
+        if message is not None and message.token:
+            self.settlement.owe(cause, link, message.token)
+        brought = brought_by(message)
+        if self._router.relearns and brought is not None:
+            self.settlement.follow(cause, link, brought)
+        if self._relearning.active:
+            self.settlement.hold(cause, getattr(message, "id", None))
+        return cause
+
+    def wait_for_stand_ins(self, cause: Cause, id: EntityId) -> None:
+        """A subscription came of which some neighbours need not be told, because they are being
+        told of others."""
+        row = self._router.prt.get(id)
+        settlement = self.settlement
+        if row is not None:
+            settlement.join_told(cause, self._router.needs(row.filter, settlement.unanswered))
+        settlement.join_said(cause, self._router.stand_ins(id))
+
+    def act(self, actions: Sequence[Action]) -> list[Effect]:
+        """What is done without anybody waiting for it."""
+        return self.send(Cause(), actions)
+
+    def send(self, cause: Cause, actions: Sequence[Action]) -> list[Effect]:
+        """What is to be done, sends with their tokens; and the answers, if there is nothing to wait
+        for."""
+        effects: list[Effect] = []
+        for action in actions:
+            if isinstance(action, Await):
+                effects += self._await(action)
+            elif isinstance(action, Send):
+                message = action.message
+                if isinstance(message, Control):
+                    message = self.settlement.attach(cause, message, action.link)
+                effects += self.unopened.pass_on(Send(action.link, message))
+            else:
+                if isinstance(action, Regrade):
+                    self._regraded(action)
+                effects.append(action)
+        return effects + self.finish(self.settlement.close(cause))
+
+    def _await(self, action: Await) -> list[Effect]:
+        awaited = Cause()
+        awaited.then.append(lambda: self.due.append(lambda: self.act(action.then())))
+        return self.send(awaited, action.sends)
+
+    def finish(self, answers: Iterable[Send]) -> list[Effect]:
+        """Answers to links that are still up, then what waited for something to settle."""
+        effects: list[Effect] = [send for send in answers if self._is_up(send.link)]
+        due = self.due.copy()
+        self.due.clear()
+        for then in due:
+            effects += then()
+        return effects

@@ -1,0 +1,158 @@
+"""The order of each publisher, for clients that ask for it: routings that use several ways at once
+(mesh, TID) may have publications overtake each other.
+
+Publications are numbered by their publisher, but a client gets only those that it wants: from a gap
+nobody can tell whether something is missing. So one that does not follow right upon the last one is
+held, for as long as the client said (`order_s`), and those that come in between are put before it.
+What comes later than that is handed out at once, behind its successors, and counted ("late").
+
+Source: `papers/multipath-mesh.txt`, which leaves the order to sequence numbers at the subscriber.
+Costs: up to `order_s` of delay for what follows upon a gap, none for what does not.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from reefcast.model.messages import (
+    Deliver,
+    Effect,
+    LinkName,
+    Publish,
+    SetTimer,
+    Subscribe,
+    TableChange,
+    Unsubscribe,
+)
+
+TIMER = "order:"
+
+
+class Held(NamedTuple):
+    """A delivery that waits for earlier ones until `due`; `numbers`: see `Deliver`."""
+
+    seq: int
+    due: float
+    publish: Publish
+    numbers: list[int]
+
+
+class Line:
+    """What one client gets of one publisher. `last`: the number of the last one handed out, 0 if
+    there was none."""
+
+    def __init__(self) -> None:
+        self.last = 0
+        self.held: list[Held] = []
+
+    def take(self, held: Held) -> None:
+        insort(self.held, held, key=lambda h: h.seq)
+
+    def ready(self, now: float) -> list[Held]:
+        """Those to be handed out: all up to the last one that is due or follows upon the one
+        before it."""
+        held, last, count = self.held, self.last, 0
+        for place, (seq, due, _, _) in enumerate(held):
+            follows = count == place and seq <= last + 1
+            if follows or due <= now:
+                count, last = place + 1, max(last, seq)
+        self.held, self.last = held[count:], last
+        return held[:count]
+
+
+class Client:
+    """One client that asked for order. `windows`: seconds, by number of the subscription."""
+
+    def __init__(self) -> None:
+        self.windows: dict[int, float] = {}
+        self.lines: dict[str, Line] = {}
+        self.timer = float("inf")
+
+    def window(self, numbers: Iterable[int]) -> float:
+        return max((self.windows.get(number, 0.0) for number in numbers), default=0.0)
+
+    def next_due(self) -> float:
+        return min((h.due for line in self.lines.values() for h in line.held), default=float("inf"))
+
+
+class Ordering:
+    """Of one broker. `late`: how many could not be put into their order."""
+
+    def __init__(self) -> None:
+        self.late = 0
+        self._clients: dict[LinkName, Client] = {}
+
+    def changed(self, message: TableChange, link: LinkName) -> None:
+        """A client's subscription came or went; the last one that asks for order keeps what is held
+        until it is due."""
+        if isinstance(message, Subscribe) and message.order_s > 0:
+            client = self._clients.setdefault(link, Client())
+            client.windows[message.id[1]] = message.order_s
+        elif isinstance(message, Unsubscribe) and link in self._clients:
+            self._clients[link].windows.pop(message.id[1], None)
+
+    def left(self, link: LinkName) -> None:
+        """The client is gone, with all that was held for it."""
+        self._clients.pop(link, None)
+
+    def arranged(self, effects: list[Effect], now: float) -> list[Effect]:
+        """The same, with deliveries held and handed out as their clients want."""
+        if not self._clients:
+            return effects
+        found: list[Effect] = []
+        for effect in effects:
+            found += self._delivered(effect, now) if type(effect) is Deliver else (effect,)
+        return found
+
+    def _delivered(self, deliver: Deliver, now: float) -> list[Effect]:
+        at_once: dict[LinkName, list[int]] = {}
+        found: list[Effect] = []
+        for link, numbers in deliver.to.items():
+            client = self._clients.get(link)
+            window = 0.0 if client is None else client.window(numbers)
+            if client is None or not window:
+                at_once[link] = numbers
+                continue
+            found += self._take(link, client, deliver.publish, numbers, now + window, now)
+        return [Deliver(deliver.publish, at_once), *found] if at_once else found
+
+    def _take(
+        self,
+        link: LinkName,
+        client: Client,
+        publish: Publish,
+        numbers: list[int],
+        due: float,
+        now: float,
+    ) -> list[Effect]:
+        publication = publish.publication
+        line = client.lines.setdefault(publication.publisher, Line())
+        self.late += publication.seq < line.last
+        line.take(Held(publication.seq, due, publish, numbers))
+        return [*self._handed_out(link, line.ready(now)), *self._timer(link, client)]
+
+    def due(self, link: LinkName, now: float) -> list[Effect]:
+        """The timer of a client has come due."""
+        client = self._clients.get(link)
+        if client is None:
+            return []
+        client.timer = float("inf")
+        ready = [h for line in client.lines.values() for h in line.ready(now)]
+        if not client.windows and client.next_due() == float("inf"):
+            del self._clients[link]
+        return [*self._handed_out(link, ready), *self._timer(link, client)]
+
+    @staticmethod
+    def _handed_out(link: LinkName, ready: Iterable[Held]) -> list[Effect]:
+        return [Deliver(held.publish, {link: held.numbers}) for held in ready]
+
+    @staticmethod
+    def _timer(link: LinkName, client: Client) -> list[Effect]:
+        """One timer at a time, for what is due first."""
+        first = client.next_due()
+        if first >= client.timer:
+            return []
+        client.timer = first
+        return [SetTimer(TIMER + link, first)]

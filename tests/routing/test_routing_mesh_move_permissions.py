@@ -1,0 +1,152 @@
+"""Permissions to move a link, in random networks where messages take their time, and where brokers
+restart without memory."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter, deque
+
+from hypothesis import given
+from hypothesis import strategies as st
+from routing_mesh_network import some_tree
+
+from reefcast.routing.mesh.move_messages import Permission, Wish
+from reefcast.routing.mesh.permissions import Permissions
+
+SEEDS = st.integers(0, 2**32)
+
+
+class Network:
+    """A tree of brokers that pass on what is new to them; each link keeps its order."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+        self.tree = some_tree(self.rng, 12)
+        self.coordinator = self.rng.choice(sorted(self.tree))
+        self.now = 0.0
+        self.brokers = {name: self.fresh(name) for name in self.tree}
+        self.links: dict[tuple[str, str], deque[Permission | None]] = {
+            (a, b): deque() for a in self.tree for b in self.tree[a]
+        }
+        """None: the sender has told all that it knows."""
+        self.missing: set[tuple[str, str]] = set()
+        self.moving: dict[str, Permission] = {}
+        self.granted: Counter[Wish] = Counter()
+        self.heard: Counter[tuple[str, Permission]] = Counter()
+
+    def fresh(self, name: str) -> Permissions:
+        return Permissions(name, self.coordinator, lambda: self.now)
+
+    def ask(self, name: str) -> Wish:
+        message = self.brokers[name].ask("old", "new")
+        self.spread(name, message, None)
+        return message.wish
+
+    def spread(self, me: str, message: Permission, came_by: str | None) -> None:
+        if not self.brokers[me].hear(message):
+            return
+        self.heard[me, message] += 1
+        for other in self.tree[me]:
+            if other != came_by:
+                self.links[me, other].append(message)
+        if message.step == "grant" and message.mover == me:
+            if self.brokers[me].granted(message) is None:
+                self.spread(me, message.then("done", message.move), None)
+            else:
+                self.granted[message.wish] += 1
+                self.moving[me] = message
+                assert len(self.moving) == 1, "two moves at once"
+        self.grant(me)
+
+    def grant(self, me: str) -> None:
+        if any(target == me for _, target in self.missing):
+            return
+        grant = self.brokers[me].grant()
+        if grant is not None:
+            assert not self.moving, "two moves at once"
+            self.spread(me, grant, None)
+
+    def restart(self, name: str) -> None:
+        """What is on its links is lost; its neighbours tell it all that is open."""
+        self.brokers[name] = self.fresh(name)
+        for other in self.tree[name]:
+            self.links[name, other].clear()
+            self.links[other, name] = deque([*self.brokers[other].open(), None])
+            self.missing.add((other, name))
+
+    def step(self) -> bool:
+        """One thing happens, any; False if nothing is left to."""
+        self.now += 0.1
+        busy = sorted(ends for ends, waiting in self.links.items() if waiting)
+        if self.moving and (not busy or self.rng.random() < 0.05):
+            name, grant = self.moving.popitem()
+            self.spread(name, grant.then("done", grant.move), None)
+        elif busy:
+            source, target = ends = self.rng.choice(busy)
+            message = self.links[ends].popleft()
+            if message is not None:
+                self.spread(target, message, source)
+            else:
+                self.missing.discard(ends)
+                self.grant(target)
+        return bool(self.moving) or any(self.links.values())
+
+
+@given(SEEDS)
+def test_all_that_is_asked_is_granted_one_after_the_other_and_told_once(seed: int) -> None:
+    network = Network(seed)
+    asked = []
+    for _ in range(network.rng.randint(1, 12)):
+        asked.append(network.ask(network.rng.choice(sorted(network.tree))))
+        for _ in range(network.rng.randrange(20)):
+            network.step()
+    while network.step():
+        pass
+    assert network.granted == Counter(asked)
+    assert set(network.heard.values()) == {1}
+    assert len(network.heard) == 3 * len(asked) * len(network.tree)
+    assert not any(broker.grant() for broker in network.brokers.values())
+
+
+@given(SEEDS)
+def test_brokers_that_restart_take_nobodys_wish_along_and_let_no_two_move(seed: int) -> None:
+    network = Network(seed)
+    asked: set[Wish] = set()
+    for _ in range(network.rng.randint(1, 25)):
+        name = network.rng.choice(sorted(network.tree))
+        if network.rng.random() < 0.6:
+            asked.add(network.ask(name))
+        elif name not in network.moving and not network.missing:
+            network.restart(name)
+            asked = {wish for wish in asked if wish[0] != name}
+        for _ in range(network.rng.randrange(20)):
+            network.step()
+    while network.step():
+        pass
+    assert asked <= network.granted.keys()
+    assert max(network.granted.values(), default=1) == 1
+    last = {broker.open()[-1] for broker in network.brokers.values() if broker.open()}
+    assert len(last) <= 1
+    assert all(message.step == "done" for message in last)
+
+
+def test_an_ask_that_comes_again_after_it_was_forgotten_is_no_wish_any_more() -> None:
+    """So the mover can be done with it at once."""
+    coordinator, mover = (Permissions(name, "c", lambda: 1.0) for name in "cm")
+    ask = mover.ask("old", "new")
+    assert coordinator.hear(ask)
+    grant = coordinator.grant()
+    assert grant is not None
+    assert mover.granted(grant) == ("old", "new")
+    coordinator.hear(grant.then("done", grant.move))
+    assert not coordinator.hear(ask)
+    for number in range(3000):
+        other = Permission(step="ask", mover="x", life=1, number=number)
+        coordinator.hear(other)
+        coordinator.hear(other.then("done", grant.move + 1 + number))
+    assert coordinator.hear(ask)
+    again = coordinator.grant()
+    assert again is not None
+    assert again.wish == ask.wish
+    assert again.move > grant.move
+    assert mover.granted(again) is None

@@ -1,0 +1,179 @@
+"""Random networks of gossip for the property tests: everything about one follows from its number.
+
+Rounds are short beside what happens, so that views change all the time under the publications.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterable
+from dataclasses import replace
+
+import networkx as nx
+
+from reefcast.matching.scan import ScanIndex
+from reefcast.model.filters import parse_filter
+from reefcast.overlay.topology import Graph, names
+from reefcast.routing.gossip.options import GossipOptions
+from reefcast.routing.gossip.router import Gossip
+from reefcast.simulation.costs import CostModel
+from reefcast.simulation.faults import Fault
+from reefcast.simulation.kernel import Kernel
+from reefcast.simulation.links import LinkSpec
+from reefcast.simulation.recording import TraceOptions
+from reefcast.simulation.simulation import Simulation
+from reefcast.simulation.world import Setup, World
+
+CONDITIONS = ("", " AND a < 3", " AND a >= 3", " AND (a = 2 OR s = 'x')", " AND s <> 'z'")
+Pair = tuple[str, int, str, int]
+"""Publisher, seq, client, number of the subscription."""
+ON_THE_WAY_S = 3.0
+"""Longer than any publication takes."""
+
+
+def unlinked(count: int) -> Graph:
+    """Brokers that know nobody but the contacts."""
+    return {name: [] for name in names(count)}
+
+
+def gossip_setup(rng: random.Random, most: int = 40) -> Setup:
+    """A network slow enough for queues to build up, at the brokers and on the connections."""
+    graph = unlinked(rng.randint(5, most))
+    slow = rng.choice((1, 1, 20, 100))
+    costs = CostModel()
+    costs = replace(
+        costs, publication_s=costs.publication_s * slow, subscribe_s=costs.subscribe_s * slow
+    )
+    link = LinkSpec(rng.uniform(1e-4, 0.02), 10 ** rng.uniform(5, 7), rng.choice((0, 0.002, 0.01)))
+    options = GossipOptions(
+        contacts=tuple(rng.sample(list(graph), rng.randint(1, 4))),
+        round_s=rng.choice((0.2, 0.5, 1.0)),
+        ttl=rng.choice((3, 5)),
+        seed=rng.getrandbits(32),
+    )
+    return Setup(
+        graph=graph,
+        routing="gossip",
+        seed=rng.getrandbits(32),
+        costs=costs,
+        link=link,
+        index=ScanIndex,
+        options=options,
+    )
+
+
+def some_filter(rng: random.Random, topics: int) -> str:
+    some = [f"'t{k}'" for k in sorted(rng.sample(range(topics), min(topics, rng.randint(1, 3))))]
+    about = f"topic = {some[0]}" if len(some) == 1 else f"topic IN ({', '.join(some)})"
+    return about + rng.choice(CONDITIONS)
+
+
+def gossip_scripts(
+    simulation: Simulation,
+    rng: random.Random,
+    topics: int,
+    *,
+    start_s: float = 0.0,
+    lasts_s: float = 10.0,
+    publications: int = 60,
+) -> None:
+    """Clients that subscribe, take it back and publish all the time; some publishers say before
+    what they will publish."""
+    brokers = list(simulation.setup.graph)
+    known = simulation.world.clients
+    for number in range(rng.randint(5, 2 * len(brokers))):
+        client = f"c{number}"
+        home = known[client].broker if client in known else rng.choice(brokers)
+        at_s = start_s + rng.uniform(0.0, lasts_s) * rng.choice((0.1, 0.1, 1.0))
+        handle = simulation.subscribe(client, home, some_filter(rng, topics), at_s)
+        if rng.random() < 0.3:
+            simulation.withdraw(handle, at_s + rng.uniform(0.0, lasts_s))
+    homes = {f"p{number}": rng.choice(brokers) for number in range(rng.randint(1, 5))}
+    for client, home in homes.items():
+        homes[client] = known[client].broker if client in known else home
+        if rng.random() < 0.5:
+            simulation.advertise(client, homes[client], "TRUE", start_s)
+    for _ in range(publications):
+        publish_some(simulation, rng, homes, topics, start_s + rng.uniform(0.0, lasts_s))
+
+
+def publish_some(
+    simulation: Simulation, rng: random.Random, homes: dict[str, str], topics: int, at_s: float
+) -> None:
+    client = rng.choice(sorted(homes))
+    some = rng.sample(range(topics), min(topics, rng.choice((1, 1, 2, 3))))
+    attributes = {"a": rng.randint(0, 5), "s": rng.choice(("x", "y", "z"))}
+    about = tuple(f"t{k}" for k in some)
+    simulation.publish(client, homes[client], attributes, at_s, topics=about)
+
+
+def gossip_run(
+    number: int,
+    *,
+    kernel: type[World] = Kernel,
+    trace: TraceOptions | None = None,
+    faults: Iterable[Fault] = (),
+    most: int = 40,
+    **options: object,
+) -> Simulation:
+    rng = random.Random(number)
+    setup = gossip_setup(rng, most)
+    simulation = Simulation(replace(setup, trace=trace, faults=list(faults)), kernel)
+    simulation.world.record.flush = lambda: None
+    gossip_scripts(simulation, rng, rng.randint(1, 8))
+    simulation.run(until_s=20.0)
+    return simulation
+
+
+# --- the truth ------------------------------------------------------------------------------------
+
+
+def delivered(simulation: Simulation) -> list[Pair]:
+    rows = simulation.deliveries()
+    return list(
+        zip(rows.publisher, rows.seq.tolist(), rows.client, rows.number.tolist(), strict=True)
+    )
+
+
+def demanded(simulation: Simulation, from_s: float = 0.0, to_s: float = math.inf) -> set[Pair]:
+    """What flooding would deliver of the publications of that time: to all who had settled before,
+    and wanted it for as long as it may take."""
+    result = simulation.result()
+    claims = [c for c in result.claims if c.subscription and c.settled_s < math.inf]
+    pairs = set()
+    for published in result.published:
+        publication = published.publication
+        at_s = publication.time_us / 1e6
+        if not from_s <= at_s < to_s or publication.id in result.refused:
+            continue
+        for claim in claims:
+            there = claim.settled_s < at_s and at_s + ON_THE_WAY_S < claim.ended_s
+            if there and parse_filter(claim.filter).matches(publication):
+                pairs.add((*publication.id, claim.client, claim.number))
+    return pairs
+
+
+def gossip_of(simulation: Simulation, broker: str) -> Gossip:
+    router = simulation.world.nodes[broker].core.router
+    assert isinstance(router, Gossip)
+    return router
+
+
+def live_routers(simulation: Simulation) -> dict[str, Gossip]:
+    return {
+        name: gossip_of(simulation, name)
+        for name, node in simulation.world.nodes.items()
+        if node.up
+    }
+
+
+def topic_graphs(simulation: Simulation) -> dict[str, nx.DiGraph]:
+    """Who points to whom, by topic."""
+    graphs: dict[str, nx.DiGraph] = {}
+    for name, router in live_routers(simulation).items():
+        for topic, known in router.memberships.items():
+            graph = graphs.setdefault(topic, nx.DiGraph())
+            graph.add_node(name)
+            graph.add_edges_from((name, other) for other in known.overlay.view)
+    return graphs
