@@ -317,11 +317,13 @@ class Client:
         """
         return Advertisement(self._thread, self._thread.run(_advertise(self._client, filter)))
 
-    def subscribe(self, *filters: str, local_queue_limit: int | None = None) -> Subscription:
+    def subscribe(
+        self, *filters: str, local_queue_limit: int | None = None, order_s: float = 0.0
+    ) -> Subscription:
         """Asks for the events that match one of the filters; `.settled()` waits for the network,
-        iterating does not. `local_queue_limit` (events) overrides the client's. Raises
-        `FilterSyntaxError`."""
-        work = _subscribe(self._client, filters, local_queue_limit)
+        iterating does not. `local_queue_limit` (events) overrides the client's; `order_s`: as in
+        `reefcast.Client.subscribe`. Raises `FilterSyntaxError`."""
+        work = _subscribe(self._client, filters, local_queue_limit, order_s)
         return Subscription(self._thread, self._thread.run(work))
 
     def close(self) -> None:
@@ -357,9 +359,12 @@ async def _advertise(client: BackloggedClient, filter: str) -> AsyncAdvertisemen
 
 
 async def _subscribe(
-    client: BackloggedClient, filters: tuple[str, ...], local_queue_limit: int | None
+    client: BackloggedClient,
+    filters: tuple[str, ...],
+    local_queue_limit: int | None,
+    order_s: float,
 ) -> AsyncSubscription:
-    return client.subscribe(*filters, local_queue_limit=local_queue_limit)
+    return client.subscribe(*filters, local_queue_limit=local_queue_limit, order_s=order_s)
 
 
 def connect(urls: str | Sequence[str], **options: Unpack[Options]) -> Client:

@@ -347,3 +347,23 @@ async def test_a_client_outlives_its_broker() -> None:
         await client.publish(x=1)
         assert [event["x"] for event in await take(subscription, 1)] == [1]
         await client.close()
+
+
+async def test_who_asks_for_order_gets_all_in_order_though_there_are_gaps(
+    two: tuple[Client, Client],
+) -> None:
+    """On a tree they come in order anyway; what follows upon a gap is held and comes all the same,
+    and what a reconnect would send anew is asked for as before."""
+    one, other = two
+    subscription = await other.subscribe("n = 0", order_s=0.2)
+    await subscription.add("n = 2")
+    for n in (0, 1, 2, 1, 0):
+        await one.publish(n=n)
+    events = await take(subscription, 3)
+    assert [event.seq for event in events] == [1, 3, 5]
+
+
+async def test_no_broker_holds_events_for_ever(two: tuple[Client, Client]) -> None:
+    _, other = two
+    with pytest.raises(reefcast.ConfigurationError, match=r"order_s 61 is not between 0 and 60"):
+        other.subscribe("TRUE", order_s=61)

@@ -81,14 +81,19 @@ class OverlayNetwork:
     # --- what happens to nodes --------------------------------------------------------------------
 
     def add(self, node: NodeId) -> TopicOverlay:
-        """A member that has not asked anybody yet."""
+        """A member that has not asked anybody yet. Others notice if it was another one before."""
         if node not in self._weights:
             self._weights[node] = Weights(node, self._options.seed)
+        restarts = self._lives[node] > 0 and node not in self._idle
         self._lives[node] += 1
         self._idle.discard(node)
         overlay = self.overlays[node] = TopicOverlay(
             self._topic, self._options, self._weights[node], self._contacts, self._lives[node]
         )
+        if restarts:
+            for other in self.overlays:
+                self._break_off(node, other, 0)
+                self._reconnect(other, node)
         return overlay
 
     def begin(self, views: dict[NodeId, list[NodeId]]) -> None:
@@ -107,19 +112,20 @@ class OverlayNetwork:
         """All at once. What they sent last may be lost."""
         gone = [(node, self.overlays.pop(node)) for node in nodes]
         for node, overlay in gone:
-            for other in {*overlay.view, *overlay.in_links, *self.pointing_to(node)}:
+            for other in sorted({*overlay.view, *overlay.in_links, *self.pointing_to(node)}):
                 self._break_off(node, other)
                 if self._rng.random() < self._told:
                     self._put(node, other, None)
 
     def break_up(self, one: NodeId, other: NodeId) -> None:
         """Their connection ends, with all that is on it; there is a new one at once."""
-        ends = [(one, other), (other, one)]
-        for a, b in ends:
-            self._break_off(a, b, 0)
-            self.overlays[a].unlinked(b)
-        for a, b in ends:
-            self.send(a, self.overlays[a].links(b))
+        self._reconnect(one, other)
+        self._reconnect(other, one)
+
+    def _reconnect(self, node: NodeId, other: NodeId) -> None:
+        self._break_off(node, other, 0)
+        self.overlays[node].unlinked(other)
+        self.send(node, self.overlays[node].links(other))
 
     def cut(self, one: NodeId, other: NodeId) -> None:
         """They cannot reach each other for now; both notice."""

@@ -449,6 +449,16 @@ async def test_nothing_that_changes_tables_crosses_it(
     assert "e" not in middle.host.core.router.soft_links
 
 
+async def test_congestion_notices_are_passed_over(live: Live, middle: Node):
+    """For the other end it may be a link of the overlay already."""
+    peer = await accepted(live, middle)
+    peer.send(FrameKind.CONGESTION, wire.Congestion("e", 1, True))
+    peer.publish(1)
+    await peer.until_acknowledged(1)
+    assert core_has(middle, "e")
+    assert not middle.host.congestion.targets
+
+
 async def test_nothing_comes_after_done(live: Live, middle: Node):
     for kind, value in ((FrameKind.PUBLISH, None), (FrameKind.DONE, 0)):
         peer = await accepted(live, middle)

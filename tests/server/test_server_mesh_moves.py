@@ -16,11 +16,13 @@ from live_mesh import TREE, Members, counted, mesh_network
 
 from live_networks import PATIENCE_S, linked, path_network, until
 from reefcast.errors import ConfigurationError
-from reefcast.model.messages import MoveLink, Regrade
+from reefcast.model.messages import MoveLink, Regrade, Unsubscribe
 from reefcast.model.wire import StatusRequest
 from reefcast.network.file import NetworkFile
 from reefcast.network.sections import LinkEntry
 from reefcast.overlay.topology import graph, hops_from
+from reefcast.routing.mesh.moving import Moving
+from reefcast.server.connection import Connection
 from reefcast.server.node import Node
 
 NINE = "abcdefghi"
@@ -252,6 +254,40 @@ async def test_the_old_link_breaks_as_one_end_gives_it_up(
     assert not counted(nodes.values(), "failures")
 
 
+async def test_what_is_under_way_on_the_old_link_when_it_is_given_up(
+    live: Live, monkeypatch: pytest.MonkeyPatch
+):
+    """The old neighbour told of a client that left by the old tables, when the mover had new ones;
+    it comes when the link is a soft one at both ends."""
+    nodes = await six(live)
+    mover, old = nodes["c"], nodes["d"]
+    client = await live.client(old, "s")
+    await client.subscribe("n > 0")
+    connections: list[Connection] = []
+    end = Moving._end
+
+    def ends(moving: Moving) -> Any:
+        if moving is mover.host.core.router.moving:
+            connection = mover.links["d"].connection
+            assert connection is not None
+            connection.transport.pause_reading()
+            connections.append(connection)
+            old.host.driver.handle(Unsubscribe(("s", 1), 99), "s")
+        return end(moving)
+
+    monkeypatch.setattr(Moving, "_end", ends)
+    await move(nodes, "cdf")
+    await until(lambda: "d" in mover.soft_links.links and "c" in old.soft_links.links)
+    assert old.soft_links.links["c"].queue.window.queue_len == 0
+    assert not old.soft_links.links["c"].queue.window.all_acknowledged
+    connections[0].transport.resume_reading()
+    assert (await client.answer()).token == 99
+    await becomes(nodes, after(LINE, "cdf"))
+    await until(lambda: not (mover.soft_links.links or old.soft_links.links))
+    assert [len(node.host.core.router.prt) for node in nodes.values()] == [0] * 6
+    assert not counted(nodes.values(), "failures")
+
+
 @pytest.mark.parametrize("wish", [TO_LATER, TO_EARLIER], ids="".join)
 @pytest.mark.parametrize("which", [0, 1])
 async def test_a_promoted_link_is_resumed_like_any_other(
@@ -263,6 +299,7 @@ async def test_a_promoted_link_is_resumed_like_any_other(
     async with Members(nodes["a"].network, "af") as members:
         await move(nodes, "".join(wish))
         await becomes(nodes, after(LINE, "".join(wish)))
+        assert [nodes[a].links[b].reconnects for a, b in ends] == [0, 0]
         traffic = asyncio.create_task(members.everybody_publishes(1000, pause_s=0.01))
         for cuts in range(1, 6):
             abort(nodes[ends[which][0]], ends[which][1])

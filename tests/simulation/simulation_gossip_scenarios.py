@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterable
 from dataclasses import replace
 
 import networkx as nx
@@ -18,7 +17,7 @@ from reefcast.overlay.topology import Graph, names
 from reefcast.routing.gossip.options import GossipOptions
 from reefcast.routing.gossip.router import Gossip
 from reefcast.simulation.costs import CostModel
-from reefcast.simulation.faults import Fault
+from reefcast.simulation.faults import Crash
 from reefcast.simulation.kernel import Kernel
 from reefcast.simulation.links import LinkSpec
 from reefcast.simulation.recording import TraceOptions
@@ -30,6 +29,8 @@ Pair = tuple[str, int, str, int]
 """Publisher, seq, client, number of the subscription."""
 ON_THE_WAY_S = 3.0
 """Longer than any publication takes."""
+HEALED_ROUNDS = 50
+"""After crashes (docs/gossip.md)."""
 
 
 def unlinked(count: int) -> Graph:
@@ -109,21 +110,53 @@ def publish_some(
 
 
 def gossip_run(
-    number: int,
-    *,
-    kernel: type[World] = Kernel,
-    trace: TraceOptions | None = None,
-    faults: Iterable[Fault] = (),
-    most: int = 40,
-    **options: object,
+    number: int, *, kernel: type[World] = Kernel, trace: TraceOptions | None = None, most: int = 40
 ) -> Simulation:
+    """Nothing fails, but everything else happens for ten seconds."""
     rng = random.Random(number)
-    setup = gossip_setup(rng, most)
-    simulation = Simulation(replace(setup, trace=trace, faults=list(faults)), kernel)
+    simulation = Simulation(replace(gossip_setup(rng, most), trace=trace), kernel)
     simulation.world.record.flush = lambda: None
     gossip_scripts(simulation, rng, rng.randint(1, 8))
     simulation.run(until_s=20.0)
     return simulation
+
+
+def crashes(setup: Setup, rng: random.Random, lasts_s: float) -> list[Crash]:
+    """Of 20 to 30 % of the brokers, but not of all contacts at once; some come back."""
+    assert isinstance(setup.options, GossipOptions)
+    stays = setup.options.contacts[0]
+    others = [name for name in setup.graph if name != stays]
+    count = max(1, round(rng.uniform(0.2, 0.3) * len(setup.graph)))
+    return [
+        Crash(name, at_s, at_s + rng.uniform(0.3, lasts_s) if rng.random() < 0.4 else math.inf)
+        for name in rng.sample(others, count)
+        for at_s in [rng.uniform(1.0, lasts_s)]
+    ]
+
+
+def quiet_again_s(setup: Setup) -> float:
+    """How long it takes after crashes until all is as it should be (docs/gossip.md)."""
+    assert isinstance(setup.options, GossipOptions)
+    return HEALED_ROUNDS * setup.options.round_s
+
+
+def crashing_run(number: int, *, kernel: type[World] = Kernel) -> tuple[Simulation, float]:
+    """Brokers crash while all happens; then, from the time that is returned, others publish, at
+    brokers that live."""
+    rng = random.Random(f"crashes {number}")
+    setup = gossip_setup(rng)
+    faults = crashes(setup, rng, 8.0)
+    simulation = Simulation(replace(setup, faults=faults), kernel)
+    topics = rng.randint(1, 8)
+    gossip_scripts(simulation, rng, topics)
+    last_s = max(16.0, *(fault.restart_s for fault in faults if fault.restart_s < math.inf), 0.0)
+    again_s = last_s + quiet_again_s(setup)
+    live = [x for x in setup.graph if not any(f.broker == x and f.restart_s == math.inf for f in faults)]
+    homes = {f"q{number}": rng.choice(live) for number in range(3)}
+    for _ in range(30):
+        publish_some(simulation, rng, homes, topics, again_s + rng.uniform(0.0, 3.0))
+    simulation.run(until_s=again_s + 3.0 + max(ON_THE_WAY_S, 6 * setup.options.round_s))
+    return simulation, again_s
 
 
 # --- the truth ------------------------------------------------------------------------------------

@@ -84,7 +84,7 @@ def _say(legend: str | None) -> None:
 
 # --- brokers --------------------------------------------------------------------------------------
 
-BROKERS = ("broker", "state", "clients", "tables", "published", "delivered", "memory")
+BROKERS = ("broker", "state", "clients", "links", "tables", "published", "delivered", "memory")
 
 
 def _brokers(answers: Answers) -> Iterator[Sequence[str | Text | None]]:
@@ -97,6 +97,7 @@ def _brokers(answers: Answers) -> Iterator[Sequence[str | Text | None]]:
             name,
             _state(answer),
             str(len(answer["clients"])),
+            str(sum(link["state"] == "up" for link in answer["links"])),
             ", ".join(f"{table} {rows}" for table, rows in answer["tables"].items()),
             str(counters.get("published", 0)),
             str(counters.get("delivered", 0)),

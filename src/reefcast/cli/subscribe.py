@@ -15,6 +15,7 @@ from reefcast.cli.options import Number, Whole, json_option
 from reefcast.client import Event, Subscription, connect
 from reefcast.client.handles import check_filter
 from reefcast.client.loop import new_event_loop
+from reefcast.model.messages import MOST_ORDER_S
 from reefcast.model.wire import QUEUE_POLICIES
 
 
@@ -27,6 +28,7 @@ class Job(msgspec.Struct):
     count: int
     timeout_s: float
     queue_policy: str
+    order_s: float
     printed: int = 0
 
 
@@ -50,6 +52,14 @@ class Job(msgspec.Struct):
     help="What the broker does when this program does not keep up; by default as its network file "
     "says.",
 )
+@click.option(
+    "--order",
+    "order_s",
+    type=Number(0, MOST_ORDER_S),
+    default=0.0,
+    help="Hold events back for up to this many seconds, so that those of a publisher come in its "
+    "order; by default (0) they come as they come.",
+)
 @json_option("a line for each event")
 def command(
     *,
@@ -58,6 +68,7 @@ def command(
     count: int,
     timeout: float,
     queue_policy: str | None,
+    order_s: float,
     as_json: bool,
 ) -> None:
     """Print the events that match filters.
@@ -69,7 +80,7 @@ def command(
     """
     for filter in filters:
         check_filter(filter)  # before anything else happens
-    job = Job(url, filters, as_json, count, timeout, queue_policy or "")
+    job = Job(url, filters, as_json, count, timeout, queue_policy or "", order_s)
     try:
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
             runner.run(_subscribe(job))
@@ -87,7 +98,7 @@ async def _subscribe(job: Job) -> None:
     async with connect(job.url, name="subscribe", queue_policy=job.queue_policy) as client:
         try:
             async with asyncio.timeout(job.timeout_s or None):
-                subscription = await client.subscribe(*job.filters)
+                subscription = await client.subscribe(*job.filters, order_s=job.order_s)
                 click.echo("reefcast: subscribed", err=True)
                 await _print(job, subscription)
         except TimeoutError:

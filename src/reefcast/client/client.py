@@ -27,6 +27,7 @@ from reefcast.client.settings import (
     Settings,
     call_application,
     check_local_queue_limit,
+    check_order_s,
 )
 from reefcast.errors import ConnectionLostError, InternalError, ReefcastError
 from reefcast.model import wire
@@ -136,14 +137,20 @@ class Client:
 
     # --- subscribing ------------------------------------------------------------------------------
 
-    def subscribe(self, *filters: str, local_queue_limit: int | None = None) -> Subscription:
+    def subscribe(
+        self, *filters: str, local_queue_limit: int | None = None, order_s: float = 0.0
+    ) -> Subscription:
         """Asks for the events that match one of the filters; see `Subscription`.
 
         Await it to know that it has settled, or iterate over it at once. `local_queue_limit`
-        (events) overrides the client's. Raises `FilterSyntaxError`.
+        (events) overrides the client's. `order_s`: for how many seconds the broker may hold events
+        back, so that those of a publisher come in its order although they took several ways
+        (routings mesh and TID); 0: they come as they come. Raises `FilterSyntaxError`.
         """
         limit = self._settings.local_queue_limit if local_queue_limit is None else local_queue_limit
-        return Subscription(self._session, filters, check_local_queue_limit(limit))
+        return Subscription(
+            self._session, filters, check_local_queue_limit(limit), check_order_s(order_s)
+        )
 
     # --- closing ----------------------------------------------------------------------------------
 

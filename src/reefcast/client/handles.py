@@ -65,10 +65,7 @@ class _Handle:
         self._session.release(self._holding)
         await self._wait_until(lambda: not any(entry.unanswered for entry in entries))
 
-    def _register(
-        self, filter: str, *, advertises: bool = False, watched: bool = False
-    ) -> Registration:
-        entry = Registration(self._holding, filter, advertises=advertises, watched=watched)
+    def _register(self, entry: Registration) -> Registration:
         self._session.register(entry)
         self._holding.registrations.append(entry)
         return entry
@@ -84,7 +81,7 @@ class Advertisement(_Handle):
     def __init__(self, session: Session, filter: str) -> None:
         check_filter(filter)
         super().__init__(session, Holding())
-        self._register(filter, advertises=True)
+        self._register(Registration(self._holding, filter, advertises=True))
 
     async def withdraw(self) -> None:
         """Takes it back; returns when every broker has forgotten it."""
@@ -105,15 +102,18 @@ class Subscription(_Handle):
 
     _holding: Inbox
 
-    def __init__(self, session: Session, filters: tuple[str, ...], limit: int) -> None:
+    def __init__(
+        self, session: Session, filters: tuple[str, ...], limit: int, order_s: float
+    ) -> None:
         if not filters:
             raise LocalError("subscribe needs at least one filter; TRUE is the one for all events")
         for filter in filters:
             check_filter(filter)
         self._loop = asyncio.get_running_loop()
+        self._order_s = order_s
         super().__init__(session, Inbox(limit, session))
         for filter in filters:
-            self._register(filter)
+            self._register(Registration(self._holding, filter, order_s=order_s))
 
     @property
     def numbers(self) -> tuple[int, ...]:
@@ -155,7 +155,9 @@ class Subscription(_Handle):
         """One filter more; returns when it has settled, raises `RefusedError` and leaves the
         others as they are if it is refused."""
         check_filter(filter)
-        entry = self._register(filter, watched=True)
+        entry = self._register(
+            Registration(self._holding, filter, watched=True, order_s=self._order_s)
+        )
         await self._wait_until(lambda: not entry.unanswered)
         if entry.error is not None:
             raise entry.error

@@ -37,17 +37,35 @@ class Owner(Protocol):
 
 class Registration:
     """One filter. `number` and `token` are those of the current connection; `error` says why it
-    was refused; `watched`: somebody waits for this very answer and will raise it."""
+    was refused; `watched`: somebody waits for this very answer and will raise it; `order_s`: see
+    `Subscribe`."""
 
-    __slots__ = ("advertises", "error", "filter", "number", "owner", "state", "token", "watched")
+    __slots__ = (
+        "advertises",
+        "error",
+        "filter",
+        "number",
+        "order_s",
+        "owner",
+        "state",
+        "token",
+        "watched",
+    )
 
     def __init__(
-        self, owner: Owner, filter: str, *, advertises: bool = False, watched: bool = False
+        self,
+        owner: Owner,
+        filter: str,
+        *,
+        advertises: bool = False,
+        watched: bool = False,
+        order_s: float = 0.0,
     ) -> None:
         self.owner = owner
         self.filter = filter
         self.advertises = advertises
         self.watched = watched
+        self.order_s = order_s
         self.state = State.PENDING
         self.number = 0
         self.token = 0
@@ -81,7 +99,7 @@ class Registrations:
         token = self._next_token(registration)
         if registration.advertises:
             return Advertise(identity, registration.filter, token)
-        return Subscribe(identity, registration.filter, token)
+        return Subscribe(identity, registration.filter, token, registration.order_s)
 
     def end(self, registration: Registration) -> ControlMessage:
         """Takes back a registration that is PENDING or SETTLED; returns the message."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import ParamSpec, TypedDict
 
 from reefcast.errors import ConfigurationError
+from reefcast.model.messages import MOST_ORDER_S
 from reefcast.model.publication import PublicationId
 from reefcast.model.wire import QUEUE_POLICIES
 
@@ -109,6 +110,13 @@ def check_local_queue_limit(limit: int) -> int:
     if limit < 1:
         raise ConfigurationError(f"local_queue_limit {limit} is less than 1")
     return limit
+
+
+def check_order_s(order_s: float) -> float:
+    """Raises `ConfigurationError` for what no broker would hold events for."""
+    if not 0 <= order_s <= MOST_ORDER_S:
+        raise ConfigurationError(f"order_s {order_s} is not between 0 and {MOST_ORDER_S:g} seconds")
+    return order_s
 
 
 def call_application(callback: Callable[P, None] | None, *args: P.args, **named: P.kwargs) -> None:

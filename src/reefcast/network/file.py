@@ -7,6 +7,7 @@ itself with a sentence that says where.
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Iterable
 from math import isfinite
 from pathlib import Path
@@ -35,7 +36,11 @@ from reefcast.overlay.topology import Graph, graph
 from reefcast.routing.covering.statistics import Window
 from reefcast.routing.links import Overload
 from reefcast.routing.registry import check_overlay, routing_named
-from reefcast.routing.router import RoutingOptions
+from reefcast.routing.router import RoutingOptions, Shape
+
+
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+"""What TOML takes for a key without quotation marks."""
 
 
 class NetworkFile(Section, kw_only=True):
@@ -47,7 +52,7 @@ class NetworkFile(Section, kw_only=True):
     overload: OverloadSection = msgspec.field(default_factory=OverloadSection)
     routing: dict[str, Any] = msgspec.field(default_factory=dict)
     statistics: StatisticsSection = msgspec.field(default_factory=StatisticsSection)
-    broker: list[BrokerEntry]
+    broker: list[BrokerEntry] = msgspec.field(default_factory=list)
     link: list[LinkEntry] = msgspec.field(default_factory=list)
 
     @property
@@ -71,8 +76,30 @@ class NetworkFile(Section, kw_only=True):
         )
 
     def address(self, name: str) -> tuple[str, int]:
-        """Where the broker listens: host and port."""
-        return self.entry(name).address
+        """Where the broker listens, or the peer: host and port."""
+        return (self._peer(name) or self.entry(name)).address
+
+    def is_node(self, name: str) -> bool:
+        """Whether it is the name of a broker, or may be that of a peer."""
+        return name in self.names or self._peer(name) is not None
+
+    def _peer(self, name: str) -> BrokerEntry | None:
+        """A *peer* is a broker that is in no file, and that others hear of: its name says where it
+        listens. Only where brokers find each other, and at addresses that brokers may have."""
+        entry = BrokerEntry(name=name, listen=name)
+        if name in self.names or routing_named(self.network.routing).overlay is not Shape.NONE:
+            return None
+        try:
+            host, _ = entry.address
+        except ConfigurationError:
+            return None
+        return entry if self.network.insecure or is_loopback(host) else None
+
+    def for_peers(self) -> NetworkFile:
+        """What a peer must know of this network: what holds for all, and who is in a file."""
+        section = NetworkSection(name=self.network.name, routing=self.network.routing)
+        brokers = [BrokerEntry(each.name, each.listen) for each in self.broker if not each.is_peer]
+        return NetworkFile(network=section, routing=self.routing, broker=brokers)
 
     def scot(self) -> Scot | None:
         """The SCOT that the brokers' regions and clusters say; None where they say nothing.
@@ -185,12 +212,16 @@ def _check_numbers(network: NetworkFile) -> None:
 
 def read_network(data: bytes | str) -> NetworkFile:
     """A network from TOML text; raises `ConfigurationError` saying where it is wrong."""
+    return parse_network(data).validate()
+
+
+def parse_network(data: bytes | str) -> NetworkFile:
+    """The same, not yet validated: something may be added to it."""
     try:
         _check_all_keys(msgspec.toml.decode(data))
-        network = msgspec.toml.decode(data, type=NetworkFile)
+        return msgspec.toml.decode(data, type=NetworkFile)
     except (msgspec.DecodeError, ValueError) as error:
         raise ConfigurationError(f"the network file cannot be read: {error}") from error
-    return network.validate()
 
 
 def _check_all_keys(plain: dict[str, Any]) -> None:
@@ -242,7 +273,9 @@ def dump_network(network: NetworkFile) -> str:
 def _toml_lines(section: dict[str, Any]) -> list[str]:
     # TOML has no null; an empty table says nothing.
     return [
-        f"{key} = {_toml_value(value)}" for key, value in section.items() if value not in (None, {})
+        f"{key if _BARE_KEY.fullmatch(key) else _toml_value(key)} = {_toml_value(value)}"
+        for key, value in section.items()
+        if value not in (None, {})
     ]
 
 

@@ -105,6 +105,11 @@ class BrokerEntry(Section):
             )
         return host.strip("[]"), int(port)
 
+    @property
+    def is_peer(self) -> bool:
+        """Whether others need no file to find it: its name is its address."""
+        return self.name == self.listen
+
 
 class LinkEntry(Section):
     """`between`: two brokers. The other three serve the simulator only. `latency_s`: seconds on the

@@ -11,7 +11,7 @@ Rules
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Callable
 from typing import NamedTuple
 
 import msgspec
@@ -36,12 +36,12 @@ class Memory(NamedTuple):
 
 
 class Clients:
-    """The sessions by client id. `brokers`: names that no client may have."""
+    """The sessions by client id. `is_broker`: of names, which no client may have then."""
 
-    def __init__(self, host: Host, brokers: Collection[str]) -> None:
+    def __init__(self, host: Host, is_broker: Callable[[str], bool]) -> None:
         self.sessions: dict[str, ClientSession] = {}
         self._host = host
-        self._brokers = frozenset(brokers)
+        self._is_broker = is_broker
         self._memories: dict[str, Memory] = {}
 
     def arrive(self, connection: Connection, hello: Hello) -> ClientSession | None:
@@ -88,7 +88,7 @@ class Clients:
             )
         if not 0 < len(hello.name) <= MAX_NAME_CHARS:
             raise ProtocolError(f"a client's id has 1 to {MAX_NAME_CHARS} characters")
-        if hello.name in self._brokers:
+        if self._is_broker(hello.name):
             raise ProtocolError(f"{hello.name!r} is the name of a broker; choose another id")
         if hello.queue_policy not in ("", *QUEUE_POLICIES) or hello.queue_limit < 0:
             raise ProtocolError(

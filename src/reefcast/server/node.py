@@ -17,7 +17,7 @@ from collections.abc import Callable
 
 from reefcast.errors import ConfigurationError
 from reefcast.model.wire import Hello, Role, StatusRequest
-from reefcast.network.file import NetworkFile
+from reefcast.network.file import NetworkFile, dump_network
 from reefcast.server.broker_link import BrokerLink
 from reefcast.server.clients import Clients
 from reefcast.server.connection import TICK_S, Connection, End, Shared
@@ -40,7 +40,7 @@ class Node:
         self.network = network
         self.name = name
         self.host = make_host(network, name)
-        self.clients = Clients(self.host, network.names)
+        self.clients = Clients(self.host, network.is_node)
         self.stopping = False
         self._started_at_s = self.loop.time()
         limit = network.limits.max_clients + SPARE_CONNECTIONS
@@ -161,8 +161,10 @@ class Node:
     def status(self, request: StatusRequest) -> dict[str, object]:
         """Of the core, with the live state of links and clients; plain data."""
         now = self.loop.time()
+        asked = request.network_file
         return {
             **host_status(self.host, request, now),
+            **({"network_file": dump_network(self.network.for_peers())} if asked else {}),
             **process_status(),
             "uptime_s": round(now - self._started_at_s, 3),
             "stopping": self.stopping,

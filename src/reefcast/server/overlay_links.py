@@ -94,7 +94,7 @@ class OverlayLinks:
             link = None
         if hello.role is not Role.BROKER or link is None:
             raise ProtocolError(
-                f"broker {me.name} has no link to {hello.name!r}; "
+                f"broker {me.name} has no link to {hello.name!r} now; unless one is being moved, "
                 "give both brokers the same network file"
             )
         return link

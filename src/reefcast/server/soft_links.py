@@ -167,7 +167,6 @@ class SoftLinks:
         self._host = host
         self._me = msgspec.structs.replace(host.me, role=Role.SOFT)
         self._network = network
-        self._others = frozenset(network.names) - {host.me.name}
         self._overlay = overlay
         self._shared = shared
         self._loop = asyncio.get_running_loop()
@@ -293,7 +292,8 @@ class SoftLinks:
             )
 
     def _may_have(self, name: LinkName) -> bool:
-        return name in self._others and name not in self._overlay.links
+        stranger = name == self._me.name or not self._network.is_node(name)
+        return not stranger and name not in self._overlay.links
 
     def _obstacle(self, hello: Hello) -> str:
         """Why the core is not asked."""

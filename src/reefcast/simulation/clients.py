@@ -58,6 +58,7 @@ class Scripted:
     attributes: dict[str, Value] = field(default_factory=dict)
     topics: tuple[str, ...] = ()
     payload: bytes = b""
+    order_s: float = 0.0
 
 
 class SimClient:
@@ -74,7 +75,7 @@ class SimClient:
         self.implicit: list[int] = []
         self.refused: set[PublicationId] = set()
         self._advertised = False
-        self._wanted: dict[int, tuple[bool, str]] = {}
+        self._wanted: dict[int, Scripted] = {}
         self._tokens: dict[int, Claim] = {}
         self._last_number = 0
         self._last_seq = 0
@@ -101,7 +102,7 @@ class SimClient:
             return [self._publish(script, now)]
         if script.kind == "withdraw":
             return self._withdraw(script.handle, now)
-        self._wanted[script.handle] = (script.kind == "subscribe", script.filter)
+        self._wanted[script.handle] = script
         return [self._ask(script.handle, now)] if self.connected else []
 
     def answered(self, message: Settled | Refused, now: float) -> None:
@@ -129,15 +130,17 @@ class SimClient:
         )
 
     def _ask(self, handle: int, now: float) -> Input:
-        subscription, filter = self._wanted[handle]
+        script = self._wanted[handle]
+        subscription, filter = script.kind == "subscribe", script.filter
         self._last_number += 1
         number = self._last_number
         claim = Claim(handle, self.name, self.broker, subscription, filter, number, now)
         self.claims.append(claim)
         self.current[handle] = self._tokens[number] = claim
         self._advertised = self._advertised or not subscription
-        message = Subscribe if subscription else Advertise
-        return message((self.name, number), filter, number)
+        if subscription:
+            return Subscribe((self.name, number), filter, number, script.order_s)
+        return Advertise((self.name, number), filter, number)
 
     def _withdraw(self, handle: int, now: float) -> list[Input]:
         wanted = self._wanted.pop(handle, None)

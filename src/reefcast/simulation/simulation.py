@@ -111,9 +111,11 @@ class Simulation:
 
     # --- scripts ----------------------------------------------------------------------------------
 
-    def subscribe(self, client: str, broker: str, filter: str, at_s: float) -> int:
-        """The client subscribes; returns a handle for `withdraw`."""
-        return self._claim("subscribe", client, broker, filter, at_s)
+    def subscribe(
+        self, client: str, broker: str, filter: str, at_s: float, *, order_s: float = 0.0
+    ) -> int:
+        """The client subscribes; returns a handle for `withdraw`. `order_s`: see `Subscribe`."""
+        return self._claim("subscribe", client, broker, filter, at_s, order_s)
 
     def advertise(self, client: str, broker: str, filter: str, at_s: float) -> int:
         """The client advertises; returns a handle for `withdraw`."""
@@ -146,11 +148,13 @@ class Simulation:
         self._schedule(self._last_handle, script)
         return self._last_handle
 
-    def _claim(self, kind: str, client: str, broker: str, filter: str, at_s: float) -> int:
+    def _claim(
+        self, kind: str, client: str, broker: str, filter: str, at_s: float, order_s: float = 0.0
+    ) -> int:
         parse_filter(filter)
         self.world.client(client, broker)
         self._last_handle += 1
-        script = Scripted(at_s, self._last_handle, client, kind, filter)
+        script = Scripted(at_s, self._last_handle, client, kind, filter, order_s=order_s)
         self._schedule(self._last_handle, script)
         return self._last_handle
 

@@ -12,9 +12,8 @@ from typing import Literal, NamedTuple
 
 from reefcast.experiments.gossip.parameters import section
 from reefcast.experiments.gossip.scenario import Interests
-from reefcast.experiments.gossip.stack import Stack, stack_of
 from reefcast.routing.gossip.options import GossipOptions
-from reefcast.simulation.gossip.overlays import starting_overlays
+from reefcast.simulation.gossip.overlays import Overlays, starting_overlays
 from reefcast.simulation.gossip.twin import Twin
 
 UNALIGNED, ALIGNED, GREEDY = "unaligned", "aligned", "greedy"
@@ -22,12 +21,11 @@ RULES: dict[str, Literal["witness", "greedy"]] = {ALIGNED: "witness", GREEDY: "g
 
 
 class Aligned(NamedTuple):
-    """`nodes` are the names of those with a topic. `total`, `unique`: sums over nodes of the sizes
-    of their views, and of the different neighbours in them; before the first round and after
-    each."""
+    """`before`, and `after` the last round. `total`, `unique`: sums over nodes of the sizes of their
+    views, and of the different neighbours in them; before the first round and after each."""
 
-    nodes: tuple[str, ...]
-    stack: Stack
+    before: Overlays
+    after: Overlays
     total: list[int]
     unique: list[int]
 
@@ -35,14 +33,14 @@ class Aligned(NamedTuple):
 def overlays(interests: Interests, routing: str, scale: str, seed: int) -> Aligned:
     """The overlays of these topics; `routing`: unaligned, aligned or greedy."""
     entries = section("protocol", scale)
-    started = starting_overlays(interests, seed, entries.degree)
-    total, unique = [started.total()], [started.unique()]
+    before = after = starting_overlays(interests, seed, entries.degree)
+    total, unique = [before.total()], [before.unique()]
     if routing != UNALIGNED:
         options = GossipOptions(ttl=entries.ttl, rule=RULES[routing], seed=seed)
-        twin = Twin(started, options)
+        twin = Twin(before, options)
         for _ in range(entries.rounds):
             twin.round()
             total.append(twin.total())
             unique.append(twin.unique())
-        started = twin.overlays
-    return Aligned(started.nodes, stack_of(started.nodes, started.views()), total, unique)
+        after = twin.overlays
+    return Aligned(before, after, total, unique)

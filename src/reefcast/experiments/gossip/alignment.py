@@ -37,7 +37,7 @@ def measure(run: Run) -> list[Measure]:
     topics = TIMES[run.campaign] * section("alignment", run.scale).topics
     interests = grid_interests(int(run.x), topics, run.seed)
     found = overlays(interests, run.routing, run.scale, run.seed)
-    return of_overlays(found, run.routing, run.scale)
+    return of_overlays(found, run.routing, run.scale, run.seed)
 
 
 CAMPAIGNS = tuple(

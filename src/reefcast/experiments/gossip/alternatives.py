@@ -46,8 +46,7 @@ def minimal(sets: Flags, rng: np.random.Generator) -> Flags:
 def needed_by(stack: Stack) -> Numbers:
     """[node, topic]: the size of its view there."""
     found = np.zeros((stack.nodes, len(stack.starts) - 1), np.int64)
-    topics = np.repeat(np.arange(found.shape[1]), np.diff(stack.starts))
-    found[stack.members, topics] = np.diff(stack.bounds)
+    found[stack.members, stack.topic_of_member()] = np.diff(stack.bounds)
     return found
 
 

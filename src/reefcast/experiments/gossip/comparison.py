@@ -6,6 +6,8 @@ Who can be reached is told by publications to all neighbours that live: what fai
 
 from __future__ import annotations
 
+import numpy as np
+
 from reefcast.experiments.campaign import Campaign, Measure, Run
 from reefcast.experiments.gossip.aligning import ALIGNED, UNALIGNED, overlays
 from reefcast.experiments.gossip.alternatives import (
@@ -24,8 +26,8 @@ from reefcast.experiments.gossip.scenario import (
     matrix_of,
 )
 from reefcast.experiments.gossip.spreading import publications, spread
-from reefcast.experiments.gossip.stack import Stack
-from reefcast.experiments.gossip.structure import clustering, distances
+from reefcast.experiments.gossip.stack import Stack, stack_of
+from reefcast.experiments.gossip.structure import Graph, clustering, distances, graph_of
 from reefcast.experiments.grid import runs_of
 
 NAME = "alternatives"
@@ -41,12 +43,11 @@ def runs(scale: str) -> list[Run]:
 def measure(run: Run) -> list[Measure]:
     entries = section("dissemination", run.scale)
     interests = grid_interests(entries.nodes, entries.topics, run.seed)
-    stack, known = _built(interests, run)
+    stack, links, known = _built(interests, run)
     failing = faults(stack.nodes, run.x / 100, 0.0, run.seed)
     rng = generator(run.seed, "publications")
     published = publications(stack, failing, entries.publications, 1, rng)
     reached = spread(stack, published, failing, ALL, rng)
-    links = stack.union().undirected()
     figures = {
         "connections": float(links.out_degrees().mean()),
         "most_connections": float(links.out_degrees().max()),
@@ -60,19 +61,21 @@ def measure(run: Run) -> list[Measure]:
     return [Measure(name, 0.0, value) for name, value in figures.items()]
 
 
-def _built(interests: Interests, run: Run) -> tuple[Stack, float]:
-    """The overlays, and how many interests in topics of others a node has to know of; by messages
-    of one topic it learns of none."""
+def _built(interests: Interests, run: Run) -> tuple[Stack, Graph, float]:
+    """The overlays, their connections, and how many interests in topics of others a node has to
+    know of; by messages of one topic it learns of none."""
     if run.routing in (UNALIGNED, ALIGNED):
-        return overlays(interests, run.routing, run.scale, run.seed).stack, 0.0
+        found = overlays(interests, run.routing, run.scale, run.seed).after
+        return stack_of(found), Graph(*found.union()).undirected(), 0.0
     _, sets = matrix_of(interests)
     rng = generator(run.seed, run.routing)
     if run.routing == MINIMAL:
         links = minimal(sets, rng)
     else:
-        started = overlays(interests, UNALIGNED, run.scale, run.seed).stack
-        links = clustered(sets, needed_by(started), rng)
-    return overlays_of(sets, links), disclosed(sets, links)
+        started = overlays(interests, UNALIGNED, run.scale, run.seed).before
+        links = clustered(sets, needed_by(stack_of(started)), rng)
+    graph = graph_of(len(sets), *np.nonzero(links)).undirected()
+    return overlays_of(sets, links), graph, disclosed(sets, links)
 
 
 CAMPAIGN = Campaign(NAME, "% of the nodes crashed", runs, measure)

@@ -32,7 +32,7 @@ def measure(run: Run) -> list[Measure]:
         "unique_before": found.unique[0],
         "unique_after": found.unique[-1],
     }
-    return [Measure(name, 0.0, sum_ / len(found.nodes)) for name, sum_ in figures.items()]
+    return [Measure(name, 0.0, sum_ / len(found.after.nodes)) for name, sum_ in figures.items()]
 
 
 CAMPAIGN = Campaign(NAME, "times as many", runs, measure)

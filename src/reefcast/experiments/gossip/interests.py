@@ -23,7 +23,11 @@ def runs(scale: str) -> list[Run]:
 
 def measure(run: Run) -> list[Measure]:
     matrix = grid_matrix(int(run.x), section(NAME, run.scale).topics, run.seed)
-    return list(of_matrix(matrix))
+    topics = [
+        Measure(f"topic_pairs_{confidence}", 0.0, share_of_pairs(matrix.T, confidence))
+        for confidence in CRITICAL
+    ]
+    return [*of_matrix(matrix), *topics]
 
 
 def of_matrix(matrix: Flags) -> Iterator[Measure]:
@@ -32,7 +36,6 @@ def of_matrix(matrix: Flags) -> Iterator[Measure]:
     sets = matrix[matrix.any(axis=1)]
     for confidence in CRITICAL:
         yield Measure(f"pairs_{confidence}", 0.0, share_of_pairs(sets, confidence))
-        yield Measure(f"topic_pairs_{confidence}", 0.0, share_of_pairs(sets.T, confidence))
         yield Measure(f"nodes_{confidence}", 0.0, share_of_rows(sets, confidence))
     yield Measure("without", 0.0, float(len(matrix) - len(sets)))
     for name, counts in (("subscribers", sets.sum(axis=0)), ("subscriptions", sets.sum(axis=1))):

@@ -1,7 +1,7 @@
 """The same measures on real interests: users of Last.fm and the artists that they listened to.
 
-The file is that of HetRec 2011 (`user_artists.dat`): a line for each user and artist, with how often
-the user played it; lines of another kind, such as its heads, have no three columns of whole
+The file is that of HetRec 2011 (`user_artists.dat`): a line for each user and artist, with how
+often the user played it; lines of another kind, such as its heads, have no three columns of whole
 numbers. A user is a node, an artist a topic. It may not be shipped, so it is read from where the
 environment says; without it there are no runs of this campaign. x: artists, the most popular ones.
 """
@@ -45,7 +45,7 @@ def measure(run: Run) -> list[Measure]:
     users = section("lastfm", run.scale).users
     matrix = matrix_of_listeners(Path(listeners_file()), users, int(run.x))
     found = overlays(interests_of(matrix), run.routing, run.scale, run.seed)
-    return [*of_overlays(found, run.routing, run.scale), *of_matrix(matrix)]
+    return [*of_overlays(found, run.routing, run.scale, run.seed), *of_matrix(matrix)]
 
 
 def matrix_of_listeners(path: Path, users: int, artists: int) -> Flags:

@@ -14,6 +14,8 @@ out. All draws are numpy's, in arrays.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -44,8 +46,9 @@ def grid_matrix(nodes: int, topics: int, seed: int) -> Flags:
     here = rng.integers(entries.side, size=(nodes, 2)).astype(np.float64)
     there = rng.integers(entries.side, size=(int(ids.sum()), 2)).astype(np.float64)
     bounds = np.concatenate([[0], np.cumsum(ids)])
-    nearest = [_nearest(here, there[a:b]) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
-    return np.stack(nearest, axis=1) <= np.minimum(radius, entries.side / 2)[:, None]
+    nearest = [_nearest(here, there[a:b]) for a, b in pairwise(bounds.tolist())]
+    within = np.stack(nearest, axis=1) <= np.minimum(radius, entries.side / 2)[:, None]
+    return np.asarray(within, np.bool_)
 
 
 def power_law(number: int, least: float, exponent: float) -> Floats:

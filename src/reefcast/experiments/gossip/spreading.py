@@ -71,7 +71,7 @@ def publications(
 ) -> Publications:
     """Of live publishers, each on so many of its own topics; every interest of a live node that has
     enough of them is as likely to be the first topic."""
-    member = np.repeat(np.arange(len(stack.starts) - 1), np.diff(stack.starts))
+    member = stack.topic_of_member()
     order = np.argsort(stack.members, kind="stable")
     owned = np.bincount(stack.members, minlength=stack.nodes)
     first = np.concatenate([[0], np.cumsum(owned)])
@@ -126,10 +126,10 @@ def _spread(
 
 @njit(cache=True)
 def _any(rows: Any, node: int) -> bool:
+    found = False
     for k in range(len(rows)):
-        if rows[k, node] >= 0:
-            return True
-    return False
+        found |= rows[k, node] >= 0
+    return found
 
 
 @njit(cache=True)

@@ -1,14 +1,13 @@
-"""The overlays of all topics as arrays, for measures of whole networks."""
+"""The views of all topics with the numbers of their nodes, whatever they come from."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from reefcast.experiments.gossip.structure import Graph, graph_of
+from reefcast.simulation.gossip.overlays import Overlays
 
 Numbers = NDArray[np.int64]
 Nodes = NDArray[np.int32]
@@ -24,25 +23,18 @@ class Stack(NamedTuple):
     bounds: Numbers
     neighbours: Nodes
 
-    def union(self) -> Graph:
-        """What all topics induce."""
-        sources = np.repeat(self.members.astype(np.int64), np.diff(self.bounds))
-        return graph_of(self.nodes, sources, self.neighbours)
+    def topic_of_member(self) -> Numbers:
+        return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
 
 
-def stack_of(nodes: Sequence[str], views: Mapping[str, Mapping[str, Sequence[str]]]) -> Stack:
-    """Nodes are numbered in the order given, topics in that of `views`: topic -> node -> view."""
-    number = {node: i for i, node in enumerate(nodes)}
-    members = [number[node] for overlay in views.values() for node in overlay]
-    rows = [view for overlay in views.values() for view in overlay.values()]
+def stack_of(overlays: Overlays) -> Stack:
+    """There, views are numbers within the topic."""
+    first = np.repeat(overlays.starts[:-1], np.diff(overlays.starts))
+    rows = np.repeat(first, np.diff(overlays.bounds)) + overlays.targets
     return Stack(
-        len(nodes),
-        _bounds([len(overlay) for overlay in views.values()]),
-        np.array(members, np.int32),
-        _bounds([len(view) for view in rows]),
-        np.array([number[node] for view in rows for node in view], np.int32),
+        len(overlays.nodes),
+        overlays.starts,
+        overlays.members,
+        overlays.bounds,
+        overlays.members[rows],
     )
-
-
-def _bounds(sizes: Sequence[int]) -> Numbers:
-    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)

@@ -58,7 +58,7 @@ class Distances(NamedTuple):
     reached: float
 
 
-def graph_of(size: int, sources: NDArray[np.int64], targets: NDArray[np.int64]) -> Graph:
+def graph_of(size: int, sources: NDArray[np.int64], targets: NDArray[np.int64] | Nodes) -> Graph:
     """Of links from one to the other; those that are there twice count once."""
     codes = np.unique(sources * size + targets)
     degrees = np.bincount(codes // size, minlength=size)

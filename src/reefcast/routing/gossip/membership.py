@@ -6,10 +6,13 @@ from collections import deque
 from functools import lru_cache
 
 from reefcast.model.filters import TOPIC, Filter
-from reefcast.model.messages import EntityId, Publish
+from reefcast.model.messages import EntityId, Publish, Send
+from reefcast.routing.gossip.messages import Digest
 from reefcast.routing.gossip.options import GossipOptions
-from reefcast.routing.gossip.repair import Kept
+from reefcast.routing.gossip.repair import OFFERED_ROUNDS, Kept
+from reefcast.routing.gossip.streams import choice, mixed, stream
 from reefcast.routing.gossip.topic import TopicOverlay
+from reefcast.routing.gossip.views import View
 
 MOST_WAITING = 10_000
 """Publications of a topic that wait until somebody is met."""
@@ -25,8 +28,8 @@ class Membership:
         self.overlay = overlay
         self.reasons: set[EntityId] = set()
         self.waiting: deque[Publish] = deque()
-        self.kept = Kept(options.kept_rounds)
-        self._repairs = options.repair
+        self.kept = Kept(options.kept_rounds if options.repair else OFFERED_ROUNDS)
+        self._stream = stream(options.seed + 1, overlay.me, overlay.topic)
         self._waited = 0
 
     @property
@@ -34,9 +37,22 @@ class Membership:
         """Whether there is nobody but this broker to be met."""
         return not any(contact != self.overlay.me for contact in self.overlay.contacts)
 
-    def came(self, publish: Publish) -> None:
-        if self._repairs:
-            self.kept.add(publish)
+    def offers(self, before: View) -> list[Send]:
+        """Who is in the view, and was not `before`, is told what came lately."""
+        view = self.overlay.view
+        newest = self.kept.newest() if view != before else ()
+        if not newest:
+            return []
+        digest = Digest(topic=self.overlay.topic, ids=newest)
+        return [Send(node, digest) for node in view if node not in before]
+
+    def repairs(self) -> list[Send]:
+        """A neighbour is told what is kept; which one depends on nothing but the topic."""
+        view = self.overlay.view
+        if not view:
+            return []
+        to = view[choice(mixed(self._stream, self.overlay.round), len(view))]
+        return [Send(to, Digest(topic=self.overlay.topic, ids=self.kept.ids()))]
 
     def wait(self, publish: Publish) -> int:
         """Returns how many are given up for it."""

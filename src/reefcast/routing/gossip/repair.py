@@ -1,20 +1,32 @@
 """What came of a topic lately, to be compared with a neighbour: anti-entropy.
 
-Every round a node tells a neighbour of each of its topics which publications it has (`Digest`). The
-neighbour sends those that are not there, and asks for those that it lacks itself (`Missing`). So a
-publication that one live node has reaches all that are connected with it, whatever is lost; within
-the rounds for which it is kept.
+A node tells a neighbour which publications it has (`Digest`). The neighbour asks for those that it
+lacks (`Missing`).
+
+- *New neighbours* are told so what came in the last `OFFERED_ROUNDS`: else who changes neighbours
+  could miss what had passed the new one already, and had not yet come to the old one.
+- With *repair* a neighbour of each topic is told every round, and sends also what is not there. So
+  a publication that one live node has reaches all that are connected with it, whatever is lost;
+  within the rounds for which it is kept.
 
 Source: Demers et al., Epidemic algorithms for replicated database maintenance (1987), push-pull.
-Cost: one message per node, topic and round, with the ids of what is kept.
+Cost: one message for each new neighbour, if anything came; with repair one more per node, topic and
+round, with the ids of what is kept.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice, takewhile
 
 from reefcast.model.messages import Publish
 from reefcast.model.publication import PublicationId
+
+OFFERED_ROUNDS = 3
+MOST_OFFERED = 1_000
+"""Publications that a new neighbour is told of."""
+FORGETTING_ROUNDS = 2
+"""Before a publication is forgotten here, others may have done so."""
 
 
 class Kept:
@@ -49,6 +61,18 @@ class Kept:
         return [self._kept[id][1] for id in ids if id in self._kept]
 
     def besides(self, ids: Iterable[PublicationId]) -> list[Publish]:
-        """Those that are here, and not among these."""
+        """Those that are here, and not among these, which a neighbour has; but none that it may have
+        forgotten by now."""
         theirs = set(ids)
-        return [publish for id, (_, publish) in self._kept.items() if id not in theirs]
+        oldest = self._round - self._rounds + FORGETTING_ROUNDS
+        return [
+            publish
+            for id, (since, publish) in self._kept.items()
+            if id not in theirs and since >= oldest
+        ]
+
+    def newest(self) -> tuple[PublicationId, ...]:
+        """For a new neighbour, the latest first."""
+        oldest = self._round - OFFERED_ROUNDS
+        young = takewhile(lambda item: item[1][0] > oldest, reversed(self._kept.items()))
+        return tuple(id for id, _ in islice(young, MOST_OFFERED))

@@ -205,7 +205,8 @@ class Gossip(Router):
             known = self.memberships[message.topic]
         if isinstance(message, Digest | Missing):
             return self._compare(known, message, link)
-        sends = known.overlay.hear(message, link)
+        before = known.overlay.view
+        sends = known.overlay.hear(message, link) + known.offers(before)
         return entered + self._connected(sends) + self._flush(known)
 
     def _stranger(self, message: TopicMessage, link: LinkName) -> list[Action]:
@@ -220,16 +221,10 @@ class Gossip(Router):
         actions: list[Action] = []
         for known in self.memberships.values():
             actions += self._connected(known.overlay.tick())
-            actions += self._next_round(known)
+            self.counters["unsent"] += known.next_round()
+            if self.wanted.repair:
+                actions += self._connected(known.repairs())
         return actions + self._close_idle()
-
-    def _next_round(self, known: Membership) -> list[Action]:
-        self.counters["unsent"] += known.next_round()
-        view = known.overlay.view
-        if not self.wanted.repair or not view:
-            return []
-        digest = Digest(topic=known.overlay.topic, ids=known.kept.ids())
-        return self._connected([Send(self.rng.choice(view), digest)])
 
     # --- connections ------------------------------------------------------------------------------
 
@@ -314,7 +309,7 @@ class Gossip(Router):
         for topic in publish.publication.topics:
             known = self.memberships.get(topic)
             if known is not None:
-                known.came(publish)
+                known.kept.add(publish)
                 targets.update(dict.fromkeys(self._some(known.overlay.view)))
         targets.pop(link, None)
         return targets
@@ -333,7 +328,7 @@ class Gossip(Router):
                 if topic not in self.memberships:
                     actions += self._enter(topic, (client, PUBLISHES))
                 known = self.memberships[topic]
-                known.came(publish)
+                known.kept.add(publish)
                 if not known.overlay.view and not known.alone:
                     self.counters["unsent"] += known.wait(publish)
         return actions
@@ -359,9 +354,10 @@ class Gossip(Router):
         self, known: Membership, message: Digest | Missing, link: LinkName
     ) -> list[Action]:
         kept = known.kept
+        sent = []
         if isinstance(message, Missing):
             sent = kept.those(message.ids)
-        else:
+        elif self.wanted.repair:
             sent = kept.besides(message.ids)
         self.counters["repaired"] += len(sent)
         actions = [action for publish in sent for action in self._copies(publish, (link,))]

@@ -65,8 +65,8 @@ from reefcast.routing.gossip.views import View, Weights, best_view
 from reefcast.routing.recent import RecentIds
 
 LOWEST = 2
-"""Nodes that take a joiner in addition; so many walks there are for one at least, and so many places
-in a view that is not from the beginning."""
+"""Nodes that take a joiner in addition. There are at least so many walks for one, and as many
+places in a view that is not from the beginning."""
 MISSED = 3
 """Waves that a node may miss before it joins again."""
 WAVES_REMEMBERED = 64
@@ -264,19 +264,24 @@ class TopicOverlay:
     def _join(self, message: Join, sender: NodeId) -> list[Send]:
         sends = self._tell_contacts(sender)
         self._members[sender] = None
+        if message.again:
+            return sends + self._take_back(sender)
         starts = [self.me, *(node for node in self._members if node != sender)]
-        walks = LOWEST if message.again else self._walks_of_joiner()
-        for number in range(walks):
-            walk = JoinWalk(
-                topic=self.topic,
-                joiner=sender,
-                grows=number < LOWEST and not message.again,
-                nonce=self._draw(),
-                left=self._options.ttl,
-            )
+        for number in range(self._walks_of_joiner()):
+            walk = self._walk_of(sender, number < LOWEST)
             start = starts[self._choice(walk.nonce, walk.left + 1, len(starts))]
             sends += self._join_walk(walk, sender) if start == self.me else [Send(start, walk)]
         return sends
+
+    def _take_back(self, node: NodeId) -> list[Send]:
+        """It could not be reached from here, or not reach this node: it can now, without detour.
+        (Walks end where no way leads out of.)"""
+        walk = replace(self._walk_of(node, False), left=0)
+        return [*self._join_walk(walk, node), Send(node, Met(topic=self.topic, node=self.me))]
+
+    def _walk_of(self, joiner: NodeId, grows: bool) -> JoinWalk:
+        nonce, left = self._draw(), self._options.ttl
+        return JoinWalk(topic=self.topic, joiner=joiner, grows=grows, nonce=nonce, left=left)
 
     def _walks_of_joiner(self) -> int:
         """2 ln n; in an overlay that was there before the contact, at least as its view is."""
@@ -414,7 +419,7 @@ class TopicOverlay:
         else:
             self._heard[wave.contact] = heard._replace(backward=self.round)
         to = self.view if wave.forward else sorted(self.in_links)
-        return told + [Send(node, wave) for node in to if node != sender]
+        return told + [Send(node, wave) for node in to]
 
     def _put_right(self, wave: Wave, sender: NodeId) -> list[Send]:
         """The sender points here, or believes that this node points to it."""

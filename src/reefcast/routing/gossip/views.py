@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Collection, Iterable, Sequence
+from itertools import pairwise
 
 from reefcast.routing.gossip.streams import NodeId, weight
 
@@ -72,12 +73,16 @@ def best_view(
     """The view after a walk: `path` are the nodes that it met, `views` theirs; none is `refused`.
 
     A node that nobody else in this answer has in its view is kept, unless `greedy`: others might
-    have nobody who points to them, and for good (the witness rule). Cost: the weights of the nodes
-    in the answer, some `ttl * size`; only those that are better than one of the view are sorted.
+    have nobody who points to them, and for good (the witness rule). So is one to which the walk
+    went from here: who has that in its view may be behind it. Whom this node reached before it
+    then reaches afterwards too: along the walk to the witness. Cost: the weights of the nodes in
+    the answer, some `ttl * size`; only those that are better than one of the view are sorted.
     """
     me = weights.me
     others = [theirs for node, theirs in zip(path, views, strict=True) if node != me]
     named = set().union(*others)
+    if not greedy:
+        named.difference_update(node for last, node in pairwise((me, *path)) if last == me)
     kept = [] if greedy else [node for node in view if node not in named]
     own = [node for node in view if node in named] if kept else view
     own = [node for node in own if node not in refused] if refused else own

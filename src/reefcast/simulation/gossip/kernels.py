@@ -1,10 +1,10 @@
 """The arithmetic of overlays on arrays, compiled: hashes, graphs, walks, orphans.
 
-Arrays are as in `overlays.Overlays`: members of a topic are numbered from its first, ascending by
-name, and views hold these numbers, a row after the other (CSR: row i is `[bounds[i]:bounds[i + 1]]`).
-Names stand in `text` in the same way. Each kernel says which part of the state machine
-(`routing.gossip`) it repeats, number by number; tests compare them. All of them stand in this
-module, since numba looks only here to see whether what it keeps on disk is still right.
+Arrays are as in `overlays.Overlays`: members of a topic have numbers from 0, ascending by name, and
+views hold these, a row after the other (CSR: row i is `[bounds[i]:bounds[i + 1]]`). A row of `names`
+is the name of a node in words, filled up with zeros; `sizes`: its bytes. Each kernel says which part
+of the state machine (`routing.gossip`) it repeats, number by number; tests compare them. All stand
+in this module, since numba looks only here to see whether what is on disk still holds.
 
 Sources: the specification of XXH64 (Collet); SplitMix64 (Steele, Lea and Flood, 2014); random
 graphs by skipping (Batagelj and Brandes, Efficient generation of large random networks, 2005).
@@ -26,6 +26,7 @@ Numbers = NDArray[np.int32]
 """Of members of a topic, or of nodes."""
 Bounds = NDArray[np.int64]
 Words = NDArray[np.uint64]
+Flags = NDArray[np.bool_]
 U = np.uint64
 
 P1, P2, P3 = U(0x9E3779B185EBCA87), U(0xC2B2AE3D27D4EB4F), U(0x165667B19E3779F9)
@@ -34,25 +35,30 @@ GOLDEN, FIRST, SECOND = U(0x9E3779B97F4A7C15), U(0xBF58476D1CE4E5B9), U(0x94D049
 LOW = U(0xFFFFFFFF)
 
 
-def compiled(function: F) -> F:
-    """Kept on disk once it was compiled."""
+def kernel(function: F) -> F:
+    """What Python calls: kept on disk once it was compiled."""
     return cast(F, njit(cache=True, error_model="numpy")(function))
+
+
+def part(function: F) -> F:
+    """A part of kernels, compiled into each of them."""
+    return cast(F, njit(error_model="numpy")(function))
 
 
 # --- XXH64 ----------------------------------------------------------------------------------------
 
 
-@compiled
+@part
 def rotated(word: np.uint64, bits: int) -> np.uint64:
     return (word << U(bits)) | (word >> U(64 - bits))
 
 
-@compiled
+@part
 def lane(state: np.uint64, word: np.uint64) -> np.uint64:
     return rotated(state + word * P2, 31) * P1
 
 
-@compiled
+@part
 def xxh64_blocks(words: Words, blocks: int, seed: np.uint64) -> np.uint64:
     """What the blocks of 32 bytes make, of which there is one at least."""
     a, b, c, d = seed + P1 + P2, seed + P2, seed, seed - P1
@@ -65,7 +71,7 @@ def xxh64_blocks(words: Words, blocks: int, seed: np.uint64) -> np.uint64:
     return h
 
 
-@compiled
+@kernel
 def xxh64(words: Words, size: int, seed: np.uint64) -> np.uint64:
     """Of the first `size` bytes there (`xxhash.xxh64_intdigest`), on a machine whose words begin
     with their lowest byte."""
@@ -88,32 +94,42 @@ def xxh64(words: Words, size: int, seed: np.uint64) -> np.uint64:
 # --- streams and weights (`routing.gossip.streams`) -----------------------------------------------
 
 
-@compiled
-def put_name(buffer: Bytes, at: int, text: Bytes, bounds: Bounds, name: int) -> int:
-    """Copies a name there; returns where it ends."""
-    for i in range(bounds[name], bounds[name + 1]):
-        buffer[at] = text[i]
-        at += 1
-    return at
+@part
+def append(words: Words, at: int, name: Words, size: int) -> int:
+    """Puts so many bytes behind the first `at`; returns where they end. One word is spoilt."""
+    shift = U(8 * (at & 7))
+    i = at >> 3
+    carry = words[i] & ((U(1) << shift) - U(1))
+    for k in range((size + 7) >> 3):
+        words[i] = carry | (name[k] << shift)
+        carry = (name[k] >> (U(63) - shift)) >> U(1)
+        i += 1
+    words[i] = carry
+    return at + size
 
 
-@compiled
-def put_first(buffer: Bytes, text: Bytes, bounds: Bounds, name: int) -> int:
+@part
+def put_first(words: Words, names: Words, sizes: Bounds, node: int) -> int:
     """The beginning of `streams.joined`: what does not depend on the second name."""
-    length = bounds[name + 1] - bounds[name]
-    buffer[0], buffer[1] = length & 255, length >> 8
-    return put_name(buffer, 2, text, bounds, name)
+    words[0] = U(sizes[node])
+    return append(words, 2, names[node], sizes[node])
 
 
-@compiled
+@part
+def room_for_pairs(names: Words) -> Words:
+    """Words for the length and two names, and one to be spoilt."""
+    return np.empty(2 * names.shape[1] + 2, np.uint64)
+
+
+@part
 def weight(
-    buffer: Bytes, first: int, text: Bytes, bounds: Bounds, other: int, seed: np.uint64
+    words: Words, first: int, names: Words, sizes: Bounds, other: int, seed: np.uint64
 ) -> np.uint64:
-    """`streams.weight`, of the node that `put_first` put into the buffer."""
-    return xxh64(buffer, put_name(buffer, first, text, bounds, other), seed)
+    """`streams.weight`, of the node that `put_first` put into the words."""
+    return xxh64(words, append(words, first, names[other], sizes[other]), seed)
 
 
-@compiled
+@part
 def mixed(key: np.uint64, number: np.uint64) -> np.uint64:
     z = key + number * GOLDEN
     z = (z ^ (z >> U(30))) * FIRST
@@ -121,27 +137,345 @@ def mixed(key: np.uint64, number: np.uint64) -> np.uint64:
     return z ^ (z >> U(31))
 
 
-@compiled
+@part
 def choice(number: np.uint64, size: int) -> int:
-    return np.int64(((number >> U(32)) * U(size)) >> U(32))
+    return int(((number >> U(32)) * U(size)) >> U(32))
 
 
-@compiled
+@kernel
 def streams(
-    text: Bytes, bounds: Bounds, nodes: Numbers, topic: Bytes, seed: np.uint64, keys: Words
+    names: Words, sizes: Bounds, members: Numbers, topic: Words, size: int, seed: np.uint64
+) -> Words:
+    """`streams.stream` of these nodes for the topic whose name has `size` bytes."""
+    words = np.empty(names.shape[1] + len(topic) + 2, np.uint64)
+    keys = np.empty(len(members), np.uint64)
+    for i in range(len(members)):
+        first = put_first(words, names, sizes, members[i])
+        keys[i] = xxh64(words, append(words, first, topic, size), seed ^ GOLDEN)
+    return keys
+
+
+@part
+def before(weight: np.uint64, node: int, other_weight: np.uint64, other: int) -> bool:
+    """The order of `views.Weights.key`."""
+    return bool(weight < other_weight or (weight == other_weight and node < other))
+
+
+@part
+def insert(
+    nodes: Numbers, weights: Words, count: int, most: int, node: int, weight: np.uint64
+) -> int:
+    """Into the `count` that are there in order, of which the `most` best stay; returns how many."""
+    at = count
+    if count == most:
+        at -= 1
+        if not most or not before(weight, node, weights[at], nodes[at]):
+            return count
+    else:
+        count += 1
+    while at and before(weight, node, weights[at - 1], nodes[at - 1]):
+        nodes[at], weights[at] = nodes[at - 1], weights[at - 1]
+        at -= 1
+    nodes[at], weights[at] = node, weight
+    return count
+
+
+@kernel
+def weigh(
+    names: Words,
+    sizes: Bounds,
+    members: Numbers,
+    bounds: Bounds,
+    views: Numbers,
+    weights: Words,
+    seed: np.uint64,
 ) -> None:
-    """`streams.stream` of these nodes for one topic."""
-    buffer = np.empty(2 + longest(bounds) + len(topic), np.uint8)
-    for i in range(len(nodes)):
-        end = put_first(buffer, text, bounds, nodes[i])
-        buffer[end : end + len(topic)] = topic
-        keys[i] = xxh64(buffer, end + len(topic), seed ^ GOLDEN)
+    """Brings the views into order (`views.Weights.view`)."""
+    words = room_for_pairs(names)
+    for me in range(len(members)):
+        start, end = bounds[me], bounds[me + 1]
+        first = put_first(words, names, sizes, members[me])
+        for i in range(start, end):
+            node = views[i]
+            value = weight(words, first, names, sizes, members[node], seed)
+            insert(views[start:end], weights[start:end], i - start, end - start, node, value)
 
 
-@compiled
-def longest(bounds: Bounds) -> int:
-    """Bytes of the longest name."""
-    most = np.int64(0)
-    for i in range(len(bounds) - 1):
-        most = max(most, bounds[i + 1] - bounds[i])
-    return most
+@kernel
+def best(
+    names: Words, sizes: Bounds, members: Numbers, bounds: Bounds, views: Numbers, seed: np.uint64
+) -> None:
+    """Fills the views with the nodes of least weight among all members."""
+    words, weights = room_for_pairs(names), np.empty(len(views), np.uint64)
+    for me in range(len(members)):
+        start, end, count = bounds[me], bounds[me + 1], 0
+        first = put_first(words, names, sizes, members[me])
+        for node in range(len(members)):
+            if node != me:
+                value = weight(words, first, names, sizes, members[node], seed)
+                count = insert(
+                    views[start:end], weights[start:end], count, end - start, node, value
+                )
+
+
+# --- a round of walks (`routing.gossip.topic`, `routing.gossip.views`) ----------------------------
+
+
+@part
+def drawn(
+    node: int, nonce: np.uint64, step: int, keys: Words, bounds: Bounds, views: Numbers
+) -> int:
+    """The neighbour that a node chooses for a walk."""
+    start = bounds[node]
+    number = mixed(keys[node] ^ nonce, U(step))
+    return int(views[start + choice(number, bounds[node + 1] - start)])
+
+
+@kernel
+def departures(number: int, keys: Words, bounds: Bounds, views: Numbers) -> Numbers:
+    """Where the walks of round `number` go first; -1 where there is no view."""
+    to = np.full(len(keys), -1, np.int32)
+    for me in range(len(keys)):
+        if bounds[me] < bounds[me + 1]:
+            to[me] = drawn(me, mixed(keys[me], U(number)), 0, keys, bounds, views)
+    return to
+
+
+@part
+def walk(
+    at: int, nonce: np.uint64, keys: Words, bounds: Bounds, views: Numbers, path: Numbers
+) -> int:
+    """A walk that goes to `at` first; as long as the path, unless it meets a node without a
+    view."""
+    path[0], steps = at, 1
+    while steps < len(path) and bounds[at] < bounds[at + 1]:
+        at = drawn(at, nonce, len(path) - steps, keys, bounds, views)
+        path[steps] = at
+        steps += 1
+    return steps
+
+
+@part
+def gather(
+    me: int,
+    path: Numbers,
+    bounds: Bounds,
+    views: Numbers,
+    own: Numbers,
+    named: Numbers,
+    found: Numbers,
+) -> int:
+    """The nodes of an answer that are not in the own view; returns how many. `own` and `named` get
+    `me + 1` for those that are in the own view, and in another's (but for those to which the walk
+    went from here)."""
+    stamp, count = me + 1, 0
+    for i in range(bounds[me], bounds[me + 1]):
+        own[views[i]] = stamp
+    for node in path:
+        for i in range(bounds[node], bounds[node + 1] if node != me else bounds[node]):
+            other = views[i]
+            if named[other] != stamp:
+                named[other] = stamp
+                if own[other] != stamp and other != me:
+                    found[count] = other
+                    count += 1
+    for node in path:
+        if node != me and own[node] != stamp and named[node] != stamp:
+            named[node] = stamp
+            found[count] = node
+            count += 1
+    last = me
+    for node in path:
+        if last == me:
+            named[node] = 0
+        last = node
+    return count
+
+
+@part
+def choose(
+    me: int,
+    found: Numbers,
+    values: Words,
+    bounds: Bounds,
+    views: Numbers,
+    weights: Words,
+    named: Numbers,
+    greedy: bool,
+    chosen: Numbers,
+    least: Words,
+) -> int:
+    """`views.best_view`: the best of what was found and of what the witness rule lets go, in
+    `chosen` and `least`. Returns how many."""
+    room = 0
+    for i in range(bounds[me], bounds[me + 1]):
+        if greedy or named[views[i]] == me + 1:
+            chosen[room], least[room] = views[i], weights[i]
+            room += 1
+    for k in range(len(found)):
+        insert(chosen, least, room, room, found[k], values[k])
+    return room
+
+
+@part
+def merge(
+    me: int,
+    room: int,
+    chosen: Numbers,
+    least: Words,
+    bounds: Bounds,
+    views: Numbers,
+    weights: Words,
+    named: Numbers,
+    greedy: bool,
+    new: Numbers,
+    new_weights: Words,
+) -> bool:
+    """Puts these, and what is kept of the old view, into the new one; returns whether they
+    differ."""
+    start, end, old, taken, changed = bounds[me], bounds[me + 1], bounds[me], 0, False
+    for i in range(start, end):
+        while old < end and (greedy or named[views[old]] == me + 1):
+            old += 1
+        if taken < room and (
+            old == end or before(least[taken], chosen[taken], weights[old], views[old])
+        ):
+            new[i], new_weights[i] = chosen[taken], least[taken]
+            taken += 1
+        else:
+            new[i], new_weights[i] = views[old], weights[old]
+            old += 1
+        changed |= new[i] != views[i]
+    return changed
+
+
+@kernel
+def walks(
+    names: Words,
+    sizes: Bounds,
+    members: Numbers,
+    keys: Words,
+    bounds: Bounds,
+    views: Numbers,
+    weights: Words,
+    to: Numbers,
+    number: int,
+    ttl: int,
+    greedy: bool,
+    seed: np.uint64,
+) -> tuple[Numbers, Words, Flags]:
+    """The views and weights after round `number`, and which views changed. `to`: `departures`, from
+    before orphans searched."""
+    count = len(members)
+    new, new_weights, changed = views.copy(), weights.copy(), np.zeros(count, np.bool_)
+    own, named = np.zeros(count, np.int32), np.zeros(count, np.int32)
+    found, path = np.empty(count, np.int32), np.empty(ttl, np.int32)
+    words, values = room_for_pairs(names), np.empty(count, np.uint64)
+    chosen, least = np.empty(count, np.int32), np.empty(count, np.uint64)
+    for me in range(count):
+        if to[me] >= 0:
+            steps = walk(to[me], mixed(keys[me], U(number)), keys, bounds, views, path)
+            others = found[: gather(me, path[:steps], bounds, views, own, named, found)]
+            first = put_first(words, names, sizes, members[me])
+            for k in range(len(others)):
+                values[k] = weight(words, first, names, sizes, members[others[k]], seed)
+            room = choose(me, others, values, bounds, views, weights, named, greedy, chosen, least)
+            changed[me] = merge(
+                me, room, chosen, least, bounds, views, weights, named, greedy, new, new_weights
+            )
+    return new, new_weights, changed
+
+
+# --- graphs ---------------------------------------------------------------------------------------
+
+
+@part
+def skip(key: np.uint64, number: int, scale: float) -> int:
+    """How many pairs are passed over before the next link."""
+    uniform = (float(mixed(key, U(number)) >> U(11)) + 0.5) / 2.0**53
+    return int(log(uniform) * scale)
+
+
+@kernel
+def random_graph(nodes: int, share: float, key: np.uint64) -> tuple[Bounds, Numbers]:
+    """Each ordered pair of different nodes is linked with probability `share` (Erdos, Renyi)."""
+    pairs, bounds = nodes * (nodes - 1), np.zeros(nodes + 1, np.int64)
+    scale = 1.0 / log(1.0 - share) if share < 1.0 else 0.0
+    for fill in (False, True):
+        views = np.empty(bounds[nodes], np.int32)
+        pair, number = skip(key, 0, scale), 0
+        while pair < pairs:
+            row, column = pair // (nodes - 1), pair % (nodes - 1)
+            if fill:
+                views[number] = column + (column >= row)
+            else:
+                bounds[row + 1] += 1
+            number += 1
+            pair += 1 + skip(key, number, scale)
+        if not fill:
+            bounds = np.cumsum(bounds)
+    return bounds, views
+
+
+@part
+def transposed(bounds: Bounds, views: Numbers) -> tuple[Bounds, Numbers]:
+    """All links the other way."""
+    ends, sources = np.zeros(len(bounds) + 1, np.int64), np.empty(len(views), np.int32)
+    for node in views:
+        ends[node + 2] += 1
+    ends = np.cumsum(ends)
+    for node in range(len(bounds) - 1):
+        for other in views[bounds[node] : bounds[node + 1]]:
+            sources[ends[other + 1]] = node
+            ends[other + 1] += 1
+    return ends[:-1], sources
+
+
+@part
+def all_reached(bounds: Bounds, views: Numbers) -> bool:
+    """Whether there is a path from the first node to each."""
+    nodes = len(bounds) - 1
+    seen, queue, end = np.zeros(nodes, np.bool_), np.zeros(nodes, np.int32), 1
+    seen[0] = True
+    for at in range(nodes):
+        if at == end:
+            return False
+        for other in views[bounds[queue[at]] : bounds[queue[at] + 1]]:
+            if not seen[other]:
+                seen[other] = True
+                queue[end] = other
+                end += 1
+    return True
+
+
+@kernel
+def strongly_connected(bounds: Bounds, views: Numbers) -> bool:
+    """Whether there is a path from each node to each; of one node at least."""
+    back, sources = transposed(bounds, views)
+    return all_reached(bounds, views) and all_reached(back, sources)
+
+
+@kernel
+def distinct(
+    memberships: Bounds,
+    ends: Bounds,
+    first: Bounds,
+    members: Numbers,
+    bounds: Bounds,
+    views: Numbers,
+) -> tuple[Bounds, Numbers]:
+    """Of each node the different nodes in its views, as rows. `memberships`: of the nodes, one
+    after the other, up to `ends`; `first`: where the members of the topic of each begin."""
+    rows, neighbours = np.zeros(len(ends), np.int64), np.empty(len(views), np.int32)
+    seen, count = np.full(len(ends), -1, np.int32), 0
+    for node in range(len(ends) - 1):
+        for one in memberships[ends[node] : ends[node + 1]]:
+            for other in views[bounds[one] : bounds[one + 1]]:
+                neighbour = members[first[one] + other]
+                if seen[neighbour] != node:
+                    seen[neighbour] = node
+                    neighbours[count] = neighbour
+                    count += 1
+        neighbours[rows[node] : count].sort()
+        rows[node + 1] = count
+    return rows, neighbours[:count].copy()

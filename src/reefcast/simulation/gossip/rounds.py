@@ -21,6 +21,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 from random import Random
+from typing import Any
 
 from reefcast.errors import LocalError
 from reefcast.model.messages import Send
@@ -32,13 +33,13 @@ from reefcast.routing.gossip.views import Numbers, View, Weights
 
 Views = Mapping[str, Mapping[NodeId, Sequence[NodeId]]]
 """Topic -> node -> its view."""
-Posted = tuple[NodeId, NodeId, TopicMessage]
-"""Receiver, sender, message."""
+Posted = tuple[NodeId, NodeId, Any]
+"""Receiver, sender, a `TopicMessage`."""
 Overlay = dict[NodeId, TopicOverlay]
 """Of one topic, by node."""
 
 PARTS = 3
-PART_OF = {Walk: 1, Walked: 2}
+PART_OF: dict[type, int] = {Walk: 1, Walked: 2}
 """The part of a round, from 0, in which a message is delivered; others at once."""
 
 
@@ -130,7 +131,9 @@ class Rounds:
     def join(self, node: NodeId, topic: str) -> None:
         """Through the topic's contacts. Raises `LocalError` if it has none, or the node is in."""
         overlay = self._topics.get(topic, {})
-        if node in overlay or not any(contact in overlay for contact in self._contacts.get(topic, ())):
+        if node in overlay or not any(
+            contact in overlay for contact in self._contacts.get(topic, ())
+        ):
             why = "it is there already" if node in overlay else "the topic has no contact"
             raise LocalError(f"{node!r} cannot join the overlay of topic {topic!r}: {why}")
         self._crashed.discard(node)

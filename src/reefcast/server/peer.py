@@ -1,0 +1,145 @@
+"""A peer: a broker in the running program, which is in no network file.
+
+    async with Peer("127.0.0.1:7411", join=["127.0.0.1:7301"]) as peer:
+        async with reefcast.connect(peer.url) as client:
+            async for event in client.subscribe("topic = 'fx' AND price > 10"):
+                ...
+
+Rules
+-----
+- Its name is its address: whoever hears of it can dial it. So only routings have peers whose
+  brokers find each other.
+- It asks one broker or peer, any, for what it must know (`NetworkFile.for_peers`): the network's
+  name, the routing with its options, and where the brokers are that have names. Later peers may ask
+  it for the same.
+- It believes of that only what cannot harm this program: no routing of somebody's own, which would
+  be a module to import, no files to write, no address that others can reach unless `insecure`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from types import TracebackType
+from typing import Any, Self
+
+from reefcast.errors import ConfigurationError, ConnectionLostError, PeerError
+from reefcast.matching import warm_up
+from reefcast.model.wire import StatusRequest
+from reefcast.network.file import NetworkFile, is_loopback, parse_network
+from reefcast.network.sections import BrokerEntry, NetworkSection
+from reefcast.routing.registry import ROUTINGS, routing_named
+from reefcast.routing.router import Shape
+from reefcast.server.node import Node
+from reefcast.server.observer import ask_status
+
+ROUTING = "gossip"
+"""Of a network that a peer begins."""
+QUESTION = StatusRequest(rows=0, network_file=True)
+
+
+class Peer:
+    """A peer that listens on `listen` (host:port, as others reach it) between `start` and `stop`,
+    or as a context manager. Clients connect to its `url`.
+
+    `join`: addresses (host:port) of brokers or peers of the network, asked in this order until one
+    answers. Without any it begins a network `name`, with `options` of routing `gossip`; its contact
+    is then the peer itself, if these name none. `insecure`: also addresses that others can reach,
+    without encryption.
+    """
+
+    def __init__(
+        self,
+        listen: str,
+        *,
+        join: Iterable[str] = (),
+        name: str = "reefcast",
+        options: Mapping[str, Any] | None = None,
+        insecure: bool = False,
+    ) -> None:
+        self.name = listen
+        self._entry = BrokerEntry(listen, listen)
+        self._join = [BrokerEntry(address, address).address for address in join]
+        self._begun = NetworkFile(
+            network=NetworkSection(name=name, routing=ROUTING),
+            routing={"contacts": [listen]} | dict(options or {}),
+        )
+        self._insecure = insecure
+        self._node: Node | None = None
+        if self._join and options:
+            raise ConfigurationError("a peer that joins a network has the network's options")
+        self._in(self._begun)
+
+    @property
+    def url(self) -> str:
+        """For `connect`."""
+        return f"reefcast://{self.name}"
+
+    @property
+    def node(self) -> Node:
+        """Its broker; there is one from `start` on."""
+        assert self._node is not None, "the peer has not been started"
+        return self._node
+
+    async def start(self) -> None:
+        """Learns of the network, and listens.
+
+        Raises `ConnectionLostError` if nobody answers whom it is to ask, `ConfigurationError` if it
+        cannot be in that network, or not listen on its address.
+        """
+        network = self._in(await self._told() if self._join else self._begun)
+        await asyncio.to_thread(warm_up)  # takes seconds where nothing is in the cache
+        node = Node(network, self.name)
+        await node.start()
+        self._node = node
+
+    async def stop(self) -> None:
+        """As a broker that is told to stop."""
+        await self.node.stop()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.stop()
+
+    # --- the network ------------------------------------------------------------------------------
+
+    async def _told(self) -> NetworkFile:
+        """What the first says that answers."""
+        failures: list[str] = []
+        for host, port in self._join:
+            try:
+                answer = await ask_status(host, port, QUESTION)
+                return parse_network(str(answer.get("network_file", "")))
+            except PeerError as error:
+                failures.append(str(error))
+        raise ConnectionLostError(f"no network to join: {'; '.join(failures)}")
+
+    def _in(self, told: NetworkFile) -> NetworkFile:
+        """The network as this peer sees it; raises `ConfigurationError` if it cannot be in it."""
+        routing = told.network.routing
+        if routing not in ROUTINGS or routing_named(routing).overlay is not Shape.NONE:
+            raise ConfigurationError(
+                f"network {told.network.name!r} has routing {routing!r}: there its network file "
+                "says who is in it, and nobody else can join"
+            )
+        for entry in (*told.broker, self._entry):
+            if not self._insecure and not is_loopback(entry.address[0]):
+                raise ConfigurationError(
+                    f"{entry.listen} is an address that others can reach, and there is no "
+                    "encryption: choose one of 127.0.0.1, or allow it (insecure)"
+                )
+        return NetworkFile(
+            network=NetworkSection(
+                name=told.network.name, routing=routing, insecure=self._insecure
+            ),
+            routing=told.routing,
+            broker=[*(each for each in told.broker if each.name != self.name), self._entry],
+        ).validate()
