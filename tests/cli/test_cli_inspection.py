@@ -160,6 +160,14 @@ def test_what_only_live_brokers_tell_is_left_out_of_simulated_ones(
     assert "b1-0 relearns 0 CLT 1, PRT 0 3 9" in shown(capsys, {"b1-0": relearns})
 
 
+def test_links_are_counted_where_brokers_open_them(capsys: pytest.CaptureFixture[str]) -> None:
+    links = [a_link("b", ""), a_link("c", "soft"), a_link("d", "soft", state="opening")]
+    told = shown(capsys, {"a": an_answer(links), "b": an_answer([a_link("a", "")])})
+    assert "broker state clients links tables published delivered memory" in told
+    assert "a up 3:07 min 0 2 CLT 1, PRT 0 0 0 100 MB" in told
+    assert "b up 3:07 min 0 CLT 1, PRT 0 0 0 100 MB" in told
+
+
 def test_what_a_narrow_terminal_shows_is_whole(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -361,10 +369,11 @@ MOST_TABLES = {"acyclic": AcyclicOptions(covering="incremental")}
 def test_a_legend_is_for_a_table_that_there_is_or_for_counts(name: str) -> None:
     kind = routing_named(name)
     made = scot(path(["x", "y"]), 2)
+    graphs = {Shape.TREE: path(names(2)), Shape.NONE: {"x": [], "y": []}}
     setup = Setup(
-        graph=made.graph if kind.overlay is not Shape.TREE else path(names(2)),
+        graph=graphs.get(kind.overlay, made.graph),
         routing=name,
-        scot=made if kind.overlay is not Shape.TREE else None,
+        scot=None if kind.overlay in graphs else made,
         options=MOST_TABLES.get(name),
     )
     simulation = Simulation(setup)

@@ -157,7 +157,7 @@ def test_a_mesh_spares_clusters_their_pure_forwarders(monkeypatch: pytest.Monkey
     for key, value in {"subscribers": 150, "publications": 10, "burst": 500}.items():
         monkeypatch.setitem(octopia_section("burst", "small")._values, key, value)
     measured = {
-        routing: figures(cluster_burst.measure(run("cluster_burst", routing, 100_000)))
+        routing: figures(cluster_burst.CAMPAIGN.measure(run("cluster_burst", routing, 100_000)))
         for routing in cluster_burst.ROUTINGS
     }
     for routing in ("spr", "idr"):

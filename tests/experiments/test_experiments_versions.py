@@ -62,3 +62,28 @@ def test_the_core_counts(folder, tmp_path, monkeypatch):
     third = version(folder)
     (tmp_path / "package" / "routing" / "spr.py").write_text("x = 12\n", encoding="utf-8")
     assert len({first, second, third, version(folder)}) == 4
+
+
+OTHER = {
+    "market.py": "from reefcast.experiments.other.stocks import x\n",
+    "stocks.py": "x = 1\n",
+    "parameters.toml": "a = 1\n",
+    "claims.py": "note = 1\n",
+}
+
+
+def test_what_is_taken_from_another_paper_counts_with_its_parameters(tmp_path, monkeypatch):
+    monkeypatch.setattr(versions, "SHARED", tmp_path)
+    paper, other = tmp_path / "paper", tmp_path / "other"
+    for place in (paper, other):
+        place.mkdir()
+    own = SOURCES["burst"] + "    from reefcast.experiments.other import market\n"
+    (paper / "burst.py").write_text(own, encoding="utf-8")
+    for name, text in OTHER.items():
+        (other / name).write_text(text, encoding="utf-8")
+    first, changed = version(paper), {}
+    for name, text in OTHER.items():
+        (other / name).write_text(f"{text}more = 2\n", encoding="utf-8")
+        changed[name] = version(paper) != first
+        (other / name).write_text(text, encoding="utf-8")
+    assert changed == {name: name != "claims.py" for name in OTHER}

@@ -255,14 +255,18 @@ async def test_the_old_link_breaks_as_one_end_gives_it_up(
 
 
 async def test_what_is_under_way_on_the_old_link_when_it_is_given_up(
-    live: Live, monkeypatch: pytest.MonkeyPatch
+    live: Live, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
     """The old neighbour told of a client that left by the old tables, when the mover had new ones;
     it comes when the link is a soft one at both ends."""
+    caplog.set_level(logging.INFO)
     nodes = await six(live)
     mover, old = nodes["c"], nodes["d"]
+    publisher = await live.client(nodes["a"], "p")
+    await publisher.advertise()
     client = await live.client(old, "s")
     await client.subscribe("n > 0")
+    assert len(mover.host.core.router.prt) == 1
     connections: list[Connection] = []
     end = Moving._end
 
@@ -284,6 +288,7 @@ async def test_what_is_under_way_on_the_old_link_when_it_is_given_up(
     assert (await client.answer()).token == 99
     await becomes(nodes, after(LINE, "cdf"))
     await until(lambda: not (mover.soft_links.links or old.soft_links.links))
+    assert "the soft link is closed" in caplog.text and "broke" not in caplog.text
     assert [len(node.host.core.router.prt) for node in nodes.values()] == [0] * 6
     assert not counted(nodes.values(), "failures")
 

@@ -24,7 +24,7 @@ from reefcast.model.publication import Publication
 from reefcast.network.file import NetworkFile, dump_network
 from reefcast.network.sections import TraceSection
 from reefcast.server import supervisor
-from reefcast.server.supervisor import Overlay
+from reefcast.server.supervisor import Overlay, not_up
 
 CHAIN = [("a", "b"), ("b", "c")]
 
@@ -148,6 +148,25 @@ async def test_the_commands(tmp_path: Path):
             os.kill(broker["pid"], 0)
     result = await invoke("status", str(file))
     assert result.exit_code == 1 and "does not answer" in result.stdout
+
+
+async def test_a_broker_is_started_again_with_the_links_that_there_are_then(tmp_path: Path):
+    """One has moved since, and the file says so."""
+    options = {"coordinator": "a"}
+    file = write(tmp_path, make_network("abc", CHAIN, routing="mesh", options=options))
+    async with network_up(file) as (process, told):
+        pids = {broker["broker"]: broker["pid"] for broker in told["brokers"]}
+        moved = await invoke("move", str(file), "c", "--from", "b", "--to", "a")
+        assert moved.exit_code == 0, moved.output
+        os.kill(pids["c"], signal.SIGKILL)
+        async with asyncio.timeout(supervisor.START_S):
+            answers: dict[str, Any] = {"c": None}
+            while not answers["c"] or answers["c"]["pid"] == pids["c"] or not_up(answers):
+                answers = json.loads((await invoke("status", str(file), "--json")).stdout)
+        links = {name: [link["link"] for link in answers[name]["links"]] for name in "abc"}
+        assert links == {"a": ["b", "c"], "b": ["a"], "c": ["a"]}
+        process.send_signal(signal.SIGTERM)
+        assert await asyncio.wait_for(process.wait(), supervisor.START_S) == 0
 
 
 async def test_no_broker_outlives_its_supervisor(tmp_path: Path):

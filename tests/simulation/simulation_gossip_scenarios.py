@@ -44,7 +44,7 @@ def gossip_setup(rng: random.Random, most: int = 40) -> Setup:
     slow = rng.choice((1, 1, 20, 100))
     costs = CostModel()
     costs = replace(
-        costs, publication_s=costs.publication_s * slow, subscribe_s=costs.subscribe_s * slow
+        costs, publication_s=costs.publication_s * slow, subscribe_s=costs.subscribe_s * min(slow, 4)
     )
     link = LinkSpec(rng.uniform(1e-4, 0.02), 10 ** rng.uniform(5, 7), rng.choice((0, 0.002, 0.01)))
     options = GossipOptions(

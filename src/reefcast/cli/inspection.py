@@ -97,12 +97,18 @@ def _brokers(answers: Answers) -> Iterator[Sequence[str | Text | None]]:
             name,
             _state(answer),
             str(len(answer["clients"])),
-            str(sum(link["state"] == "up" for link in answer["links"])),
+            _links_up(_links_of(answer)),
             ", ".join(f"{table} {rows}" for table, rows in answer["tables"].items()),
             str(counters.get("published", 0)),
             str(counters.get("delivered", 0)),
             memory and f"{memory:.0f} MB",
         )
+
+
+def _links_up(links: Sequence[Answer]) -> str | None:
+    """How many there are, where that is the broker's own doing."""
+    own = any(link["kind"] == "soft" for link in links)
+    return str(sum(link["state"] == "up" for link in links)) if own else None
 
 
 def _state(answer: Answer) -> Text | None:

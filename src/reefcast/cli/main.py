@@ -22,6 +22,7 @@ COMMANDS = {
     "experiment": "Run the papers' evaluations, and show them beside the papers' figures.",
     "explain": "Say why a filter matches an event, or why not.",
     "network": "Check, run and ask a whole network of brokers.",
+    "peer": "Run a peer: a broker of routing gossip that is in no network file.",
     "publish": "Publish events from the command line, a file or standard input.",
     "simulate": "Run a network file in the simulator, and check what came of it.",
     "subscribe": "Print the events that match filters.",

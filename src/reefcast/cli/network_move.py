@@ -50,7 +50,7 @@ class Outcome(NamedTuple):
     show_default=True,
     help="Wait for the end of the move for so many seconds at most.",
 )
-@json_option("what came of it")
+@json_option("what came of it; problem: why NETWORK could not be changed")
 def command(network: Path, broker: str, old: str, new: str, wait_s: float, as_json: bool) -> None:
     """Move a primary link of a running mesh.
 
@@ -71,7 +71,7 @@ def command(network: Path, broker: str, old: str, new: str, wait_s: float, as_js
     problem = _changed(network, broker, old, new) if outcome.moved else ""
     if as_json:
         result = {"broker": broker, "from": old, "to": new, **outcome._asdict()}
-        click.echo(json.dumps({**result, "file": problem or ("changed" if outcome.moved else "")}))
+        click.echo(json.dumps({**result, "problem": problem}))
     else:
         click.echo(_in_words(outcome, broker, old, new))
         click.echo(problem or f"{network} says so, too") if outcome.moved else None
@@ -115,7 +115,7 @@ def _not_over(network: NetworkFile, state: str, wait_s: float) -> str:
         coordinator = network.routing.get("coordinator", "the coordinator")
         missing = f"{coordinator} has not granted it; is it there, and is another move under way?"
     else:
-        missing = "it was granted, and is not over; are all brokers near it there?"
+        missing = "the move is under way, but not over; are all brokers near it there?"
     return (
         f"after {wait_s:g} s {missing} It may still move: look at the table moves of "
         "`reefcast network status`, and run this command again then, to change the network file"

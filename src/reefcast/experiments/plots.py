@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_COLOURS = ("#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#777777")
-_MARKERS = "os^Dvx*"
+_COLOURS = ("#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#777777", "#000000")
+_MARKERS = "os^Dvx*P"
 """Colours that colour-blind people tell apart (Okabe and Ito), and marks for those who print."""
 
 Looks = Mapping[str, dict[str, Any]]

@@ -121,13 +121,18 @@ class PeerMessage(Control, frozen=True, kw_only=True):
         return ()
 
 
+class ServiceMessage(Control, frozen=True, kw_only=True):
+    """The root of what a service of brokers (`routing.services`) says to its other parts, and to
+    clients; a subclass has a `tag`. Nobody waits for it to settle."""
+
+
 TableChange = Advertise | Unadvertise | Subscribe | Unsubscribe
 """What clients may send; each is answered by `Settled` or `Refused`."""
 
 SharedMessage = TableChange | Settled | Refused | Synced
 """What brokers of every routing say to each other."""
 
-ControlMessage = SharedMessage | PeerMessage
+ControlMessage = SharedMessage | PeerMessage | ServiceMessage
 
 
 # --- publications --------------------------------------------------------------------------------

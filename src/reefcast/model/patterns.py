@@ -130,6 +130,24 @@ def topic_pattern_covers(pattern: str, other: str) -> bool:
     return len(ours) == len(theirs)
 
 
+def topic_patterns_meet(one: str, other: str) -> bool:
+    """Whether some topic matches both patterns; a name is a pattern without wildcards."""
+    for a, b in ((one, other), (other, one)):
+        if a[:1] == "$" and b[:1] in ("+", "#"):
+            return False
+    return _levels_meet(one.split("/"), other.split("/"))
+
+
+def _levels_meet(one: list[str], other: list[str]) -> bool:
+    if one[:1] == ["#"] or other[:1] == ["#"]:
+        return True
+    if not one or not other:
+        return not one and not other
+    if one[0] != other[0] and "+" not in (one[0], other[0]):
+        return False
+    return _levels_meet(one[1:], other[1:])
+
+
 def next_prefix(prefix: str) -> str | None:
     """The least string after all that start with `prefix`; None if there is none."""
     for end in range(len(prefix), 0, -1):

@@ -38,7 +38,6 @@ from reefcast.routing.links import Overload
 from reefcast.routing.registry import check_overlay, routing_named
 from reefcast.routing.router import RoutingOptions, Shape
 
-
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 """What TOML takes for a key without quotation marks."""
 

@@ -52,7 +52,7 @@ class SubscriberTask(msgspec.Struct):
     log: str
 
 
-Task = TypeVar("Task", PublisherTask, SubscriberTask)
+Task = TypeVar("Task", bound=msgspec.Struct)
 
 
 def run_program(run: Callable[[Task], Coroutine[Any, Any, None]], task: type[Task]) -> None:
@@ -77,11 +77,18 @@ class Orders:
 
     async def wait_for(self, word: str) -> None:
         """Returns when the demo says `word`; ends the program if the demo is gone."""
+        said = await self.next()
+        if said != word:
+            raise SystemExit(f"the demo said {said!r} instead of {word!r}")
+
+    async def next(self) -> str:
+        """The next word; ends the program if the demo is gone."""
         if self._reader is None:
             self._reader = asyncio.StreamReader()
             loop = asyncio.get_running_loop()
             protocol = asyncio.StreamReaderProtocol(self._reader)
             await loop.connect_read_pipe(lambda: protocol, sys.stdin)
         line = await self._reader.readline()
-        if line.decode().strip() != word:
-            raise SystemExit(f"the demo ended, or said {line!r} instead of {word!r}")
+        if not line:
+            raise SystemExit("the demo ended")
+        return line.decode().strip()

@@ -46,6 +46,7 @@ from reefcast.model.messages import (
     Refused,
     Regrade,
     Send,
+    ServiceMessage,
     SetTimer,
     Settled,
     Subscribe,
@@ -66,6 +67,7 @@ from reefcast.routing.ordering import Ordering
 from reefcast.routing.registry import routing_named
 from reefcast.routing.relearning import Relearning
 from reefcast.routing.router import Decision, RoutingOptions, Surroundings
+from reefcast.routing.services import Service
 from reefcast.routing.status import links_status, router_status
 from reefcast.routing.tables import MOST_ROWS, IndexFactory
 
@@ -94,6 +96,7 @@ class Broker:
         scot: Neighbours | None = None,
         options: RoutingOptions | None = None,
         statistics: Statistics | None = None,
+        services: Sequence[Service] = (),
     ) -> None:
         self.name = name
         self.links = Links(queues, overload)
@@ -135,6 +138,9 @@ class Broker:
             Timer: self._timer,
             MoveLink: self._move,
         }
+        self._services = services
+        for service in services:
+            self._handlers.update(dict.fromkeys(service.messages, partial(self._served, service)))
 
     # --- entry ------------------------------------------------------------------------------------
 
@@ -307,6 +313,11 @@ class Broker:
             self._then.wait_for_stand_ins(cause, id)
         return self._then.send(cause, sends)
 
+    def _served(
+        self, service: Service, message: ServiceMessage, link: LinkName, now: float
+    ) -> list[Effect]:
+        return self._then.act(service.hear(message, link, client=link in self.clients))
+
     def _advertised(
         self, client: ClientState, message: Advertise, filter: Filter, now: float
     ) -> list[Effect]:
@@ -360,6 +371,8 @@ class Broker:
         before = settlement.begin_life(link)
         effects += then.send(then.cause(link), self.router.link_up(link))
         effects += then.finish(settlement.resume(link, before, self.router.stand_ins))
+        for service in self._services:
+            effects += then.act(service.link_up(link, client=False))
         return effects + self._tell_synced(self._relearning.came_up(link))
 
     def _move(self, move: MoveLink, link: LinkName, now: float) -> list[Effect]:
@@ -371,13 +384,18 @@ class Broker:
             raise LocalError(f"broker {self.name}: client {link!r} is connected already")
         effects = self._release_held(old) if old is not None else []
         self.clients[link] = ClientState(link)
+        for service in self._services:
+            effects += self._then.act(service.link_up(link, client=True))
         return effects
 
     def _client_left(self, client: ClientState) -> list[Effect]:
         client.holding = False
         del self.clients[client.name]
         self._ordering.left(client.name)
-        return self._then.act(self.router.link_down(client.name))
+        effects = self._then.act(self.router.link_down(client.name))
+        for service in self._services:
+            effects += self._then.act(service.link_down(client.name, client=True))
+        return effects
 
     def _synced(self, _: Synced, link: LinkName, now: float) -> list[Effect]:
         if link in self.clients:
@@ -409,6 +427,8 @@ class Broker:
         self.router.brokers.remove(link)
         effects = then.act(self.router.link_down(link))
         effects += then.finish(then.settlement.forget(link))  # may release what was held
+        for service in self._services:
+            effects += then.act(service.link_down(link, client=False))
         return effects + self._tell_synced(self._relearning.went(link))
 
     def _timer(self, timer: Timer, link: LinkName, now: float) -> list[Effect]:

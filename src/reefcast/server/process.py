@@ -7,7 +7,8 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from reefcast.matching import warm_up
 from reefcast.network.file import NetworkFile
@@ -16,15 +17,30 @@ from reefcast.server.node import Node
 GC_ALLOCATIONS = 100_000
 
 
+Serve = Callable[[asyncio.Event], Coroutine[Any, Any, None]]
+"""Runs until the event is set, and then some."""
+
+
 def run_broker(
     network: NetworkFile, name: str, ready: Callable[[Node], None], *, until_eof: bool = False
 ) -> None:
-    """Runs the broker `name` until SIGTERM or SIGINT, then drains it.
+    """Runs the broker `name` until it is told to stop (`run`), then drains it. `ready` is called
+    once the broker listens. Raises `ConfigurationError` if the broker cannot start."""
 
-    `ready` is called once the broker listens. `until_eof`: the end of standard input is an order
-    to stop as well, so that no broker outlives the process that started it.
-    Raises `ConfigurationError` if the broker cannot start.
-    """
+    async def serve(told_to_stop: asyncio.Event) -> None:
+        node = Node(network, name)
+        await node.start()
+        ready(node)
+        await told_to_stop.wait()
+        await node.stop()
+
+    run(serve, until_eof=until_eof)
+
+
+def run(serve: Serve, *, until_eof: bool = False) -> None:
+    """The whole life of a process that is a broker. It is told to stop by SIGTERM or SIGINT;
+    `until_eof`: by the end of standard input as well, so that no broker outlives the process that
+    started it."""
     import uvloop
 
     warm_up()
@@ -33,23 +49,17 @@ def run_broker(
     gc.collect()
     gc.freeze()
     gc.set_threshold(GC_ALLOCATIONS, 20, 50)
-    uvloop.run(_serve(network, name, ready, until_eof))
+    uvloop.run(_run(serve, until_eof))
 
 
-async def _serve(
-    network: NetworkFile, name: str, ready: Callable[[Node], None], until_eof: bool
-) -> None:
+async def _run(serve: Serve, until_eof: bool) -> None:
     told_to_stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, told_to_stop.set)
     if until_eof:
         _watch_input(loop, told_to_stop)
-    node = Node(network, name)
-    await node.start()
-    ready(node)
-    await told_to_stop.wait()
-    await node.stop()
+    await serve(told_to_stop)
 
 
 def _watch_input(loop: asyncio.AbstractEventLoop, ended: asyncio.Event) -> None:

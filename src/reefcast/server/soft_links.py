@@ -259,7 +259,6 @@ class SoftLinks:
             raise ProtocolError(f"broker {self._me.name} dialled {to!r}, not {hello.name!r}")
         if self._dials.pop(to, None) is None:
             raise ProtocolError(f"broker {self._me.name} does not want this soft link any more")
-        del self._pauses_s[to]
         link = self._new(connection, hello)
         self._host.driver.handle(LinkUp(LinkKind.SOFT), to)
         return link
@@ -331,6 +330,7 @@ class SoftLinks:
         queue = LinkQueue(hello.name, host.limits, host.congestion, host.journal, overlay=False)
         queue.connect(connection.outbox)
         link = SoftLink(host, queue, connection, hello.session, self._ended)
+        self._pauses_s.pop(link.name, None)
         self.links[link.name] = link
         host.outputs.links[link.name] = queue
         return link

@@ -21,8 +21,8 @@ RULES: dict[str, Literal["witness", "greedy"]] = {ALIGNED: "witness", GREEDY: "g
 
 
 class Aligned(NamedTuple):
-    """`before`, and `after` the last round. `total`, `unique`: sums over nodes of the sizes of their
-    views, and of the different neighbours in them; before the first round and after each."""
+    """`before`, and `after` the last round. `total`, `unique`: sums over nodes of the sizes of
+    their views, and of the different neighbours in them; before the first round and after each."""
 
     before: Overlays
     after: Overlays

@@ -124,7 +124,7 @@ def _less(gain: Numbers, column: Any) -> None:
 
 
 @njit(cache=True)
-def _minimal(sets: Flags, first: Numbers, second: Numbers, links: Any) -> None:
+def _minimal(sets: Flags, first: Any, second: Any, links: Any) -> None:
     """Pairs wait in a list for each number of topics that they would join; one is looked at again
     when it is the best, as that number only falls."""
     nodes, topics = sets.shape
@@ -137,7 +137,7 @@ def _minimal(sets: Flags, first: Numbers, second: Numbers, links: Any) -> None:
         _push(head, after, pair, _joined(sets, part, first[pair], second[pair]))
     joins = topics
     while joins > 0:
-        pair = head[joins]
+        pair = int(head[joins])
         if pair < 0:
             joins -= 1
             continue

@@ -46,14 +46,14 @@ STRUCTURE = (
 )
 
 VIEWS_TEXT = (
-    "Means over nodes. The least that could be: where the protocol leads if every node gets to know "
-    "all others of its topics. Orphans: subscriptions whose node is in nobody's view of the topic; "
-    "topics in one piece: the share of the topics whose graph is strongly connected."
+    "Means over nodes. The least that could be: where the protocol leads if every node gets to "
+    "know all others of its topics. Orphans: subscriptions whose node is in nobody's view of the "
+    "topic; topics in one piece: the share of the topics whose graph is strongly connected."
 )
 
 STRUCTURE_TEXT = (
-    "Of the graph that all topics induce. Degrees are of the directed graph of views, in beside out "
-    "the largest difference between their two distributions (of Kolmogorov and Smirnov). Clustering "
+    "Of the graph that all topics induce. Degrees are of the directed graph of views, in beside "
+    "out the largest difference between their distributions (Kolmogorov and Smirnov). Clustering "
     "is the mean of the local coefficients where links have no direction; diameter and mean path "
     "are along views, and once more where links have no direction. Connections: links of a node in "
     "either direction."
@@ -88,8 +88,8 @@ SECTIONS = (
         interests.NAME,
         "Who is interested in what (T1)",
         "nodes",
-        "Shares of the pairs of nodes that are correlated at each level (what T1 is taken to be), of "
-        "the nodes that are correlated with any other, and of the pairs of topics.",
+        "Shares of the pairs of nodes that are correlated at each level (what T1 is taken to be), "
+        "of the nodes that are correlated with any other, and of the pairs of topics.",
         (
             ("nodes without topics", "without"),
             ("topics of a node: mean", "mean_subscriptions"),

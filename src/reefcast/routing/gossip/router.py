@@ -45,6 +45,7 @@ from reefcast.routing.gossip.messages import (
     MESSAGES,
     Digest,
     Join,
+    JoinWalk,
     Left,
     Linked,
     Missing,
@@ -107,10 +108,11 @@ class Gossip(Router):
         self._life = where.rng.getrandbits(63)
         self._recent: RecentIds[PublicationId] = RecentIds()
         self._advertised: dict[EntityId, tuple[LinkName, tuple[str, ...]]] = {}
-        self._late: list[Action] = []
+        self._late: list[Send] = []
         self._to_enter: list[tuple[Publish, LinkName]] = []
         self._resay: set[LinkName] = set()
         self._idle: set[LinkName] = set()
+        self._missed: set[LinkName] = set()
 
     # --- clients ----------------------------------------------------------------------------------
 
@@ -215,7 +217,10 @@ class Gossip(Router):
             return []
         if isinstance(message, Linked) and not message.linked:
             return []
-        return [Send(link, Left(topic=message.topic))]
+        left = [Send(link, Left(topic=message.topic))]
+        if isinstance(message, JoinWalk):  # its sender is to find another way for it
+            left.append(Send(link, message))
+        return self._connected(left)
 
     def round(self) -> list[Action]:
         actions: list[Action] = []
@@ -229,12 +234,16 @@ class Gossip(Router):
     # --- connections ------------------------------------------------------------------------------
 
     def _connected(self, sends: Iterable[Send]) -> list[Action]:
-        """With what opens the connections that are not there yet."""
+        """With what opens the connections that are not there yet; those that are being closed are
+        opened again after that."""
         actions: list[Action] = []
         for send in sends:
-            if send.link not in self.soft_links:
+            state = self.soft_links.get(send.link)
+            if state is None:
                 self.soft_links[send.link] = SoftLink.OPENING
                 actions.append(OpenLink(send.link))
+            elif state is SoftLink.CLOSING:
+                self._missed.add(send.link)
             actions.append(send)
         return actions
 
@@ -255,6 +264,8 @@ class Gossip(Router):
         given up: else there is another try, if it is needed."""
         before = self.soft_links.pop(link, None)
         self._idle.discard(link)
+        missed = link in self._missed
+        self._missed.discard(link)
         overlays = [known.overlay for known in self.memberships.values()]
         if before is SoftLink.OPENING:
             self._resay.discard(link)
@@ -262,7 +273,7 @@ class Gossip(Router):
         for overlay in overlays:
             overlay.unlinked(link)
         again: list[Action] = [Send(link, publish) for publish in lost]
-        if not again and not any(link in overlay.view for overlay in overlays):
+        if not (again or missed or any(link in overlay.view for overlay in overlays)):
             return []
         self._resay.add(link)
         self.soft_links[link] = SoftLink.OPENING
@@ -321,7 +332,8 @@ class Gossip(Router):
     def afterwards(self) -> list[Action]:
         """Enters topics that clients publish to; what could not be sent yet waits there."""
         self.unfinished = False
-        actions, self._late = self._late, []
+        actions = self._connected(self._late)
+        self._late = []
         hosted, self._to_enter = self._to_enter, []
         for publish, client in hosted:
             for topic in publish.publication.topics:

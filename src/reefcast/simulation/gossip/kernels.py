@@ -1,10 +1,10 @@
 """The arithmetic of overlays on arrays, compiled: hashes, graphs, walks, orphans.
 
-Arrays are as in `overlays.Overlays`: members of a topic have numbers from 0, ascending by name, and
-views hold these, a row after the other (CSR: row i is `[bounds[i]:bounds[i + 1]]`). A row of `names`
-is the name of a node in words, filled up with zeros; `sizes`: its bytes. Each kernel says which part
-of the state machine (`routing.gossip`) it repeats, number by number; tests compare them. All stand
-in this module, since numba looks only here to see whether what is on disk still holds.
+Arrays are of one topic, as in `overlays.Overlays`: its members have numbers from 0, ascending by
+name, and views hold these, a row after the other (CSR: row i is `[bounds[i]:bounds[i + 1]]`). A row
+of `names` is the name of a member in words, filled up with zeros; `sizes`: its bytes. Each kernel
+says which part of the state machine (`routing.gossip`) it repeats, number by number; tests compare
+them. All stand in this module: numba looks only here to see whether what is on disk still holds.
 
 Sources: the specification of XXH64 (Collet); SplitMix64 (Steele, Lea and Flood, 2014); random
 graphs by skipping (Batagelj and Brandes, Efficient generation of large random networks, 2005).
@@ -143,14 +143,12 @@ def choice(number: np.uint64, size: int) -> int:
 
 
 @kernel
-def streams(
-    names: Words, sizes: Bounds, members: Numbers, topic: Words, size: int, seed: np.uint64
-) -> Words:
-    """`streams.stream` of these nodes for the topic whose name has `size` bytes."""
+def streams(names: Words, sizes: Bounds, topic: Words, size: int, seed: np.uint64) -> Words:
+    """`streams.stream` of the members for the topic whose name has `size` bytes."""
     words = np.empty(names.shape[1] + len(topic) + 2, np.uint64)
-    keys = np.empty(len(members), np.uint64)
-    for i in range(len(members)):
-        first = put_first(words, names, sizes, members[i])
+    keys = np.empty(len(sizes), np.uint64)
+    for i in range(len(sizes)):
+        first = put_first(words, names, sizes, i)
         keys[i] = xxh64(words, append(words, first, topic, size), seed ^ GOLDEN)
     return keys
 
@@ -184,7 +182,6 @@ def insert(
 def weigh(
     names: Words,
     sizes: Bounds,
-    members: Numbers,
     bounds: Bounds,
     views: Numbers,
     weights: Words,
@@ -192,27 +189,25 @@ def weigh(
 ) -> None:
     """Brings the views into order (`views.Weights.view`)."""
     words = room_for_pairs(names)
-    for me in range(len(members)):
+    for me in range(len(sizes)):
         start, end = bounds[me], bounds[me + 1]
-        first = put_first(words, names, sizes, members[me])
+        first = put_first(words, names, sizes, me)
         for i in range(start, end):
             node = views[i]
-            value = weight(words, first, names, sizes, members[node], seed)
+            value = weight(words, first, names, sizes, node, seed)
             insert(views[start:end], weights[start:end], i - start, end - start, node, value)
 
 
 @kernel
-def best(
-    names: Words, sizes: Bounds, members: Numbers, bounds: Bounds, views: Numbers, seed: np.uint64
-) -> None:
+def best(names: Words, sizes: Bounds, bounds: Bounds, views: Numbers, seed: np.uint64) -> None:
     """Fills the views with the nodes of least weight among all members."""
     words, weights = room_for_pairs(names), np.empty(len(views), np.uint64)
-    for me in range(len(members)):
+    for me in range(len(sizes)):
         start, end, count = bounds[me], bounds[me + 1], 0
-        first = put_first(words, names, sizes, members[me])
-        for node in range(len(members)):
+        first = put_first(words, names, sizes, me)
+        for node in range(len(sizes)):
             if node != me:
-                value = weight(words, first, names, sizes, members[node], seed)
+                value = weight(words, first, names, sizes, node, seed)
                 count = insert(
                     views[start:end], weights[start:end], count, end - start, node, value
                 )
@@ -353,7 +348,6 @@ def merge(
 def walks(
     names: Words,
     sizes: Bounds,
-    members: Numbers,
     keys: Words,
     bounds: Bounds,
     views: Numbers,
@@ -366,7 +360,7 @@ def walks(
 ) -> tuple[Numbers, Words, Flags]:
     """The views and weights after round `number`, and which views changed. `to`: `departures`, from
     before orphans searched."""
-    count = len(members)
+    count = len(sizes)
     new, new_weights, changed = views.copy(), weights.copy(), np.zeros(count, np.bool_)
     own, named = np.zeros(count, np.int32), np.zeros(count, np.int32)
     found, path = np.empty(count, np.int32), np.empty(ttl, np.int32)
@@ -376,9 +370,9 @@ def walks(
         if to[me] >= 0:
             steps = walk(to[me], mixed(keys[me], U(number)), keys, bounds, views, path)
             others = found[: gather(me, path[:steps], bounds, views, own, named, found)]
-            first = put_first(words, names, sizes, members[me])
+            first = put_first(words, names, sizes, me)
             for k in range(len(others)):
-                values[k] = weight(words, first, names, sizes, members[others[k]], seed)
+                values[k] = weight(words, first, names, sizes, others[k], seed)
             room = choose(me, others, values, bounds, views, weights, named, greedy, chosen, least)
             changed[me] = merge(
                 me, room, chosen, least, bounds, views, weights, named, greedy, new, new_weights

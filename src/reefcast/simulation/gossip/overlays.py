@@ -143,7 +143,7 @@ def best_overlays(overlays: Overlays, seed: int) -> Overlays:
         bounds, _ = overlays.graph(topic)
         part = targets[overlays.bounds[start] : overlays.bounds[end]]
         members = overlays.members_of(topic)
-        kernels.best(names, sizes, members, bounds, part, np.uint64(seed))
+        kernels.best(names[members], sizes[members], bounds, part, np.uint64(seed))
     return replace(overlays, targets=targets)
 
 

@@ -30,6 +30,8 @@ class Topic:
     `drawn`: how many numbers each drew beside those of rounds."""
 
     members: Numbers
+    names: Words
+    sizes: Bounds
     keys: Words
     drawn: Bounds
     bounds: Bounds
@@ -84,11 +86,13 @@ class Twin:
         members = self._start.members_of(number)
         bounds, targets = self._start.graph(number)
         views, weights = targets.copy(), np.empty(len(targets), np.uint64)
-        names = self._names, self._sizes, members
+        names = self._names[members], self._sizes[members]
         kernels.weigh(*names, bounds, views, weights, self._seed)
         topic, size = packed([self._start.topics[number]])
         keys = kernels.streams(*names, topic[0], int(size[0]), self._seed)
-        return Topic(members, keys, np.zeros(len(members), np.int64), bounds, views, weights)
+        return Topic(
+            members, *names, keys, np.zeros(len(members), np.int64), bounds, views, weights
+        )
 
     @property
     def overlays(self) -> Overlays:
@@ -115,9 +119,8 @@ class Twin:
         to = kernels.departures(self.number, topic.keys, topic.bounds, topic.views)
         before = self._adopt(topic)
         topic.views, topic.weights, changed = kernels.walks(
-            self._names,
-            self._sizes,
-            topic.members,
+            topic.names,
+            topic.sizes,
             topic.keys,
             topic.bounds,
             topic.views,

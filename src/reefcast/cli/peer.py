@@ -1,0 +1,108 @@
+"""`reefcast peer`: a broker that is in no network file."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable
+from functools import partial
+
+import click
+
+from reefcast.cli.options import json_option
+from reefcast.cli.subscribe import json_line, text_line
+from reefcast.client import Event, Subscription, connect
+from reefcast.client.handles import check_filter
+from reefcast.server.peer import Peer
+
+
+@click.command()
+@click.option(
+    "--listen",
+    metavar="ADDRESS",
+    required=True,
+    help="host:port, as others reach it: also the peer's name.",
+)
+@click.option(
+    "--join",
+    metavar="ADDRESS,...",
+    default="",
+    help="Brokers or peers of the network, any; the first that answers is taken. By default a "
+    "network of its own.",
+)
+@click.option(
+    "--subscribe",
+    "filters",
+    multiple=True,
+    metavar="FILTER",
+    help="Print the events that match this; may be repeated.",
+)
+@click.option(
+    "--insecure",
+    is_flag=True,
+    help="Listen where others can reach it, and call them, although there is no encryption.",
+)
+@click.option("--verbose", is_flag=True, help="Log who comes and goes, on standard error.")
+@json_option("a line when it is ready, and one for each event")
+def command(
+    *,
+    listen: str,
+    join: str,
+    filters: tuple[str, ...],
+    insecure: bool,
+    verbose: bool,
+    as_json: bool,
+) -> None:
+    """Run a peer: a broker of routing gossip that is in no network file.
+
+        reefcast peer --listen 127.0.0.1:7411 --join 127.0.0.1:7301
+
+    It asks one broker or peer for what it must know. Clients use it as any
+    broker: reefcast://127.0.0.1:7411. It prints one line when it is ready, and runs
+    until SIGTERM or SIGINT: then it leaves its topics, tells its clients, and ends.
+    """
+    from reefcast.server.process import run
+
+    for filter in filters:
+        check_filter(filter)  # before anything else happens
+    logging.basicConfig(
+        level=logging.INFO if verbose else logging.WARNING,
+        format=f"%(asctime)s {listen} %(levelname)s %(message)s",
+    )
+    addresses = [address.strip() for address in join.split(",") if address.strip()]
+    peer = Peer(listen, join=addresses, insecure=insecure)
+    run(partial(_serve, peer, filters, as_json))
+
+
+async def _serve(
+    peer: Peer, filters: tuple[str, ...], as_json: bool, told_to_stop: asyncio.Event
+) -> None:
+    async with peer:
+        network = peer.node.network.network.name
+        if as_json:
+            click.echo(json.dumps({"peer": peer.name, "network": network}))
+        else:
+            click.echo(f"peer {peer.name} is in network {network}")
+        if filters:
+            await _print_events(peer, filters, as_json, told_to_stop)
+        else:
+            await told_to_stop.wait()
+
+
+async def _print_events(
+    peer: Peer, filters: tuple[str, ...], as_json: bool, told_to_stop: asyncio.Event
+) -> None:
+    """Those that come until it is told to stop."""
+    stopping = asyncio.create_task(told_to_stop.wait())
+    async with connect(peer.url, name="peer") as client:
+        subscription = await client.subscribe(*filters)
+        printing = asyncio.create_task(_print(subscription, json_line if as_json else text_line))
+        await asyncio.wait((printing, stopping), return_when=asyncio.FIRST_COMPLETED)
+    await printing  # it ended with the client, or fails
+    stopping.cancel()
+
+
+async def _print(subscription: Subscription, line: Callable[[Event], str]) -> None:
+    async for event in subscription:
+        click.echo(line(event))

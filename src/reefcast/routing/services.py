@@ -1,0 +1,34 @@
+"""What a broker does besides routing publications: services with messages of their own, which go
+over the same links, between brokers and to and from clients."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from reefcast.model.messages import LinkName, Send, ServiceMessage
+from reefcast.routing.tables import TableView
+
+
+class Service(ABC):
+    """A service at one broker. What the methods return is sent in this order."""
+
+    messages: ClassVar[tuple[type[ServiceMessage], ...]]
+
+    @abstractmethod
+    def hear(self, message: ServiceMessage, link: LinkName, *, client: bool) -> Sequence[Send]:
+        """One of `messages` came, from a client or a neighbour. Raises `ProtocolError`, changing
+        nothing, for what must not come by this link."""
+
+    @abstractmethod
+    def link_up(self, link: LinkName, *, client: bool) -> Sequence[Send]:
+        """A client, or a neighbour without memory of this broker."""
+
+    @abstractmethod
+    def link_down(self, link: LinkName, *, client: bool) -> Sequence[Send]:
+        """It is gone."""
+
+    @abstractmethod
+    def tables(self) -> Mapping[str, TableView[Any]]:
+        """As `Router.tables`."""

@@ -1,0 +1,1 @@
+"""History: publications stored for those who ask later."""

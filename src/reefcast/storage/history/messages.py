@@ -1,0 +1,125 @@
+"""What clients, brokers and storages say to each other about history.
+
+A *request* is answered by one storage, in the order of `Position`. Its path is the client, the
+brokers on the way, and the storage; each message that follows it carries the whole path and `at`,
+the receiver's place on it.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from reefcast.model.messages import EntityId, ServiceMessage
+
+MOST_TOPICS = 10_000
+MOST_HOPS = 64
+FARTHEST = MOST_HOPS
+"""The distance of what cannot be reached."""
+
+RequestId = EntityId
+"""Client, and its number of the request."""
+
+Position = tuple[int, str, int]
+"""Where a publication stands in history: time (microseconds), publisher, seq."""
+
+Topics = Annotated[tuple[str, ...], msgspec.Meta(max_length=MOST_TOPICS)]
+"""Names, or patterns as MATCHES has them."""
+Place = Annotated[int, msgspec.Meta(ge=0, le=MOST_HOPS)]
+Path = Annotated[tuple[str, ...], msgspec.Meta(max_length=MOST_HOPS)]
+Time = Annotated[int, msgspec.Meta(ge=-(1 << 62), le=1 << 62)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 62)]
+
+
+class Stores(ServiceMessage, frozen=True, kw_only=True, tag="stores"):
+    """A client is a storage, and answers for these topics from now on, and no others."""
+
+    topics: Topics
+
+
+class Stored(ServiceMessage, frozen=True, kw_only=True, tag="stored"):
+    """Between brokers: `storage`, `distance` hops from the sender, answers for the topic. With an
+    odd `seq`: it cannot be reached, or does not any more."""
+
+    topic: str
+    storage: str
+    seq: Count
+    distance: Place
+
+
+class Find(ServiceMessage, frozen=True, kw_only=True, tag="find"):
+    """A client asks its broker who answers for these topics."""
+
+    number: Count
+    topics: Topics
+
+
+class Part(msgspec.Struct, frozen=True, array_like=True):
+    """A storage, how far it is (hops), and what it is to be asked about."""
+
+    storage: str
+    distance: Place
+    topics: Topics
+
+
+class Found(ServiceMessage, frozen=True, kw_only=True, tag="found"):
+    """`parts` together have all that is stored; `missing`: topics that nobody stores."""
+
+    number: Count
+    parts: tuple[Part, ...]
+    missing: Topics = ()
+
+
+class Request(ServiceMessage, frozen=True, kw_only=True, tag="request"):
+    """What a storage has of these topics, from `since_us` (inclusive) to `until_us` (exclusive,
+    both microseconds, None for no bound) and behind `after`, as far as the whole filter matches;
+    at most `limit` (0: all). `window`: publications that may be sent before `More` allows more.
+    `handover_s`: seconds for which the answer stays open for what comes in meanwhile."""
+
+    id: RequestId
+    storage: str
+    topics: Topics
+    filter: str
+    since_us: Time | None = None
+    until_us: Time | None = None
+    after: Position | None = None
+    limit: Count = 0
+    window: Annotated[int, msgspec.Meta(ge=1, le=1 << 20)] = 4096
+    handover_s: Annotated[float, msgspec.Meta(ge=0, le=3600)] = 0.0
+    path: Path = ()
+
+
+class OnPath(ServiceMessage, frozen=True, kw_only=True):
+    """The root of what goes along the path of a request."""
+
+    id: RequestId
+    path: Path
+    at: Place
+
+
+class Items(OnPath, frozen=True, kw_only=True, tag="items"):
+    """To the client: encoded publications, in the order of their positions."""
+
+    bodies: tuple[bytes, ...]
+
+
+class End(OnPath, frozen=True, kw_only=True, tag="end"):
+    """To the client: that was all; or, with a `reason`, no more will come though there may be."""
+
+    reason: str = ""
+
+
+class More(OnPath, frozen=True, kw_only=True, tag="more"):
+    """To the storage: so many publications more may be sent."""
+
+    count: Count
+
+
+class Cancel(OnPath, frozen=True, kw_only=True, tag="cancel"):
+    """To the storage: no more is wanted."""
+
+
+BACKWARD = (Items, End)
+FORWARD = (More, Cancel)
+MESSAGES = (Stores, Stored, Find, Found, Request, Items, End, More, Cancel)
