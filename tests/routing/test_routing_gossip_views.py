@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import random
+from typing import Literal
 
 import pytest
 from gossip_network import OverlayNetwork, is_connected, names, random_views
@@ -43,7 +43,7 @@ def with_witnesses(
         went_there = any(x == node and (i == 0 or path[i - 1] == ME) for i, x in enumerate(path))
         if not witnesses or went_there:
             kept.add(node)
-    known = {*view, *path, *(x for node, theirs in zip(path, views) if node != ME for x in theirs)}
+    known = {*view, *path}.union(*(views[i] for i, node in enumerate(path) if node != ME))
     best = least(known - kept - {ME} - refused, size - len(kept))
     return tuple(least({*kept, *best}, len(NODES)))
 
@@ -139,21 +139,20 @@ def test_one_change_by_the_witness_rule_leaves_the_graph_strongly_connected(
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_the_ends_by_both_rules_differ_in_nodes_only_that_nobody_else_has(seed: int) -> None:
-    rng = random.Random(seed)
+@pytest.mark.parametrize(("rule", "most"), [("greedy", 0), ("witness", 1)])
+def test_both_rules_end_with_the_nodes_of_least_weight(
+    seed: int, rule: Literal["greedy", "witness"], most: int
+) -> None:
+    """By the witness rule but for a link in a hundred, over which alone a node reaches somebody."""
     nodes = names(24)
-    start = random_views(nodes, rng)
-    for rule in ("greedy", "witness"):
-        options = GossipOptions(rule=rule, seed=seed)
-        network = OverlayNetwork(random.Random(seed), options=options)
-        network.begin(start)
-        network.rounds(150)
-        others = {node: {x for x in nodes if x != node} for node in nodes}
-        more = 0
-        for node, view in network.views().items():
-            wanted = least(others[node], len(view), node, seed)
-            kept = [x for x in view if x not in wanted]
-            more += len(kept)
-            assert all(len(network.pointing_to(x)) <= 2 for x in kept)
-            assert set(view) - set(kept) == set(wanted[: len(view) - len(kept)])
-        assert more <= (0 if rule == "greedy" else 2 * math.log(len(nodes)))
+    options = GossipOptions(rule=rule, seed=seed)
+    network = OverlayNetwork(random.Random(seed), options=options)
+    network.begin(random_views(nodes, random.Random(seed)))
+    network.rounds(150)
+    others = {
+        (node, other)
+        for node, view in network.views().items()
+        for other in set(view) - set(least(set(nodes) - {node}, len(view), node, seed))
+    }
+    assert len(others) <= most
+    assert network.connected()

@@ -169,6 +169,15 @@ async def test_a_broker_is_started_again_with_the_links_that_there_are_then(tmp_
         assert await asyncio.wait_for(process.wait(), supervisor.START_S) == 0
 
 
+def test_links_that_cannot_be_read_are_those_that_there_were():
+    network, lines = make_network("abc", CHAIN), []
+    overlay = Overlay(network, links_now=lambda: network.link[:1], report=lines.append)
+    overlay._look_up_links()
+    assert overlay.network is network
+    (line,) = lines
+    assert "as they were before: the overlay is not connected" in line
+
+
 async def test_no_broker_outlives_its_supervisor(tmp_path: Path):
     network = make_network("a")
     async with network_up(write(tmp_path, network)) as (process, _):

@@ -74,7 +74,8 @@ def command(network: Path, broker: str, old: str, new: str, wait_s: float, as_js
         click.echo(json.dumps({**result, "problem": problem}))
     else:
         click.echo(_in_words(outcome, broker, old, new))
-        click.echo(problem or f"{network} says so, too") if outcome.moved else None
+        if outcome.moved:
+            click.echo(problem or f"{network} says so, too")
     sys.exit(DONE if outcome.moved and not problem else NO)
 
 

@@ -183,9 +183,8 @@ def _check_brokers(network: NetworkFile) -> None:
 def _check_overlay(network: NetworkFile) -> None:
     overlay = network.graph()
     check_overlay(network.network.routing, overlay, network.scot())
-    network.routing_options()
-    for entry in network.broker:
-        network.routing_options(entry.name)
+    for name in ("", *network.names):
+        network.routing_options(name).check_brokers(network.names)
     network.statistics_window()
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import random
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar
@@ -104,6 +104,9 @@ class Shape(Enum):
 class RoutingOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The parameters of a routing: the keys of the network file's `[routing]`. A routing that has
     some declares a subclass, with defaults, and names it in `Router.options`."""
+
+    def check_brokers(self, names: Collection[LinkName]) -> None:
+        """Raises `ConfigurationError` for what does not suit a network of these brokers."""
 
 
 @dataclass(frozen=True, slots=True)

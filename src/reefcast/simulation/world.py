@@ -101,6 +101,9 @@ class Setup:
         if self.scot and self.scot.graph != self.graph:
             raise ConfigurationError("the graph is not that of the SCOT; give graph=scot.graph")
         check_overlay(self.routing, self.graph, self.scot)
+        every = self.options or routing_named(self.routing).options()
+        for options in (every, *self.broker_options.values()):
+            options.check_brokers(list(self.graph))
         for a, b in self.links:
             if (a, b) not in edges and (b, a) not in edges:
                 raise ConfigurationError(f"a link spec is for {a} - {b}, but there is no such link")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from itertools import chain
 from typing import Annotated, Literal
 
 import msgspec
 
+from reefcast.errors import ConfigurationError
 from reefcast.routing.gossip.streams import NodeId
 from reefcast.routing.router import RoutingOptions
 
@@ -36,3 +39,15 @@ class GossipOptions(RoutingOptions, frozen=True):
     quarantine_rounds: Rounds = 20
     wave_rounds: Rounds = 10
     seed: Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)] = 0
+
+    def check_brokers(self, names: Collection[str]) -> None:
+        if not self.contacts and not self.topics:
+            raise ConfigurationError(
+                "brokers of routing 'gossip' meet through contacts: name some of them, as in "
+                f'contacts = ["{next(iter(names))}"] in [routing]'
+            )
+        for contact in (*self.contacts, *chain.from_iterable(self.topics.values())):
+            if contact not in names:
+                raise ConfigurationError(
+                    f"contact {contact!r} is none of the brokers, which are {', '.join(names)}"
+                )

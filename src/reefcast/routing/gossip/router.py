@@ -117,15 +117,18 @@ class Gossip(Router):
     # --- clients ----------------------------------------------------------------------------------
 
     def objection(self, filter: Filter) -> str | None:
-        if not self.wanted.contacts and not self.wanted.topics:
-            return (
-                "nobody can be met: name some brokers as contacts in [routing] of the network file"
-            )
-        if topics_of(filter) is None:
+        topics = topics_of(filter)
+        if topics is None:
             return (
                 "routing 'gossip' needs to know the topics: write topic = '...' or topic IN (...), "
                 "AND what else the events must satisfy"
             )
+        for topic in topics:
+            if not self.contacts_of(topic):
+                return (
+                    f"nobody can be met for topic {topic!r}: name some brokers as contacts in "
+                    "[routing] of the network file"
+                )
         return None
 
     def subscribe(
@@ -148,8 +151,10 @@ class Gossip(Router):
         return [action for topic in topics for action in self._enter(topic, id)]
 
     def unadvertise(self, id: EntityId, link: LinkName) -> list[Send]:
-        _, topics = self._advertised.pop(id, (link, ()))
-        return [send for topic in topics for send in self._quit(topic, id)]
+        """What the client published of it is no reason to stay any more."""
+        owner, topics = self._advertised.pop(id, (link, ()))
+        reasons = (id, (owner, PUBLISHES))
+        return [s for topic in topics for reason in reasons for s in self._quit(topic, reason)]
 
     def link_down(self, link: LinkName) -> list[Send]:
         sends = super().link_down(link)
@@ -337,8 +342,7 @@ class Gossip(Router):
         hosted, self._to_enter = self._to_enter, []
         for publish, client in hosted:
             for topic in publish.publication.topics:
-                if topic not in self.memberships:
-                    actions += self._enter(topic, (client, PUBLISHES))
+                actions += self._enter(topic, (client, PUBLISHES))
                 known = self.memberships[topic]
                 known.kept.add(publish)
                 if not known.overlay.view and not known.alone:

@@ -1,0 +1,551 @@
+"""One broker of routing `gossip`: the test plays its clients and all other brokers."""
+
+from __future__ import annotations
+
+import pytest
+
+from reefcast.matching.scan import ScanIndex
+from reefcast.model.messages import (
+    Advertise,
+    CloseLink,
+    Deliver,
+    Discard,
+    Effect,
+    Header,
+    Input,
+    LinkDown,
+    LinkKind,
+    LinkUp,
+    OpenLink,
+    Publish,
+    Refused,
+    Send,
+    Settled,
+    Subscribe,
+    Timer,
+    Unadvertise,
+    Unsubscribe,
+)
+from reefcast.model.publication import Publication
+from reefcast.routing.broker import Broker
+from reefcast.routing.gossip.membership import WAITING_ROUNDS
+from reefcast.routing.gossip.messages import (
+    Digest,
+    Join,
+    JoinWalk,
+    Left,
+    Linked,
+    Met,
+    Missing,
+    TopicMessage,
+    Walk,
+    Wave,
+)
+from reefcast.routing.gossip.options import GossipOptions
+from reefcast.routing.gossip.router import Gossip
+from reefcast.routing.router import SoftLink
+
+CONTACT = "x"
+PATH = ("y", "x")
+
+
+class Alone:
+    """The broker `me` and what it does. `c` and `d` are its clients."""
+
+    def __init__(self, options: GossipOptions | None = None) -> None:
+        options = options or GossipOptions(contacts=(CONTACT,))
+        self.broker = Broker("me", "gossip", new_index=ScanIndex, options=options)
+        self._number = 0
+        for client in ("c", "d"):
+            self.hear(client, LinkUp(LinkKind.CLIENT))
+
+    @property
+    def router(self) -> Gossip:
+        assert isinstance(self.broker.router, Gossip)
+        return self.broker.router
+
+    def hear(self, link: str, *items: Input) -> list[Effect]:
+        return [effect for item in items for effect in self.broker.handle(item, link, 0.0)]
+
+    def up(self, *others: str) -> list[Effect]:
+        return [effect for link in others for effect in self.hear(link, LinkUp(LinkKind.SOFT))]
+
+    def round(self) -> list[Effect]:
+        return self.hear("", Timer("round"))
+
+    def number(self) -> int:
+        self._number += 1
+        return self._number
+
+    def subscribe(self, filter: str, client: str = "c") -> list[Effect]:
+        number = self.number()
+        return self.hear(client, Subscribe((client, number), filter, number))
+
+    def advertise(self, filter: str, client: str = "c") -> list[Effect]:
+        number = self.number()
+        return self.hear(client, Advertise((client, number), filter, number))
+
+    def publish(self, *topics: str, client: str = "d", a: int = 1) -> list[Effect]:
+        return self.hear(client, event(*topics, seq=self.number(), publisher=client, a=a))
+
+    def joined(self, topic: str, *view: str) -> None:
+        """It is in the overlay of the topic, with these neighbours in both directions."""
+        self.subscribe(f"topic = '{topic}'")
+        for other in view:
+            if other not in self.router.soft_links or not self.router.soft_links[other].up:
+                self.up(other)
+            self.hear(other, Met(topic=topic, node=other))
+        assert set(self.view(topic)) == set(view)
+
+    def view(self, topic: str) -> tuple[str, ...]:
+        return self.router.memberships[topic].overlay.view
+
+
+def event(*topics: str, seq: int = 1, publisher: str = "p", a: int = 1) -> Publish:
+    return Publish(Publication(publisher, seq, 0, {"a": a}, topics, b""))
+
+
+def said(effects: list[Effect], kind: type[TopicMessage], to: str = "") -> list[TopicMessage]:
+    """What was sent of that kind."""
+    return [
+        effect.message
+        for effect in effects
+        if isinstance(effect, Send) and isinstance(effect.message, kind) and to in ("", effect.link)
+    ]
+
+
+def carried(effects: list[Effect]) -> list[tuple[str, int]]:
+    """Publications that were sent: to whom, and their numbers."""
+    return [
+        (effect.link, effect.message.publication.seq)
+        for effect in effects
+        if isinstance(effect, Send) and isinstance(effect.message, Publish)
+    ]
+
+
+def handed(effects: list[Effect]) -> list[str]:
+    return [client for effect in effects if isinstance(effect, Deliver) for client in effect.to]
+
+
+def opened(effects: list[Effect]) -> list[str]:
+    return [effect.to for effect in effects if isinstance(effect, OpenLink)]
+
+
+def closed(effects: list[Effect]) -> list[str]:
+    return [effect.link for effect in effects if isinstance(effect, CloseLink)]
+
+
+# --- what is refused ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "filter",
+    ["TRUE", "a < 3", "topic LIKE 'x%'", "topic = 'x' OR a < 3", "topic <> 'x'", "NOT topic = 'x'"],
+)
+def test_a_filter_that_names_no_topics_is_refused_before_anything_changes(filter: str) -> None:
+    alone = Alone()
+    [refused] = alone.subscribe(filter)
+    assert isinstance(refused, Send)
+    assert isinstance(refused.message, Refused)
+    assert "write topic = '...' or topic IN (...)" in refused.message.reason
+    assert not alone.router.memberships
+    assert not alone.broker.tables()["PRT"]
+    assert opened(alone.subscribe("topic = 'x'")) == [CONTACT]  # and it may try again
+
+
+@pytest.mark.parametrize(
+    ("filter", "topics"),
+    [
+        ("topic = 'x'", ["x"]),
+        ("topic = 'x' AND a < 3", ["x"]),
+        ("topic IN ('x', 'y') AND a < 3", ["x", "y"]),
+        ("topic = 'x' AND a < 3 OR topic = 'y' AND a > 3", ["x", "y"]),
+    ],
+)
+def test_the_topics_of_a_filter_are_entered(filter: str, topics: list[str]) -> None:
+    alone = Alone()
+    alone.subscribe(filter)
+    assert list(alone.router.memberships) == topics
+
+
+def test_a_publication_without_topics_is_refused() -> None:
+    alone = Alone()
+    effects = alone.publish()
+    [reason] = [
+        effect.message.reason
+        for effect in effects
+        if isinstance(effect, Send) and isinstance(effect.message, Refused)
+    ]
+    assert "publish(..., topics=[...])" in reason
+    assert not alone.router.memberships
+
+
+def test_without_contacts_nobody_can_be_met() -> None:
+    alone = Alone(GossipOptions())
+    [refused] = alone.subscribe("topic = 'x'")
+    assert isinstance(refused, Send)
+    assert isinstance(refused.message, Refused)
+    assert "as contacts in [routing]" in refused.message.reason
+
+
+def test_a_topic_that_has_no_contacts_is_refused_where_only_single_topics_have_some() -> None:
+    alone = Alone(GossipOptions(topics={"x": (CONTACT,)}))
+    [refused] = alone.subscribe("topic IN ('x', 'y')")
+    assert isinstance(refused, Send)
+    assert isinstance(refused.message, Refused)
+    assert "topic 'y'" in refused.message.reason
+    assert not alone.router.memberships
+    assert opened(alone.subscribe("topic = 'x'")) == [CONTACT]
+
+
+# --- publications ---------------------------------------------------------------------------------
+
+
+def test_further_conditions_are_looked_at_at_the_edge() -> None:
+    alone = Alone()
+    alone.joined("t", "x", "y")
+    alone.subscribe("topic = 't' AND a > 3", client="d")
+    effects = alone.hear("x", event("t", a=1))
+    assert handed(effects) == ["c"]
+    assert carried(effects) == [("y", 1)]
+    assert handed(alone.hear("x", event("t", seq=2, a=5))) == ["c", "d"]
+
+
+def test_what_came_before_ends_here() -> None:
+    alone = Alone()
+    alone.joined("t", "x", "y")
+    alone.hear("x", event("t"))
+    [discard] = alone.hear("y", event("t"))
+    assert isinstance(discard, Discard)
+    assert discard.reason == "duplicate"
+
+
+def test_a_publication_on_several_topics_crosses_each_connection_once() -> None:
+    alone = Alone()
+    alone.joined("s", "x", "y")
+    alone.joined("t", "y", "z")
+    effects = alone.publish("s", "t")
+    assert sorted(to for to, _ in carried(effects)) == ["x", "y", "z"]
+    assert handed(effects) == ["c"]
+    effects = alone.hear("x", event("s", "t"))
+    assert sorted(to for to, _ in carried(effects)) == ["y", "z"]
+    assert [e.to for e in effects if isinstance(e, Deliver)] == [{"c": [1, 2]}]
+
+
+def test_the_fanout_is_of_each_topic() -> None:
+    alone = Alone(GossipOptions(contacts=(CONTACT,), fanout=2))
+    alone.joined("t", *"uvwxyz")
+    counts = [len(carried(alone.hear("u", event("t", seq=seq)))) for seq in range(1, 100)]
+    assert set(counts) == {1, 2}  # 1, where one of the two had sent it
+
+
+def test_hops_are_counted() -> None:
+    alone = Alone()
+    alone.joined("t", "x", "y")
+    publish = Publish(event("t").publication, Header(3))
+    [onward] = [e for e in alone.hear("x", publish) if isinstance(e, Send)]
+    assert isinstance(onward.message, Publish)
+    assert onward.message.header.hops == 4
+
+
+def test_what_is_published_before_anybody_was_met_waits_and_goes() -> None:
+    alone = Alone()
+    assert opened(alone.publish("t")) == [CONTACT]
+    assert carried(alone.publish("t")) == []
+    assert [type(m) for m in said(alone.up("x"), TopicMessage)] == [Join]
+    alone.up("y")
+    effects = alone.hear("y", Met(topic="t", node="z"))
+    assert opened(effects) == ["z"]
+    assert carried(effects) == []
+    effects = alone.up("z")
+    assert [seq for _, seq in carried(effects)] == [1, 2]
+    assert carried(alone.publish("t")) == [("z", 3)]
+
+
+def test_what_waits_in_vain_is_counted_as_unsent() -> None:
+    alone = Alone()
+    alone.publish("t")
+    alone.up("x")
+    for _ in range(WAITING_ROUNDS):
+        alone.round()
+    assert alone.broker.counters["unsent"] == 0
+    alone.round()
+    assert alone.broker.counters["unsent"] == 1
+    assert carried(alone.hear("x", Met(topic="t", node="x"))) == []
+
+
+def test_a_contact_without_others_waits_for_nobody() -> None:
+    alone = Alone(GossipOptions(contacts=("me",)))
+    alone.publish("t")
+    alone.round()
+    assert alone.broker.counters["unsent"] == 0
+    assert not alone.router.memberships["t"].waiting
+
+
+def test_a_new_neighbour_is_told_what_came_lately() -> None:
+    alone = Alone()
+    alone.joined("t", "x")
+    alone.hear("x", event("t"))
+    alone.up("y")
+    effects = alone.hear("y", Met(topic="t", node="z"))
+    assert opened(effects) == ["z"]
+    [digest] = said(alone.up("z"), Digest)
+    assert isinstance(digest, Digest)
+    assert digest.ids == (("p", 1),)
+    assert carried(alone.hear("z", Missing(topic="t", ids=(("p", 1),)))) == [("z", 1)]
+    for _ in range(3):
+        alone.round()
+    alone.up("u")
+    assert said(alone.hear("u", Met(topic="t", node="u")), Digest) == []
+
+
+# --- topics ---------------------------------------------------------------------------------------
+
+
+def test_who_says_what_it_will_publish_is_in_the_overlay_before_it_does() -> None:
+    alone = Alone()
+    assert opened(alone.advertise("topic = 't'", client="d")) == [CONTACT]
+    assert alone.publish("t") == []  # until the advertisement has settled
+    alone.up("x")
+    effects = alone.hear("x", Met(topic="t", node="x"), Settled(1))
+    assert carried(effects) == [("x", 2)]
+
+
+def test_a_subscription_settles_when_the_broker_has_joined() -> None:
+    alone = Alone()
+    alone.subscribe("topic = 't'")
+    [join] = said(alone.up("x"), Join)
+    assert join.token
+    assert not [e for e in alone.hear("x", Met(topic="t", node="x")) if e == Send("c", Settled(1))]
+    assert Send("c", Settled(1)) in alone.hear("x", Settled(join.token))
+    assert alone.subscribe("topic = 't' AND a < 3") == [Send("c", Settled(2))]
+
+
+def test_it_leaves_with_its_last_subscription() -> None:
+    alone = Alone()
+    alone.joined("t", "x", "y")
+    alone.subscribe("topic = 't'", client="d")
+    assert said(alone.hear("c", Unsubscribe(("c", 1))), TopicMessage) == []
+    effects = alone.hear("d", Unsubscribe(("d", 2)))
+    assert {m.instead for m in said(effects, Left) if isinstance(m, Left)} == {"x", "y"}
+    assert not alone.router.memberships
+    walk = Walk(topic="t", path=("x",), nonce=1, left=3)
+    assert alone.hear("x", walk) == [Send("x", Left(topic="t"))]
+
+
+def test_it_leaves_with_its_last_publisher() -> None:
+    alone = Alone()
+    alone.advertise("topic = 't'", client="c")
+    alone.publish("t", client="d")
+    alone.publish("t", client="c")
+    alone.up("x")
+    alone.hear("x", Settled(1))
+    alone.hear("c", Unadvertise(("c", 1)))
+    assert list(alone.router.memberships) == ["t"]
+    alone.hear("d", LinkDown())
+    assert not alone.router.memberships
+
+
+def test_a_contact_stays() -> None:
+    alone = Alone(GossipOptions(contacts=("me", "x")))
+    alone.joined("t", "x")
+    alone.hear("c", Unsubscribe(("c", 1)))
+    assert alone.view("t") == ("x",)
+
+
+def test_a_contact_enters_when_somebody_joins_and_only_then() -> None:
+    alone = Alone(GossipOptions(contacts=("me",)))
+    alone.up("x")
+    wave = Wave(topic="t", contact="x", life=1, number=1, forward=True)
+    assert alone.hear("x", wave) == []
+    assert said(alone.hear("x", Join(topic="t", token=1)), Met) != []
+    assert alone.view("t") == ("x",)
+    alone.up("y")
+    assert alone.hear("y", Join(topic="other", token=1)) != []
+    assert set(alone.router.memberships) == {"t", "other"}
+
+
+def test_who_is_no_contact_lets_nobody_join() -> None:
+    alone = Alone()
+    alone.up("y")
+    assert said(alone.hear("y", Join(topic="t", token=1)), Left) != []
+    assert not alone.router.memberships
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        Left(topic="t"),
+        Wave(topic="t", contact="x", life=1, number=1, forward=True),
+        Linked(topic="t", linked=False),
+        Missing(topic="t", ids=(("p", 1),)),
+    ],
+)
+def test_what_needs_no_answer_gets_none_from_a_stranger(message: TopicMessage) -> None:
+    alone = Alone()
+    alone.up("x")
+    assert alone.hear("x", message) == []
+
+
+def test_a_stranger_gives_a_joiner_back() -> None:
+    """Else it would be taken in by fewer than are needed, or by nobody."""
+    alone = Alone()
+    alone.up("x")
+    walk = JoinWalk(topic="t", joiner="y", grows=True, nonce=1, left=2, token=7)
+    first, second = alone.hear("x", walk)
+    assert first == Send("x", Left(topic="t"))
+    assert isinstance(second, Send)
+    assert isinstance(second.message, JoinWalk)
+    assert (second.link, second.message.joiner, second.message.left) == ("x", "y", 2)
+    assert alone.hear("x", Settled(second.message.token)) == [Send("x", Settled(7))]
+
+
+# --- connections ----------------------------------------------------------------------------------
+
+
+def test_topics_share_a_connection() -> None:
+    alone = Alone()
+    assert opened(alone.subscribe("topic = 's'")) == [CONTACT]
+    assert opened(alone.subscribe("topic = 't'")) == []
+    assert [m.topic for m in said(alone.up("x"), Join)] == ["s", "t"]
+
+
+def test_a_connection_that_nobody_needs_for_a_round_is_closed() -> None:
+    alone = Alone()
+    alone.joined("s", "x", "y")
+    alone.joined("t", "y")
+    alone.hear("c", Unsubscribe(("c", 1)))
+    assert list(alone.router.memberships) == ["t"]
+    assert closed(alone.round()) == []
+    assert closed(alone.round()) == ["x"]
+    assert closed(alone.round()) == []
+    alone.hear("x", LinkDown())
+    assert list(alone.router.soft_links) == ["y"]
+
+
+def test_a_connection_that_somebody_else_needs_stays() -> None:
+    alone = Alone()
+    alone.joined("t", "x")
+    alone.up("y")
+    alone.hear("y", Linked(topic="t", linked=True))
+    assert [closed(alone.round()) for _ in range(3)] == [[], [], []]
+    alone.hear("y", Linked(topic="t", linked=False))
+    assert [closed(alone.round()) for _ in range(2)] == [[], ["y"]]
+
+
+def test_a_connection_that_breaks_is_opened_again_with_what_was_under_way() -> None:
+    alone = Alone()
+    alone.joined("t", "x", "y")
+    lost = event("t", seq=9)
+    assert opened(alone.hear("y", LinkDown((lost,)))) == ["y"]
+    assert carried(alone.hear("x", event("t", seq=10))) == []
+    effects = alone.up("y")
+    assert said(effects, Linked, "y") == [Linked(topic="t", linked=True)]
+    assert carried(effects) == [("y", 9), ("y", 10)]
+
+
+def test_a_connection_that_breaks_and_is_not_needed_is_not_opened_again() -> None:
+    alone = Alone()
+    alone.joined("t", "x")
+    alone.up("y")
+    alone.hear("y", Linked(topic="t", linked=True))
+    assert alone.hear("y", LinkDown()) == []
+    assert alone.router.memberships["t"].overlay.in_links == {"x"}
+
+
+def test_a_node_that_cannot_be_had_is_given_up() -> None:
+    alone = Alone()
+    alone.joined("s", "x", "y")
+    alone.joined("t", "x", "y")
+    lost = event("t", seq=9)
+    alone.hear("y", LinkDown((lost,)))
+    effects = alone.hear("y", LinkDown())
+    assert [e.reason for e in effects if isinstance(e, Discard)] == ["link_lost"]
+    assert (alone.view("s"), alone.view("t")) == (("x",), ("x",))
+    alone.hear("x", Met(topic="s", node="y"))
+    assert alone.view("s") == ("x",)  # in quarantine
+    assert opened(alone.hear("x", event("t", seq=10))) == []
+
+
+def test_what_is_meant_for_a_connection_that_is_being_closed_opens_it_again() -> None:
+    alone = Alone()
+    alone.joined("t", "x")
+    alone.up("y")
+    assert [closed(alone.round()) for _ in range(2)] == [[], ["y"]]
+    assert alone.hear("x", Met(topic="t", node="y")) == []
+    assert opened(alone.hear("y", LinkDown())) == ["y"]
+    assert Linked(topic="t", linked=True) in said(alone.up("y"), Linked)
+
+
+def test_an_answer_for_one_who_is_about_to_be_cut_off_is_not_lost() -> None:
+    """`y` asks while its connection is being closed: it is in no view here."""
+    alone = Alone(GossipOptions(contacts=("me", "y")))
+    alone.joined("t", "x")
+    alone.up("z")
+    assert [closed(alone.round()) for _ in range(2)] == [[], ["z"]]
+    walk = JoinWalk(topic="t", joiner="x", grows=True, nonce=1, left=0)
+    assert (
+        alone.hear("z", walk, JoinWalk(topic="other", joiner="x", grows=True, nonce=1, left=1))
+        != []
+    )
+    assert alone.router.soft_links["z"] is SoftLink.CLOSING
+    assert opened(alone.hear("z", LinkDown())) == ["z"]
+    assert said(alone.up("z"), Left) == [Left(topic="other")]
+
+
+# --- repair ---------------------------------------------------------------------------------------
+
+
+def repairing() -> Alone:
+    alone = Alone(GossipOptions(contacts=(CONTACT,), repair=True, kept_rounds=5))
+    alone.joined("t", "x")
+    return alone
+
+
+def test_every_round_a_neighbour_is_told_what_is_here() -> None:
+    alone = repairing()
+    assert [m.ids for m in said(alone.round(), Digest) if isinstance(m, Digest)] == [()]
+    alone.hear("x", event("t"))
+    told = [m.ids for _ in range(6) for m in said(alone.round(), Digest) if isinstance(m, Digest)]
+    assert told == [(("p", 1),)] * 5 + [()]
+
+
+def test_without_repair_nobody_is_told() -> None:
+    alone = Alone()
+    alone.joined("t", "x")
+    alone.hear("x", event("t"))
+    assert said(alone.round(), Digest) == []
+
+
+def test_a_neighbour_gets_what_it_has_not_and_is_asked_for_what_is_not_here() -> None:
+    alone = repairing()
+    alone.hear("x", event("t", seq=1), event("t", seq=2))
+    effects = alone.hear("x", Digest(topic="t", ids=(("p", 2), ("p", 3))))
+    assert carried(effects) == [("x", 1)]
+    assert said(effects, Missing) == [Missing(topic="t", ids=(("p", 3),))]
+    assert alone.broker.counters["repaired"] == 1
+
+
+def test_what_others_may_have_forgotten_is_asked_for_but_not_sent_again() -> None:
+    """Rounds of different nodes do not begin at one time."""
+    alone = repairing()
+    alone.hear("x", event("t"))
+    for _ in range(4):
+        alone.round()
+    assert carried(alone.hear("x", Digest(topic="t", ids=()))) == []
+    assert carried(alone.hear("x", Missing(topic="t", ids=(("p", 1),)))) == [("x", 1)]
+
+
+# --- what can be seen -----------------------------------------------------------------------------
+
+
+def test_an_operator_sees_the_topics() -> None:
+    alone = Alone(GossipOptions(contacts=("me", "x")))
+    alone.joined("t", "x", "y")
+    alone.subscribe("topic = 't' AND a < 3", client="d")
+    told = alone.broker.status(0.0)
+    rows = told["rows"]["topics"]
+    assert rows["columns"] == ("topic", "view", "known by", "for", "neighbours")
+    assert rows["rows"] == [("t", 2, 2, "2 and contact", ", ".join(alone.view("t")))]
+    assert set(told["counted"]) == {"repaired", "unsent"}
+    assert {"topics", "counted"} <= set(told["legend"])
