@@ -9,6 +9,7 @@ import math
 import random
 from dataclasses import replace
 
+import msgspec
 import networkx as nx
 
 from reefcast.matching.scan import ScanIndex
@@ -17,7 +18,7 @@ from reefcast.overlay.topology import Graph, names
 from reefcast.routing.gossip.options import GossipOptions
 from reefcast.routing.gossip.router import Gossip
 from reefcast.simulation.costs import CostModel
-from reefcast.simulation.faults import Crash
+from reefcast.simulation.faults import Crash, Drop
 from reefcast.simulation.kernel import Kernel
 from reefcast.simulation.links import LinkSpec
 from reefcast.simulation.recording import TraceOptions
@@ -49,7 +50,7 @@ def gossip_setup(rng: random.Random, most: int = 40) -> Setup:
     link = LinkSpec(rng.uniform(1e-4, 0.02), 10 ** rng.uniform(5, 7), rng.choice((0, 0.002, 0.01)))
     options = GossipOptions(
         contacts=tuple(rng.sample(list(graph), rng.randint(1, 4))),
-        round_s=rng.choice((0.2, 0.5, 1.0)),
+        round_s=rng.choice((0.3, 0.5, 1.0)),
         ttl=rng.choice((3, 5)),
         seed=rng.getrandbits(32),
     )
@@ -121,11 +122,25 @@ def gossip_run(
     return simulation
 
 
-def crashes(setup: Setup, rng: random.Random, lasts_s: float) -> list[Crash]:
-    """Of 20 to 30 % of the brokers, but not of all contacts at once; some come back."""
+def lossy_run(number: int, *, kernel: type[World] = Kernel) -> Simulation:
+    """One message in five is lost, of all that can be, and repaired."""
+    rng = random.Random(f"lossy {number}")
+    setup = gossip_setup(rng, 25)
     assert isinstance(setup.options, GossipOptions)
-    stays = setup.options.contacts[0]
-    others = [name for name in setup.graph if name != stays]
+    options = msgspec.structs.replace(setup.options, repair=True, fanout=rng.choice((0, 0, 1, 2)))
+    setup = replace(setup, options=options, faults=[Drop(0.2, control=0.2)])
+    simulation = Simulation(setup, kernel)
+    gossip_scripts(simulation, rng, rng.randint(1, 6))
+    simulation.run(until_s=10.0 + 2 * options.kept_rounds * options.round_s)
+    return simulation
+
+
+def crashes(setup: Setup, rng: random.Random, lasts_s: float) -> list[Crash]:
+    """Of 20 to 30 % of the brokers, some of which come back; each topic keeps a contact."""
+    assert isinstance(setup.options, GossipOptions)
+    contacts = setup.options.contacts
+    others = [name for name in setup.graph if name not in contacts]
+    others += contacts[1:2]
     count = max(1, round(rng.uniform(0.2, 0.3) * len(setup.graph)))
     return [
         Crash(name, at_s, at_s + rng.uniform(0.3, lasts_s) if rng.random() < 0.4 else math.inf)
@@ -134,7 +149,7 @@ def crashes(setup: Setup, rng: random.Random, lasts_s: float) -> list[Crash]:
     ]
 
 
-def quiet_again_s(setup: Setup) -> float:
+def healed_after_s(setup: Setup) -> float:
     """How long it takes after crashes until all is as it should be (docs/gossip.md)."""
     assert isinstance(setup.options, GossipOptions)
     return HEALED_ROUNDS * setup.options.round_s
@@ -150,7 +165,7 @@ def crashing_run(number: int, *, kernel: type[World] = Kernel) -> tuple[Simulati
     topics = rng.randint(1, 8)
     gossip_scripts(simulation, rng, topics)
     last_s = max(16.0, *(fault.restart_s for fault in faults if fault.restart_s < math.inf), 0.0)
-    again_s = last_s + quiet_again_s(setup)
+    again_s = last_s + healed_after_s(setup)
     live = [x for x in setup.graph if not any(f.broker == x and f.restart_s == math.inf for f in faults)]
     homes = {f"q{number}": rng.choice(live) for number in range(3)}
     for _ in range(30):

@@ -15,6 +15,7 @@ from reefcast.simulation.world import Setup
 def test_faults_are_read_from_text() -> None:
     assert parse_fault("crash:broker=b1,at_s=5,restart_s=7") == Crash("b1", 5.0, 7.0)
     assert parse_fault("drop:share=0.01") == Drop(0.01)
+    assert parse_fault("drop:share=0.01,control=0.2") == Drop(0.01, control=0.2)
     assert parse_fault("partition:links=b1/b2+b2/b3,from_s=1,to_s=2") == Partition(
         (("b1", "b2"), ("b2", "b3")), 1.0, 2.0
     )
@@ -54,6 +55,7 @@ def test_text_that_is_no_fault(text: str, words: str) -> None:
         (Partition((("b1", "b2"),), 2.0, 1.0), "ends before it starts"),
         (Drop(1.5), "at most 1"),
         (Drop(-0.5), "negative"),
+        (Drop(0.0, control=1.5), "at most 1"),
         (BandwidthChange((("b1", "b2"),), 1.0, 0.0), "above 0"),
     ],
 )

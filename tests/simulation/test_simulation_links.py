@@ -5,10 +5,14 @@ from __future__ import annotations
 import pytest
 
 from reefcast.errors import ConfigurationError
+from reefcast.model.messages import PeerMessage, Publish, Settled
+from reefcast.model.publication import Publication
+from reefcast.routing.gossip.messages import Join, Walked
 from reefcast.simulation.faults import BandwidthChange, Delay, Drop, LinkFault, Partition, Reorder
 from reefcast.simulation.links import DROPPED, Link, LinkSpec
 
 EDGE = ("a", "b")
+EVENT = Publish(Publication("p", 1, 0, {}))
 
 
 def link(*faults: LinkFault, jitter_s: float = 0.0) -> Link:
@@ -37,7 +41,7 @@ def test_what_is_on_the_wire_of_a_cut_link_is_sent_again() -> None:
 
 def test_messages_never_overtake_on_one_link() -> None:
     jittery = link(jitter_s=1.0)
-    arrivals = [jittery.arrives_at(i * 0.01, jittery.extra_s(i * 0.01, True)) for i in range(200)]
+    arrivals = [jittery.arrives_at(i * 0.01, jittery.extra_s(i * 0.01, EVENT)) for i in range(200)]
     assert arrivals == sorted(arrivals)
     assert len(set(arrivals)) > 1
 
@@ -46,7 +50,7 @@ def test_the_short_way_without_faults_is_the_long_one() -> None:
     short, long = link(jitter_s=0.02), link(jitter_s=0.02)
     for i in range(200):
         sent = i * 0.01
-        assert short.arrives_steadily(sent) == long.arrives_at(sent, long.extra_s(sent, True))
+        assert short.arrives_steadily(sent) == long.arrives_at(sent, long.extra_s(sent, EVENT))
 
 
 def test_queue_length_counts_what_is_not_transmitted() -> None:
@@ -57,13 +61,28 @@ def test_queue_length_counts_what_is_not_transmitted() -> None:
 
 def test_faults_hold_between_their_instants_only() -> None:
     faulty = link(Drop(1.0, from_s=1.0, to_s=2.0), Delay(0.25, from_s=3.0))
-    assert [faulty.extra_s(at, True) for at in (0.5, 1.5, 2.5, 3.5)] == [0.0, DROPPED, 0.0, 0.25]
-    assert faulty.extra_s(1.5, False) == 0.0
+    assert [faulty.extra_s(at, EVENT) for at in (0.5, 1.5, 2.5, 3.5)] == [0.0, DROPPED, 0.0, 0.25]
+    assert faulty.extra_s(1.5, Settled(1)) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("message", "lost"),
+    [
+        (EVENT, False),
+        (Walked(topic="t", path=("a", "b"), views=((),), at=0), True),
+        (Join(topic="t"), False),
+        (Settled(1), False),
+    ],
+)
+def test_control_messages_are_lost_only_where_nobody_waits_for_the_answer(
+    message: Publish | PeerMessage | Settled, lost: bool
+) -> None:
+    assert link(Drop(0.0, control=1.0)).extra_s(1.0, message) == (DROPPED if lost else 0.0)
 
 
 def test_reorder_delays_a_share() -> None:
     reordering = link(Reorder(0.5, 0.1))
-    extras = [reordering.extra_s(0.0, True) for _ in range(200)]
+    extras = [reordering.extra_s(0.0, EVENT) for _ in range(200)]
     assert 50 < sum(extra > 0 for extra in extras) < 150
     assert max(extras) <= 0.1
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 import traceback
 from collections.abc import Callable, Iterator
@@ -34,6 +35,10 @@ if TYPE_CHECKING:
 
 PARQUET = click.Path(exists=True, path_type=Path)
 """A file, or a directory of them."""
+TOPICS = 20
+"""Of generated publications, where the routing carries what has a topic."""
+ENDS_S = 10.0
+"""After the last publication a network that never becomes quiet is left to itself for so long."""
 
 
 @click.command(
@@ -94,7 +99,7 @@ PARQUET = click.Path(exists=True, path_type=Path)
     "--publications-from",
     type=PARQUET,
     help="Parquet of publications, of which the first --publications are taken; its columns are "
-    "their attributes (event and time_us only order them).",
+    "their attributes (event and time_us only order them, topic is their topics).",
 )
 @seed_option
 @click.option(
@@ -150,6 +155,9 @@ def command(
     touched, nor any around the crash of a broker that its neighbours gave up), "delivered" how many
     of the expected ones arrived. With many publications and subscriptions, every n-th publication
     stands for the others ("checked_one_in").
+
+    For routing gossip what is generated is about one of 20 topics each, and the run ends ten
+    seconds after the last publication.
     """
     from reefcast.cli.inspection import check_tables
     from reefcast.network.file import load_network
@@ -173,11 +181,13 @@ def command(
 
 def _run(simulation: Simulation, end_s: float, check: bool) -> Report | None:
     """Runs it, and returns what the checks say if they are wanted."""
+    from reefcast.routing.registry import routing_named
     from reefcast.simulation.world import NoProgressError
 
     try:
         with _progress(end_s) as progress:
-            simulation.run(progress=progress)
+            restless = routing_named(simulation.setup.routing).restless
+            simulation.run(end_s + ENDS_S if restless else math.inf, progress=progress)
         return _check(simulation) if check else None
     except NoProgressError as error:
         click.echo(f"reefcast simulate: {error} (seed {simulation.setup.seed})", err=True)
@@ -247,6 +257,7 @@ def _setup(described: NetworkFile, check: bool, options: dict[str, Any]) -> Setu
 
 
 def _workload(described: NetworkFile, options: dict[str, Any]) -> Workload:
+    from reefcast.routing.registry import routing_named
     from reefcast.simulation.workload import read_workload, stock_workload
 
     common = {name: options[name] for name in ("publications", "publishers", "seed")}
@@ -257,6 +268,8 @@ def _workload(described: NetworkFile, options: dict[str, Any]) -> Workload:
     if subscriptions:
         return read_workload(subscriptions, publications, described.names, **common)
     common |= {name: options[name] for name in ("subscriptions", "selectivity")}
+    if routing_named(described.network.routing).needs_topics:
+        common["topics"] = TOPICS
     return stock_workload(described.names, **common)
 
 

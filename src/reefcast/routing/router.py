@@ -144,6 +144,8 @@ class Router(ABC):
     """Whether a publication may miss a settled subscriber (never reach one twice, or wrongly)."""
     needs_topics: ClassVar[bool] = False
     """Whether it can carry only publications that have topics."""
+    restless: ClassVar[bool] = False
+    """Whether its rounds send messages for ever, so that a large network is never quiet."""
     messages: ClassVar[tuple[type[PeerMessage], ...]] = ()
     """What only brokers of this routing say to each other."""
     header: ClassVar[type[Header]] = Header

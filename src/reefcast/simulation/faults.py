@@ -13,8 +13,9 @@ What they do to messages
 - `Move`: none is lost.
 - `Partition`: nothing leaves the links, and what is on the wire is sent again afterwards; brokers
   notice only a delay, as live brokers do whose connection comes back.
-- `Drop`: publications vanish between two brokers (reason "fault"). Real links never do that: it is
-  there to show that the checkers see it.
+- `Drop`: publications vanish between two brokers (reason "fault"), and control messages to which
+  there is no answer; what is to be answered is never lost, for nobody would ask again. Real links
+  never do that: it is there to show that the checkers see it, and what gossip repairs.
 - `Delay`, `Reorder`: later arrivals; the order on one link is kept, between links it is not.
 """
 
@@ -87,9 +88,11 @@ class Spell:
 
 @dataclass(frozen=True, slots=True)
 class Drop(Spell):
-    """`share`: probability for each publication and link."""
+    """`share`: probability for each publication and link; `control`: for each control message that
+    nobody answers (`PeerMessage.settles`)."""
 
     share: float
+    control: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,10 +178,10 @@ def _link_objection(fault: LinkFault, known: set[Edge]) -> str:
     for link in fault.links:
         if link not in known:
             return f"there is no link {link[0]}/{link[1]}"
-    for name in ("share", "extra_s", "up_to_s", "from_s", "at_s"):
+    for name in ("share", "control", "extra_s", "up_to_s", "from_s", "at_s"):
         if getattr(fault, name, 0.0) < 0:
             return f"{name} is negative"
-    if getattr(fault, "share", 0.0) > 1:
+    if max(getattr(fault, "share", 0.0), getattr(fault, "control", 0.0)) > 1:
         return "a share is at most 1"
     if isinstance(fault, BandwidthChange):
         return (

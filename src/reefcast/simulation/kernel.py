@@ -109,7 +109,7 @@ class Kernel(World):
             if not out.soft:
                 self.lose(node, message, out.ended[session], out.target)
             return
-        extra = out.extra_s(at, publication)
+        extra = out.extra_s(at, message)
         if extra == DROPPED:
             self.lose(node, message, at, out.target, "fault")
             return

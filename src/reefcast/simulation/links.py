@@ -24,6 +24,7 @@ from math import log
 from typing import Any
 
 from reefcast.errors import ConfigurationError
+from reefcast.model.messages import PeerMessage, Publish
 from reefcast.simulation.faults import (
     BandwidthChange,
     Delay,
@@ -140,8 +141,8 @@ class Link:
         self.free_at = self.last_arrival = now
         self.queued.clear()
 
-    def extra_s(self, now: float, publication: bool) -> float:
-        """Time on the wire beyond the latency, drawn when a message is queued; or `DROPPED`."""
+    def extra_s(self, now: float, message: Any) -> float:
+        """Time of the message on the wire beyond the latency, drawn when a message is queued; or `DROPPED`."""
         extra = -log(1.0 - self._draw()) / self._per_jitter if self.jitter_s else 0.0
         if self.steady:
             return extra
@@ -152,7 +153,8 @@ class Link:
             if reorder.from_s <= now < reorder.to_s and self.rng.random() < reorder.share:
                 extra += self.rng.uniform(0.0, reorder.up_to_s)
         for drop in self._drops:
-            if drop.from_s <= now < drop.to_s and publication and self.rng.random() < drop.share:
+            share = _lost_share(drop, message)
+            if drop.from_s <= now < drop.to_s and share and self.rng.random() < share:
                 return DROPPED
         return extra
 
@@ -186,6 +188,12 @@ class Link:
             return self.last_arrival
         self.last_arrival = arrival
         return arrival
+
+
+def _lost_share(drop: Drop, message: Any) -> float:
+    if type(message) is Publish:
+        return drop.share
+    return drop.control if isinstance(message, PeerMessage) and not message.settles else 0.0
 
 
 def _first(rate: tuple[float, float]) -> float:

@@ -164,7 +164,7 @@ class PlainKernel(World):
             if not out.soft:
                 self.lose(node, message, out.ended[session], out.target)
             return
-        extra = out.extra_s(at, type(message) is Publish)
+        extra = out.extra_s(at, message)
         if extra == DROPPED:
             self.lose(node, message, at, out.target, "fault")
             return

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reefcast.errors import ConfigurationError
+from reefcast.model.filters import TOPIC
 from reefcast.model.publication import Value
 from reefcast.simulation.simulation import Simulation
 
@@ -39,6 +40,7 @@ class Event:
     broker: str
     at_s: float
     attributes: dict[str, Value]
+    topics: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,13 @@ class Workload:
             for i, s in enumerate(self.subscribers)
         ]
         for event in self.events:
-            simulation.publish(event.client, event.broker, event.attributes, settle_s + event.at_s)
+            simulation.publish(
+                event.client,
+                event.broker,
+                event.attributes,
+                settle_s + event.at_s,
+                topics=event.topics,
+            )
         return handles
 
 
@@ -86,17 +94,20 @@ def stock_workload(
     seed: int,
     publishers: int = 10,
     selectivity: float = 0.02,
+    topics: int = 0,
 ) -> Workload:
     """Subscribers and publishers at brokers drawn evenly, one subscription each; publications at
-    random instants (Poisson), by publishers drawn evenly."""
+    random instants (Poisson), by publishers drawn evenly. With `topics` each publication, and each
+    subscription, is about one of so many, drawn evenly: t1, t2 and so on."""
     names = list(brokers)
     if not (0 < selectivity <= 1 and rate_per_s > 0 and publishers > 0):
         raise ConfigurationError(
             "a workload needs a selectivity above 0 and up to 1, a rate and publishers above 0"
         )
     rng = random.Random(f"{seed}/workload")
+    within = min(selectivity * max(topics, 1), 1.0)
     subscribers = [
-        Subscriber(f"s{i}", rng.choice(names), stock_filter(rng, selectivity))
+        Subscriber(f"s{i}", rng.choice(names), stock_filter(rng, within))
         for i in range(subscriptions)
     ]
     homes = [(f"p{i}", rng.choice(names)) for i in range(publishers)]
@@ -106,6 +117,17 @@ def stock_workload(
         client, broker = rng.choice(homes)
         events.append(Event(client, broker, at_s, stock_event(rng)))
         at_s += rng.expovariate(rate_per_s)
+    workload = Workload(subscribers, events)
+    return about(workload, [f"t{i + 1}" for i in range(topics)], rng) if topics else workload
+
+
+def about(workload: Workload, topics: Sequence[str], rng: random.Random) -> Workload:
+    """The same, with one of these topics for each subscription and event."""
+    subscribers = [
+        replace(s, filter=f"topic = '{rng.choice(topics)}' AND {s.filter}")
+        for s in workload.subscribers
+    ]
+    events = [replace(event, topics=(rng.choice(topics),)) for event in workload.events]
     return Workload(subscribers, events)
 
 
@@ -144,8 +166,15 @@ def read_workload(
     ]
     return Workload(
         subscribers,
-        [Event(*homes[i % publishers], i / rate_per_s, row) for i, row in enumerate(attributes)],
+        [
+            Event(*homes[i % publishers], i / rate_per_s, row, _topics(row.pop(TOPIC, None)))
+            for i, row in enumerate(attributes)
+        ],
     )
+
+
+def _topics(value: str | list[str] | None) -> tuple[str, ...]:
+    return (value,) if isinstance(value, str) else tuple(value or ())
 
 
 def _read_parquet(path: Path) -> pa.Table:

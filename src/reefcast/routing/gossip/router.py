@@ -83,6 +83,7 @@ class Gossip(Router):
     overlay = Shape.NONE
     best_effort = True
     needs_topics = True
+    restless = True
     messages: ClassVar[tuple[type[PeerMessage], ...]] = MESSAGES
     options = GossipOptions
     counted: ClassVar[Mapping[str, str]] = {"repaired": "repaired", "unsent": "unsent"}
