@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import signal
-import sys
-from asyncio.subprocess import PIPE, Process
+from asyncio.subprocess import Process
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 import reefcast
+from children import Children, ended, line_of
 from reefcast.cli import event_rows
 from reefcast.errors import InvalidValueError, LocalError
 from reefcast.network.file import NetworkFile
 from reefcast.network.sections import BrokerEntry
 from reefcast.server.node import Node
-
-REEFCAST = [sys.executable, "-c", "from reefcast.cli.main import main; main()"]
 
 
 @pytest.fixture
@@ -31,31 +29,23 @@ async def url(unused_tcp_port: int):
     await node.stop()
 
 
-async def start(*arguments: object) -> Process:
-    return await asyncio.create_subprocess_exec(
-        *REEFCAST, *map(str, arguments), stdin=PIPE, stdout=PIPE, stderr=PIPE
-    )
+@pytest.fixture
+async def children() -> AsyncIterator[Children]:
+    async with Children() as children:
+        yield children
 
 
-async def run(*arguments: object, input: bytes = b"") -> tuple[int | None, str, str]:
-    """Exit code, output, errors."""
-    process = await start(*arguments)
-    async with asyncio.timeout(30):
-        output, errors = await process.communicate(input)
-    return process.returncode, output.decode(), errors.decode()
-
-
-async def subscribed(*arguments: object) -> Process:
-    process = await start("subscribe", *arguments)
-    assert process.stderr is not None
-    async with asyncio.timeout(30):
-        assert await process.stderr.readline() == b"reefcast: subscribed\n"
+async def subscribed(children: Children, *arguments: object) -> Process:
+    process = await children.start("subscribe", *arguments)
+    assert await line_of(process.stderr) == b"reefcast: subscribed\n"
     return process
 
 
-async def test_one_event_from_the_command_line(url: str) -> None:
-    reader = await subscribed(url, "symbol = 'IBM' AND price < 100", "--json", "--count", 1)
-    code, _, errors = await run(
+async def test_one_event_from_the_command_line(url: str, children: Children) -> None:
+    reader = await subscribed(
+        children, url, "symbol = 'IBM' AND price < 100", "--json", "--count", 1
+    )
+    code, _, errors = await children.run(
         "publish",
         url,
         "symbol=IBM",
@@ -72,7 +62,7 @@ async def test_one_event_from_the_command_line(url: str) -> None:
         "price > 0",
     )
     assert (code, errors.startswith("published 1 event in ")) == (0, True)
-    output, errors_read = await reader.communicate()
+    code, output, errors = await ended(reader)
     event = json.loads(output)
     assert event.pop("publisher").startswith("publish-")
     assert event.pop("time_us") > 1_600_000_000_000_000
@@ -82,72 +72,66 @@ async def test_one_event_from_the_command_line(url: str) -> None:
         "topics": ["a/b"],
         "payload": "aGVsbG8=",
     }
-    assert (reader.returncode, errors_read) == (0, b"reefcast: 1 event\n")
+    assert (code, errors) == (0, "reefcast: 1 event\n")
 
 
-async def test_json_lines_from_standard_input_as_text(url: str) -> None:
-    reader = await subscribed(url, "TRUE", "--count", 2)
-    code, output, _ = await run(
+async def test_json_lines_from_standard_input_as_text(url: str, children: Children) -> None:
+    reader = await subscribed(children, url, "TRUE", "--count", 2)
+    code, output, _ = await children.run(
         "publish", url, "--json", "--rate", 1000, input=b'{"x": 1, "s": "a b"}\n\n{"x": 2.5}'
     )
     assert (code, json.loads(output)["published"]) == (0, 2)
-    text = (await reader.communicate())[0].decode().splitlines()
+    text = (await ended(reader))[1].splitlines()
     assert text[0].endswith("#1  x=1  s=a b")
     assert text[1].endswith("#2  x=2.5")
 
 
-async def test_ctrl_c_ends_a_reader_cleanly_with_its_count(url: str) -> None:
-    reader = await subscribed(url, "TRUE")
+async def test_ctrl_c_ends_a_reader_cleanly_with_its_count(url: str, children: Children) -> None:
+    reader = await subscribed(children, url, "TRUE")
     async with reefcast.connect(url) as client:
         await client.publish(x=1, payload=b"12", topics=["t"])
-    assert reader.stdout is not None
-    line = await reader.stdout.readline()
+    line = await line_of(reader.stdout)
     assert line.endswith(b"#1  x=1  topics=t  payload=2 bytes\n")
     reader.send_signal(signal.SIGINT)
-    _, errors = await reader.communicate()
-    assert (reader.returncode, errors) == (0, b"reefcast: 1 event\n")
+    assert (await ended(reader))[::2] == (0, "reefcast: 1 event\n")
 
 
-async def test_a_reader_whose_output_nobody_wants_any_more(url: str) -> None:
+async def test_a_reader_whose_output_nobody_wants_any_more(url: str, children: Children) -> None:
     source, sink = os.pipe()
-    reader = await asyncio.create_subprocess_exec(
-        *REEFCAST, "subscribe", url, "TRUE", stdout=sink, stderr=PIPE
-    )
+    reader = await children.start("subscribe", url, "TRUE", stdout=sink)
     os.close(sink)
-    assert reader.stderr is not None
-    assert await reader.stderr.readline() == b"reefcast: subscribed\n"
+    assert await line_of(reader.stderr) == b"reefcast: subscribed\n"
     os.close(source)
     async with reefcast.connect(url) as client:
         await client.publish(x=1)
-    _, errors = await asyncio.wait_for(reader.communicate(), 30)
-    assert (reader.returncode, errors) == (0, b"reefcast: 0 events\n")
+    assert (await ended(reader))[::2] == (0, "reefcast: 0 events\n")
 
 
-async def test_time_is_over(url: str) -> None:
-    assert (await run("subscribe", url, "TRUE", "--timeout", 0.05))[0] == 0
-    assert (await run("subscribe", url, "TRUE", "--timeout", 0.05, "--count", 1))[0] == 1
+async def test_time_is_over(url: str, children: Children) -> None:
+    assert (await children.run("subscribe", url, "TRUE", "--timeout", 0.05))[0] == 0
+    assert (await children.run("subscribe", url, "TRUE", "--timeout", 0.05, "--count", 1))[0] == 1
 
 
-async def test_errors_are_sentences_on_standard_error(url: str) -> None:
-    code, output, errors = await run("subscribe", url, "price < ")
+async def test_errors_are_sentences_on_standard_error(url: str, children: Children) -> None:
+    code, output, errors = await children.run("subscribe", url, "price < ")
     assert (code, output) == (2, "")
     assert errors.startswith("reefcast: line 1, column ") and "^" in errors
     assert "Traceback" not in errors
-    code, _, errors = await run("publish", url, "--advertise", "AND", "x=1")
+    code, _, errors = await children.run("publish", url, "--advertise", "AND", "x=1")
     assert code == 2 and "^" in errors
-    code, _, errors = await run("publish", url, "x")
+    code, _, errors = await children.run("publish", url, "x")
     assert code == 2 and "write name=value" in errors
-    code, _, errors = await run("publish", "127.0.0.1:7301", "x=1")
+    code, _, errors = await children.run("publish", "127.0.0.1:7301", "x=1")
     assert code == 2 and "reefcast://host:port" in errors
-    code, _, errors = await run("publish", url, "--advertise", "x > 0", "x=-1")
+    code, _, errors = await children.run("publish", url, "--advertise", "x > 0", "x=-1")
     assert code == 2 and "was refused" in errors
-    code, _, errors = await run("publish", url, input=b'{"x": 1}\n[1]\n')
+    code, _, errors = await children.run("publish", url, input=b'{"x": 1}\n[1]\n')
     assert code == 2 and "line 2 is no JSON object" in errors
-    code, _, errors = await run("publish", url, input=b'{"x": 1}\n{"x": [1]}\n')
+    code, _, errors = await children.run("publish", url, input=b'{"x": 1}\n{"x": [1]}\n')
     assert code == 2 and "event 2: attribute 'x'" in errors
-    code, _, errors = await run("publish", url, "--rate", -1, "x=1")
+    code, _, errors = await children.run("publish", url, "--rate", -1, "x=1")
     assert code == 2 and "not in the range" in errors
-    code, _, errors = await run("publish", url, "--file", __file__, "x=1")
+    code, _, errors = await children.run("publish", url, "--file", __file__, "x=1")
     assert code == 2 and "not both" in errors
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import signal
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -18,6 +17,7 @@ import pytest
 from live_brokers import Live, make_scot
 from raw_client import RawClient, expect
 
+from children import Children, ended, line_of
 from live_networks import linked, path_network, until
 from reefcast.model.wire import StatusRequest
 from reefcast.network.file import NetworkFile, dump_network
@@ -275,17 +275,12 @@ async def process_of(
     file: Path, name: str, end: signal.Signals
 ) -> AsyncIterator[asyncio.subprocess.Process]:
     """The broker in a process of its own, which gets the signal `end` at the end."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "reefcast", "broker", str(file), name),
-        stdout=asyncio.subprocess.PIPE,
-    )
-    try:
-        assert process.stdout is not None
-        assert b"listens" in await process.stdout.readline()
+    async with Children() as children:
+        process = await children.start("broker", file, name, stdin=None, stderr=None)
+        assert b"listens" in await line_of(process.stdout)
         yield process
-    finally:
         process.send_signal(end)
-        await process.wait()
+        await ended(process)
 
 
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])

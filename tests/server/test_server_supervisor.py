@@ -6,8 +6,8 @@ import asyncio
 import json
 import os
 import signal
-import sys
 import time
+from asyncio.subprocess import DEVNULL
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -17,6 +17,7 @@ import pytest
 from click.testing import CliRunner, Result
 from raw_client import RawClient, expect
 
+from children import Children, ended, line_of
 from live_networks import make_network, until
 from reefcast.cli.network import command as network_command
 from reefcast.errors import LocalError, PeerError
@@ -114,18 +115,9 @@ async def test_a_broker_that_is_not_up_in_time_is_said_so(monkeypatch: pytest.Mo
 @asynccontextmanager
 async def network_up(file: Path) -> AsyncIterator[tuple[asyncio.subprocess.Process, Any]]:
     """`reefcast network up` as a process, and the line that it printed."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "reefcast", "network", "up", str(file), "--json"),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
-    )
-    try:
-        assert process.stdout is not None
-        yield process, json.loads(await process.stdout.readline())
-    finally:
-        if process.returncode is None:
-            process.kill()
-        await process.wait()
+    async with Children() as children:
+        process = await children.start("network", "up", file, "--json", stdin=None, stderr=DEVNULL)
+        yield process, json.loads(await line_of(process.stdout))
 
 
 async def test_the_commands(tmp_path: Path):
@@ -142,7 +134,7 @@ async def test_the_commands(tmp_path: Path):
         client = await RawClient.connect(network.address("a"), "client")
         process.send_signal(signal.SIGTERM)
         assert "told to stop" in await client.reason()
-        assert await process.wait() == 0
+        assert (await ended(process))[0] == 0
     for broker in told["brokers"]:
         with pytest.raises(ProcessLookupError):
             os.kill(broker["pid"], 0)
@@ -166,7 +158,7 @@ async def test_a_broker_is_started_again_with_the_links_that_there_are_then(tmp_
         links = {name: [link["link"] for link in answers[name]["links"]] for name in "abc"}
         assert links == {"a": ["b", "c"], "b": ["a"], "c": ["a"]}
         process.send_signal(signal.SIGTERM)
-        assert await asyncio.wait_for(process.wait(), supervisor.START_S) == 0
+        assert (await ended(process))[0] == 0
 
 
 def test_links_that_cannot_be_read_are_those_that_there_were():

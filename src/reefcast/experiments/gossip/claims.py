@@ -15,7 +15,7 @@ from reefcast.experiments.gossip import (
     interests,
     lastfm,
 )
-from reefcast.experiments.gossip.aligning import ALIGNED, UNALIGNED
+from reefcast.experiments.gossip.aligning import ALIGNED, GREEDY, UNALIGNED
 from reefcast.experiments.gossip.comparison import CLUSTERED, MINIMAL
 from reefcast.experiments.gossip.dissemination import FEW
 from reefcast.experiments.gossip.evidence import evidence
@@ -30,7 +30,11 @@ CHOSEN = (
 
 DIRECTION = "the paper's figures are lost in our copy; here: the share of runs of which it is true"
 
-FIRST_ROUNDS = f"the paper: in few iterations; here: the share of runs with most of it in {EARLY}"
+FIRST_ROUNDS = (
+    "the paper: in few iterations; here: the share of runs with more than half of the fall in "
+    f"{EARLY} rounds. The witness rule takes more of them than the paper's, by which some nodes "
+    "are lost for good (orphans, in the evidence)"
+)
 
 HIGHEST = (
     "the paper: the highest degrees are eliminated, the distribution of the lower ones is not "
@@ -131,8 +135,11 @@ def _of_topics(campaign: str, at: str) -> Iterator[Claim]:
     unique = What(f"unique view, {at}: aligned below unaligned", campaign, "unique_view")
     yield _below("G2", unique, ALIGNED, UNALIGNED)
     yield _effect("G2", unique._replace(metric=f"that, {at}"), ALIGNED, UNALIGNED)
-    early = What(f"most of it in the first rounds, {at}", campaign, "mostly_early")
+    early = What(f"most of that in the first rounds, {at}", campaign, "mostly_early")
     yield _claim("G2", early, ALIGNED, 1.0, FIRST_ROUNDS)
+    if campaign == alignment.NAME:
+        early = What(f"that, {at}, by the paper's rule", campaign, "mostly_early")
+        yield _claim("G2", early, GREEDY, 1.0, FIRST_ROUNDS)
     for degree in ("out", "in"):
         what = What(f"highest {degree}-degree, {at}: aligned lower", campaign, f"most_{degree}")
         yield _below("G4", what, ALIGNED, UNALIGNED)
@@ -394,9 +401,9 @@ PAPER = Paper(
         "that have an id within its radius of interest. Each topic starts as a strongly connected "
         "random graph of mean degree 2 ln n. `unaligned`: as it starts; `aligned`: after the "
         "rounds of the protocol with the witness rule; `greedy`: with the rule of the paper's "
-        "listing. The tables of the paper are lost in our copy but for the first one, so that most rows are "
-        f"directions. Interests are those of the grid everywhere but in `{lastfm.NAME}`, which "
-        "takes real ones if there are any."
+        "listing. The tables of the paper are lost in our copy but for the first one, so that most "
+        "rows are directions. Interests are those of the grid everywhere but in "
+        f"`{lastfm.NAME}`, which takes real ones if there are any."
     ),
     evidence=evidence,
     data=lastfm.listeners_file,

@@ -12,7 +12,6 @@ Other readings: the share of the pairs of topics, or of the nodes that correlate
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from reefcast.experiments.gossip.scenario import Flags, Floats
 
@@ -32,20 +31,20 @@ def phi(sets: Flags) -> Floats:
         )
 
 
-def correlated(sets: Flags, confidence: int) -> NDArray[np.bool_]:
-    """[a, b]: whether two rows do at this level; no row does with itself."""
-    with np.errstate(invalid="ignore"):
-        found = np.sqrt(sets.shape[1]) * np.abs(phi(sets)) >= CRITICAL[confidence]
-    np.fill_diagonal(found, False)
-    return np.asarray(found, np.bool_)
+def scores(sets: Flags) -> Floats:
+    """[a, b]: by how many standard deviations the correlation of two rows differs from 0; 0 where
+    there is none, as of a row with itself."""
+    found: Floats = np.nan_to_num(np.sqrt(sets.shape[1]) * np.abs(phi(sets)))
+    np.fill_diagonal(found, 0.0)
+    return found
 
 
-def share_of_pairs(sets: Flags, confidence: int) -> float:
-    """Of all pairs of rows."""
-    rows = len(sets)
-    return float(correlated(sets, confidence).sum()) / (rows * (rows - 1))
+def share_of_pairs(scores: Floats, confidence: int) -> float:
+    """Of all pairs of rows those that are correlated at this level."""
+    rows = len(scores)
+    return float((scores >= CRITICAL[confidence]).sum()) / (rows * (rows - 1))
 
 
-def share_of_rows(sets: Flags, confidence: int) -> float:
-    """Of the rows that correlate with any other."""
-    return float(correlated(sets, confidence).any(axis=1).mean())
+def share_of_rows(scores: Floats, confidence: int) -> float:
+    """Those that are correlated with any other."""
+    return float((scores >= CRITICAL[confidence]).any(axis=1).mean())

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from reefcast.experiments.campaign import Campaign, Measure, Run
-from reefcast.experiments.gossip.correlation import CRITICAL, share_of_pairs, share_of_rows
+from reefcast.experiments.gossip.correlation import CRITICAL, scores, share_of_pairs, share_of_rows
 from reefcast.experiments.gossip.parameters import PAPER, section
 from reefcast.experiments.gossip.scenario import Flags, grid_matrix
 from reefcast.experiments.grid import runs_of
@@ -23,8 +23,9 @@ def runs(scale: str) -> list[Run]:
 
 def measure(run: Run) -> list[Measure]:
     matrix = grid_matrix(int(run.x), section(NAME, run.scale).topics, run.seed)
+    found = scores(matrix.T)
     topics = [
-        Measure(f"topic_pairs_{confidence}", 0.0, share_of_pairs(matrix.T, confidence))
+        Measure(f"topic_pairs_{confidence}", 0.0, share_of_pairs(found, confidence))
         for confidence in CRITICAL
     ]
     return [*of_matrix(matrix), *topics]
@@ -34,9 +35,10 @@ def of_matrix(matrix: Flags) -> Iterator[Measure]:
     """Of [node, topic]: correlations of those that have any; and Fig. 1, by the rank from the
     largest on."""
     sets = matrix[matrix.any(axis=1)]
+    found = scores(sets)
     for confidence in CRITICAL:
-        yield Measure(f"pairs_{confidence}", 0.0, share_of_pairs(sets, confidence))
-        yield Measure(f"nodes_{confidence}", 0.0, share_of_rows(sets, confidence))
+        yield Measure(f"pairs_{confidence}", 0.0, share_of_pairs(found, confidence))
+        yield Measure(f"nodes_{confidence}", 0.0, share_of_rows(found, confidence))
     yield Measure("without", 0.0, float(len(matrix) - len(sets)))
     for name, counts in (("subscribers", sets.sum(axis=0)), ("subscriptions", sets.sum(axis=1))):
         yield Measure(f"mean_{name}", 0.0, float(counts.mean()))

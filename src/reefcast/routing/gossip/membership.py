@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from functools import lru_cache
 
-from reefcast.model.filters import TOPIC, Filter
 from reefcast.model.messages import EntityId, Publish, Send
 from reefcast.routing.gossip.messages import Digest
 from reefcast.routing.gossip.options import GossipOptions
@@ -73,15 +71,3 @@ class Membership:
         self.kept.next_round()
         self._waited = self._waited + 1 if self.waiting else 0
         return len(self.taken()) if self._waited > WAITING_ROUNDS else 0
-
-
-@lru_cache(maxsize=1 << 16)
-def topics_of(filter: Filter) -> tuple[str, ...] | None:
-    """The topics that a filter is about, sorted; None if it does not say which."""
-    topics: set[str] = set()
-    for conjunction in filter.conjunctions:
-        constraint = conjunction.constraints.get(TOPIC)
-        if constraint is None or constraint.members is None:
-            return None
-        topics.update(member for member in constraint.members if isinstance(member, str))
-    return tuple(sorted(topics))

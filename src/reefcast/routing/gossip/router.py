@@ -40,7 +40,8 @@ from reefcast.model.messages import (
     Send,
 )
 from reefcast.model.publication import PublicationId
-from reefcast.routing.gossip.membership import Membership, topics_of
+from reefcast.model.topics import topics_of
+from reefcast.routing.gossip.membership import Membership
 from reefcast.routing.gossip.messages import (
     MESSAGES,
     Digest,

@@ -99,9 +99,11 @@ class OnPath(ServiceMessage, frozen=True, kw_only=True):
 
 
 class Items(OnPath, frozen=True, kw_only=True, tag="items"):
-    """To the client: encoded publications, in the order of their positions."""
+    """To the client: encoded publications, in the order of their positions; `late`: in any order,
+    as they came in after the storage had looked (see `Request.handover_s`)."""
 
     bodies: tuple[bytes, ...]
+    late: bool = False
 
 
 class End(OnPath, frozen=True, kw_only=True, tag="end"):

@@ -1,0 +1,82 @@
+"""The command `reefcast` in processes of its own that never outlive the test, nor pytest itself."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from asyncio.subprocess import PIPE, Process
+from types import TracebackType
+from typing import Any, Self
+
+CHILD_S = 60.0
+"""For what a child does at once, on a machine that has much else to do."""
+PROGRAM = """
+import os, threading
+def watch():
+    os.read({descriptor}, 1)
+    os._exit(1)
+threading.Thread(target=watch, daemon=True).start()
+from reefcast.cli.main import main
+main()
+"""
+"""Ends when the other end of the pipe does, however pytest ended."""
+
+
+class Children:
+    """Processes that are killed at the end of the block, those that have not ended by then."""
+
+    def __init__(self) -> None:
+        self._all: list[Process] = []
+        self._theirs, self._mine = -1, -1
+
+    async def __aenter__(self) -> Self:
+        self._theirs, self._mine = os.pipe()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for process in self._all:
+            if process.returncode is None:
+                process.kill()
+        try:
+            async with asyncio.timeout(CHILD_S):
+                for process in self._all:
+                    await process.wait()
+        finally:
+            os.close(self._mine)
+            os.close(self._theirs)
+
+    async def start(self, *arguments: object, **pipes: Any) -> Process:
+        """`reefcast` with these arguments; all that it reads and writes is a pipe, unless `pipes`
+        says otherwise."""
+        program = PROGRAM.format(descriptor=self._theirs)
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-c", program, *map(str, arguments)),
+            **{"stdin": PIPE, "stdout": PIPE, "stderr": PIPE, **pipes},
+            pass_fds=(self._theirs,),
+        )
+        self._all.append(process)
+        return process
+
+    async def run(self, *arguments: object, input: bytes = b"") -> tuple[int | None, str, str]:
+        """Exit code, output, errors."""
+        return await ended(await self.start(*arguments), input)
+
+
+async def ended(process: Process, input: bytes | None = None) -> tuple[int | None, str, str]:
+    """Waits until it ends by itself: exit code, output, errors."""
+    async with asyncio.timeout(CHILD_S):
+        output, errors = await process.communicate(input)
+    return process.returncode, (output or b"").decode(), (errors or b"").decode()
+
+
+async def line_of(stream: asyncio.StreamReader | None) -> bytes:
+    """The next line that a child writes."""
+    assert stream is not None
+    async with asyncio.timeout(CHILD_S):
+        return await stream.readline()
