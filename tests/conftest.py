@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
+import functools
+import inspect
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -17,6 +20,9 @@ settings.register_profile(
 )
 settings.load_profile("quick")
 
+ASYNC_TEST_S, SOAK_TEST_S = 240.0, 3600.0
+"""No test of live brokers waits for ever, whatever it forgot to bound itself; many times what one
+takes on a machine that has much else to do."""
 DATA = Path(__file__).parents[2] / "shared" / "data"
 """Public data sets beside the checkout; not everybody has them."""
 
@@ -38,6 +44,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
+    for item in items:
+        if isinstance(item, pytest.Function) and inspect.iscoroutinefunction(item.obj):
+            soak = item.get_closest_marker("soak") is not None
+            item.obj = bounded(item.obj, SOAK_TEST_S if soak else ASYNC_TEST_S)
+
+
+def bounded(test: Callable[..., Awaitable[None]], limit_s: float) -> Callable[..., Awaitable[None]]:
+    """The test, which fails where it waits when its time is over."""
+
+    @functools.wraps(test)
+    async def in_time(*args: Any, **kwargs: Any) -> None:
+        async with asyncio.timeout(limit_s):
+            await test(*args, **kwargs)
+
+    return in_time
 
 
 @pytest.fixture(scope="session")

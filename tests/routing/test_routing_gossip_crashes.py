@@ -38,8 +38,8 @@ def assert_sound(network: OverlayNetwork) -> None:
     assert network.wrong_in_links() == []
 
 
-@given(SEEDS, st.integers(8, 40), TOLD)
-@settings(max_examples=20)
+@given(SEEDS, st.integers(8, 30), TOLD)
+@settings(max_examples=8)
 def test_a_third_crashes_at_once(seed: int, size: int, told: float) -> None:
     """Waves reach all neighbours: so who is dead is out of all views after one of them."""
     network = overlay_of(seed, size, told)
@@ -52,8 +52,8 @@ def test_a_third_crashes_at_once(seed: int, size: int, told: float) -> None:
     assert all(overlay.size <= sizes[node] + 2 for node, overlay in network.overlays.items())
 
 
-@given(SEEDS, st.integers(6, 30), TOLD, st.sampled_from((1, 2)))
-@settings(max_examples=20)
+@given(SEEDS, st.integers(6, 20), TOLD, st.sampled_from((1, 2)))
+@settings(max_examples=10)
 def test_contacts_crash_and_come_back_without_memory(
     seed: int, size: int, told: float, contacts: int
 ) -> None:
@@ -72,8 +72,8 @@ def test_contacts_crash_and_come_back_without_memory(
     assert network.pointing_to("new")
 
 
-@given(SEEDS, st.integers(6, 30))
-@settings(max_examples=15)
+@given(SEEDS, st.integers(6, 20))
+@settings(max_examples=8)
 def test_a_contact_that_restarts_at_once_finds_its_place(seed: int, size: int) -> None:
     network = overlay_of(seed, size)
     network.crash("n0")
@@ -82,8 +82,8 @@ def test_a_contact_that_restarts_at_once_finds_its_place(seed: int, size: int) -
     assert_sound(network)
 
 
-@given(SEEDS, st.integers(8, 30), st.integers(1, 2))
-@settings(max_examples=15)
+@given(SEEDS, st.integers(8, 16), st.integers(1, 2))
+@settings(max_examples=6)
 def test_two_parts_that_lost_each_other_are_joined_again_and_views_do_not_grow(
     seed: int, size: int, contacts: int
 ) -> None:
@@ -95,7 +95,7 @@ def test_two_parts_that_lost_each_other_are_joined_again_and_views_do_not_grow(
             for other in names(size)[1::2]:
                 network.cut(node, other)
         assert not network.connected()
-        network.rounds(2 * HEALED)
+        network.rounds(HEALED + PERIOD)
         assert_sound(network)
     assert sum(overlay.size for overlay in network.overlays.values()) <= 1.1 * total + 2
 
@@ -104,7 +104,7 @@ def test_two_parts_that_lost_each_other_are_joined_again_and_views_do_not_grow(
 def test_a_part_that_only_one_way_leads_to_or_from_is_found_out(outwards: bool) -> None:
     """Four nodes, two of which point to the others, but not the other way round."""
     network = OverlayNetwork(random.Random(0), ["n0"])
-    near, far = ["n0", "n1"], ["n2", "n3"]
+    far = ["n2", "n3"]
     pairs = {"n0": ["n1"], "n1": ["n0"], "n2": ["n3"], "n3": ["n2"]}
     pairs["n1" if outwards else "n2"].append("n2" if outwards else "n1")
     network.begin(pairs)
@@ -113,8 +113,8 @@ def test_a_part_that_only_one_way_leads_to_or_from_is_found_out(outwards: bool) 
     network.rounds(PERIOD + 3)
     assert_sound(network)
     asked = {sender for sender, _, message in network.sent if isinstance(message, Join)}
+    assert asked
     assert asked <= set(far)
-    assert asked or near
 
 
 def test_who_hears_the_waves_does_not_join_again() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from raw_client import RawClient
 
-from live_networks import linked
+from live_networks import PATIENCE_S, linked
 from reefcast.network.file import NetworkFile, scot_network
 from reefcast.network.sections import (
     TraceSection,
@@ -70,9 +70,10 @@ class Live:
         for connection in connections:
             connection.end = None
             connection.close()
-        for connection in connections:
-            await connection.closed.wait()
-        await node._close_connections("")
+        async with asyncio.timeout(PATIENCE_S):
+            for connection in connections:
+                await connection.closed.wait()
+            await node._close_connections("")
         if self.nodes.get(node.name) is node:
             del self.nodes[node.name]
 

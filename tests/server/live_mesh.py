@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
 from itertools import pairwise
 from typing import Any
 
 import reefcast
-from live_networks import make_network, until
+from live_networks import PATIENCE_S, make_network, until
 from reefcast.network.file import NetworkFile
 from reefcast.routing.router import SoftLink
 from reefcast.server.node import Node
@@ -157,8 +158,9 @@ class Member:
                 await asyncio.sleep(pause_s)
 
     async def close(self) -> None:
-        await self.client.close()
-        await self.reading
+        async with asyncio.timeout(PATIENCE_S):
+            await self.client.close()
+            await self.reading
 
 
 class Members:
@@ -210,6 +212,24 @@ class Members:
         for member in self.all.values():
             member.got.clear()
             member.before = member.sent
+
+    @asynccontextmanager
+    async def publishing(self) -> AsyncIterator[None]:
+        """Everybody publishes meanwhile, a burst every hundredth of a second; at the end all have
+        everything, once."""
+        over = False
+
+        async def publish(member: Member) -> None:
+            while not over:
+                await member.publish(10)
+                await asyncio.sleep(0.01)
+
+        async with asyncio.TaskGroup() as tasks:
+            for member in self.all.values():
+                tasks.create_task(publish(member))
+            yield
+            over = True
+        await self.all_got_everything_once()
 
     async def everybody_publishes(self, count: int, pause_s: float = 0.0) -> None:
         async with asyncio.TaskGroup() as tasks:

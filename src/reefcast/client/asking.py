@@ -3,8 +3,8 @@
 Rules
 -----
 - The broker says which storages answer for the topics of the filter (`Find`, `Found`); each gets a
-  request. All answer in the order of `Position`; the answers are merged, so that events come in that
-  order, each once, also those that several storages have.
+  request. All answer in the order of `Position`; the answers are merged, so that events come in
+  that order, each once, also those that several storages have.
 - With a handover an answer stays open for what comes in meanwhile. That comes in any order, and
   maybe again; ids tell.
 - A storage may send `window` events more than were taken here: credit follows what is taken.

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
+from reefcast.client.asking import Asking, Numbers
 from reefcast.client.event import Event
 from reefcast.client.inbox import Holding, Inbox
 from reefcast.client.outbox import Outbox
@@ -24,8 +25,11 @@ from reefcast.client.settings import OnDeliveries, Settings, call_application
 from reefcast.client.signal import Signal
 from reefcast.errors import LocalError, ProtocolError, ReefcastError, RefusedError
 from reefcast.model import wire
-from reefcast.model.messages import ControlMessage, Refused, Settled
-from reefcast.model.wire import FrameKind, Hello, Role
+from reefcast.model.messages import ControlMessage, Refused, ServiceMessage, Settled
+from reefcast.model.wire import Codec, FrameKind, Hello, Role
+from reefcast.storage.history.messages import MESSAGES as HISTORY
+
+HISTORY_CODEC = Codec(HISTORY)
 
 
 class Session:
@@ -58,6 +62,8 @@ class Session:
         self._key = key
         self._broker_session = ""
         self._watch_reading = watch_reading
+        self.numbers = Numbers(client_id)
+        self._asking: dict[Asking, Signal] = {}
         self._holdings: set[Holding] = set()
         self._full: set[Inbox] = set()
         self._awaiting = 0
@@ -96,6 +102,8 @@ class Session:
         )
         self._broker_session = hello.session
         self.connected = True
+        for asking in self._asking:
+            self.say(asking.start())
         self.room.fire()
         self.acknowledged.fire()
 
@@ -113,6 +121,8 @@ class Session:
         self.lost()
         for holding in list(self._holdings):
             holding.end(error)
+        for changed in self._asking.values():
+            changed.fire()
         self.room.fire()
         self.acknowledged.fire()
 
@@ -156,8 +166,10 @@ class Session:
         self.room.fire()
 
     def _on_control(self, payload: bytes) -> None:
-        message = wire.CLIENT_CODEC.decode_control(payload)
-        if isinstance(message, Settled):
+        message = HISTORY_CODEC.decode_control(payload)
+        if isinstance(message, ServiceMessage):
+            self._about_history(message)
+        elif isinstance(message, Settled):
             self.registrations.settled(message.token)
         elif isinstance(message, Refused) and message.publication is not None:
             self._publication_refused(message)
@@ -165,6 +177,13 @@ class Session:
             self.registrations.refused(message.token, message.reason)
         else:
             raise ProtocolError(f"the broker sent a client {type(message).__name__}")
+
+    def _about_history(self, message: ServiceMessage) -> None:
+        for asking, changed in list(self._asking.items()):
+            heard = asking.heard
+            self.say(asking.hear(message))
+            if asking.heard != heard:
+                changed.fire()
 
     def _publication_refused(self, message: Refused) -> None:
         assert message.publication is not None
@@ -206,6 +225,23 @@ class Session:
             self.outbox.send_control(message)
         else:
             self.registrations.disconnect()
+
+    def ask(self, asking: Asking, changed: Signal) -> None:
+        """From now on it is told what comes, and asked anew after a reconnect."""
+        if self.ended:
+            raise self.ending()
+        self._asking[asking] = changed
+        if self.connected:
+            self.say(asking.start())
+
+    def forget(self, asking: Asking) -> None:
+        """Nothing more is wanted of it."""
+        if self._asking.pop(asking, None) is not None:
+            self.say(asking.cancel())
+
+    def say(self, messages: Iterable[ServiceMessage]) -> None:
+        for message in messages:
+            self._tell(message)
 
     def _tell(self, message: ControlMessage) -> None:
         if self.connected:

@@ -54,6 +54,7 @@ from reefcast.model.messages import (
     MoveLink,
     PeerMessage,
     Publish,
+    ServiceMessage,
     SharedMessage,
 )
 from reefcast.model.publication import Publication
@@ -257,13 +258,16 @@ def decode_publication(body: bytes | memoryview) -> Publication:
 class Codec:
     """Decodes what depends on the routing: control messages and publications.
 
-    `messages`: those that only brokers of the routing say to each other; `header`: what its copies
-    carry (`Router.messages`, `Router.header`). Without one only publications are known that have
-    just been published: what their header said more would be believed.
+    `messages`: those that only brokers of the routing say to each other, and those of services;
+    `header`: what its copies carry (`Router.messages`, `Router.header`). Without one only
+    publications are known that have just been published: what their header said more would be
+    believed.
     """
 
     def __init__(
-        self, messages: Iterable[type[PeerMessage]] = (), header: type[Header] | None = None
+        self,
+        messages: Iterable[type[PeerMessage | ServiceMessage]] = (),
+        header: type[Header] | None = None,
     ) -> None:
         self._control = msgspec.msgpack.Decoder(functools.reduce(or_, messages, SharedMessage))
         # A few headers, those of the ways that publications take here, come again and again.

@@ -27,7 +27,7 @@ from reefcast.pipeline.gossip_protocol import (
     Report,
     Views,
 )
-from reefcast.pipeline.gossip_script import KEPT_ROUNDS, Cast, GossipPlan
+from reefcast.pipeline.gossip_script import Cast
 from reefcast.pipeline.replay_log import now_us
 from reefcast.server.supervisor import free_ports
 
@@ -200,7 +200,6 @@ class Scene:
             "contacts": [self._addresses[number] for number in cast.contacts],
             "round_s": cast.plan.round_s,
             "repair": True,
-            "kept_rounds": KEPT_ROUNDS,
             "seed": cast.plan.seed,
         }
         return [

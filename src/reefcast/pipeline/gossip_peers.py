@@ -35,6 +35,8 @@ from reefcast.server.peer import Peer
 
 ON_TWO = 0.25
 """The share of publications on two topics."""
+PATIENCE_S = 60.0
+"""A machine that is busy with other things may let a program wait."""
 
 
 class Member:
@@ -50,7 +52,10 @@ class Member:
 
     async def join(self) -> None:
         self.client = await connect(
-            self.peer.url, name=str(self.number), on_deliveries=self._take
+            self.peer.url,
+            name=str(self.number),
+            on_deliveries=self._take,
+            connect_timeout_s=PATIENCE_S,
         )
         wanted = ", ".join(f"'{topic}'" for topic in self.topics)
         self._subscription = await self.client.subscribe(f"topic IN ({wanted}) AND number > 0")

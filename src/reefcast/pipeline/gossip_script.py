@@ -17,8 +17,6 @@ from reefcast.errors import ConfigurationError
 CONTACTS = 5
 """Peers that keep the memberships of topics; of these as large a share dies as of all."""
 MOST_PEERS, MOST_TOPICS = 1000, 1000
-KEPT_ROUNDS = 20
-"""A publication is repaired for so long."""
 
 Place = tuple[float, float]
 
@@ -32,11 +30,11 @@ class GossipPlan:
     peers: int = 100
     processes: int = 4
     topics: int = 20
-    interests: int = 8
+    interests: int = 6
     kill: int = 20
-    rounds: int = 15
-    round_s: float = 2.0
-    rate_per_s: float = 20.0
+    rounds: int = 12
+    round_s: float = 3.0
+    rate_per_s: float = 10.0
     seed: int = 0
     out: Path = Path("out/gossip")
 

@@ -8,10 +8,11 @@ paper's Listing 1, without the witness rule. Rounds are those of the twin on arr
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from reefcast.experiments.gossip.parameters import section
-from reefcast.experiments.gossip.scenario import Interests
+from reefcast.experiments.gossip.scenario import Interests, grid_interests
 from reefcast.routing.gossip.options import GossipOptions
 from reefcast.simulation.gossip.overlays import Overlays, starting_overlays
 from reefcast.simulation.gossip.twin import Twin
@@ -28,6 +29,14 @@ class Aligned(NamedTuple):
     after: Overlays
     total: list[int]
     unique: list[int]
+
+
+@lru_cache(maxsize=8)
+def usual_overlays(routing: str, scale: str, seed: int) -> Overlays:
+    """Those of the section `dissemination`, which many runs take."""
+    entries = section("dissemination", scale)
+    interests = grid_interests(entries.nodes, entries.topics, seed)
+    return overlays(interests, routing, scale, seed).after
 
 
 def overlays(interests: Interests, routing: str, scale: str, seed: int) -> Aligned:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from reefcast.experiments.campaign import Campaign, Measure, Run
-from reefcast.experiments.gossip.aligning import ALIGNED, UNALIGNED, overlays
+from reefcast.experiments.gossip.aligning import ALIGNED, UNALIGNED, usual_overlays
 from reefcast.experiments.gossip.alternatives import (
     clustered,
     disclosed,
@@ -20,7 +20,6 @@ from reefcast.experiments.gossip.alternatives import (
 from reefcast.experiments.gossip.dissemination import ALL, faults
 from reefcast.experiments.gossip.parameters import PAPER, section
 from reefcast.experiments.gossip.scenario import (
-    Interests,
     generator,
     grid_interests,
     matrix_of,
@@ -42,8 +41,7 @@ def runs(scale: str) -> list[Run]:
 
 def measure(run: Run) -> list[Measure]:
     entries = section("dissemination", run.scale)
-    interests = grid_interests(entries.nodes, entries.topics, run.seed)
-    stack, links, known = _built(interests, run)
+    stack, links, known = _built(run)
     failing = faults(stack.nodes, run.x / 100, 0.0, run.seed)
     rng = generator(run.seed, "publications")
     published = publications(stack, failing, entries.publications, 1, rng)
@@ -61,19 +59,20 @@ def measure(run: Run) -> list[Measure]:
     return [Measure(name, 0.0, value) for name, value in figures.items()]
 
 
-def _built(interests: Interests, run: Run) -> tuple[Stack, Graph, float]:
+def _built(run: Run) -> tuple[Stack, Graph, float]:
     """The overlays, their connections, and how many interests in topics of others a node has to
     know of; by messages of one topic it learns of none."""
     if run.routing in (UNALIGNED, ALIGNED):
-        found = overlays(interests, run.routing, run.scale, run.seed).after
+        found = usual_overlays(run.routing, run.scale, run.seed)
         return stack_of(found), Graph(*found.union()).undirected(), 0.0
-    _, sets = matrix_of(interests)
+    entries = section("dissemination", run.scale)
+    _, sets = matrix_of(grid_interests(entries.nodes, entries.topics, run.seed))
     rng = generator(run.seed, run.routing)
     if run.routing == MINIMAL:
         links = minimal(sets, rng)
     else:
-        started = overlays(interests, UNALIGNED, run.scale, run.seed).before
-        links = clustered(sets, needed_by(stack_of(started)), rng)
+        started = stack_of(usual_overlays(UNALIGNED, run.scale, run.seed))
+        links = clustered(sets, needed_by(started), rng)
     graph = graph_of(len(sets), *np.nonzero(links)).undirected()
     return overlays_of(sets, links), graph, disclosed(sets, links)
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from reefcast.experiments.campaign import Campaign, Measure, Run
-from reefcast.experiments.gossip.aligning import ALIGNED, UNALIGNED, overlays
+from reefcast.experiments.gossip.aligning import ALIGNED, UNALIGNED, usual_overlays
 from reefcast.experiments.gossip.parameters import PAPER, section
-from reefcast.experiments.gossip.scenario import generator, grid_interests
+from reefcast.experiments.gossip.scenario import generator
 from reefcast.experiments.gossip.spreading import Faults, Spread, publications, spread
 from reefcast.experiments.gossip.stack import Stack, stack_of
 from reefcast.experiments.grid import runs_of
@@ -53,9 +53,7 @@ def faults(nodes: int, crashed: float, loss: float, seed: int) -> Faults:
 
 
 def _stack(run: Run) -> Stack:
-    entries = section("dissemination", run.scale)
-    interests = grid_interests(entries.nodes, entries.topics, run.seed)
-    return stack_of(overlays(interests, run.routing, run.scale, run.seed).after)
+    return stack_of(usual_overlays(run.routing, run.scale, run.seed))
 
 
 def measure(run: Run) -> list[Measure]:

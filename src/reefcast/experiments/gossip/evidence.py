@@ -23,7 +23,7 @@ VIEWS = (
     ("subscriptions of a node", "subscriptions"),
     ("total view", "total_view"),
     ("unique view", "unique_view"),
-    ("the least that could be", "unique_least"),
+    ("where it leads", "unique_limit"),
     ("rounds to half of the fall", "half_rounds"),
     ("to 90 %", "most_rounds"),
     ("orphans", "orphans"),
@@ -46,8 +46,8 @@ STRUCTURE = (
 )
 
 VIEWS_TEXT = (
-    "Means over nodes. The least that could be: where the protocol leads if every node gets to "
-    "know all others of its topics. Orphans: subscriptions whose node is in nobody's view of the "
+    "Means over nodes. Where it leads: with the neighbours of least weight among all nodes of each "
+    "topic, which the protocol comes near to. Orphans: subscriptions whose node is in nobody's view of the "
     "topic; topics in one piece: the share of the topics whose graph is strongly connected."
 )
 

@@ -34,7 +34,7 @@ def of_overlays(found: Aligned, routing: str, scale: str, seed: int) -> list[Mea
     }
     if routing != UNALIGNED:
         best = best_overlays(found.before, seed).unique() / len(found.before.nodes)
-        figures |= {**_fall(found.unique), **_beside(found, graph), "unique_least": best}
+        figures |= {**_fall(found.unique), **_beside(found, graph), "unique_limit": best}
     singles = [Measure(name, 0.0, value) for name, value in figures.items()]
     return [*singles, *_degree_curves(graph), *_view_curves(found, routing, scale)]
 

@@ -41,7 +41,8 @@ class Kept:
         return len(self._kept)
 
     def add(self, publish: Publish) -> None:
-        self._kept[publish.publication.id] = (self._round, publish)
+        """From now on; what is here already stays as it came."""
+        self._kept.setdefault(publish.publication.id, (self._round, publish))
 
     def next_round(self) -> None:
         """Forgets what is too old."""
@@ -61,8 +62,8 @@ class Kept:
         return [self._kept[id][1] for id in ids if id in self._kept]
 
     def besides(self, ids: Iterable[PublicationId]) -> list[Publish]:
-        """Those that are here, and not among these, which a neighbour has; but none that it may have
-        forgotten by now."""
+        """Those that are here, and not among these, which a neighbour has; but none that it may
+        have forgotten by now."""
         theirs = set(ids)
         oldest = self._round - self._rounds + FORGETTING_ROUNDS
         return [

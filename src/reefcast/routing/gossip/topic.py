@@ -299,7 +299,9 @@ class TopicOverlay:
         return sends
 
     def _learn_members(self, members: Members, sender: NodeId) -> list[Send]:
-        self._members.update((node, None) for node in (sender, *members.nodes) if node != self.me)
+        if sender in self.contacts:
+            known = (node for node in (sender, *members.nodes) if node != self.me)
+            self._members.update(dict.fromkeys(known))
         return []
 
     def _join_walk(self, walk: JoinWalk, sender: NodeId) -> list[Send]:
@@ -411,7 +413,8 @@ class TopicOverlay:
 
     def _wave(self, wave: Wave, sender: NodeId) -> list[Send]:
         told = self._put_right(wave, sender) if sender != self.me else []
-        if not self._passed.is_new((wave.contact, wave.life, wave.number, wave.forward)):
+        id = (wave.contact, wave.life, wave.number, wave.forward)
+        if wave.contact not in self.contacts or not self._passed.is_new(id):
             return told
         heard = self._heard.get(wave.contact, Heard(0, 0))
         if wave.forward:

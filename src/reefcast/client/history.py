@@ -1,0 +1,123 @@
+"""What `history` and `subscribe(..., replay=...)` return."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Self
+
+from reefcast.client.asking import Asking, Question
+from reefcast.client.event import Event
+from reefcast.client.session import Session
+from reefcast.client.signal import Signal
+from reefcast.errors import ConfigurationError, LocalError
+from reefcast.model.filters import parse_filter
+from reefcast.model.topics import topic_patterns_of
+
+
+def question_about(
+    filter: str,
+    *,
+    since_us: int | None = None,
+    until_us: int | None = None,
+    limit: int = 0,
+    handover_s: float = 0.0,
+) -> Question:
+    """Raises `FilterSyntaxError`, and `ConfigurationError` for what no storage can be asked."""
+    topics = topic_patterns_of(parse_filter(filter))
+    if topics is None:
+        raise ConfigurationError(
+            f"history of {filter!r}: storages keep topics, so say which: topic = '...' or topic "
+            "MATCHES '...', AND what else the events must satisfy"
+        )
+    if limit < 0:
+        raise ConfigurationError(f"limit {limit} is less than 0, which is for all events")
+    if since_us is not None and until_us is not None and since_us > until_us:
+        raise ConfigurationError("since is later than until")
+    return Question(filter, topics, since_us, until_us, limit, handover_s)
+
+
+class History:
+    """Past events that match a filter, by their time, each once; read it as a `Subscription`:
+
+        async for event in client.history("topic = 'fx' AND price > 10", limit=100):
+            ...
+
+    Storages send as fast as it is read. An answer that breaks off goes on at another storage.
+    """
+
+    def __init__(self, session: Session, question: Question, patience_s: float) -> None:
+        self._session = session
+        self._patience_s = patience_s
+        self._asking = Asking(question, session.numbers)
+        self._events: deque[Event] = deque()
+        self.changed = Signal()
+        self._cancelled = False
+        session.ask(self._asking, self.changed)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Event:
+        """The next event; a wait that is cancelled loses none.
+
+        The iteration ends with the last event, or when it is cancelled. Raises `RefusedError` if
+        nobody stores the topics, `ConnectionLostError` if the storages or the connection are gone
+        for good.
+        """
+        await self._some()
+        return self._events.popleft()
+
+    async def next_batch(self) -> list[Event]:
+        """All events that have come, at least one; raises `StopAsyncIteration` at the end."""
+        await self._some()
+        events = list(self._events)
+        self._events.clear()
+        return events
+
+    def cancel(self) -> None:
+        """No more is wanted; ends the iteration."""
+        self._cancelled = True
+        self._events.clear()
+        self._session.forget(self._asking)
+        self.changed.fire()
+
+    async def _some(self) -> None:
+        while not self._events:
+            if self._cancelled:
+                raise StopAsyncIteration
+            self._take()
+            if self._events:
+                break
+            if self._asking.error is not None:
+                raise self._asking.error
+            if self._asking.over:
+                self._session.forget(self._asking)
+                raise StopAsyncIteration
+            if self._session.ended:
+                raise self._session.ending()
+            await self._wait()
+
+    def _take(self) -> None:
+        events, messages = self._asking.take()
+        self._session.say(messages)
+        self._events.extend(events)
+
+    async def _wait(self) -> None:
+        """Until something came; what does not come for too long is asked for again."""
+        heard = self._asking.heard
+        patience_s = self._patience_s + self._asking.question.handover_s
+        with self._session.awaiting_answer():
+            try:
+                async with asyncio.timeout(patience_s):
+                    await self.changed.wait()
+            except TimeoutError:
+                if self._asking.heard == heard and self._session.connected:
+                    self._session.say(self._asking.hangs())
+
+
+def check_handover(handover_s: float) -> float:
+    """Raises `LocalError` for a time that no storage would wait."""
+    if not 0 <= handover_s <= 3600:
+        raise LocalError(f"handover_s {handover_s} is not between 0 and 3600 seconds")
+    return handover_s
