@@ -43,6 +43,10 @@ class ConfigurationError(LocalError):
     """A network file or an option that contradicts itself or the rules of a routing."""
 
 
+class DamagedError(LocalError):
+    """A file that does not hold what was written to it. What is damaged is never handed out."""
+
+
 class RefusedError(LocalError):
     """A broker refused what a client asked for: a connection, a filter, or a publication outside
     the client's advertisements. The text is the broker's."""

@@ -26,6 +26,7 @@ def test_small_and_live(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)

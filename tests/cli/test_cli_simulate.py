@@ -317,6 +317,7 @@ def test_one_seed_gives_one_run_to_the_last_byte_of_its_trace(
             capture_output=True,
             text=True,
             check=True,
+            timeout=240,
         )
         outputs.add((done.stdout, digest_of(trace)))
     assert len(outputs) == 1

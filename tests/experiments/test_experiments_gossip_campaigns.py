@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import pytest
 
@@ -28,10 +29,12 @@ TINY = {
 
 
 @pytest.fixture(autouse=True)
-def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
+def tiny(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for name, values in TINY.items():
         for key, value in values.items():
             monkeypatch.setitem(section(name, "small")._values, key, value)
+    usual_overlays.cache_clear()
+    yield
     usual_overlays.cache_clear()
 
 

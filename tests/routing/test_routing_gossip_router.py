@@ -42,6 +42,7 @@ from reefcast.routing.gossip.messages import (
     Wave,
 )
 from reefcast.routing.gossip.options import GossipOptions
+from reefcast.routing.gossip.repair import OFFERED_ROUNDS
 from reefcast.routing.gossip.router import Gossip
 from reefcast.routing.router import SoftLink
 
@@ -91,10 +92,12 @@ class Alone:
     def joined(self, topic: str, *view: str) -> None:
         """It is in the overlay of the topic, with these neighbours in both directions."""
         self.subscribe(f"topic = '{topic}'")
+        self.up(CONTACT)
         for other in view:
             if other not in self.router.soft_links or not self.router.soft_links[other].up:
                 self.up(other)
             self.hear(other, Met(topic=topic, node=other))
+        self.hear(CONTACT, *(Settled(token) for token in range(1, 9)))
         assert set(self.view(topic)) == set(view)
 
     def view(self, topic: str) -> tuple[str, ...]:
@@ -293,10 +296,43 @@ def test_a_new_neighbour_is_told_what_came_lately() -> None:
     assert isinstance(digest, Digest)
     assert digest.ids == (("p", 1),)
     assert carried(alone.hear("z", Missing(topic="t", ids=(("p", 1),)))) == [("z", 1)]
-    for _ in range(3):
+    for _ in range(OFFERED_ROUNDS + 1):
         alone.round()
     alone.up("u")
     assert said(alone.hear("u", Met(topic="t", node="u")), Digest) == []
+
+
+def test_who_joins_is_told_all_and_wants_none_of_it() -> None:
+    """What came before it did is not for its clients."""
+    alone = Alone(GossipOptions(contacts=("me", CONTACT)))
+    alone.joined("t", "x")
+    alone.hear("x", event("t"))
+    for _ in range(OFFERED_ROUNDS + 1):
+        alone.round()
+    alone.up("y")
+    walk = JoinWalk(topic="t", joiner="y", grows=True, nonce=1, left=0)
+    [digest] = said(alone.hear("x", walk), Digest, "y")
+    other = Alone()
+    other.subscribe("topic = 't'")
+    other.up("x", "z")
+    assert said(other.hear("x", Met(topic="t", node="x"), digest), Missing) == []
+    other.hear("x", Settled(1))
+    later = Digest(topic="t", ids=(("p", 1), ("p", 2)))
+    assert said(other.hear("z", later), Missing) == [Missing(topic="t", ids=(("p", 2),))]
+    assert handed(other.hear("z", event("t"))) == ["c"]  # it is not refused, where it comes
+
+
+def test_what_was_before_is_told_as_if_it_was_here() -> None:
+    """Else neighbours would send it."""
+    alone = Alone(GossipOptions(contacts=(CONTACT,), repair=True))
+    alone.subscribe("topic = 't'")
+    alone.up("x")
+    alone.hear("x", Met(topic="t", node="x"), Digest(topic="t", ids=(("p", 1),)))
+    [digest] = said(alone.round(), Digest)
+    assert isinstance(digest, Digest)
+    assert digest.ids == (("p", 1),)
+    assert carried(alone.hear("x", Digest(topic="t", ids=()))) == []
+    assert carried(alone.hear("x", Missing(topic="t", ids=(("p", 1),)))) == []
 
 
 # --- topics ---------------------------------------------------------------------------------------

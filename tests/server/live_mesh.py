@@ -215,14 +215,14 @@ class Members:
 
     @asynccontextmanager
     async def publishing(self) -> AsyncIterator[None]:
-        """Everybody publishes meanwhile, a burst every hundredth of a second; at the end all have
+        """Everybody publishes meanwhile, a burst fifty times a second; at the end all have
         everything, once."""
         over = False
 
         async def publish(member: Member) -> None:
             while not over:
                 await member.publish(10)
-                await asyncio.sleep(0.01)
+                await asyncio.sleep(0.02)
 
         async with asyncio.TaskGroup() as tasks:
             for member in self.all.values():

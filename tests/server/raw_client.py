@@ -163,7 +163,8 @@ class RawClient:
 
     async def close(self) -> None:
         self.writer.close()
-        await asyncio.gather(self.writer.wait_closed(), return_exceptions=True)
+        async with asyncio.timeout(PATIENCE_S):
+            await asyncio.gather(self.writer.wait_closed(), return_exceptions=True)
 
 
 def expect(seqs: Sequence[int], first: int, last: int) -> None:

@@ -45,7 +45,9 @@ def gossip_setup(rng: random.Random, most: int = 40) -> Setup:
     slow = rng.choice((1, 1, 20, 100))
     costs = CostModel()
     costs = replace(
-        costs, publication_s=costs.publication_s * slow, subscribe_s=costs.subscribe_s * min(slow, 4)
+        costs,
+        publication_s=costs.publication_s * slow,
+        subscribe_s=costs.subscribe_s * min(slow, 4),
     )
     link = LinkSpec(rng.uniform(1e-4, 0.02), 10 ** rng.uniform(5, 7), rng.choice((0, 0.002, 0.01)))
     options = GossipOptions(
@@ -166,7 +168,9 @@ def crashing_run(number: int, *, kernel: type[World] = Kernel) -> tuple[Simulati
     gossip_scripts(simulation, rng, topics)
     last_s = max(16.0, *(fault.restart_s for fault in faults if fault.restart_s < math.inf), 0.0)
     again_s = last_s + healed_after_s(setup)
-    live = [x for x in setup.graph if not any(f.broker == x and f.restart_s == math.inf for f in faults)]
+    live = [
+        x for x in setup.graph if not any(f.broker == x and f.restart_s == math.inf for f in faults)
+    ]
     homes = {f"q{number}": rng.choice(live) for number in range(3)}
     for _ in range(30):
         publish_some(simulation, rng, homes, topics, again_s + rng.uniform(0.0, 3.0))

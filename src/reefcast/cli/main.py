@@ -21,6 +21,8 @@ COMMANDS = {
     "demo": "Carry real events over a network of brokers, check the result with Spark, report.",
     "experiment": "Run the papers' evaluations, and show them beside the papers' figures.",
     "explain": "Say why a filter matches an event, or why not.",
+    "gossip": "Let peers find each other and share connections, kill some, and report who got "
+    "what.",
     "network": "Check, run and ask a whole network of brokers.",
     "peer": "Run a peer: a broker of routing gossip that is in no network file.",
     "publish": "Publish events from the command line, a file or standard input.",

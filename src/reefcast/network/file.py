@@ -184,7 +184,7 @@ def _check_overlay(network: NetworkFile) -> None:
     overlay = network.graph()
     check_overlay(network.network.routing, overlay, network.scot())
     for name in ("", *network.names):
-        network.routing_options(name).check_brokers(network.names)
+        network.routing_options(name).check_brokers(network.names, network.is_node)
     network.statistics_window()
 
 

@@ -12,6 +12,7 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import msgspec
 
@@ -32,6 +33,7 @@ from reefcast.pipeline.replay_log import now_us
 from reefcast.server.supervisor import free_ports
 
 LONGEST_LINE = 1 << 26
+SOCKETS, ESTABLISHED = Path("/proc/net/tcp"), "01"
 START_S = 120.0
 """Until a program has loaded, or all of its peers have joined."""
 LAST_ROUNDS = 3
@@ -222,7 +224,9 @@ class Scene:
 
     async def _flow(self, what: str, rounds: int) -> None:
         for number in range(rounds):
-            self._tell(f"{what}: round {number + 1} of {rounds}, {self.connections:.0f} connections")
+            self._tell(
+                f"{what}: round {number + 1} of {rounds}, {self.connections:.0f} connections"
+            )
             await asyncio.sleep(self._cast.plan.round_s)
 
     async def _kill(self) -> None:
@@ -271,18 +275,14 @@ def established(ports: Sequence[int]) -> int | None:
     """TCP connections that were made to these ports of this machine, by its own account; None where
     that is not to be read (anywhere but on Linux)."""
     chosen = {f"{port:04X}" for port in ports}
-    count = 0
     try:
-        with open("/proc/net/tcp", encoding="ascii") as table:
-            for line in table:
-                _, local, _, state = line.split()[:4]
-                count += state == ESTABLISHED and local.rpartition(":")[2] in chosen
+        table = SOCKETS.read_text(encoding="ascii")
     except OSError:
         return None
-    return count
-
-
-ESTABLISHED = "01"
+    rows = (line.split()[1:4] for line in table.splitlines())
+    return sum(
+        state == ESTABLISHED and local.rpartition(":")[2] in chosen for local, _, state in rows
+    )
 
 
 async def run_live(cast: Cast, tell: Tell) -> Run:

@@ -72,7 +72,7 @@ class Consequences:
         effects: list[Effect] = []
         for action in actions:
             if isinstance(action, Await):
-                effects += self._await(action)
+                effects += self._await(cause, action)
             elif isinstance(action, Send):
                 message = action.message
                 if isinstance(message, Control):
@@ -84,10 +84,14 @@ class Consequences:
                 effects.append(action)
         return effects + self.finish(self.settlement.close(cause))
 
-    def _await(self, action: Await) -> list[Effect]:
+    def _await(self, cause: Cause, action: Await) -> list[Effect]:
         awaited = Cause()
         awaited.then.append(lambda: self.due.append(lambda: self.act(action.then())))
-        return self.send(awaited, action.sends)
+        effects = self.send(awaited, action.sends)
+        if action.holds and awaited.outstanding:
+            awaited.parents.append(cause)
+            cause.outstanding += 1
+        return effects
 
     def finish(self, answers: Iterable[Send]) -> list[Effect]:
         """Answers to links that are still up, then what waited for something to settle."""

@@ -51,10 +51,12 @@ COUNTED = "counted"
 
 @dataclass(frozen=True, slots=True)
 class Await:
-    """Send these, and when all is done that they cause (`settlement`), do what `then` returns."""
+    """Send these, and when all is done that they cause (`settlement`), do what `then` returns.
+    `holds`: the input that this follows from is not settled before them."""
 
     sends: Sequence[Send]
     then: Callable[[], Sequence[Action]]
+    holds: bool = False
 
 
 Action = Send | OpenLink | CloseLink | Regrade | Await
@@ -105,8 +107,11 @@ class RoutingOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     """The parameters of a routing: the keys of the network file's `[routing]`. A routing that has
     some declares a subclass, with defaults, and names it in `Router.options`."""
 
-    def check_brokers(self, names: Collection[LinkName]) -> None:
-        """Raises `ConfigurationError` for what does not suit a network of these brokers."""
+    def check_brokers(
+        self, names: Collection[LinkName], is_broker: Callable[[LinkName], bool]
+    ) -> None:
+        """Raises `ConfigurationError` for what does not suit a network of these brokers. There may
+        be others that are in no file: `is_broker`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,7 +103,7 @@ class Setup:
         check_overlay(self.routing, self.graph, self.scot)
         every = self.options or routing_named(self.routing).options()
         for options in (every, *self.broker_options.values()):
-            options.check_brokers(list(self.graph))
+            options.check_brokers(list(self.graph), self.graph.__contains__)
         for a, b in self.links:
             if (a, b) not in edges and (b, a) not in edges:
                 raise ConfigurationError(f"a link spec is for {a} - {b}, but there is no such link")

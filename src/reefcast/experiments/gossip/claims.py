@@ -134,11 +134,12 @@ def _of_topics(campaign: str, at: str) -> Iterator[Claim]:
     yield _claim("G1", sizes, ALIGNED, 0.0, kind="difference", against=UNALIGNED)
     unique = What(f"unique view, {at}: aligned below unaligned", campaign, "unique_view")
     yield _below("G2", unique, ALIGNED, UNALIGNED)
-    yield _effect("G2", unique._replace(metric=f"that, {at}"), ALIGNED, UNALIGNED)
-    early = What(f"most of that in the first rounds, {at}", campaign, "mostly_early")
+    unique = unique._replace(metric=f"unique view, {at}: aligned over unaligned")
+    yield _effect("G2", unique, ALIGNED, UNALIGNED)
+    early = What(f"most of its fall in the first rounds, {at}", campaign, "mostly_early")
     yield _claim("G2", early, ALIGNED, 1.0, FIRST_ROUNDS)
     if campaign == alignment.NAME:
-        early = What(f"that, {at}, by the paper's rule", campaign, "mostly_early")
+        early = early._replace(metric=f"{early.metric}, by the paper's rule")
         yield _claim("G2", early, GREEDY, 1.0, FIRST_ROUNDS)
     for degree in ("out", "in"):
         what = What(f"highest {degree}-degree, {at}: aligned lower", campaign, f"most_{degree}")
@@ -149,7 +150,8 @@ def _of_topics(campaign: str, at: str) -> Iterator[Claim]:
     yield _claim("G4", alike, ALIGNED, 1.0, ALIKE)
     clusters = What(f"clustering, {at}: aligned lower", campaign, "clustering")
     yield _below("G5", clusters, ALIGNED, UNALIGNED)
-    yield _effect("G5", clusters._replace(metric=f"that, {at}"), ALIGNED, UNALIGNED)
+    clusters = clusters._replace(metric=f"clustering, {at}: aligned over unaligned")
+    yield _effect("G5", clusters, ALIGNED, UNALIGNED)
     longer = What(f"diameter, {at}: unaligned less", campaign, "diameter")
     yield _below("G6", longer, UNALIGNED, ALIGNED, DIAMETER)
     paths = What(f"mean path, {at}: unaligned shorter", campaign, "mean_path")
@@ -193,14 +195,15 @@ def _dissemination() -> Iterator[Claim]:
     for campaign, fault, where in places:
         what = What(f"delivered, fanout {FEW}, {fault}", campaign, f"delivered_{FEW}")
         yield _claim("D1", what, ALIGNED, None, where=where)
-        what = What(f"that, {fault}: aligned less unaligned", campaign, f"delivered_{FEW}")
+        what = what._replace(metric=f"{what.metric}: aligned less unaligned")
         yield _claim(
             "D1", what, ALIGNED, None, ROBUST, kind="difference", against=UNALIGNED, where=where
         )
     for fanout, measure in (("all neighbours", "all"), (f"fanout {FEW}", f"{FEW}")):
         copies = dissemination.TOPICS, f"copies_to_{measure}"
-        what = What(f"copies for a delivery on several topics, {fanout}", *copies)
+        what = What(f"copies on several topics, {fanout}: aligned fewer", *copies)
         yield _below("D2", what, ALIGNED, UNALIGNED, ONCE, where="most")
+        what = what._replace(metric=f"copies on several topics, {fanout}: aligned over unaligned")
         yield _claim("D2", what, ALIGNED, None, kind="effect", against=UNALIGNED, where="most")
 
 

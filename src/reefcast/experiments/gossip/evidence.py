@@ -47,8 +47,8 @@ STRUCTURE = (
 
 VIEWS_TEXT = (
     "Means over nodes. Where it leads: with the neighbours of least weight among all nodes of each "
-    "topic, which the protocol comes near to. Orphans: subscriptions whose node is in nobody's view of the "
-    "topic; topics in one piece: the share of the topics whose graph is strongly connected."
+    "topic, which the protocol comes near to. Orphans: subscriptions whose node is in nobody's "
+    "view of the topic; topics in one piece: the share of those whose graph is strongly connected."
 )
 
 STRUCTURE_TEXT = (

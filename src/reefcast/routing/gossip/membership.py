@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import deque
 
 from reefcast.model.messages import EntityId, Publish, Send
+from reefcast.model.publication import PublicationId
 from reefcast.routing.gossip.messages import Digest
 from reefcast.routing.gossip.options import GossipOptions
 from reefcast.routing.gossip.repair import OFFERED_ROUNDS, Kept
-from reefcast.routing.gossip.streams import choice, mixed, stream
+from reefcast.routing.gossip.streams import NodeId, choice, mixed, stream
 from reefcast.routing.gossip.topic import TopicOverlay
 from reefcast.routing.gossip.views import View
 
@@ -29,20 +30,43 @@ class Membership:
         self.kept = Kept(options.kept_rounds if options.repair else OFFERED_ROUNDS)
         self._stream = stream(options.seed + 1, overlay.me, overlay.topic)
         self._waited = 0
+        self._joining = False
+        self._fresh = True
 
     @property
     def alone(self) -> bool:
         """Whether there is nobody but this broker to be met."""
         return not any(contact != self.overlay.me for contact in self.overlay.contacts)
 
-    def offers(self, before: View) -> list[Send]:
-        """Who is in the view, and was not `before`, is told what came lately."""
+    def joins(self) -> None:
+        """From now on it does, until `joined`."""
+        self._joining = True
+
+    def joined(self) -> list[Send]:
+        """From now on what neighbours tell of is what it should have."""
+        self._joining = False
+        self._fresh = self._fresh and not self.overlay.view
+        return []
+
+    def lacks(self, ids: tuple[PublicationId, ...]) -> tuple[PublicationId, ...]:
+        """What it wants of that which a neighbour tells of: nothing while it joins."""
+        if self._fresh:
+            self.kept.waive(ids)
+            return ()
+        return tuple(self.kept.lacking(ids))
+
+    def offers(self, before: View, joiner: NodeId = "") -> list[Send]:
+        """Who is in the view, and was not `before`, is told what came lately; `joiner`: all."""
         view = self.overlay.view
-        newest = self.kept.newest() if view != before else ()
-        if not newest:
+        if view == before:
             return []
-        digest = Digest(topic=self.overlay.topic, ids=newest)
-        return [Send(node, digest) for node in view if node not in before]
+        told = [
+            (node, self.kept.every() if node == joiner else self.kept.newest())
+            for node in view
+            if node not in before
+        ]
+        topic = self.overlay.topic
+        return [Send(node, Digest(topic=topic, ids=ids)) for node, ids in told if ids]
 
     def repairs(self) -> list[Send]:
         """A neighbour is told what is kept; which one depends on nothing but the topic."""
@@ -50,7 +74,7 @@ class Membership:
         if not view:
             return []
         to = view[choice(mixed(self._stream, self.overlay.round), len(view))]
-        return [Send(to, Digest(topic=self.overlay.topic, ids=self.kept.ids()))]
+        return [Send(to, Digest(topic=self.overlay.topic, ids=self.kept.told()))]
 
     def wait(self, publish: Publish) -> int:
         """Returns how many are given up for it."""
@@ -69,5 +93,7 @@ class Membership:
     def next_round(self) -> int:
         """Forgets what is too old; returns how many wait in vain."""
         self.kept.next_round()
+        if not self._joining:
+            self.joined()
         self._waited = self._waited + 1 if self.waiting else 0
         return len(self.taken()) if self._waited > WAITING_ROUNDS else 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from itertools import chain
 from typing import Annotated, Literal
 
@@ -40,14 +40,14 @@ class GossipOptions(RoutingOptions, frozen=True):
     wave_rounds: Rounds = 10
     seed: Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)] = 0
 
-    def check_brokers(self, names: Collection[str]) -> None:
+    def check_brokers(self, names: Collection[NodeId], is_broker: Callable[[NodeId], bool]) -> None:
         if not self.contacts and not self.topics:
             raise ConfigurationError(
                 "brokers of routing 'gossip' meet through contacts: name some of them, as in "
                 f'contacts = ["{next(iter(names))}"] in [routing]'
             )
         for contact in (*self.contacts, *chain.from_iterable(self.topics.values())):
-            if contact not in names:
+            if not is_broker(contact):
                 raise ConfigurationError(
                     f"contact {contact!r} is none of the brokers, which are {', '.join(names)}"
                 )

@@ -5,6 +5,7 @@ lacks (`Missing`).
 
 - *New neighbours* are told so what came in the last `OFFERED_ROUNDS`: else who changes neighbours
   could miss what had passed the new one already, and had not yet come to the old one.
+- *Who joins* is told so of all that is kept, and wants none of it: it came before.
 - With *repair* a neighbour of each topic is told every round, and sends also what is not there. So
   a publication that one live node has reaches all that are connected with it, whatever is lost;
   within the rounds for which it is kept.
@@ -16,8 +17,8 @@ round, with the ids of what is kept.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from itertools import islice, takewhile
+from collections.abc import Iterable, Iterator
+from itertools import islice
 
 from reefcast.model.messages import Publish
 from reefcast.model.publication import PublicationId
@@ -26,54 +27,72 @@ OFFERED_ROUNDS = 3
 MOST_OFFERED = 1_000
 """Publications that a new neighbour is told of."""
 FORGETTING_ROUNDS = 2
-"""Before a publication is forgotten here, others may have done so."""
+"""For so long a publication is kept after it is no more told of, and not sent unasked before that:
+rounds of different nodes do not begin at one time."""
 
 
 class Kept:
-    """The publications of one topic of the last `rounds` rounds, in the order of their coming."""
+    """The publications of one topic of the last `rounds` rounds, in the order of their coming; None
+    for those that came before this node did, which it does not want."""
 
     def __init__(self, rounds: int) -> None:
         self._rounds = rounds
         self._round = 0
-        self._kept: dict[PublicationId, tuple[int, Publish]] = {}
-
-    def __len__(self) -> int:
-        return len(self._kept)
+        self._kept: dict[PublicationId, tuple[int, Publish | None]] = {}
 
     def add(self, publish: Publish) -> None:
-        """From now on; what is here already stays as it came."""
-        self._kept.setdefault(publish.publication.id, (self._round, publish))
+        id = publish.publication.id
+        self._kept.pop(id, None)  # it may be waived: the order is that of coming
+        self._kept[id] = (self._round, publish)
+
+    def waive(self, ids: Iterable[PublicationId]) -> None:
+        """They came before this node did."""
+        for id in ids:
+            self._kept.setdefault(id, (self._round, None))
 
     def next_round(self) -> None:
         """Forgets what is too old."""
         self._round += 1
-        oldest = self._round - self._rounds
+        oldest = self._round - self._rounds - FORGETTING_ROUNDS
         while self._kept:
             id, (since, _) = next(iter(self._kept.items()))
             if since >= oldest:
                 break
             del self._kept[id]
 
-    def ids(self) -> tuple[PublicationId, ...]:
+    def every(self) -> tuple[PublicationId, ...]:
+        """Those too that are not told of any more, so that who comes now can waive them."""
         return tuple(self._kept)
 
-    def those(self, ids: Iterable[PublicationId]) -> list[Publish]:
-        """Those of these that are here."""
-        return [self._kept[id][1] for id in ids if id in self._kept]
-
-    def besides(self, ids: Iterable[PublicationId]) -> list[Publish]:
-        """Those that are here, and not among these, which a neighbour has; but none that it may
-        have forgotten by now."""
-        theirs = set(ids)
-        oldest = self._round - self._rounds + FORGETTING_ROUNDS
-        return [
-            publish
-            for id, (since, publish) in self._kept.items()
-            if id not in theirs and since >= oldest
-        ]
+    def told(self) -> tuple[PublicationId, ...]:
+        """Those of the last rounds, the latest first."""
+        return tuple(id for id, _ in self._last(self._rounds))
 
     def newest(self) -> tuple[PublicationId, ...]:
         """For a new neighbour, the latest first."""
-        oldest = self._round - OFFERED_ROUNDS
-        young = takewhile(lambda item: item[1][0] > oldest, reversed(self._kept.items()))
-        return tuple(id for id, _ in islice(young, MOST_OFFERED))
+        return tuple(
+            id for id, publish in islice(self._last(OFFERED_ROUNDS), MOST_OFFERED) if publish
+        )
+
+    def lacking(self, ids: Iterable[PublicationId]) -> list[PublicationId]:
+        """Those of these that are neither here nor waived."""
+        return [id for id in ids if id not in self._kept]
+
+    def those(self, ids: Iterable[PublicationId]) -> list[Publish]:
+        """Those of these that are here."""
+        found = (self._kept.get(id, (0, None))[1] for id in ids)
+        return [publish for publish in found if publish is not None]
+
+    def besides(self, ids: Iterable[PublicationId]) -> list[Publish]:
+        """Those that are not among these, of which a neighbour told; but for old ones, of which it may
+        tell no more."""
+        theirs = set(ids)
+        last = self._last(self._rounds - FORGETTING_ROUNDS)
+        return [publish for id, publish in last if publish is not None and id not in theirs]
+
+    def _last(self, rounds: int) -> Iterator[tuple[PublicationId, Publish | None]]:
+        oldest = self._round - rounds
+        for id, (since, publish) in reversed(self._kept.items()):
+            if since < oldest:
+                return
+            yield id, publish

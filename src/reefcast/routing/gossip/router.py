@@ -63,6 +63,7 @@ from reefcast.routing.recent import RecentIds
 from reefcast.routing.router import (
     COUNTED,
     Action,
+    Await,
     Decision,
     Router,
     Shape,
@@ -183,12 +184,16 @@ class Gossip(Router):
             contacts = self.contacts_of(topic)
             overlay = TopicOverlay(topic, self.wanted, self._weights, contacts, self._life)
             known = self.memberships[topic] = Membership(overlay, self.wanted)
-            sends = overlay.join()
+            known.joins()
+            actions = self._connected(overlay.join())
+            joins = [action for action in actions if isinstance(action, Send)]
+            opens = [action for action in actions if not isinstance(action, Send)]
+            actions = [*opens, Await(joins, known.joined, holds=True)]
         else:
-            sends = []
+            actions = []
         if reason is not None:
             known.reasons.add(reason)
-        return self._connected(sends)
+        return actions
 
     def _quit(self, topic: str, reason: EntityId) -> list[Send]:
         """Without any reason left it leaves, unless it is a contact. Only who has a connection is
@@ -215,7 +220,8 @@ class Gossip(Router):
         if isinstance(message, Digest | Missing):
             return self._compare(known, message, link)
         before = known.overlay.view
-        sends = known.overlay.hear(message, link) + known.offers(before)
+        sends = known.overlay.hear(message, link)
+        sends += known.offers(before, message.joiner if isinstance(message, JoinWalk) else "")
         return entered + self._connected(sends) + self._flush(known)
 
     def _stranger(self, message: TopicMessage, link: LinkName) -> list[Action]:
@@ -380,7 +386,7 @@ class Gossip(Router):
         self.counters["repaired"] += len(sent)
         actions = [action for publish in sent for action in self._copies(publish, (link,))]
         if isinstance(message, Digest):
-            lacking = tuple(id for id in message.ids if id not in self._recent)
+            lacking = tuple(id for id in known.lacks(message.ids) if id not in self._recent)
             if lacking:
                 actions.append(Send(link, Missing(topic=message.topic, ids=lacking)))
         return actions

@@ -1,0 +1,143 @@
+"""The demonstration of gossip in words and tables, and its page."""
+
+from __future__ import annotations
+
+import os
+
+from reefcast.pipeline import gossip_plots, units
+from reefcast.pipeline.gossip_figures import Figures, Moment
+from reefcast.pipeline.gossip_live import Run
+from reefcast.pipeline.gossip_script import Cast
+from reefcast.pipeline.page import Card, render_page
+
+COLUMNS = ("all have joined", "aligned", "the end")
+
+
+def table(found: Figures) -> list[tuple[str, list[str]]]:
+    """A row a figure: its name, and what it is at each of `COLUMNS`."""
+    moments = (found.settled, found.aligned, found.ended)
+    live = (found.peers, found.peers, found.peers - found.killed)
+    return [
+        ("peers that live", [str(number) for number in live]),
+        ("connections between them", [units.count(each.connections) for each in moments]),
+        ("the same, by the operating system", [units.count(each.sockets) for each in moments]),
+        ("if each topic had its own", [units.count(each.unshared) for each in moments]),
+        ("if the views were random", [units.count(each.unaligned) for each in moments]),
+        ("neighbours of a peer, at most", [str(each.most) for each in moments]),
+        ("topics in one piece", [f"{each.connected} of {each.topics}" for each in moments]),
+    ]
+
+
+def conclusions(found: Figures) -> list[str]:
+    """What the run shows, in plain sentences; what it does not show, too."""
+    return [_sharing(found.settled, found.aligned), *_kill(found), _delivered(found)]
+
+
+def _sharing(settled: Moment, aligned: Moment) -> str:
+    saved = 1 - aligned.connections / max(settled.connections, 1)
+    return (
+        f"When all had joined, {units.count(settled.connections)} connections carried "
+        f"{units.count(settled.unshared)} links of topics. Aligned, there are "
+        f"{units.count(aligned.connections)} for {units.count(aligned.unshared)}: "
+        f"{units.percent(saved)} fewer. Views of the same sizes, drawn at random, would need "
+        f"{units.count(aligned.unaligned)}."
+    )
+
+
+def _kill(found: Figures) -> list[str]:
+    if not found.killed:
+        return []
+    many = f"{found.killed} peers were killed, with their connections and all that they had to send"
+    before = f"{units.percent(found.prompt_before)} of all deliveries came within a second before"
+    after = f"{units.percent(found.prompt_after)} after it"
+    return [f"{many}. {before} the kill, {after}. {_recovery(found)}"]
+
+
+def _recovery(found: Figures) -> str:
+    if found.recovery_s is None:
+        return "To the end, some event did not come to all who live within a second."
+    if not found.recovery_s:
+        return "Nobody who lives noticed it."
+    return (
+        f"The last event that did not come to all who live within a second was published "
+        f"{found.recovery_s:.1f} s after it."
+    )
+
+
+def _delivered(found: Figures) -> str:
+    if found.passed:
+        return f"In the end, all {units.count(found.due)} deliveries came, each once."
+    ended = found.ended
+    return (
+        f"Of {units.count(found.due)} deliveries {units.count(found.missing)} never came; "
+        f"{found.twice} came twice, {found.unexpected} to a peer that wanted none of the topics. "
+        f"{ended.connected} of {ended.topics} topics are in one piece."
+    )
+
+
+# --- the page -------------------------------------------------------------------------------------
+
+
+def render(run: Run, cast: Cast, found: Figures) -> str:
+    """The page's HTML."""
+    return render_page(
+        "gossip.html.j2",
+        title="Peers that gossip",
+        kind="live",
+        cards=cards(found),
+        facts=facts(cast, found),
+        plan=cast.plan,
+        sentences=conclusions(found),
+        columns=COLUMNS,
+        rows=table(found),
+        connections=gossip_plots.connections(run, cast, found),
+        delivery=gossip_plots.delivery(run, cast),
+    )
+
+
+def cards(found: Figures) -> list[Card]:
+    """The headline figures."""
+    before, after = found.settled.connections, found.aligned.connections
+    recovery = "–" if found.recovery_s is None else f"{found.recovery_s:.1f} s"
+    return [
+        Card(
+            "all delivered" if found.passed else "failed",
+            f"{units.count(found.due)} deliveries were due",
+            f"{found.missing} lost, {found.twice} twice, {found.unexpected} unexpected",
+            "good" if found.passed else "bad",
+        ),
+        Card(
+            f"{units.count(before)} → {units.count(after)}",
+            "connections between peers",
+            f"joined → aligned; {units.count(found.aligned.unshared)} if each topic had its own",
+        ),
+        Card(recovery, "until all who live got all at once", f"{found.killed} peers were killed"),
+    ]
+
+
+def facts(cast: Cast, found: Figures) -> list[tuple[str, str]]:
+    """How the run was made."""
+    plan = cast.plan
+    sizes = sorted(len(members) for members in cast.members.values())
+    return [
+        ("peers", f"{plan.peers} in {plan.processes} processes, each with a client of its own"),
+        (
+            "topics",
+            f"{plan.topics}, with {sizes[0]} to {sizes[-1]} peers; a peer wants "
+            f"{plan.interests} on average, the nearest to its place on a square",
+        ),
+        ("until all had joined", f"{found.joining_s:.1f} s"),
+        ("a round", f"{plan.round_s:g} s; {plan.rounds} before the kill, and after it"),
+        (
+            "publishing",
+            f"{plan.rate_per_s:g} events a second, a quarter of them on two topics; "
+            f"{units.count(found.published)} in all",
+        ),
+        (
+            "delay",
+            f"50 % within {units.duration(found.p50_us)}, 99 % within "
+            f"{units.duration(found.p99_us)}, longest {units.duration(found.longest_us)}",
+        ),
+        ("machine", f"{os.cpu_count()} cores; one clock"),
+        ("seed", str(plan.seed)),
+    ]

@@ -1,0 +1,228 @@
+"""Reading the database: the rows of a topic in their order, found as the filter allows.
+
+A topic's rows are found by one of these *ways*:
+
+- a value of an indexed attribute, one way for each value that the filter names: the index has their
+  rows in order;
+- an interval of an indexed attribute that holds few rows (`FEW`): they are looked up and sorted;
+- all rows of the topic in order, those left out whose columns exclude them. An interval with many
+  rows is read like this: then one of them is never far.
+
+Each fetch is a query of its own, from the position behind the last row on. So nothing is held
+between two of them, however slow the reader is, and the log of the database can be moved on. What
+comes in meanwhile is read too if it lies ahead.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from reefcast.model.publication import INT64_MAX, INT64_MIN
+from reefcast.storage.history.conditions import Condition, Demands, Indexed, both
+from reefcast.storage.history.limits import Topic
+from reefcast.storage.history.merging import Source
+from reefcast.storage.history.rows import Key, Seeds, checked
+from reefcast.storage.history.schema import column, index, is_damage
+from reefcast.storage.history.writing import RAW
+
+FEW = 2000
+"""Rows of an interval that are sorted."""
+MOST_WAYS = 64
+"""Into one topic."""
+_WHOLE_TOPIC = "sqlite_autoindex_message_1"
+"""SQLite's own name of the primary key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """What is asked for of each topic: positions behind `before`, until `last_us` (inclusive), and
+    not expired at `now_us`."""
+
+    before: Key
+    last_us: int
+    now_us: int
+
+
+class Way(NamedTuple):
+    """`index`: the one that is used."""
+
+    index: str
+    condition: Condition | None
+
+
+def ways(database: sqlite3.Connection, topic: Topic, wanted: Sequence[Demands]) -> list[Way]:
+    """By which the rows of a topic are found that these conjunctions want."""
+    found: list[Way] = []
+    for demands in wanted:
+        some = _ways_of(database, topic, demands)
+        if some is None or len(found) + len(some) > MOST_WAYS:
+            return [_scan(wanted)]
+        found += some
+    return list(dict.fromkeys(found))
+
+
+def _scan(wanted: Sequence[Demands]) -> Way:
+    if not all(wanted):
+        return Way(_WHOLE_TOPIC, None)
+    either = [both([demand.condition for demand in demands]) for demands in wanted]
+    return Way(_WHOLE_TOPIC, both(either, "OR"))
+
+
+def _ways_of(database: sqlite3.Connection, topic: Topic, demands: Demands) -> list[Way] | None:
+    """None: there is none that is better than all rows of the topic."""
+    by_points = [demand for demand in demands if demand.points is not None]
+    if by_points:
+        best = min(by_points, key=lambda demand: _rows(database, topic, demand))
+        return [_to_point(best, value, demands) for value in best.points or ()]
+    for demand in demands:
+        if _rows(database, topic, demand) <= FEW:
+            return [Way(index(demand.number), both([each.condition for each in demands]))]
+    return None
+
+
+def _to_point(best: Indexed, value: Any, demands: Demands) -> Way:
+    here = Condition(f"{column(best.number)} IS ?", (value,))
+    others = [each.condition for each in demands if each is not best]
+    return Way(index(best.number), both([here, *others]))
+
+
+def _rows(database: sqlite3.Connection, topic: Topic, demand: Indexed) -> int:
+    """How many rows it leaves, at most one more than `FEW`."""
+    text, parameters = demand.condition
+    query = (
+        f"SELECT count(*) FROM (SELECT 1 FROM message INDEXED BY {index(demand.number)} "
+        f"WHERE topic = ? AND {text} LIMIT {FEW + 1})"
+    )
+    (count,) = database.execute(query, (topic.id, *parameters)).fetchone()
+    return int(count)
+
+
+class DatabaseSource(Source):
+    """The rows of one topic, by one way."""
+
+    def __init__(
+        self,
+        database: sqlite3.Connection,
+        topic: Topic,
+        way: Way,
+        span: Span,
+        seeds: Seeds,
+        number: int,
+    ) -> None:
+        super().__init__(number, span.before)
+        self._database, self._topic, self._seeds = database, topic, seeds
+        text, parameters = way.condition or ("TRUE", ())
+        self._query = (
+            f"SELECT {RAW} FROM message INDEXED BY {way.index} "
+            "WHERE topic = ? AND (time_us, publisher, seq) > (?, ?, ?) AND time_us <= ? "
+            f"AND (expiry_us IS NULL OR expiry_us > ?) AND ({text}) "
+            "ORDER BY time_us, publisher, seq LIMIT ?"
+        )
+        self._until = (span.last_us, span.now_us, *parameters)
+
+    def where(self) -> str:
+        return f"topic {self._topic.name!r} in the database"
+
+    def fetch(self, size: int) -> None:
+        try:
+            raw = self._raw(self.before, size)
+        except sqlite3.DatabaseError as error:
+            raw = self._before_damage(error, size)
+            if not raw:
+                self.rows = [(*self.before, self.number, None)]
+                self.before = self._behind_pages(self.before)
+                return
+        else:
+            self.done = len(raw) < size
+        self._take_over(raw)
+
+    def _take_over(self, raw: list[tuple[Any, ...]]) -> None:
+        self.rows = checked(raw, self._topic.seed, self._seeds, self.number, self.before)
+        if self.rows:
+            self.before = self.rows[-1][:3]
+            if self.rows[-1][4] is None and not self.done:
+                self.before = self._behind_damage(self.before)
+
+    def _raw(self, before: Key, size: int) -> list[tuple[Any, ...]]:
+        return self._database.execute(
+            self._query, (self._topic.id, *before, *self._until, size)
+        ).fetchall()
+
+    def _before_damage(self, error: sqlite3.DatabaseError, size: int) -> list[tuple[Any, ...]]:
+        """Pages that cannot be read: the rows before them."""
+        if not is_damage(error):
+            raise error
+        while size > 1:
+            size //= 2
+            try:
+                return self._raw(self.before, size)
+            except sqlite3.DatabaseError:
+                continue
+        return []
+
+    def _behind_damage(self, before: Key) -> Key:
+        try:
+            return self._behind_rows(before)
+        except sqlite3.DatabaseError as error:
+            if not is_damage(error):
+                raise
+            return self._behind_pages(before)
+
+    def _behind_rows(self, before: Key) -> Key:
+        """The next sound row, if all pages can be read."""
+        size = 16
+        while True:
+            raw = self._raw(before, size)
+            rows = checked(raw, self._topic.seed, self._seeds, self.number, before)
+            sound = next((row for row in rows if row[4] is not None), None)
+            if sound is not None:
+                return _just_before(sound[:3])
+            if len(raw) < size:
+                return (INT64_MAX, b"", INT64_MIN)
+            size *= 4
+
+    def _behind_pages(self, before: Key) -> Key:
+        """The least time found from which on rows can be read again: by doubling, then halving."""
+        near, step = before[0], 1
+        while near + step < INT64_MAX and not self._is_readable(near + step):
+            step *= 2
+        far = min(near + step, INT64_MAX)
+        while far - near > 1:
+            middle = (near + far) // 2
+            if self._is_readable(middle):
+                far = middle
+            else:
+                near = middle
+        return (far, b"", INT64_MIN)
+
+    def _is_readable(self, time_us: int) -> bool:
+        try:
+            self._raw((time_us, b"", INT64_MIN), 1)
+        except sqlite3.DatabaseError:
+            return False
+        return True
+
+
+def _just_before(key: Key) -> Key:
+    time_us, publisher, seq = key
+    return (time_us, publisher, seq - 1) if seq > INT64_MIN else (time_us - 1, b"\xff", INT64_MAX)
+
+
+def sources(
+    database: sqlite3.Connection,
+    topics: Iterable[Topic],
+    wanted: Sequence[Demands] | None,
+    span: Span,
+    seeds: Seeds,
+) -> list[Source]:
+    """Of all ways into these topics; `wanted` None: everything."""
+    found: list[Source] = []
+    for topic in topics:
+        into = [Way(_WHOLE_TOPIC, None)] if wanted is None else ways(database, topic, wanted)
+        for way in into:
+            number = len(found)
+            found.append(DatabaseSource(database, topic, way, span, seeds, number))
+    return found

@@ -1,0 +1,136 @@
+"""What is stored of a publication: its body as it came in, and what is read off it.
+
+The checksum of a row covers the body and all that says where the row belongs: topic, time,
+publisher, seq, expiry. So a row that was moved by a flipped bit is as damaged as one whose body
+was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from xxhash import xxh3_64_intdigest
+
+from reefcast.errors import InvalidValueError
+from reefcast.model.filters import TOPIC
+from reefcast.model.publication import INT64_MAX, INT64_MIN, Publication, Value
+from reefcast.model.wire import decode_publication
+
+_MASK = (1 << 64) - 1
+_OF_SEQ, _OF_EXPIRY = 0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F
+"""Odd, so that each bit of what they are multiplied with counts."""
+
+Key = tuple[int, bytes, int]
+"""A position, as the database has it."""
+FIRST: Key = (INT64_MIN, b"", INT64_MIN)
+
+
+class Incoming(NamedTuple):
+    """A publication to be stored: `body` as it came in (`model.wire`).
+
+    `topics`: those of its topics under which it is to be stored; None: all that it has.
+    `lifetime_us`: for so long from its time on; None: as its topic says (`Limits.lifetimes_s`).
+    """
+
+    body: bytes
+    lifetime_us: int | None = None
+    topics: Sequence[str] | None = None
+
+
+Row = tuple[int, bytes, int, int, bytes | None]
+"""One that was read: position, source (tells rows of the same position apart), body. Where the row
+is damaged the body is None, and the position that of the row before."""
+
+
+class Seeds(dict[bytes, int]):
+    """Part of the checksum of each publisher's rows."""
+
+    MOST = 100_000
+
+    def __missing__(self, publisher: bytes) -> int:
+        if len(self) >= self.MOST:
+            self.clear()
+        seed = self[publisher] = xxh3_64_intdigest(publisher, 1)
+        return seed
+
+
+def topic_seed(topic: str) -> int:
+    """Part of the checksum of the topic's rows."""
+    return xxh3_64_intdigest(topic.encode(), 2)
+
+
+def checksum(seed: int, time_us: int, seq: int, expiry_us: int | None, body: bytes) -> int:
+    """`seed`: the topic's, XOR the publisher's. 63 bits, for SQLite has no more."""
+    seed ^= time_us ^ seq * _OF_SEQ ^ (expiry_us or 0) * _OF_EXPIRY
+    return xxh3_64_intdigest(body, seed & _MASK) >> 1
+
+
+def topics_of(publication: Publication) -> tuple[str, ...]:
+    """Those under which it can be asked for."""
+    if publication.topics:
+        return tuple(dict.fromkeys(publication.topics))
+    topic = publication.attributes.get(TOPIC)
+    return (topic,) if isinstance(topic, str) else ()
+
+
+def decoded(item: Incoming) -> tuple[Publication, tuple[str, ...]]:
+    """With the topics under which it is stored. Raises `ProtocolError` for a body that is no
+    publication, `InvalidValueError` for topics that it does not have."""
+    publication = decode_publication(item.body)
+    has = topics_of(publication)
+    topics = has if item.topics is None else tuple(dict.fromkeys(item.topics))
+    if not topics or not set(topics) <= set(has):
+        raise InvalidValueError(
+            f"publication {publication.id} has the topics {list(has)} and cannot be stored under "
+            f"{list(topics)}"
+        )
+    return publication, topics
+
+
+def column_value(value: Value | None) -> Any:
+    """As the column of an indexed attribute holds it (see `schema`)."""
+    if value is None:
+        return None
+    if value != value:  # noqa: PLR0124 (true of NaN alone)
+        return ""
+    return int(value) if isinstance(value, bool) else value
+
+
+def expiry_of(time_us: int, lifetime_us: int | None) -> int | None:
+    """None: never."""
+    return None if lifetime_us is None else min(time_us + lifetime_us, INT64_MAX)
+
+
+# --- reading -------------------------------------------------------------------------------------
+
+
+def checked(
+    raw: Sequence[tuple[Any, ...]], seed: int, seeds: Seeds, source: int, before: Key
+) -> list[Row]:
+    """Rows of the topic with this seed, in their order, behind the position `before`. Of each:
+    time, publisher, seq, expiry, checksum, body."""
+    try:
+        rows: list[Row] = [
+            (time_us, publisher, seq, source, body)
+            for time_us, publisher, seq, expiry_us, check, body in raw
+            if checksum(seed ^ seeds[publisher], time_us, seq, expiry_us, body) == check
+        ]
+    except TypeError:
+        rows = []
+    if len(rows) == len(raw):
+        return rows
+    return list(_with_damaged(raw, seed, seeds, source, before))
+
+
+def _with_damaged(
+    raw: Iterable[tuple[Any, ...]], seed: int, seeds: Seeds, source: int, before: Key
+) -> Iterator[Row]:
+    for time_us, publisher, seq, expiry_us, check, body in raw:
+        try:
+            good = check == checksum(seed ^ seeds[publisher], time_us, seq, expiry_us, body)
+        except TypeError:
+            good = False
+        if good:
+            before = time_us, publisher, seq
+        yield (*before, source, body if good else None)

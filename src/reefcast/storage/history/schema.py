@@ -1,0 +1,131 @@
+"""The database of a history: its tables, and connections to it.
+
+- `message`: a row for each topic of a publication, clustered by topic and position, so that what a
+  topic holds lies together in the order in which it is asked for. A column for each indexed
+  attribute, with an index on (topic, attribute, position).
+- `shared`: the bodies of publications on several topics, each once; `message.body` is NULL there.
+- `topic`: names, and what is counted for each. `dropped`: how much of a sealed segment has gone.
+
+Publishers are BLOBs of UTF-8: their order is that of the strings, whatever is garbled. An attribute
+is INTEGER, REAL, TEXT, or NULL where it is missing; TRUE and FALSE are 1 and 0, and NaN, which
+SQLite does not know, is the empty text. So a condition over columns finds what a filter wants, and
+now and then more.
+
+`synchronous=NORMAL`: a commit is the operating system's when it returns, and outlives the death of
+the process at any moment. It does not wait for the disk. After a loss of power the database is
+sound, and may lack what was committed since the last checkpoint (`CHECKPOINT_PAGES`); a replica has
+it (`HistoryStore.positions`).
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping
+from pathlib import Path
+
+from reefcast.errors import ConfigurationError, DamagedError
+from reefcast.model.values import Kind
+
+APPLICATION_ID = 0x72656568
+VERSION = 1
+CHECKPOINT_PAGES = 8000
+"""Of 4 KiB, in the log before they are moved into the database: 32 MB."""
+CACHE_KIB = 64 * 1024
+BUSY_S = 10.0
+
+CORRUPT = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+_TABLES = """
+CREATE TABLE topic (
+    id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE,
+    rows INTEGER NOT NULL, bytes INTEGER NOT NULL,
+    expired INTEGER NOT NULL, evicted INTEGER NOT NULL,
+    time_us INTEGER, publisher BLOB, seq INTEGER
+);
+CREATE TABLE message (
+    topic INTEGER NOT NULL, time_us INTEGER NOT NULL, publisher BLOB NOT NULL, seq INTEGER NOT NULL,
+    expiry_us INTEGER, checksum INTEGER NOT NULL, size INTEGER NOT NULL, body BLOB{columns},
+    PRIMARY KEY (topic, time_us, publisher, seq)
+) WITHOUT ROWID;
+CREATE INDEX by_time ON message (time_us, publisher, seq);
+CREATE INDEX by_expiry ON message (expiry_us) WHERE expiry_us IS NOT NULL;
+{indexes}
+CREATE TABLE shared (
+    time_us INTEGER NOT NULL, publisher BLOB NOT NULL, seq INTEGER NOT NULL, body BLOB NOT NULL,
+    PRIMARY KEY (time_us, publisher, seq)
+) WITHOUT ROWID;
+CREATE TABLE attribute (number INTEGER PRIMARY KEY, name TEXT NOT NULL, kind INTEGER NOT NULL);
+CREATE TABLE dropped (file TEXT PRIMARY KEY, rows INTEGER NOT NULL);
+"""
+
+
+def connect(path: Path, *, writes: bool = False) -> sqlite3.Connection:
+    """To be used by one thread at a time, not always the same."""
+    database = sqlite3.connect(path, BUSY_S, isolation_level=None, check_same_thread=False)
+    database.execute(f"PRAGMA cache_size = -{CACHE_KIB if writes else CACHE_KIB // 8}")
+    if writes:
+        database.execute("PRAGMA journal_mode = WAL")
+        database.execute("PRAGMA synchronous = NORMAL")
+        database.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
+    else:
+        database.execute("PRAGMA query_only = ON")
+    return database
+
+
+def column(number: int) -> str:
+    """Of the indexed attribute with this number."""
+    return f"a{number}"
+
+
+def index(number: int) -> str:
+    return f"by_a{number}"
+
+
+def prepare(database: sqlite3.Connection, path: Path, indexed: Mapping[str, Kind]) -> None:
+    """Makes the tables, or checks that they are those of a history with these attributes.
+
+    Raises `ConfigurationError` if they are others; `DamagedError` if they are none of ours.
+    """
+    if _number(database, "PRAGMA schema_version") == 0:
+        _create(database, indexed)
+    found = _number(database, "PRAGMA application_id"), _number(database, "PRAGMA user_version")
+    if found != (APPLICATION_ID, VERSION):
+        raise DamagedError(f"{path} is no history of version {VERSION}")
+    rows = database.execute("SELECT name, kind FROM attribute ORDER BY number").fetchall()
+    stored = {name: Kind(kind) for name, kind in rows}
+    if stored != dict(indexed):
+        raise ConfigurationError(
+            f"{path} was made with the indexed attributes {_words(stored)}, not {_words(indexed)}: "
+            "ask for those, or begin a new directory and let it catch up from a replica"
+        )
+
+
+def _words(indexed: Mapping[str, Kind]) -> str:
+    named = (f"{name} ({kind.name.lower()})" for name, kind in sorted(indexed.items()))
+    return ", ".join(named) or "none"
+
+
+def _number(database: sqlite3.Connection, query: str) -> int:
+    (found,) = database.execute(query).fetchone()
+    return int(found)
+
+
+def _create(database: sqlite3.Connection, indexed: Mapping[str, Kind]) -> None:
+    columns = "".join(f", {column(number)}" for number in range(len(indexed)))
+    indexes = "".join(
+        f"CREATE INDEX {index(number)} ON message (topic, {column(number)});\n"
+        for number in range(len(indexed))
+    )
+    tables = _TABLES.format(columns=columns, indexes=indexes)
+    marks = f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {VERSION};"
+    database.executescript(f"BEGIN IMMEDIATE; {tables} {marks}")
+    database.executemany(
+        "INSERT INTO attribute VALUES (?, ?, ?)",
+        [(number, name, int(kind)) for number, (name, kind) in enumerate(indexed.items())],
+    )
+    database.execute("COMMIT")
+
+
+def is_damage(error: BaseException) -> bool:
+    """Whether SQLite says that the file is damaged, not that it is busy, full or closed."""
+    return (getattr(error, "sqlite_errorcode", 0) & 0xFF) in CORRUPT

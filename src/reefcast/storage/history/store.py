@@ -1,0 +1,312 @@
+"""The history of one storage: publications of its topics, in a directory of its own.
+
+What is where: `history.sqlite` (see `schema`) has what came in lately, `segments/` what was sealed
+(see `segments`), as Parquet; reads span both. `lock` keeps other processes out.
+
+What may be called when: `append`, `clean`, `seal` and `rebuild` change the database, one of them at
+a time. `read`, `positions`, `counts`, `closed`, `export` and `verify` may go on meanwhile, in any
+number and in any thread, each iterator in one thread at a time: they have connections of their own.
+They never wait for the writer, nor it for them. Every call blocks on files: event loops make them
+in worker threads. After `close` nothing may be called.
+
+What is damaged is never handed out: rows have checksums (`rows`), so have pages of Parquet. It is
+reported as `DamagedError`, and the rest can be read. To append a publication again heals its row.
+Whoever looks for damage that no read has met calls `verify`.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import NamedTuple, NoReturn
+
+from reefcast.errors import ConfigurationError, DamagedError, LocalError
+from reefcast.model.filters import TRUE, Filter
+from reefcast.model.publication import INT64_MAX, INT64_MIN
+from reefcast.model.values import Kind
+from reefcast.storage.history import salvage, schema
+from reefcast.storage.history.choosing import Chooser
+from reefcast.storage.history.conditions import demands, is_whole
+from reefcast.storage.history.limits import Limits, Topic, Topics
+from reefcast.storage.history.merging import Source, merged
+from reefcast.storage.history.messages import Position
+from reefcast.storage.history.reading import Span, database_sources
+from reefcast.storage.history.rows import Incoming, Key, Seeds
+from reefcast.storage.history.segments import DAY_US, Segment, Segments
+from reefcast.storage.history.writing import Appended, Cleaned, Writer
+
+__all__ = ["Appended", "Cleaned", "HistoryStore", "Incoming", "Limits", "Segment"]
+
+DATABASE = "history.sqlite"
+LOCK = "lock"
+SEGMENTS = "segments"
+BATCH = 1024
+"""Publications that a reader gets at once, unless it says otherwise."""
+STEP = 2000
+"""Rows that `clean` removes at once: some 20 ms."""
+_IDLE_READERS = 8
+
+Report = Callable[[DamagedError], None]
+
+
+class TopicCounts(NamedTuple):
+    """`rows`, `bytes` (of bodies): in the database; `expired`, `evicted`: gone since it was made."""
+
+    rows: int
+    bytes: int
+    expired: int
+    evicted: int
+
+
+class HistoryStore:
+    """See the module's docstring for which calls go together.
+
+    `indexed`: attributes by which publications are looked up, and the kind of value that each has
+    in sealed segments (others are found all the same, not as quickly). `segment_us`: how long a
+    time a sealed segment holds. `report` is told what was found damaged by other calls than `read`.
+
+    Raises `ConfigurationError` if the directory cannot be used: another process has it, or it was
+    made with other indexed attributes. A database that is too damaged to be opened is set aside
+    and reported, and what can be read of it is saved into a new one: that takes a while.
+    """
+
+    def __init__(
+        self,
+        directory: Path | str,
+        report: Report,
+        limits: Limits | None = None,
+        indexed: Mapping[str, Kind] | None = None,
+        segment_us: int = DAY_US,
+    ) -> None:
+        self.directory = Path(directory)
+        self._path = self.directory / DATABASE
+        self._report = report
+        self._limits = limits or Limits()
+        self._indexed = dict(sorted((indexed or {}).items()))
+        self._attributes = tuple(self._indexed)
+        self._idle: list[sqlite3.Connection] = []
+        self._make_directory()
+        self._lock = _locked(self.directory / LOCK)
+        self._segments = Segments(
+            self.directory / SEGMENTS, self._indexed, segment_us, self._limits.sealed_bytes, report
+        )
+        self._topics = Topics(self._limits)
+        try:
+            self._open()
+        except (DamagedError, sqlite3.DatabaseError) as error:
+            self._refuse_what_is_no_damage(error)
+            self.rebuild()
+
+    # --- opening and closing ---------------------------------------------------------------------
+
+    def _make_directory(self) -> None:
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigurationError(
+                f"no history can be kept in {self.directory}: {error}; give a directory that may "
+                "be written to"
+            ) from error
+
+    def _open(self) -> None:
+        self._database = schema.connect(self._path, writes=True)
+        try:
+            schema.prepare(self._database, self._path, self._indexed)
+            self._topics.load(self._database)
+        except BaseException:
+            self._database.close()
+            raise
+        self._writer = Writer(self._database, self._topics, self._attributes)
+        self._segments.load_dropped(self._database)
+
+    def close(self) -> None:
+        """Leaves the directory to others."""
+        self._close_readers()
+        self._database.close()
+        self._lock.close()
+
+    def _close_readers(self) -> None:
+        while self._idle:
+            self._idle.pop().close()
+
+    def rebuild(self) -> None:
+        """Sets the database aside, saves what can be read of it into a new one, and reports what
+        was lost. For a database whose pages are damaged; no `read` may be under way."""
+        self._close_readers()
+        with suppress(AttributeError, sqlite3.Error):
+            self._database.close()
+        aside = salvage.set_aside(self._path)
+        self._open()
+        saved, lost = salvage.save(aside, self._writer)
+        self._report(
+            DamagedError(
+                f"{self._path} was damaged: {saved} rows of it were saved, {lost}; the damaged "
+                f"file is kept as {aside.name}"
+            )
+        )
+
+    def _refuse_what_is_no_damage(self, error: Exception) -> None:
+        if not (isinstance(error, DamagedError) or schema.is_damage(error)):
+            self._lock.close()
+            raise ConfigurationError(f"{self._path} cannot be opened: {error}") from error
+
+    # --- changes: one at a time ------------------------------------------------------------------
+
+    def append(self, items: Sequence[Incoming]) -> Appended:
+        """Stores a batch; what it returned for is there after `kill -9`, and none of a batch that
+        failed. What is stored already (the same topic, time, publisher and seq) stays as it is.
+
+        Raises `ProtocolError` for a body that is no publication, `InvalidValueError` for one that
+        has not the topics it is to be stored under, `DamagedError` (see `rebuild`), `LocalError`
+        if nothing can be written.
+        """
+        with self._changing():
+            return self._writer.append(items)
+
+    def clean(self, now_us: int, most: int = STEP) -> Cleaned:
+        """Removes what has expired and what is too much, at most so many rows; call it again, now
+        or later, while it says `more`."""
+        with self._changing():
+            self._segments.remove_old(now_us)
+            cleaned = self._writer.clean(now_us, most)
+            left = most - cleaned.expired - cleaned.evicted
+            dropped = self._drop_sealed(left) if left > 0 else 0
+        return cleaned._replace(dropped=dropped, more=cleaned.more or dropped > 0)
+
+    def _drop_sealed(self, most: int) -> int:
+        """Rows that a segment has as well; returns through how many rows of it we went."""
+        step = self._segments.to_drop(most)
+        if step is None:
+            return 0
+        numbers = {topic.name: topic.id for topic in self._topics}
+        keys = [(numbers[topic], *key) for topic, *key in step.keys if topic in numbers]
+        self._writer.drop(step.segment.name, keys, step.done)
+        self._segments.dropped[step.segment.name] = step.done
+        return len(step.keys)
+
+    def seal(self, segment: Segment) -> None:
+        """What `export` wrote is read from there from now on; `clean` drops it from the database,
+        in small steps."""
+        self._segments.add(segment)
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.DatabaseError as error:
+            if schema.is_damage(error):
+                raise DamagedError(
+                    f"{self._path} is damaged ({error}): rebuild it, which saves what can be read"
+                ) from error
+            raise LocalError(
+                f"{self._path} cannot be written to ({error}); nothing of this batch was stored"
+            ) from error
+
+    # --- reads: at any time ----------------------------------------------------------------------
+
+    def read(
+        self,
+        topics: Iterable[str],
+        now_us: int,
+        *,
+        filter: Filter = TRUE,
+        since_us: int | None = None,
+        until_us: int | None = None,
+        after: Position | None = None,
+        limit: int = 0,
+        batch: int = BATCH,
+        report: Report | None = None,
+    ) -> Iterator[list[bytes]]:
+        """The bodies of what is stored under these topics (names or patterns) and for which the
+        filter holds, ordered by (time, publisher, seq), each once, in batches.
+
+        `since_us` (inclusive), `until_us` (exclusive) and `now_us` (what has expired by then is
+        left out) are microseconds; `after`: only what is behind this position; `limit`: at most so
+        many, 0 for all. Between two batches nothing is held, so the iterator may rest as long as
+        it likes. What is appended meanwhile comes too, if it lies ahead.
+
+        Where something is damaged `DamagedError` is raised, after all that lies before it has been
+        handed out; with `report` it is reported instead, and the rest is read.
+        """
+        span = _span(since_us, until_us, after, now_us)
+        named = self._topics.matching(topics)
+        whole = all(is_whole(filter, topic.name) for topic in named)
+        chooser = Chooser(None if whole else filter, limit, report)
+        with self._reading() as database:
+            found = self._sources(database, named, None if whole else filter, span)
+        for block in merged(found, batch):
+            bodies = chooser.choose(block, found)
+            if bodies:
+                yield bodies
+            if chooser.full:
+                return
+            chooser.raise_damage()
+
+    def _sources(
+        self, database: sqlite3.Connection, topics: list[Topic], filter: Filter | None, span: Span
+    ) -> list[Source]:
+        seeds = Seeds()
+        wanted = None if filter is None else demands(filter, self._attributes)
+        found = database_sources(database, self._reading, topics, wanted, span, seeds)
+        return found + self._segments.sources(topics, filter, span, seeds, len(found))
+
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        """A connection for this moment."""
+        try:
+            database = self._idle.pop()
+        except IndexError:
+            database = schema.connect(self._path)
+        try:
+            yield database
+        finally:
+            if len(self._idle) < _IDLE_READERS:
+                self._idle.append(database)
+            else:
+                database.close()
+
+    def positions(self, topics: Iterable[str] = ("#",)) -> dict[str, Position]:
+        """The last position that was ever stored of each of these topics (names or patterns): what
+        a replica has behind it is lacking here. Ask it some seconds further back, too: publishers'
+        clocks differ, and ways take their time."""
+        return {
+            topic.name: (topic.last[0], topic.last[1].decode(), topic.last[2])
+            for topic in self._topics.matching(topics)
+            if topic.last is not None
+        }
+
+    def counts(self) -> dict[str, TopicCounts]:
+        """By topic."""
+        return {t.name: TopicCounts(t.rows, t.bytes, t.expired, t.evicted) for t in self._topics}
+
+
+def _span(
+    since_us: int | None, until_us: int | None, after: Position | None, now_us: int
+) -> Span:
+    before: Key = (INT64_MIN, b"", INT64_MIN)
+    if since_us is not None:
+        before = (since_us - 1, b"\xff", INT64_MAX)  # behind every publisher of that time
+    if after is not None:
+        before = max(before, (after[0], after[1].encode(), after[2]))
+    return Span(before, INT64_MAX if until_us is None else until_us - 1, now_us)
+
+
+def _locked(path: Path) -> sqlite3.Connection:
+    """Held until it is closed, or the process dies."""
+    lock = sqlite3.connect(path, 0.0, isolation_level=None, check_same_thread=False)
+    try:
+        lock.execute("PRAGMA journal_mode = MEMORY")
+        lock.execute("BEGIN EXCLUSIVE")
+    except sqlite3.Error as error:
+        lock.close()
+        _refuse(path, error)
+    return lock
+
+
+def _refuse(path: Path, error: Exception) -> NoReturn:
+    raise ConfigurationError(
+        f"the history {path.parent} is in use by another process, or cannot be written to "
+        f"({error}); give each storage a directory of its own"
+    ) from error
