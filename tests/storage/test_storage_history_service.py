@@ -108,7 +108,9 @@ def test_requests_reach_their_storage_by_a_shortest_way_and_answers_come_back(nu
         assert (request.id, request.topics) == (asked.id, part.topics)
         assert len(request.path) == part.distance + 2
         full = (*request.path, part.storage)
-        network.say(part.storage, Items(id=asked.id, path=full, at=len(full) - 2, bodies=(b"x",)))
+        network.say(
+            part.storage, Items(id=asked.id, path=full, at=len(full) - 2, before=0, bodies=(b"x",))
+        )
         network.say(part.storage, End(id=asked.id, path=full, at=len(full) - 2))
         network.run()
         items, end = network.got["client"][-2:]
@@ -249,9 +251,9 @@ BAD = [
     (Found(number=1, parts=(Part("s", 1, ("t",)),)), False),
     (Request(id=("other", 1), storage="s", topics=("t",), filter="TRUE"), True),
     (Request(id=("c", 1), storage="s", topics=("t",), filter="TRUE", path=("c", "z")), False),
-    (Items(id=("c", 1), path=("c", "b", "s"), at=0, bodies=()), False),
-    (Items(id=("c", 1), path=("c", "z", "s"), at=1, bodies=()), False),
-    (Items(id=("c", 1), path=("c", "b", "s"), at=1, bodies=()), True),
+    (Items(id=("c", 1), path=("c", "b", "s"), at=0, before=0, bodies=()), False),
+    (Items(id=("c", 1), path=("c", "z", "s"), at=1, before=0, bodies=()), False),
+    (Items(id=("c", 1), path=("c", "b", "s"), at=1, before=0, bodies=()), True),
     (More(id=("c", 1), path=("c", "b", "s"), at=2, count=1), True),
 ]
 

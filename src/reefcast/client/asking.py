@@ -8,14 +8,14 @@ Rules
 - With a handover an answer stays open for what comes in meanwhile. That comes in any order, and
   maybe again; ids tell.
 - A storage may send `window` events more than were taken here: credit follows what is taken.
-- An answer that ends early, or hangs, is asked for again, behind the last event that came: maybe of
-  another storage. After `ATTEMPTS` without an event in between the question fails.
+- An answer that ends early, has a gap, or hangs, is asked for again, behind the last event that
+  came: maybe of another storage. After `ATTEMPTS` without an event in between the question fails.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from reefcast.client.event import Event
@@ -37,6 +37,7 @@ from reefcast.storage.history.messages import (
 
 WINDOW = 4096
 ATTEMPTS = 5
+LOST = "a broker on the way lost a part of it"
 
 
 class Question(NamedTuple):
@@ -81,6 +82,7 @@ class Answer:
         self.is_late = False
         self.over = False
         self.taken = 0
+        self.came = 0
 
     @property
     def waits(self) -> bool:
@@ -89,6 +91,7 @@ class Answer:
 
     def put(self, items: Items) -> None:
         self.path = items.path
+        self.came += len(items.bodies)
         events = [Event(body) for body in items.bodies]
         if items.late:
             self.is_late = True
@@ -154,11 +157,19 @@ class Asking:
 
     def cancel(self) -> list[ServiceMessage]:
         """No more is wanted."""
-        open_ones = [a for a in self._answers.values() if not a.over and a.path]
+        messages = self._cancelled(self._answers.values())
         self._answers.clear()
         self._finding.clear()
+        return messages
+
+    def _cancelled(self, answers: Iterable[Answer]) -> list[ServiceMessage]:
+        """What tells storages that they need not go on, as far as the way is known."""
         client = self._numbers.client_id
-        return [Cancel(id=(client, a.number), path=a.path, at=1) for a in open_ones]
+        return [
+            Cancel(id=(client, answer.number), path=answer.path, at=1)
+            for answer in answers
+            if answer.path and not answer.over
+        ]
 
     # --- what is heard ----------------------------------------------------------------------------
 
@@ -172,10 +183,18 @@ class Asking:
                 return []
             self.heard += 1
             if isinstance(message, Items):
-                self._failures = 0
-                answer.put(message)
-            elif isinstance(message, End):
+                return self._came(answer, message)
+            if isinstance(message, End):
+                if message.before != answer.came and not message.reason:
+                    return self._lost(answer)
                 return self._ended(answer, message.reason)
+        return []
+
+    def _came(self, answer: Answer, items: Items) -> list[ServiceMessage]:
+        if items.before != answer.came:
+            return self._lost(answer)
+        self._failures = 0
+        answer.put(items)
         return []
 
     def _found(self, found: Found) -> list[ServiceMessage]:
@@ -195,6 +214,9 @@ class Asking:
                 final=self._last is None and not self._answers,
             )
         return [self._ask(part.storage, part.topics, after) for part in found.parts]
+
+    def _lost(self, answer: Answer) -> list[ServiceMessage]:
+        return self._cancelled([answer]) + self._ended(answer, LOST)
 
     def _ended(self, answer: Answer, reason: str) -> list[ServiceMessage]:
         answer.over = True
@@ -225,7 +247,7 @@ class Asking:
         error = ConnectionLostError("no storage answered in time")
         if not silent:
             return self._failed(self.question.topics, self._last, error)
-        messages: list[ServiceMessage] = []
+        messages = self._cancelled(silent)
         for answer in silent:
             answer.over = True
             messages += self._failed(answer.topics, answer.after, error)

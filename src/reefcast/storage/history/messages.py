@@ -100,15 +100,19 @@ class OnPath(ServiceMessage, frozen=True, kw_only=True):
 
 class Items(OnPath, frozen=True, kw_only=True, tag="items"):
     """To the client: encoded publications, in the order of their positions; `late`: in any order,
-    as they came in after the storage had looked (see `Request.handover_s`)."""
+    as they came in after the storage had looked (see `Request.handover_s`). `before`: how many
+    were sent before in this answer, for a broker that restarts loses what it had in hand."""
 
+    before: Count
     bodies: tuple[bytes, ...]
     late: bool = False
 
 
 class End(OnPath, frozen=True, kw_only=True, tag="end"):
-    """To the client: that was all; or, with a `reason`, no more will come though there may be."""
+    """To the client: that was all, `before` publications; or, with a `reason`, no more will come
+    though there may be."""
 
+    before: Count = 0
     reason: str = ""
 
 

@@ -1,0 +1,189 @@
+"""Sealed segments: what of the history lies in Parquet files.
+
+A segment has the publications of a stretch of time (a day, unless the store says otherwise), in
+`segments/since_us=<start>/<number>.parquet`: a partition for Spark, which reads the whole folder
+as one table and passes over files, row groups and pages that a condition excludes. What comes in
+late for a stretch that is sealed makes another file of it, some day.
+
+Rows are sorted by topic, time, publisher and seq. Columns: `topic` (a row for each of a
+publication's), `time_us`, `publisher`, `seq`, `expiry_us` (null: never), `checksum` (`rows`), the
+indexed attributes under their names (float64, string or bool; null where it is missing, or of
+another kind), `attributes` (all of them, a JSON object; NaN and infinity as strings, as `from_json`
+of Spark reads them) and `body`, the encoded publication. The file's footer says, under "reefcast",
+where each topic's rows lie.
+
+The files are the truth: one that was renamed into place is whole, was verified, and belongs to the
+history, whatever died when. Only how far its rows have been dropped is in the database.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from reefcast.errors import ConfigurationError, DamagedError
+from reefcast.model.filters import Filter
+from reefcast.model.values import Kind
+from reefcast.storage.history.limits import Topic
+from reefcast.storage.history.merging import Source
+from reefcast.storage.history.rows import Seeds
+
+if TYPE_CHECKING:
+    from reefcast.storage.history.reading import Span
+
+DAY_US = 86_400_000_000
+ROWS = 8192
+"""Of a row group."""
+COLUMNS = ("topic", "time_us", "publisher", "seq", "expiry_us", "checksum", "attributes", "body")
+FOOTER = b"reefcast"
+HIDDEN = "."
+
+
+class Extent(msgspec.Struct, frozen=True, array_like=True):
+    """Where a topic's rows lie in the file."""
+
+    topic: str
+    first: int
+    rows: int
+
+
+class Footer(msgspec.Struct, frozen=True):
+    """`until_us` is exclusive; `last_expiry_us` None: some row never expires."""
+
+    since_us: int
+    until_us: int
+    rows: int
+    last_expiry_us: int | None
+    extents: tuple[Extent, ...]
+
+
+class Segment(NamedTuple):
+    """`name`: relative to the folder. `metadata`: pyarrow's, of the file."""
+
+    path: Path
+    name: str
+    bytes: int
+    footer: Footer
+    metadata: Any
+
+
+class Step(NamedTuple):
+    """Rows of a segment to be dropped from the database; `keys`: topic and position of each;
+    `done`: how many of its rows have been gone through then."""
+
+    segment: Segment
+    keys: list[tuple[Any, ...]]
+    done: int
+
+
+def open_segment(folder: Path, path: Path) -> Segment:
+    """Raises `DamagedError` for a file that is no segment."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        metadata = pq.read_metadata(path)
+        footer = msgspec.json.decode((metadata.metadata or {})[FOOTER], type=Footer)
+    except (OSError, pa.ArrowException, KeyError, msgspec.DecodeError) as error:
+        raise DamagedError(f"{path} is no sealed segment: {error}; it is passed over") from error
+    return Segment(path, path.relative_to(folder).as_posix(), path.stat().st_size, footer, metadata)
+
+
+class Segments:
+    """Those of one store. `most_bytes`: of all files; the oldest goes first."""
+
+    def __init__(
+        self,
+        folder: Path,
+        indexed: Mapping[str, Kind],
+        segment_us: int,
+        most_bytes: int | None,
+        report: Callable[[DamagedError], None],
+    ) -> None:
+        if taken := sorted(set(indexed) & {*COLUMNS, "since_us"}):
+            raise ConfigurationError(
+                f"the attributes {', '.join(taken)} cannot be indexed: a history has columns of "
+                "these names"
+            )
+        if segment_us <= 0:
+            raise ConfigurationError(f"a segment cannot be {segment_us} microseconds long")
+        self.folder = folder
+        self.indexed = indexed
+        self.length_us = segment_us
+        self.most_bytes = most_bytes
+        self.all: tuple[Segment, ...] = ()
+        self.dropped: dict[str, int] = {}
+        for path in sorted(folder.glob("since_us=*/*.parquet")):
+            if path.name.startswith(HIDDEN):
+                continue
+            try:
+                self.add(open_segment(folder, path))
+            except DamagedError as error:
+                report(error)
+
+    def load_dropped(self, database: sqlite3.Connection) -> None:
+        """How many rows of each have gone from this database."""
+        self.dropped = dict(database.execute("SELECT file, rows FROM dropped"))
+
+    def add(self, segment: Segment) -> None:
+        others = [each for each in self.all if each.name != segment.name]
+        self.all = tuple(sorted([*others, segment], key=lambda each: each.name))
+
+    def remove_old(self, now_us: int) -> None:
+        """Those all of whose rows have expired, and the oldest beyond the limit."""
+        by_age = sorted(self.all, key=lambda each: each.footer.since_us)
+        size = sum(each.bytes for each in by_age)
+        for segment in by_age:
+            expiry_us = segment.footer.last_expiry_us
+            too_much = self.most_bytes is not None and size > self.most_bytes
+            if too_much or (expiry_us is not None and expiry_us <= now_us):
+                size -= segment.bytes
+                self.all = tuple(each for each in self.all if each is not segment)
+                segment.path.unlink(missing_ok=True)
+                with suppress(OSError):  # others are in there
+                    segment.path.parent.rmdir()
+
+    def to_drop(self, most: int) -> Step | None:
+        """The next rows that the database needs no longer."""
+        for segment in self.all:
+            done = self.dropped.get(segment.name, 0)
+            if done < segment.footer.rows:
+                from reefcast.storage.history.segment_reading import keys
+
+                found = keys(segment, done, most)
+                return Step(segment, found, done + len(found))
+        return None
+
+    def sources(
+        self,
+        topics: Iterable[Topic],
+        filter: Filter | None,
+        span: Span,
+        seeds: Seeds,
+        first_number: int,
+    ) -> list[Source]:
+        """Of these topics' rows in all segments."""
+        asked = {topic.name: topic for topic in topics}
+        found: list[Source] = []
+        for segment in self.all:
+            footer = segment.footer
+            if footer.until_us <= span.before[0] or footer.since_us > span.last_us:
+                continue
+            from reefcast.storage.history.segment_reading import SegmentFile, SegmentSource
+
+            file = SegmentFile(segment, filter, self.indexed)
+            for extent in footer.extents:
+                if extent.topic in asked:
+                    number = first_number + len(found)
+                    topic = asked[extent.topic]
+                    found.append(SegmentSource(file, extent, topic, span, seeds, number))
+        return found
+
+    def names(self, since_us: int) -> Sequence[str]:
+        """Of the files of one stretch."""
+        return [each.path.name for each in self.all if each.footer.since_us == since_us]
