@@ -43,7 +43,7 @@ format: $(STAMP) ## format and mend what can be mended by itself
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(STAMP) ## the figures: live broker, simulator, matching, covering and mesh, each beside its baselines
+bench: $(STAMP) ## the figures: live broker, simulator, matching, covering, mesh and gossip, each beside its baselines
 	$(BIN)/reefcast bench live
 	$(BIN)/reefcast bench sim
 	$(BIN)/reefcast bench match
@@ -51,6 +51,7 @@ bench: $(STAMP) ## the figures: live broker, simulator, matching, covering and m
 	$(BIN)/reefcast bench cover --graphs
 	$(BIN)/reefcast bench statistics
 	$(BIN)/reefcast bench mesh
+	$(BIN)/reefcast bench gossip
 
 docs: $(STAMP) ## regenerate the reference pages under docs/
 	$(BIN)/python tools/make_docs.py

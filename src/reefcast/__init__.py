@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         RefusedError,
     )
     from reefcast.model.filters import Filter, parse_filter
+    from reefcast.server.peer import Peer
 
     __version__: str
 
@@ -56,6 +57,7 @@ __all__ = [
     "InvalidValueError",
     "LocalError",
     "Options",
+    "Peer",
     "PeerError",
     "ProtocolError",
     "ReefcastError",
@@ -72,6 +74,7 @@ _CLIENT = ("Advertisement", "Client", "Event", "Options", "Subscription")
 _HOMES = {
     **dict.fromkeys((*_CLIENT, "connect", "decode_delivery"), "reefcast.client"),
     **dict.fromkeys(("Filter", "parse_filter"), "reefcast.model.filters"),
+    "Peer": "reefcast.server.peer",
 }
 
 

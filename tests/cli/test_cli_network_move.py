@@ -166,3 +166,7 @@ async def test_who_is_not_there(tmp_path: Path) -> None:
     done = await Running(file, {}).move("b1", "b2", "b9")
     assert isinstance(done.exception, ConfigurationError)
     assert "no broker named 'b9'" in str(done.exception)
+    network.routing["coordinator"] = "b8"
+    file.write_text(dump_network(network))
+    done = await Running(file, {}).move("b1", "b2", "b3")
+    assert "no broker named 'b8'" in str(done.exception)

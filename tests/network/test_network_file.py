@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from reefcast.errors import ConfigurationError
-from reefcast.network.file import dump_network, load_network, read_network
+from reefcast.network.file import NetworkFile, dump_network, load_network, read_network
+from reefcast.network.sections import BrokerEntry, NetworkSection
 from reefcast.routing.acyclic import AcyclicOptions
 from reefcast.routing.covering.statistics import Window
 from reefcast.routing.scot import ScotOptions
@@ -237,3 +238,55 @@ def test_routings_of_octopia_need_a_scot(routing: str) -> None:
 def test_a_routing_for_trees_refuses_a_scot() -> None:
     with pytest.raises(ConfigurationError, match="needs a tree"):
         read_network(office_of_four("acyclic"))
+
+
+# --- peers ----------------------------------------------------------------------------------------
+
+
+def gossip_file(insecure: bool = False) -> NetworkFile:
+    return NetworkFile(
+        network=NetworkSection(routing="gossip", insecure=insecure),
+        routing={"contacts": ["a"], "topics": {"fx/€ and more": ["a", "127.0.0.1:7411"]}},
+        broker=[
+            BrokerEntry("a", "127.0.0.1:7301"),
+            BrokerEntry("127.0.0.1:7302", "127.0.0.1:7302"),
+        ],
+    ).validate()
+
+
+def test_the_name_of_a_peer_is_its_address() -> None:
+    network = gossip_file()
+    assert network.address("a") == ("127.0.0.1", 7301)
+    assert network.address("127.0.0.1:7411") == ("127.0.0.1", 7411)
+    assert network.address("[::1]:7411") == ("::1", 7411)
+    for name in ("a", "127.0.0.1:7302", "127.0.0.1:7411", "localhost:1"):
+        assert network.is_node(name)
+    for name in ("b", "127.0.0.1", "127.0.0.1:0", ":7411", "192.0.2.1:7411", "example.org:80"):
+        assert not network.is_node(name)
+        with pytest.raises(ConfigurationError, match="there is no broker named"):
+            network.address(name)
+    assert gossip_file(insecure=True).is_node("192.0.2.1:7411")
+
+
+def test_only_brokers_that_find_each_other_have_peers() -> None:
+    network = NetworkFile(broker=[BrokerEntry("a", "127.0.0.1:7301")]).validate()
+    assert network.is_node("a") and not network.is_node("127.0.0.1:7411")
+
+
+def test_contacts_may_be_peers_and_nobody_else() -> None:
+    network = gossip_file()
+    network.routing["contacts"] = ["a", "127.0.0.1:7411"]
+    network.validate()
+    network.routing["contacts"] = ["192.0.2.1:7411"]
+    with pytest.raises(ConfigurationError, match=r"contact '192\.0\.2\.1:7411' is none of"):
+        network.validate()
+
+
+def test_what_peers_are_told() -> None:
+    """What holds for all, and whom they could not find by name alone."""
+    network = gossip_file(insecure=True)
+    network.limits.credit = 7
+    told = read_network(dump_network(network.for_peers()))
+    assert told.routing == network.routing
+    assert [each.name for each in told.broker] == ["a"]
+    assert told.limits.credit != 7 and not told.network.insecure

@@ -92,6 +92,16 @@ def test_an_orphan_is_taken_in(seed: int, size: int) -> None:
     assert network.wrong_in_links() == []
 
 
+def test_who_is_no_orphan_but_thinks_so_is_told() -> None:
+    """Or it would ask for ever."""
+    network = OverlayNetwork(random.Random(0))
+    network.begin({"n0": ["n1"], "n1": ["n0"]})
+    network.overlays["n0"].in_links.clear()
+    network.rounds(5)
+    assert network.wrong_in_links() == []
+    assert sum(isinstance(message, Adopt) for _, _, message in network.sent) == 1
+
+
 @given(SEEDS, st.integers(2, 20))
 @settings(max_examples=20)
 def test_connections_that_break_take_nothing_with_them(seed: int, size: int) -> None:

@@ -10,6 +10,7 @@ import pytest
 from gossip_network import OverlayNetwork, names, random_views
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from reefcast.errors import ProtocolError
 from reefcast.model.messages import Send
@@ -111,6 +112,20 @@ def test_the_longest_walks_are_not_refused() -> None:
     overlay = network_of(1).overlays[ME]
     assert [type(send.message) for send in overlay.hear(walk(MOST_STEPS, 63, 0), NEAR)] == [Walked]
     assert [type(send.message) for send in overlay.hear(walk(1, 0, 63), NEAR)] == [Walk]
+
+
+def test_what_only_contacts_say_is_not_believed_of_others() -> None:
+    """Waves are not passed on, and nobody counts as a member for it."""
+    overlay = network_of(1).overlays[ME]
+    overlay.in_links.add(FAR)
+    before = state_of(overlay)
+    wave = Wave(topic="a", contact=FAR, life=1, number=1, forward=True)
+    assert overlay.hear(wave, FAR) == []
+    assert overlay.hear(Members(topic="a", nodes=("n6", "n7")), FAR) == []
+    assert state_of(overlay) == before
+    assert overlay.hear(replace(wave, contact=NEAR), FAR)
+    overlay.hear(Members(topic="a", nodes=("n6", "n7")), NEAR)
+    assert state_of(overlay) != before
 
 
 @given(st.integers(0, 20), st.lists(st.tuples(ANYTHING, st.sampled_from(names(8)[1:])), max_size=8))

@@ -241,6 +241,31 @@ async def test_the_old_link_breaks_as_one_end_gives_it_up(
     assert not counted(nodes.values(), "failures")
 
 
+@pytest.mark.parametrize("wish", [TO_LATER, TO_EARLIER], ids="".join)
+async def test_who_dies_before_it_has_the_new_link_is_given_up_as_a_soft_one(
+    live: Live, wish: tuple[str, str, str]
+):
+    """The far end, which has it as a primary one already, waits for as long as for a primary one,
+    and then does not dial any more."""
+    nodes = await live.up(mesh_network("abcdef", LINE, {"link_patience_s": 1.0}, coordinator="b"))
+    mover, _, new = wish
+    there, crashes = nodes[new], []
+
+    def crash() -> None:
+        crashes.append(asyncio.create_task(live.crash(nodes[mover])))
+
+    after_regrade(there, Regrade(mover, overlay=True), crash)
+    ask(nodes, "".join(wish))
+    await until(lambda: mover in there.links and there.links[mover].state == "broken")
+    assert mover in there.host.core.router.soft_links
+    await until(lambda: mover not in there.links)
+    assert mover not in there.host.core.router.soft_links
+    assert mover not in there.host.outputs.links
+    assert mover not in there.overlay_links._dials
+    assert not there.host.journal.counters["failures"]
+    await crashes[0]
+
+
 async def test_what_is_under_way_on_the_old_link_when_it_is_given_up(
     live: Live, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):

@@ -99,7 +99,7 @@ async def test_a_network_whose_brokers_do_not_find_each_other_cannot_be_joined(l
     network = path_network(2)
     await live.up(network)
     (listen,) = addresses(1)
-    with pytest.raises(ConfigurationError, match="'acyclic'.* nobody else can join"):
+    with pytest.raises(ConfigurationError, match=r"'acyclic'.* nobody else can join"):
         await Peer(listen, join=[network.entry("b1").listen]).start()
 
 

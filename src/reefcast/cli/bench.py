@@ -18,6 +18,7 @@ from reefcast.cli.options import INPUT_FILE, OUTPUT_FILE, C, Whole, json_option
 if TYPE_CHECKING:
     from reefcast.bench.cover.graphs import GraphRow
     from reefcast.bench.cover.measure import Row as CoverRow
+    from reefcast.bench.gossip import Row as GossipRow
     from reefcast.bench.matching.measure import Row as MatchRow
     from reefcast.bench.matching.worst import WorstRow
     from reefcast.bench.mesh import Row as MeshRow
@@ -25,7 +26,9 @@ if TYPE_CHECKING:
     from reefcast.bench.sim import Row
     from reefcast.bench.statistics import Row as StatisticsRow
 
-_R = TypeVar("_R", "CoverRow", "GraphRow", "MatchRow", "MeshRow", "StatisticsRow", "WorstRow")
+_R = TypeVar(
+    "_R", "CoverRow", "GossipRow", "GraphRow", "MatchRow", "MeshRow", "StatisticsRow", "WorstRow"
+)
 
 
 def _workloads_option(known: str) -> Callable[[C], C]:
@@ -321,6 +324,46 @@ def mesh(scale: str, as_json: bool) -> None:
     _printed(rows, _MESH, as_json)
 
 
+@command.command()
+@click.option(
+    "--scale",
+    type=click.Choice(["small", "paper"]),
+    default="paper",
+    show_default=True,
+    help="200 nodes x 40 topics and 2 000 on arrays alone, or 3 000 x 300 and 100 000.",
+)
+@json_option("a list of rows")
+def gossip(scale: str, as_json: bool) -> None:
+    """Measure what rounds of gossip's overlays cost.
+
+        reefcast bench gossip
+
+    The overlays of the paper's grid of interests, until they have converged, by
+    the state machine that runs live and by its twin on arrays, which must find
+    the same; then rounds of many more nodes, on arrays alone. The scale of the
+    paper takes some minutes.
+    """
+    from reefcast.bench.gossip import bench
+    from reefcast.experiments.gossip.scenario import grid_interests
+
+    nodes, many, topics = (200, 2000, 40) if scale == "small" else (3000, 100_000, 300)
+    interests, more = (grid_interests(size, topics, seed=0) for size in (nodes, many))
+    rows = bench(interests, more, partial(click.echo, err=True))
+    _printed(rows, _GOSSIP, as_json)
+
+
+_GOSSIP = {
+    "what": "what",
+    "nodes": "nodes",
+    "topics": "topics",
+    "memberships": "memberships",
+    "rounds": "rounds",
+    "cpu_s": "s (CPU)",
+    "twin_cpu_s": "arrays s (CPU)",
+    "ratio": "ratio",
+    "unique": "unique share",
+    "peak_bytes": "peak bytes",
+}
 _MESH = {
     "what": "what",
     "n": "n",

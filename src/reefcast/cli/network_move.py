@@ -65,7 +65,8 @@ def command(network: Path, broker: str, old: str, new: str, wait_s: float, as_js
     again then: it finds that out, and changes NETWORK.
     """
     described = load_network(network)
-    for name in (broker, old, new):
+    coordinator = described.routing.get("coordinator") or broker  # without one, the broker says so
+    for name in (broker, old, new, coordinator):
         described.entry(name)
     outcome = asyncio.run(_move(described, broker, old, new, wait_s))
     problem = _changed(network, broker, old, new) if outcome.moved else ""

@@ -20,13 +20,14 @@ from reefcast.server.peer import Peer
 @click.command()
 @click.option(
     "--listen",
-    metavar="ADDRESS",
-    required=True,
-    help="host:port, as others reach it: also the peer's name.",
+    metavar="HOST:PORT",
+    default="127.0.0.1:7301",
+    show_default=True,
+    help="Where others reach it; also the peer's name.",
 )
 @click.option(
     "--join",
-    metavar="ADDRESS,...",
+    metavar="HOST:PORT,...",
     default="",
     help="Brokers or peers of the network, any; the first that answers is taken. By default a "
     "network of its own.",
@@ -97,6 +98,7 @@ async def _print_events(
     stopping = asyncio.create_task(told_to_stop.wait())
     async with connect(peer.url, name="peer") as client:
         subscription = await client.subscribe(*filters)
+        click.echo("reefcast: subscribed", err=True)
         printing = asyncio.create_task(_print(subscription, json_line if as_json else text_line))
         await asyncio.wait((printing, stopping), return_when=asyncio.FIRST_COMPLETED)
     await printing  # it ended with the client, or fails

@@ -52,7 +52,9 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """`recovery_s`: from the kill until the last publication that a survivor did not get at once;
+    """`peak`: the most connections that there were, which is while peers join: the first ones align
+    meanwhile. `prompt_before`, `prompt_after`: the kill, the share of deliveries that came at once.
+    `recovery_s`: from the kill until the last publication that a survivor did not get at once;
     None: there still were some at the end."""
 
     peers: int
@@ -60,6 +62,7 @@ class Figures:
     settled: Moment
     aligned: Moment
     ended: Moment
+    peak: int
     joining_s: float
     published: int
     due: int
@@ -95,6 +98,7 @@ def figures(run: Run, cast: Cast) -> Figures:
         settled=moment(run.settled, cast),
         aligned=moment(run.aligned, cast),
         ended=moment(run.ended, cast),
+        peak=round(max((count for _, count in run.connections), default=0.0)),
         joining_s=(max(run.joined_us.values()) - run.started_us) / 1e6,
         published=len(run.published),
         due=len(dues),

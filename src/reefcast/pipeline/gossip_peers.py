@@ -35,6 +35,8 @@ from reefcast.server.peer import Peer
 
 ON_TWO = 0.25
 """The share of publications on two topics."""
+TOGETHER = 5
+"""Peers that join at once; the others of the program wait."""
 PATIENCE_S = 60.0
 """A machine that is busy with other things may let a program wait."""
 
@@ -130,9 +132,10 @@ class Program:
         await asyncio.gather(*(self._end(member) for member in self._joined))
 
     async def _join(self) -> None:
-        for member in self._members:
-            await member.join()
-            self._joined.append(member)
+        for at in range(0, len(self._members), TOGETHER):
+            some = self._members[at : at + TOGETHER]
+            await asyncio.gather(*(member.join() for member in some))
+            self._joined += some
         self._state = JOIN
 
     async def _end(self, member: Member) -> None:

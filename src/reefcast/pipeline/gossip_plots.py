@@ -39,7 +39,7 @@ def connections(run: Run, cast: Cast, found: Figures) -> str:
         axes.set_ylim(bottom=0)
         axes.set_ylabel("connections between peers")
         _time(axes, cast)
-        axes.legend(loc="lower left", fontsize=9, ncols=3)
+        axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), fontsize=9, ncols=5)
 
     return svg_for_page("connections", 10, 4.0, draw)
 
@@ -70,7 +70,7 @@ def delivery(run: Run, cast: Cast) -> str:
         above.plot(at_s, came, color=VIOLET, linewidth=1.4, label="in the end")
         above.plot(at_s, prompt, color=TEAL, linewidth=1.6, label="within a second")
         above.yaxis.set_major_formatter(PercentFormatter(1.0))
-        above.set_ylim(0, 1.04)
+        above.set_ylim(min(prompt.min(initial=1.0) - 0.02, 0.9), 1.005)
         above.set_ylabel("of the peers that\nwanted an event, got it")
         above.legend(loc="lower left", fontsize=9, ncols=2)
         _delays(below, dues, run)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from reefcast.pipeline import gossip_plots, units
-from reefcast.pipeline.gossip_figures import Figures, Moment
+from reefcast.pipeline.gossip_figures import Figures
 from reefcast.pipeline.gossip_live import Run
 from reefcast.pipeline.gossip_script import Cast
 from reefcast.pipeline.page import Card, render_page
@@ -30,14 +30,16 @@ def table(found: Figures) -> list[tuple[str, list[str]]]:
 
 def conclusions(found: Figures) -> list[str]:
     """What the run shows, in plain sentences; what it does not show, too."""
-    return [_sharing(found.settled, found.aligned), *_kill(found), _delivered(found)]
+    return [_sharing(found), *_kill(found), _delivered(found)]
 
 
-def _sharing(settled: Moment, aligned: Moment) -> str:
+def _sharing(found: Figures) -> str:
+    settled, aligned = found.settled, found.aligned
     saved = 1 - aligned.connections / max(settled.connections, 1)
     return (
         f"When all had joined, {units.count(settled.connections)} connections carried "
-        f"{units.count(settled.unshared)} links of topics. Aligned, there are "
+        f"{units.count(settled.unshared)} links of topics ({units.count(found.peak)} connections "
+        "while they joined: those who were there began to align). Aligned, there are "
         f"{units.count(aligned.connections)} for {units.count(aligned.unshared)}: "
         f"{units.percent(saved)} fewer. Views of the same sizes, drawn at random, would need "
         f"{units.count(aligned.unaligned)}."
@@ -48,9 +50,9 @@ def _kill(found: Figures) -> list[str]:
     if not found.killed:
         return []
     many = f"{found.killed} peers were killed, with their connections and all that they had to send"
-    before = f"{units.percent(found.prompt_before)} of all deliveries came within a second before"
-    after = f"{units.percent(found.prompt_after)} after it"
-    return [f"{many}. {before} the kill, {after}. {_recovery(found)}"]
+    before, after = (f"{100 * x:.2f} %" for x in (found.prompt_before, found.prompt_after))
+    when = f"{before} of all deliveries came within a second before the kill, {after} after it"
+    return [f"{many}. {when}. {_recovery(found)}"]
 
 
 def _recovery(found: Figures) -> str:
@@ -111,7 +113,11 @@ def cards(found: Figures) -> list[Card]:
             "connections between peers",
             f"joined → aligned; {units.count(found.aligned.unshared)} if each topic had its own",
         ),
-        Card(recovery, "until all who live got all at once", f"{found.killed} peers were killed"),
+        Card(
+            recovery,
+            "until every event came within a second",
+            f"to all who live; {found.killed} peers were killed at once",
+        ),
     ]
 
 

@@ -211,7 +211,7 @@ class Router(ABC):
         """A publisher announced what it will publish."""
         return []
 
-    def unadvertise(self, id: EntityId, link: LinkName) -> list[Send]:
+    def unadvertise(self, id: EntityId, link: LinkName) -> Sequence[Action]:
         """The inverse of `advertise`; an id that is not here is ignored."""
         return []
 
@@ -222,7 +222,7 @@ class Router(ABC):
         self.prt.add(Row(id, filter, link, local))
         return []
 
-    def unsubscribe(self, id: EntityId, link: LinkName) -> list[Send]:
+    def unsubscribe(self, id: EntityId, link: LinkName) -> Sequence[Action]:
         """The inverse of `subscribe`; an id that is not here is ignored."""
         self.prt.remove(id, link)
         return []
@@ -251,9 +251,9 @@ class Router(ABC):
         """A neighbour without memory of us: all that it must know, and doubt what it told."""
         return []
 
-    def link_down(self, link: LinkName) -> list[Send]:
+    def link_down(self, link: LinkName) -> Sequence[Action]:
         """A neighbour or client is gone: take back what came from it."""
-        return [send for row in self.prt.from_hop(link) for send in self.unsubscribe(row.id, link)]
+        return [act for row in self.prt.from_hop(link) for act in self.unsubscribe(row.id, link)]
 
     def synced(self, link: LinkName) -> list[Send]:
         """The neighbour has said all again that still holds: sweep the rest."""

@@ -72,7 +72,7 @@ class Peer:
 
     @property
     def url(self) -> str:
-        """For `connect`."""
+        """What clients connect to."""
         return f"reefcast://{self.name}"
 
     @property
@@ -94,7 +94,7 @@ class Peer:
         self._node = node
 
     async def stop(self) -> None:
-        """As a broker that is told to stop."""
+        """Leaves its topics, tells its clients, and ends, in `drain_s` (5 s) at most."""
         await self.node.stop()
 
     async def __aenter__(self) -> Self:

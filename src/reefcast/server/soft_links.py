@@ -5,6 +5,7 @@ Rules
 - A soft link is one connection. Publications cross it, and what brokers of the routing say to each
   other (`PeerMessage`), but nothing that changes tables. It is never resumed: when it breaks, the
   core gets at once what the other end has not acknowledged, with `LinkDown`.
+- A broker that is in no file (a peer) is dialled where its name says (`NetworkFile.address`).
 - Either broker may dial. Who is dialled asks its core (`LinkUp`), which may refuse (`CloseLink`).
 - Where two brokers dial each other at the same time, the connection counts that the one dials whose
   name sorts first: this one refuses the other's, and the other gives up its own as it comes.

@@ -60,12 +60,13 @@ STRUCTURE_TEXT = (
 )
 
 
-def _of_overlays(campaign: str, what: str, x_title: str) -> tuple[Section, Section]:
+def _of_overlays(
+    campaign: str, what: str, x_title: str, views: str = "", structure: str = ""
+) -> tuple[Section, Section]:
+    """`views`, `structure`: what is said once, in the first of several."""
     return (
-        Section(campaign, f"Views, {what} (G1, G2)", x_title, VIEWS_TEXT, VIEWS, OVERLAYS),
-        Section(
-            campaign, f"Structure, {what} (G4 to G6)", x_title, STRUCTURE_TEXT, STRUCTURE, OVERLAYS
-        ),
+        Section(campaign, f"Views, {what} (G1, G2)", x_title, views, VIEWS, OVERLAYS),
+        Section(campaign, f"Structure, {what} (G4 to G6)", x_title, structure, STRUCTURE, OVERLAYS),
     )
 
 
@@ -104,11 +105,9 @@ SECTIONS = (
         ),
         "scenario",
     ),
-    *(
-        section
-        for campaign, times in alignment.TIMES.items()
-        for section in _of_overlays(campaign, f"{times} x the fewest topics", "nodes")
-    ),
+    *_of_overlays(alignment.NAME, "fewest topics", "nodes", VIEWS_TEXT, STRUCTURE_TEXT),
+    *_of_overlays("alignment-2", "twice the topics", "nodes"),
+    *_of_overlays("alignment-3", "three times the topics", "nodes"),
     Section(
         growth.NAME,
         "Growth (G3)",
@@ -123,11 +122,11 @@ SECTIONS = (
     ),
     *_of_overlays(lastfm.NAME, "Last.fm", "artists"),
     *(
-        Section(campaign, f"Dissemination, {what} (D1)", "%", SPREAD_TEXT, SPREAD, OVERLAYS)
-        for campaign, what in (
-            (dissemination.LOSSES, "so many of the copies lost"),
-            (dissemination.CRASHES, "so many of the nodes crashed"),
-            (dissemination.FAILURES, "so many of both"),
+        Section(campaign, f"Dissemination, {what} (D1)", "%", text, SPREAD, OVERLAYS)
+        for campaign, what, text in (
+            (dissemination.LOSSES, "so many of the copies lost", SPREAD_TEXT),
+            (dissemination.CRASHES, "so many of the nodes crashed", ""),
+            (dissemination.FAILURES, "so many of both", ""),
         )
     ),
     Section(

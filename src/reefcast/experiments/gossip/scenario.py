@@ -58,9 +58,12 @@ def power_law(number: int, least: float, exponent: float) -> Floats:
 
 
 def _nearest(here: Floats, ids: Floats) -> Floats:
-    """The distance of each node from the nearest of these."""
-    apart = here[:, None, :] - ids[None, :, :]
-    return np.asarray(np.sqrt((apart**2).sum(axis=2).min(axis=1)), np.float64)
+    """The distance of each node from the nearest of these. All distances at once would not fit
+    into memory for 100 000 nodes."""
+    nearest = np.full(len(here), np.inf)
+    for each in ids:
+        np.minimum(nearest, ((here - each) ** 2).sum(axis=1), out=nearest)
+    return np.asarray(np.sqrt(nearest), np.float64)
 
 
 def interests_of(matrix: Flags) -> Interests:

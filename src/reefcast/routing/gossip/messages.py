@@ -135,3 +135,15 @@ MESSAGES = (
     Digest,
     Missing,
 )
+
+
+def of_stranger(message: TopicMessage) -> list[TopicMessage]:
+    """What a node answers that is not in the overlay which a message is about (any more)."""
+    if isinstance(message, Left | Walked | Wave | Missing):
+        return []
+    if isinstance(message, Linked) and not message.linked:
+        return []
+    left: list[TopicMessage] = [Left(topic=message.topic)]
+    if isinstance(message, JoinWalk):  # its sender is to find another way for it
+        left.append(message)
+    return left

@@ -47,12 +47,9 @@ from reefcast.routing.gossip.messages import (
     Digest,
     Join,
     JoinWalk,
-    Left,
-    Linked,
     Missing,
     TopicMessage,
-    Walked,
-    Wave,
+    of_stranger,
 )
 from reefcast.routing.gossip.options import GossipOptions
 from reefcast.routing.gossip.streams import NodeId, weight
@@ -140,10 +137,10 @@ class Gossip(Router):
         self.prt.add(Row(id, filter, link, local))
         return [a for topic in topics_of(filter) or () for a in self._enter(topic, id)]
 
-    def unsubscribe(self, id: EntityId, link: LinkName) -> list[Send]:
+    def unsubscribe(self, id: EntityId, link: LinkName) -> list[Action]:
         row = self.prt.remove(id, link)
         topics = topics_of(row.filter) if row is not None else None
-        return [send for topic in topics or () for send in self._quit(topic, id)]
+        return [action for topic in topics or () for action in self._quit(topic, id)]
 
     def advertise(
         self, id: EntityId, filter: Filter, link: LinkName, local: bool
@@ -153,19 +150,19 @@ class Gossip(Router):
         self._advertised[id] = (link, topics)
         return [action for topic in topics for action in self._enter(topic, id)]
 
-    def unadvertise(self, id: EntityId, link: LinkName) -> list[Send]:
+    def unadvertise(self, id: EntityId, link: LinkName) -> list[Action]:
         """What the client published of it is no reason to stay any more."""
         owner, topics = self._advertised.pop(id, (link, ()))
         reasons = (id, (owner, PUBLISHES))
-        return [s for topic in topics for reason in reasons for s in self._quit(topic, reason)]
+        return [a for topic in topics for reason in reasons for a in self._quit(topic, reason)]
 
-    def link_down(self, link: LinkName) -> list[Send]:
-        sends = super().link_down(link)
+    def link_down(self, link: LinkName) -> list[Action]:
+        actions = [*super().link_down(link)]
         for id in [id for id, (owner, _) in self._advertised.items() if owner == link]:
-            sends += self.unadvertise(id, link)
+            actions += self.unadvertise(id, link)
         for topic in list(self.memberships):
-            sends += self._quit(topic, (link, PUBLISHES))
-        return sends
+            actions += self._quit(topic, (link, PUBLISHES))
+        return actions
 
     # --- topics -----------------------------------------------------------------------------------
 
@@ -195,9 +192,9 @@ class Gossip(Router):
             known.reasons.add(reason)
         return actions
 
-    def _quit(self, topic: str, reason: EntityId) -> list[Send]:
-        """Without any reason left it leaves, unless it is a contact. Only who has a connection is
-        told: others hear it when they have one."""
+    def _quit(self, topic: str, reason: EntityId) -> list[Action]:
+        """Without any reason left it leaves, unless it is a contact. Whether there is a connection
+        already to those who are told depends on other topics: so it must not matter."""
         known = self.memberships.get(topic)
         if known is None or reason not in known.reasons:
             return []
@@ -205,7 +202,7 @@ class Gossip(Router):
         if known.reasons or self._me in known.overlay.contacts:
             return []
         del self.memberships[topic]
-        return [send for send in known.overlay.leave() if send.link in self.soft_links]
+        return self._connected(known.overlay.leave())
 
     def peer(self, message: PeerMessage, link: LinkName) -> Sequence[Action]:
         if not isinstance(message, TopicMessage):
@@ -226,14 +223,7 @@ class Gossip(Router):
 
     def _stranger(self, message: TopicMessage, link: LinkName) -> list[Action]:
         """About a topic that this broker is not in (any more)."""
-        if isinstance(message, Left | Walked | Wave | Missing):
-            return []
-        if isinstance(message, Linked) and not message.linked:
-            return []
-        left = [Send(link, Left(topic=message.topic))]
-        if isinstance(message, JoinWalk):  # its sender is to find another way for it
-            left.append(Send(link, message))
-        return self._connected(left)
+        return self._connected(Send(link, answer) for answer in of_stranger(message))
 
     def round(self) -> list[Action]:
         actions: list[Action] = []

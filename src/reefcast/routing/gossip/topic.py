@@ -24,15 +24,18 @@ Rules
 - *Orphans*, which nobody points to, ask along a walk. A node that has a neighbour in common with
   the orphan takes it in that one's place, who is still pointed to: by the orphan.
 - *Waves*: now and then each contact sends a number along all views, and another against them. Who
-  misses either for three periods is cut off from that contact, and joins again. On their way they
-  put right what nodes know of who points to them.
+  misses either for three periods is cut off from that contact, and joins again: by that contact
+  itself, as walks end where no way leads out of. On their way waves put right what nodes know of
+  who points to them. So whatever fell apart is strongly connected again five periods after nothing
+  happens any more; rarely, when two repairs undo each other, after as many once more.
 
 Source: `papers/stan.txt`, Listing 1. Ours: the witness rule, `Linked`, joining, leaving, orphans
 and waves (the paper presupposes a membership protocol); the answer takes the path back, so that it
 needs no link that is not there.
 
 Costs per round: `2 ttl` messages for a walk, of up to `ttl` views; and two for each neighbour that
-is exchanged.
+is exchanged. In each period of waves two messages for each link and contact. A contact remembers
+the names of all members.
 """
 
 from __future__ import annotations
@@ -71,7 +74,8 @@ MISSED = 3
 """Waves that a node may miss before it joins again."""
 WAVES_REMEMBERED = 64
 PATIENCE = 3
-"""Rounds after which a node that still has no neighbour asks to join again, whoever it may be."""
+"""Rounds after which a node that still has no neighbour asks to join again, contacts in quarantine
+too."""
 
 
 class Heard(NamedTuple):

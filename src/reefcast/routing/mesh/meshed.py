@@ -142,7 +142,7 @@ class Meshed(Router):
 
     def link_down(self, link: LinkName) -> list[Send]:
         """Who is behind it is forgotten last: until then rows have anchors there."""
-        sends = super().link_down(link)
+        sends: list[Send] = super().link_down(link)  # type: ignore[assignment]  # trees and SCOTs
         return sends + self.mesh.link_down(link) if link in self.mesh.mom else sends
 
     def synced(self, link: LinkName) -> list[Send]:

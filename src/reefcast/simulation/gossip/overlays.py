@@ -4,9 +4,10 @@ Rows are kept one after the other (CSR). Measures: the *total view size*, the su
 counts logical links, and the protocol never changes it; the *unique view size*, the sum over nodes
 of the different neighbours in their views, counts physical links (`papers/stan.txt`, Section 3).
 
-Overlays have *converged* when their unique view size is at most 1.01 times that of `best_overlays`,
-where each node has the neighbours of least weight: nothing is left to be exchanged then. Where the
-witness rule keeps a neighbour that nobody else has, it stays, so that the two need not get equal.
+Overlays have *converged* (`converged`) when five rounds together lower the unique view size by less
+than 1 %. `best_overlays` are what no protocol can pass: each node has the neighbours of least
+weight. Where the largest of 300 topics has 3 000 nodes, the greedy rule comes within 4 % of them in
+50 rounds; the witness rule, which in large topics seldom finds a witness, within 7 % in 200.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from reefcast.simulation.gossip.kernels import Bounds, Numbers, Words
 
 Interests = Mapping[str, Collection[NodeId]]
 """Topic -> its nodes."""
-CONVERGED = 1.01
+LITTLE, FOR_ROUNDS = 0.01, 5
+"""See `converged`."""
 ATTEMPTS = 1000
 WORD = 8
 """Bytes."""
@@ -91,7 +93,7 @@ class Overlays:
         """The graph that all topics induce: of each node the different nodes in its views,
         ascending."""
         by_node = np.argsort(self.members, kind="stable")
-        ends = _sums(np.bincount(self.members, minlength=len(self.nodes)))
+        ends = _sums(np.bincount(self.members, minlength=len(self.nodes)).tolist())
         first = np.repeat(self.starts[:-1], np.diff(self.starts))
         return kernels.distinct(by_node, ends, first, self.members, self.bounds, self.targets)
 
@@ -147,6 +149,11 @@ def best_overlays(overlays: Overlays, seed: int) -> Overlays:
     return replace(overlays, targets=targets)
 
 
+def converged(unique: Sequence[int]) -> bool:
+    """By the unique view sizes at the start and after each round."""
+    return len(unique) > FOR_ROUNDS and unique[-1] > (1 - LITTLE) * unique[-1 - FOR_ROUNDS]
+
+
 def _joined(
     members: Mapping[str, Sequence[NodeId]], graphs: Sequence[tuple[Bounds, Numbers]]
 ) -> Overlays:
@@ -158,7 +165,7 @@ def _joined(
         topics=tuple(members),
         starts=_sums(map(len, members.values())),
         members=np.array([number[x] for some in members.values() for x in some], np.int32),
-        bounds=_sums(size for bounds, _ in graphs for size in np.diff(bounds)),
+        bounds=_sums(size for bounds, _ in graphs for size in np.diff(bounds).tolist()),
         targets=np.concatenate([np.empty(0, np.int32), *(targets for _, targets in graphs)]),
     )
 

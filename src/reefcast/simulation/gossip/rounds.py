@@ -25,7 +25,7 @@ from typing import Any
 
 from reefcast.errors import LocalError
 from reefcast.model.messages import Send
-from reefcast.routing.gossip.messages import Left, TopicMessage, Walk, Walked
+from reefcast.routing.gossip.messages import TopicMessage, Walk, Walked, of_stranger
 from reefcast.routing.gossip.options import GossipOptions
 from reefcast.routing.gossip.streams import NodeId
 from reefcast.routing.gossip.topic import TopicOverlay
@@ -131,10 +131,9 @@ class Rounds:
     def join(self, node: NodeId, topic: str) -> None:
         """Through the topic's contacts. Raises `LocalError` if it has none, or the node is in."""
         overlay = self._topics.get(topic, {})
-        if node in overlay or not any(
-            contact in overlay for contact in self._contacts.get(topic, ())
-        ):
-            why = "it is there already" if node in overlay else "the topic has no contact"
+        there = node in overlay
+        if there or not overlay.keys() & self._contacts.get(topic, ()):
+            why = "it is there already" if there else "it has no contact"
             raise LocalError(f"{node!r} cannot join the overlay of topic {topic!r}: {why}")
         self._crashed.discard(node)
         overlay[node] = self._member(node, topic)
@@ -147,11 +146,12 @@ class Rounds:
         self._deliver(topic, _posts([(node, member.leave())]))
 
     def crash(self, node: NodeId) -> None:
-        """In all topics; whoever had a connection with it notices."""
+        """In all topics; who had a connection with it notices that it is gone."""
         self._crashed.add(node)
         for topic, overlay in self._topics.items():
             if overlay.pop(node, None) is not None:
-                self._deliver(topic, _posts((x, y.lost(node)) for x, y in overlay.items()))
+                linked = [x for x in overlay.values() if node in x.view or node in x.in_links]
+                self._deliver(topic, _posts((x.me, x.lost(node)) for x in linked))
 
     # --- delivery ---------------------------------------------------------------------------------
 
@@ -190,8 +190,7 @@ class Rounds:
     ) -> list[Posted]:
         """What follows from a message to a node that is not in the overlay."""
         if to not in self._crashed:
-            known = isinstance(message, Left)
-            return [] if known else [(sender, to, Left(topic=message.topic))]
+            return [(sender, to, answer) for answer in of_stranger(message)]
         member = overlay.get(sender)
         return [] if member is None else _posts([(sender, member.lost(to))])
 

@@ -11,9 +11,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from reefcast.model.constraint import Constraint
+from reefcast.model.constraint import Constraint, satisfies
 from reefcast.model.filters import TOPIC, Conjunction, Filter
-from reefcast.model.constraint import satisfies
 from reefcast.model.values import Kind
 from reefcast.storage.history.rows import column_value
 from reefcast.storage.history.schema import column

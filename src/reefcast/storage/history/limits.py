@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -69,6 +70,7 @@ class Topics:
         self.by_name: dict[str, Topic] = {}
         self.by_id: dict[int, Topic] = {}
         self._changed: dict[int, Topic] = {}
+        self._sealed: dict[str, Key] = {}
         self._next = 1
         self.rows = self.bytes = 0
 
@@ -85,6 +87,8 @@ class Topics:
             by_name[name] = by_id[id] = topic
         self.by_name, self.by_id, self._changed = by_name, by_id, {}
         self._next = max(self._next, 1 + max(by_id, default=0))
+        for name, last in list(self._sealed.items()):
+            self.sealed(name, last)
         self.rows = sum(topic.rows for topic in by_name.values())
         self.bytes = sum(topic.bytes for topic in by_name.values())
 
@@ -100,14 +104,21 @@ class Topics:
             self.by_name[name] = self.by_id[topic.id] = topic
         return topic
 
+    def sealed(self, name: str, last: Key) -> None:
+        """A segment has rows of this topic, up to this position."""
+        self._sealed[name] = max(last, self._sealed.get(name, last))
+        topic = self.get(name)
+        topic.last = max(last, topic.last or last)
+
     def matching(self, patterns: Iterable[str]) -> list[Topic]:
         """Whose name is one of these or matches one as a pattern."""
         found: dict[str, Topic] = {}
         for pattern in patterns:
-            if "+" in pattern or "#" in pattern:
-                found |= {each.name: each for each in self if is_topic_match(each.name, pattern)}
-            elif pattern in self.by_name:
+            if pattern in self.by_name:
                 found[pattern] = self.by_name[pattern]
+            if "+" in pattern or "#" in pattern:
+                with suppress(ValueError):  # no pattern, but a name
+                    found |= {t.name: t for t in self if is_topic_match(t.name, pattern)}
         return list(found.values())
 
     def count(self, topic: Topic, rows: int, size: int) -> None:

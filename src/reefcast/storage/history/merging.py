@@ -45,7 +45,7 @@ class Source(ABC):
         if bound is None:
             taken, self.rows = self.rows, []
             return taken
-        end = bisect_right(self.rows, (*bound, _ALL_SOURCES))  # type: ignore[type-var]  # sources differ, so bodies are never compared
+        end = bisect_right(self.rows, (*bound, _ALL_SOURCES))
         taken, self.rows = self.rows[:end], self.rows[end:]
         return taken
 

@@ -16,7 +16,8 @@ comes in meanwhile is read too if it lies ahead.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -27,6 +28,9 @@ from reefcast.storage.history.merging import Source
 from reefcast.storage.history.rows import Key, Seeds, checked
 from reefcast.storage.history.schema import column, index, is_damage
 from reefcast.storage.history.writing import RAW
+
+Connected = Callable[[], AbstractContextManager[sqlite3.Connection]]
+"""Gives a connection for a moment."""
 
 FEW = 2000
 """Rows of an interval that are sorted."""
@@ -47,9 +51,9 @@ class Span:
 
 
 class Way(NamedTuple):
-    """`index`: the one that is used."""
+    """`through`: the index that is used."""
 
-    index: str
+    through: str
     condition: Condition | None
 
 
@@ -101,11 +105,12 @@ def _rows(database: sqlite3.Connection, topic: Topic, demand: Indexed) -> int:
 
 
 class DatabaseSource(Source):
-    """The rows of one topic, by one way."""
+    """The rows of one topic, by one way. `raw`: what the rows that were fetched last were made of,
+    with their expiries and checksums."""
 
     def __init__(
         self,
-        database: sqlite3.Connection,
+        connected: Connected,
         topic: Topic,
         way: Way,
         span: Span,
@@ -113,10 +118,11 @@ class DatabaseSource(Source):
         number: int,
     ) -> None:
         super().__init__(number, span.before)
-        self._database, self._topic, self._seeds = database, topic, seeds
+        self._connected, self._topic, self._seeds = connected, topic, seeds
+        self.raw: list[tuple[Any, ...]] = []
         text, parameters = way.condition or ("TRUE", ())
         self._query = (
-            f"SELECT {RAW} FROM message INDEXED BY {way.index} "
+            f"SELECT {RAW} FROM message INDEXED BY {way.through} "
             "WHERE topic = ? AND (time_us, publisher, seq) > (?, ?, ?) AND time_us <= ? "
             f"AND (expiry_us IS NULL OR expiry_us > ?) AND ({text}) "
             "ORDER BY time_us, publisher, seq LIMIT ?"
@@ -132,24 +138,28 @@ class DatabaseSource(Source):
         except sqlite3.DatabaseError as error:
             raw = self._before_damage(error, size)
             if not raw:
-                self.rows = [(*self.before, self.number, None)]
+                self.raw, self.rows = [], [(*self.before, self.number, None)]
                 self.before = self._behind_pages(self.before)
+                self.done = self.before[0] == INT64_MAX
                 return
         else:
             self.done = len(raw) < size
         self._take_over(raw)
 
     def _take_over(self, raw: list[tuple[Any, ...]]) -> None:
+        self.raw = raw
         self.rows = checked(raw, self._topic.seed, self._seeds, self.number, self.before)
         if self.rows:
             self.before = self.rows[-1][:3]
             if self.rows[-1][4] is None and not self.done:
-                self.before = self._behind_damage(self.before)
+                time_us, publisher, seq = raw[-1][:3]
+                self.before = self._behind_damage(self.before, (time_us, publisher, seq))
 
     def _raw(self, before: Key, size: int) -> list[tuple[Any, ...]]:
-        return self._database.execute(
-            self._query, (self._topic.id, *before, *self._until, size)
-        ).fetchall()
+        with self._connected() as database:
+            return database.execute(
+                self._query, (self._topic.id, *before, *self._until, size)
+            ).fetchall()
 
     def _before_damage(self, error: sqlite3.DatabaseError, size: int) -> list[tuple[Any, ...]]:
         """Pages that cannot be read: the rows before them."""
@@ -163,16 +173,17 @@ class DatabaseSource(Source):
                 continue
         return []
 
-    def _behind_damage(self, before: Key) -> Key:
+    def _behind_damage(self, before: Key, last: Key) -> Key:
+        """Where to go on when the rows up to `last`, as the database says, are damaged."""
         try:
             return self._behind_rows(before)
         except sqlite3.DatabaseError as error:
             if not is_damage(error):
                 raise
-            return self._behind_pages(before)
+            return last if last > before else (before[0] + 1, b"", INT64_MIN)
 
     def _behind_rows(self, before: Key) -> Key:
-        """The next sound row, if all pages can be read."""
+        """The next sound row, if all pages up to it can be read."""
         size = 16
         while True:
             raw = self._raw(before, size)
@@ -211,8 +222,8 @@ def _just_before(key: Key) -> Key:
     return (time_us, publisher, seq - 1) if seq > INT64_MIN else (time_us - 1, b"\xff", INT64_MAX)
 
 
-def sources(
-    database: sqlite3.Connection,
+def database_sources(
+    connected: Connected,
     topics: Iterable[Topic],
     wanted: Sequence[Demands] | None,
     span: Span,
@@ -221,8 +232,10 @@ def sources(
     """Of all ways into these topics; `wanted` None: everything."""
     found: list[Source] = []
     for topic in topics:
-        into = [Way(_WHOLE_TOPIC, None)] if wanted is None else ways(database, topic, wanted)
+        into = [Way(_WHOLE_TOPIC, None)]
+        if wanted is not None:
+            with connected() as database:
+                into = ways(database, topic, wanted)
         for way in into:
-            number = len(found)
-            found.append(DatabaseSource(database, topic, way, span, seeds, number))
+            found.append(DatabaseSource(connected, topic, way, span, seeds, len(found)))
     return found

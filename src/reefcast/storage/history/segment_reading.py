@@ -12,6 +12,7 @@ from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Mapping
 from itertools import accumulate
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -72,7 +73,9 @@ def _tuples(table: Any) -> list[tuple[Any, ...]]:
 class SegmentFile:
     """One segment, for one request."""
 
-    def __init__(self, segment: Segment, filter: Filter | None, indexed: Mapping[str, Kind]) -> None:
+    def __init__(
+        self, segment: Segment, filter: Filter | None, indexed: Mapping[str, Kind]
+    ) -> None:
         self.segment = segment
         self._file = pq.ParquetFile(
             segment.path, metadata=segment.metadata, page_checksum_verification=True
@@ -231,13 +234,9 @@ class SegmentSource(Source):
         span = self._span
         if raw and raw[-1][0] > span.last_us:
             self.done = True
-        here = [
-            (*row[:3], row[3], row[4], row[5])
-            for row in raw
-            if row[:3] > self.before
-            and row[0] <= span.last_us
-            and (row[3] is None or row[3] > span.now_us)
-        ]
+        first = bisect_right(raw, self.before, key=itemgetter(0, 1, 2))
+        end = bisect_right(raw, span.last_us, key=itemgetter(0))
+        here = [row for row in raw[first:end] if row[3] is None or row[3] > span.now_us]
         self.rows = checked(here, self._topic.seed, self._seeds, self.number, self.before)
         if self.rows:
             self.before = self.rows[-1][:3]

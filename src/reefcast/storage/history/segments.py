@@ -29,8 +29,9 @@ import msgspec
 from reefcast.errors import ConfigurationError, DamagedError
 from reefcast.model.filters import Filter
 from reefcast.model.values import Kind
-from reefcast.storage.history.limits import Topic
+from reefcast.storage.history.limits import Topic, Topics
 from reefcast.storage.history.merging import Source
+from reefcast.storage.history.messages import Position
 from reefcast.storage.history.rows import Seeds
 
 if TYPE_CHECKING:
@@ -45,11 +46,12 @@ HIDDEN = "."
 
 
 class Extent(msgspec.Struct, frozen=True, array_like=True):
-    """Where a topic's rows lie in the file."""
+    """Where a topic's rows lie in the file, and the position of the last one."""
 
     topic: str
     first: int
     rows: int
+    last: Position
 
 
 class Footer(msgspec.Struct, frozen=True):
@@ -183,6 +185,13 @@ class Segments:
                     topic = asked[extent.topic]
                     found.append(SegmentSource(file, extent, topic, span, seeds, number))
         return found
+
+    def tell(self, topics: Topics) -> None:
+        """Which topics there are, of which the database need know nothing."""
+        for segment in self.all:
+            for extent in segment.footer.extents:
+                time_us, publisher, seq = extent.last
+                topics.sealed(extent.topic, (time_us, publisher.encode(), seq))
 
     def names(self, since_us: int) -> Sequence[str]:
         """Of the files of one stretch."""

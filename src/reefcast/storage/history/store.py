@@ -26,7 +26,7 @@ from reefcast.errors import ConfigurationError, DamagedError, LocalError
 from reefcast.model.filters import TRUE, Filter
 from reefcast.model.publication import INT64_MAX, INT64_MIN
 from reefcast.model.values import Kind
-from reefcast.storage.history import salvage, schema
+from reefcast.storage.history import salvage, schema, sealing
 from reefcast.storage.history.choosing import Chooser
 from reefcast.storage.history.conditions import demands, is_whole
 from reefcast.storage.history.limits import Limits, Topic, Topics
@@ -52,7 +52,7 @@ Report = Callable[[DamagedError], None]
 
 
 class TopicCounts(NamedTuple):
-    """`rows`, `bytes` (of bodies): in the database; `expired`, `evicted`: gone since it was made."""
+    """`rows`, `bytes` (of bodies): in the database; `expired`, `evicted`: gone so far."""
 
     rows: int
     bytes: int
@@ -93,6 +93,7 @@ class HistoryStore:
             self.directory / SEGMENTS, self._indexed, segment_us, self._limits.sealed_bytes, report
         )
         self._topics = Topics(self._limits)
+        self._segments.tell(self._topics)
         try:
             self._open()
         except (DamagedError, sqlite3.DatabaseError) as error:
@@ -139,11 +140,12 @@ class HistoryStore:
             self._database.close()
         aside = salvage.set_aside(self._path)
         self._open()
-        saved, lost = salvage.save(aside, self._writer)
+        saved = salvage.save(aside, self._writer)
         self._report(
             DamagedError(
-                f"{self._path} was damaged: {saved} rows of it were saved, {lost}; the damaged "
-                f"file is kept as {aside.name}"
+                f"{self._path} is damaged: {saved.rows} of its rows were saved into a new one, "
+                f"{saved.damaged} could not be, and pages could not be read in {saved.gaps} "
+                f"places; it is kept as {aside.name}: let replicas tell what is lacking"
             )
         )
 
@@ -204,6 +206,25 @@ class HistoryStore:
                 f"{self._path} cannot be written to ({error}); nothing of this batch was stored"
             ) from error
 
+    # --- sealing ---------------------------------------------------------------------------------
+
+    def closed(self, before_us: int) -> list[int]:
+        """The starts of the stretches that end by this time and of which the database has rows that
+        no segment has: each is to be exported. Microseconds."""
+        with self._reading() as database:
+            return sealing.closed(database, self._segments, before_us)
+
+    def export(self, since_us: int, now_us: int) -> Segment | None:
+        """Writes the stretch that starts there into a Parquet file, and verifies it; None if there
+        is nothing to write. Takes its time, and does not stand in the way of `append`. What is
+        damaged is reported, and left out."""
+        span = Span(
+            (since_us - 1, b"\xff", INT64_MAX), since_us + self._segments.length_us - 1, now_us
+        )
+        topics = sorted(self._topics, key=lambda topic: topic.name)
+        sources = database_sources(self._reading, topics, None, span, Seeds())
+        return sealing.export(self._segments, since_us, sources, topics, self._report)
+
     # --- reads: at any time ----------------------------------------------------------------------
 
     def read(
@@ -234,8 +255,7 @@ class HistoryStore:
         named = self._topics.matching(topics)
         whole = all(is_whole(filter, topic.name) for topic in named)
         chooser = Chooser(None if whole else filter, limit, report)
-        with self._reading() as database:
-            found = self._sources(database, named, None if whole else filter, span)
+        found = self._sources(named, None if whole else filter, span)
         for block in merged(found, batch):
             bodies = chooser.choose(block, found)
             if bodies:
@@ -244,12 +264,10 @@ class HistoryStore:
                 return
             chooser.raise_damage()
 
-    def _sources(
-        self, database: sqlite3.Connection, topics: list[Topic], filter: Filter | None, span: Span
-    ) -> list[Source]:
+    def _sources(self, topics: list[Topic], filter: Filter | None, span: Span) -> list[Source]:
         seeds = Seeds()
         wanted = None if filter is None else demands(filter, self._attributes)
-        found = database_sources(database, self._reading, topics, wanted, span, seeds)
+        found = database_sources(self._reading, topics, wanted, span, seeds)
         return found + self._segments.sources(topics, filter, span, seeds, len(found))
 
     @contextmanager
@@ -267,6 +285,23 @@ class HistoryStore:
             else:
                 database.close()
 
+    def verify(self) -> list[DamagedError]:
+        """What is damaged, wherever it lies: all rows are read, and SQLite compares its indexes
+        with its tables. Minutes for millions of rows. What was found in the indexes alone is mended
+        by `rebuild`, as damaged pages are."""
+        found: list[DamagedError] = []
+        try:
+            with self._reading() as database:
+                problems = database.execute("PRAGMA integrity_check").fetchall()
+        except sqlite3.DatabaseError as error:
+            problems = [(str(error),)]
+        for (problem,) in problems:
+            if problem != "ok":
+                found.append(DamagedError(f"{self._path}: {problem}"))
+        for _ in self.read([t.name for t in self._topics], INT64_MIN, report=found.append):
+            pass
+        return found
+
     def positions(self, topics: Iterable[str] = ("#",)) -> dict[str, Position]:
         """The last position that was ever stored of each of these topics (names or patterns): what
         a replica has behind it is lacking here. Ask it some seconds further back, too: publishers'
@@ -282,9 +317,7 @@ class HistoryStore:
         return {t.name: TopicCounts(t.rows, t.bytes, t.expired, t.evicted) for t in self._topics}
 
 
-def _span(
-    since_us: int | None, until_us: int | None, after: Position | None, now_us: int
-) -> Span:
+def _span(since_us: int | None, until_us: int | None, after: Position | None, now_us: int) -> Span:
     before: Key = (INT64_MIN, b"", INT64_MIN)
     if since_us is not None:
         before = (since_us - 1, b"\xff", INT64_MAX)  # behind every publisher of that time

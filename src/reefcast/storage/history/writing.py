@@ -25,13 +25,16 @@ from reefcast.storage.history.rows import (
     expiry_of,
 )
 
-BODY = (
+_BODY = (
     "CAST(ifnull(body, (SELECT body FROM shared WHERE (time_us, publisher, seq) = "
     "(message.time_us, message.publisher, message.seq))) AS BLOB)"
 )
-"""Of a row of `message`; a blob, whatever has become of it."""
-RAW = f"time_us, CAST(publisher AS BLOB), seq, expiry_us, checksum, {BODY}"
-"""What `rows.checked` takes."""
+RAW = (
+    "CAST(time_us AS INTEGER), CAST(publisher AS BLOB), CAST(seq AS INTEGER), "
+    f"CAST(expiry_us AS INTEGER), CAST(checksum AS INTEGER), {_BODY}"
+)
+"""Of a row of `message`: what `rows.checked` takes, of the types it takes, whatever has become of
+it."""
 
 _GONE = "topic, time_us, publisher, seq, size, body IS NULL"
 _KEY = "topic = ? AND time_us = ? AND publisher = ? AND seq = ?"
@@ -239,4 +242,3 @@ class Writer:
             self._topics.count(topic, -len(own), -sum(row[4] for row in own))
             counted.append((topic, len(own)))
         return counted
-
