@@ -23,6 +23,7 @@ from reefcast.network.sections import BrokerEntry, LinkEntry
 from reefcast.overlay.scot import scot
 from reefcast.overlay.topology import names, path
 from reefcast.routing.acyclic import AcyclicOptions
+from reefcast.routing.gossip.options import GossipOptions
 from reefcast.routing.registry import ROUTINGS, routing_named
 from reefcast.routing.router import COUNTED, Shape
 from reefcast.server.supervisor import free_ports
@@ -361,7 +362,10 @@ def test_ghosts_and_what_covering_did(capsys: pytest.CaptureFixture[str]) -> Non
     assert "Quenched: subscriptions not sent to it" in told
 
 
-MOST_TABLES = {"acyclic": AcyclicOptions(covering="incremental")}
+MOST_TABLES = {
+    "acyclic": AcyclicOptions(covering="incremental"),
+    "gossip": GossipOptions(contacts=("x",)),
+}
 """The options of a routing with which it has all of its tables; otherwise its defaults."""
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reefcast.model.messages import Send
-from reefcast.routing.gossip.messages import Join, JoinWalk, Met
+from reefcast.routing.gossip.messages import Join, JoinWalk, Left, Met
 from reefcast.routing.gossip.options import GossipOptions
 from reefcast.routing.gossip.topic import LOWEST, MISSED, PATIENCE
 
@@ -185,6 +185,28 @@ def test_views_do_not_grow_by_coming_and_going(seed: int) -> None:
         network.round(settled=True)
     assert network.mean_size() < 2 * math.log(16) + 2 + 1
     assert_sound(network)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_who_pointed_to_a_leaver_gets_another_for_it(seed: int) -> None:
+    """So that views stay as they are, and all connected, without any round in between."""
+    network = everybody_joined(seed, 40)
+    before = network.mean_size()
+    for node in names(40)[2::2]:
+        network.leave(node)
+        network.settle()
+        assert network.connected()
+    assert before - 2 < network.mean_size() < before + 1
+
+
+def test_who_loses_the_last_neighbour_joins_at_once() -> None:
+    network = everybody_joined(0, 6)
+    last = network.overlays["n5"]
+    last.begin(["n4"], ["n4"])
+    sends = last.hear(Left(topic="a"), "n4")
+    assert [(send.link, type(send.message)) for send in sends] == [("n0", Join)]
+    last.begin(["n4"], ["n4"])
+    assert [(send.link, type(send.message)) for send in last.lost("n4")] == [("n0", Join)]
 
 
 def test_a_leaver_tells_everybody_who_points_to_it_or_keeps_its_membership() -> None:

@@ -357,6 +357,22 @@ def test_a_subscription_settles_when_the_broker_has_joined() -> None:
     assert alone.subscribe("topic = 't' AND a < 3") == [Send("c", Settled(2))]
 
 
+def test_a_subscription_waits_for_a_connection_that_is_just_being_closed() -> None:
+    alone = Alone()
+    alone.up("x")
+    assert [closed(alone.round()) for _ in range(2)] == [[], ["x"]]
+    assert alone.subscribe("topic = 't'") == []
+    assert alone.hear("x", LinkDown()) == [OpenLink("x")]
+    [join] = said(alone.up("x"), Join)
+    assert alone.hear("x", Settled(join.token)) == [Send("c", Settled(1))]
+
+
+def test_a_subscription_waits_for_no_contact_that_cannot_be_had() -> None:
+    alone = Alone()
+    alone.subscribe("topic = 't'")
+    assert alone.hear("x", LinkDown()) == [Send("c", Settled(1))]
+
+
 def test_it_leaves_with_its_last_subscription() -> None:
     alone = Alone()
     alone.joined("t", "x", "y")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +20,7 @@ from reefcast.routing.router import SoftLink
 from reefcast.server.peer import Peer
 from reefcast.server.supervisor import free_ports
 
+GUIDE = Path(__file__).parents[2] / "docs" / "gossip.md"
 QUICK: dict[str, Any] = {"round_s": 0.05}
 
 
@@ -87,6 +90,16 @@ async def test_a_network_of_peers_alone(live: Live):
         # It said that it leaves; nobody had to find out.
         await until(lambda: not {third} & (view(one, "cats") | view(two, "cats")))
         await until(lambda: view(one, "cats") == {second} and view(two, "cats") == {first})
+
+
+async def test_the_example_of_the_page(capsys: pytest.CaptureFixture[str]):
+    section = GUIDE.read_text(encoding="utf-8").split("## Peers")[1]
+    (source,) = re.findall(r"```python\n(.*?)```", section, flags=re.DOTALL)[:1]
+    for shown, free in zip(("127.0.0.1:7411", "127.0.0.1:7412"), addresses(2), strict=True):
+        source = source.replace(shown, free)
+    code = compile(source, str(GUIDE), "exec")
+    await asyncio.to_thread(exec, code, {"__name__": "example"})
+    assert capsys.readouterr().out == "12\n"
 
 
 async def test_nobody_answers():

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
-from typing import get_args
+from functools import partial
+from typing import NamedTuple, get_args
 
 import msgspec
 from simulation_scenarios import harmless_faults, random_scripts
 
 from reefcast.matching.scan import ScanIndex
 from reefcast.overlay.topology import Graph, edges_of, graph, hops_from, names, random_tree
+from reefcast.routing.mesh.movable import MovableMesh
 from reefcast.routing.mesh.options import MeshOptions
 from reefcast.routing.mesh.strategies import StrategyName
 from reefcast.simulation.costs import CostModel
@@ -53,9 +55,9 @@ def some_options(rng: random.Random, delta: int) -> MeshOptions:
     )
 
 
-def mesh_setup(rng: random.Random) -> Setup:
+def mesh_setup(rng: random.Random, most: int = 12) -> Setup:
     """A network slow enough for queues to build up, at the brokers and on the links."""
-    tree, delta = some_tree(rng), rng.randint(1, 5)
+    tree, delta = some_tree(rng, most), rng.randint(1, 5)
     costs, slow = CostModel(), rng.choice((1, 20, 400))
     costs = replace(
         costs, publication_s=costs.publication_s * slow, subscribe_s=costs.subscribe_s * slow
@@ -93,22 +95,42 @@ def some_cuts(setup: Setup, rng: random.Random) -> list[Fault]:
 
 def some_moves(setup: Setup, delta: int, rng: random.Random) -> list[Fault]:
     """Of links of the tree as it is by then, if each of them is over before the next one begins;
-    else some of them cannot be, and are given up."""
+    else some of them cannot be, and are given up. One in two is asked for at once with the one
+    before."""
     tree = {name: list(others) for name, others in setup.graph.items()}
     moves: list[Fault] = []
     times = sorted(rng.uniform(0.05, 1.5) for _ in range(rng.choice((1, 1, 2, 3, 5))))
-    for at_s in times:
-        mover = rng.choice(sorted(tree))
-        old = rng.choice(tree[mover])
-        tree[mover].remove(old)
-        tree[old].remove(mover)
-        hops = hops_from(tree, old)
-        new = rng.choice(sorted(x for x in hops if hops[x] < delta))
-        tree[mover].append(new)
-        tree[new].append(mover)
-        if new != old:
-            moves.append(Move(mover, old, new, at_s))
+    for at_s in [time for time in times for _ in range(rng.randint(1, 2))]:
+        move = one_move(tree, delta, at_s, rng)
+        if move.new != move.old:
+            moves.append(move)
     return moves
+
+
+def one_move(tree: dict[str, list[str]], delta: int, at_s: float, rng: random.Random) -> Move:
+    """Of a link of this tree, which is changed. The new link may be the old one."""
+    mover = rng.choice(sorted(tree))
+    old = rng.choice(tree[mover])
+    tree[mover].remove(old)
+    tree[old].remove(mover)
+    hops = hops_from(tree, old)
+    new = rng.choice(sorted(x for x in hops if hops[x] < delta))
+    tree[mover].append(new)
+    tree[new].append(mover)
+    return Move(mover, old, new, at_s)
+
+
+def some_crash(setup: Setup, move: Move, rng: random.Random) -> Crash:
+    """Around the time of a move; of one of those whom it is about, or of any broker."""
+    options = next(iter(setup.broker_options.values()))
+    assert isinstance(options, MeshOptions)
+    about = (move.broker, move.old, move.new, options.coordinator)
+    name = rng.choice((*about, *rng.sample(sorted(setup.graph), 2)))
+    at_s = move.at_s + rng.choice(
+        (rng.uniform(0.0, 0.1), rng.uniform(0.0, 0.6), rng.expovariate(2))
+    )
+    restart_s = at_s + rng.choice((rng.uniform(1e-3, 0.1), rng.uniform(0.1, 1.5)))
+    return Crash(name, at_s, restart_s, rng.choice((0.05, 0.2, 60.0)))
 
 
 def crashes(setup: Setup, rng: random.Random) -> list[Fault]:
@@ -137,24 +159,74 @@ def mesh_scripts(simulation: Simulation, rng: random.Random, start_s: float = 0.
         simulation.publish(name, homes[name], attributes, at_s)
 
 
-def moving_run(number: int, kernel: type[World] = Kernel) -> Simulation:
-    """As `mesh_run`, with moves of primary links in the first stage."""
-    rng = random.Random(f"moves {number}")
-    setup, delta = mesh_setup(rng), rng.choice((2, 2, 3, 4, 5))
+def mesh_routers(simulation: Simulation) -> dict[str, MovableMesh]:
+    """Of the brokers that are up."""
+    found = {}
+    for name, node in simulation.world.nodes.items():
+        assert isinstance(node.core.router, MovableMesh)
+        if node.up:
+            found[name] = node.core.router
+    return found
+
+
+def moving_setup(rng: random.Random) -> tuple[Setup, int]:
+    """A network whose links can be moved, and its delta."""
+    setup, delta = mesh_setup(rng, most=20), rng.choice((2, 2, 3, 4, 5))
     coordinator = rng.choice(sorted(setup.graph))
     options = {
         name: msgspec.structs.replace(own, delta=delta, coordinator=coordinator)
         for name, own in setup.broker_options.items()
         if isinstance(own, MeshOptions)
     }
+    return replace(setup, broker_options=options), delta
+
+
+def moving_run(number: int, kernel: type[World] = Kernel) -> Simulation:
+    """As `mesh_run`, with moves of primary links in the first stage."""
+    rng = random.Random(f"moves {number}")
+    setup, delta = moving_setup(rng)
     faults = some_cuts(setup, rng) + harmless_faults(setup, rng)
     faults += some_moves(setup, delta, rng)
-    simulation = Simulation(replace(setup, faults=faults, broker_options=options), kernel)
+    simulation = Simulation(replace(setup, faults=faults), kernel)
     mesh_scripts(simulation, rng)
     simulation.run(until_s=rng.choice((0.72, 30.0, 30.0)), limit=200_000)
     mesh_scripts(simulation, rng, simulation.now_s + 0.1)
     simulation.run(limit=200_000)
     return simulation
+
+
+class FailingRun(NamedTuple):
+    """A broker crashed while links were moved, and came back. `since_s`: when all that came of it
+    was over; then there were publications and one more `move`."""
+
+    simulation: Simulation
+    since_s: float
+    move: Move
+
+
+def failing_run(number: int) -> FailingRun:
+    """As `moving_run`, with a crash, in two stages; in the second one nothing fails."""
+    rng = random.Random(f"failing moves {number}")
+    setup, delta = moving_setup(rng)
+    faults = some_moves(setup, delta, rng)
+    while not faults:
+        setup, delta = moving_setup(rng)
+        faults = some_moves(setup, delta, rng)
+    move = rng.choice(faults)
+    assert isinstance(move, Move)
+    faults.append(some_crash(setup, move, rng))
+    if rng.random() < 0.5:
+        faults += some_cuts(setup, rng) + harmless_faults(setup, rng)
+    simulation = Simulation(replace(setup, faults=faults))
+    mesh_scripts(simulation, rng)
+    simulation.run(until_s=30.0, limit=400_000)
+    since_s = simulation.now_s
+    mesh_scripts(simulation, rng, since_s + 0.1)
+    tree = {name: list(router.brokers) for name, router in mesh_routers(simulation).items()}
+    last = one_move(tree, delta, since_s + 0.3, rng)
+    simulation.world.add_intervention(last.at_s, partial(simulation.world.move, last))
+    simulation.run(limit=400_000)
+    return FailingRun(simulation, since_s, last)
 
 
 def mesh_run(

@@ -3,14 +3,16 @@ the tree as it is then."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from simulation_mesh_scenarios import moving_run
+from simulation_mesh_scenarios import failing_run, mesh_routers, moving_run
 
 from reefcast.errors import ConfigurationError
+from reefcast.matching.scan import ScanIndex
 from reefcast.overlay.topology import (
     Edge,
     Graph,
@@ -23,8 +25,8 @@ from reefcast.overlay.topology import (
 )
 from reefcast.routing.mesh.movable import MovableMesh
 from reefcast.routing.mesh.options import MeshOptions
-from reefcast.simulation.checkers import check
-from reefcast.simulation.faults import Fault, Move, parse_fault
+from reefcast.simulation.checkers import CHECKERS, Evidence, check
+from reefcast.simulation.faults import Crash, Fault, Move, parse_fault
 from reefcast.simulation.kernel import Kernel
 from reefcast.simulation.links import LinkSpec
 from reefcast.simulation.plain import PlainKernel
@@ -35,16 +37,8 @@ from reefcast.simulation.world import Setup
 NUMBERS = st.integers(0, 2**32)
 
 
-def routers(simulation: Simulation) -> dict[str, MovableMesh]:
-    found = {}
-    for name, node in simulation.world.nodes.items():
-        assert isinstance(node.core.router, MovableMesh)
-        found[name] = node.core.router
-    return found
-
-
 def primary_links(simulation: Simulation) -> Graph:
-    return {name: sorted(router.brokers) for name, router in routers(simulation).items()}
+    return {name: sorted(router.brokers) for name, router in mesh_routers(simulation).items()}
 
 
 def done(simulation: Simulation) -> tuple[int, int]:
@@ -60,11 +54,11 @@ def check_tree(simulation: Simulation) -> None:
     assert {n: sorted(node.neighbours) for n, node in simulation.world.nodes.items()} == tree
     publishers = {
         row.id: (name, row.last_hop)
-        for name, router in routers(simulation).items()
+        for name, router in mesh_routers(simulation).items()
         for row in router.srt
         if row.local
     }
-    for name, router in routers(simulation).items():
+    for name, router in mesh_routers(simulation).items():
         assert router.moving is None
         hops, mom = hops_from(tree, name), router.mesh.mom
         near = {x for x in tree if 0 < hops[x] <= mom_delta(router)}
@@ -87,6 +81,15 @@ def check_run(number: int) -> None:
     asked = sum(isinstance(fault, Move) for fault in simulation.setup.faults)
     assert sum(done(simulation)) == asked
     check_tree(simulation)
+    check_idle(simulation)
+
+
+def check_idle(simulation: Simulation) -> None:
+    """Nobody waits for a permission, and the coordinator for nobody."""
+    for router in mesh_routers(simulation).values():
+        last = router.permissions.last
+        assert last is None or last.step != "grant"
+        assert router.permissions.grant() is None
 
 
 @settings(max_examples=40, deadline=None)
@@ -115,6 +118,41 @@ def test_many_moves() -> None:
         check_run(number)
 
 
+# --- brokers that fail ----------------------------------------------------------------------------
+
+
+def check_after(simulation: Simulation, since_s: float) -> None:
+    """What was published before may be lost, all else must hold."""
+    evidence = Evidence(simulation)
+    problems = {name: checker(evidence) for name, checker in CHECKERS.items() if name != "lost"}
+    assert not any(problems.values()), problems
+    times = {p.publication.id: p.publication.time_us / 1e6 for p in simulation.result().published}
+    missing = evidence.demanded - set(evidence.delivered)
+    assert [pair for pair in missing if times[pair[0], pair[1]] >= since_s] == []
+
+
+def check_failing(number: int) -> None:
+    run = failing_run(number)
+    check_after(run.simulation, run.since_s)
+    tree = primary_links(run.simulation)
+    assert run.move.new in tree[run.move.broker]
+    assert run.move.new == run.move.old or run.move.old not in tree[run.move.broker]
+    check_tree(run.simulation)
+    check_idle(run.simulation)
+
+
+@settings(max_examples=15, deadline=None)
+@given(NUMBERS)
+def test_a_broker_that_fails_ends_a_move_and_the_next_one_is_granted(number: int) -> None:
+    check_failing(number)
+
+
+@pytest.mark.soak
+def test_many_moves_with_brokers_that_fail() -> None:
+    for number in range(2_000):
+        check_failing(number)
+
+
 # --- single moves ---------------------------------------------------------------------------------
 
 
@@ -136,6 +174,7 @@ def simulated(
             options=chosen,
             links=links,
             link=LinkSpec(new_s),
+            index=ScanIndex,
         )
     )
 
@@ -168,10 +207,10 @@ def test_far_brokers_hear_of_a_move_only_that_it_is_asked_for() -> None:
     simulation.subscribe("s", "b10", "x >= 0", at_s=0.0)
     simulation.advertise("p", "b01", "x >= 0", at_s=0.1)
     simulation.run(until_s=0.9)
-    rows = {name: list(router.prt) for name, router in routers(simulation).items()}
+    rows = {name: list(router.prt) for name, router in mesh_routers(simulation).items()}
     simulation.run(until_s=5.0)
     assert done(simulation) == (1, 0)
-    later = routers(simulation)
+    later = mesh_routers(simulation)
     assert [name for name in rows if list(later[name].prt) == rows[name]] == [
         f"b{i:02}" for i in range(5, 11)
     ]
@@ -279,3 +318,104 @@ def test_a_subscription_waits_for_what_stands_for_it_in_the_new_tables() -> None
     report = check(simulation).require()
     assert report.expected == report.delivered > 100
     assert done(simulation) == (1, 0)
+
+
+# --- single failures ------------------------------------------------------------------------------
+
+
+def long_move(*faults: Fault, move: Move, coordinator: str = "b9") -> Simulation:
+    """On a chain of nine, all of whose links take a fifth of a second, as soft ones do: a move that
+    is asked for when a second is over lasts some seconds. Publications all the time, and one more
+    move later."""
+    tree = path(names(9))
+    simulation = simulated(
+        tree,
+        move,
+        *faults,
+        slow=dict.fromkeys(edges_of(tree), 0.2),
+        new_s=0.2,
+        delta=2,
+        coordinator=coordinator,
+    )
+    simulation.subscribe("s1", "b1", "x >= 0", at_s=0.0)
+    simulation.subscribe("s2", "b9", "x >= 0", at_s=0.0)
+    simulation.advertise("p1", "b1", "x >= 0", at_s=0.1)
+    simulation.advertise("p2", "b5", "x >= 0", at_s=0.1)
+    for i in range(400):
+        simulation.publish(f"p{1 + i % 2}", "b1" if i % 2 == 0 else "b5", {"x": i}, 3.0 + i * 0.1)
+    return simulation
+
+
+def moving(simulation: Simulation) -> set[str]:
+    return {name for name, router in mesh_routers(simulation).items() if router.moving is not None}
+
+
+@pytest.mark.parametrize("patience_s", [0.1, 60.0])
+@pytest.mark.parametrize("broker", ["b3", "b4", "b5", "b6", "b7"])
+@pytest.mark.parametrize("at_s", [6.5, 8.5, 10.5, 11.5])
+def test_a_move_is_abandoned_when_a_broker_fails_that_it_affects(
+    broker: str, at_s: float, patience_s: float
+) -> None:
+    """The mover is b5: from b4 to b3. They have heard of *begin*, then of *build*, then of
+    *switch*."""
+    move, crash = Move("b5", "b4", "b3", 4.0), Crash(broker, at_s, at_s + 0.5, patience_s)
+    simulation = long_move(crash, move=move)
+    simulation.run(until_s=at_s)
+    assert broker in moving(simulation)
+    simulation.run(until_s=20.0)
+    assert not moving(simulation)
+    assert done(simulation) == (0, 0 if broker == "b5" else 1)
+    assert primary_links(simulation) == path(names(9))
+    simulation.world.add_intervention(21.0, partial(simulation.world.move, move))
+    simulation.run()
+    check_after(simulation, 20.0)
+    assert primary_links(simulation)["b5"] == ["b3", "b6"]
+    check_tree(simulation)
+    check_idle(simulation)
+
+
+@pytest.mark.parametrize("patience_s", [0.1, 60.0])
+@pytest.mark.parametrize(
+    ("broker", "at_s", "new_tree"),
+    [
+        ("b2", 12.75, True),  # all are dry, and b5 has come to the end
+        ("b3", 12.75, True),
+        ("b4", 12.75, True),
+        ("b5", 12.75, False),  # and nobody else
+        ("b6", 12.75, True),
+        ("b7", 12.75, True),
+        ("b5", 12.95, True),  # b3 has
+        ("b4", 12.95, True),
+        ("b5", 13.05, True),
+        ("b5", 13.5, True),  # all have
+        ("b6", 13.5, True),
+    ],
+)
+def test_at_its_end_a_move_is_carried_out_unless_nobody_knows_of_the_end(
+    broker: str, at_s: float, new_tree: bool, patience_s: float
+) -> None:
+    move = Move("b5", "b4", "b3", 4.0)
+    crash = Crash(broker, at_s, at_s + 0.5, patience_s)
+    simulation = long_move(crash, move=move)
+    simulation.run(until_s=at_s)
+    assert broker in moving(simulation)
+    simulation.run()
+    check_after(simulation, 20.0)
+    assert primary_links(simulation)["b5"] == (["b3", "b6"] if new_tree else ["b4", "b6"])
+    check_tree(simulation)
+    check_idle(simulation)
+
+
+@pytest.mark.parametrize("patience_s", [0.1, 60.0])
+def test_a_broker_beside_a_move_fails_and_is_told_what_either_tables_want_said(
+    patience_s: float,
+) -> None:
+    """b8, behind b7, which is affected; all the time somebody publishes behind either."""
+    move = Move("b5", "b4", "b3", 4.0)
+    for at_s in (4.5, 6.5, 8.5, 10.5, 12.5):
+        simulation = long_move(Crash("b8", at_s, at_s + 0.6, patience_s), move=move)
+        simulation.subscribe("s3", "b9", "x >= 1", at_s=at_s + 0.7)
+        simulation.run()
+        check(simulation).require()
+        assert done(simulation) == (1, 0)
+        check_tree(simulation)

@@ -7,14 +7,13 @@ more nodes. Times are of the processor, of one thread (the machine may be busy).
 
 from __future__ import annotations
 
-import resource
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from reefcast.errors import InternalError
 from reefcast.routing.gossip.options import GossipOptions
+from reefcast.server.status import memory_bytes
 from reefcast.simulation.gossip.overlays import (
     Interests,
     Overlays,
@@ -82,7 +81,7 @@ def _many(start: Overlays) -> Row:
     before = start.unique()
     taken = [_timed(twin.round) for _ in range(ROUNDS_OF_MANY)]
     share = twin.unique() / before
-    in_aim = _peak_bytes() < AIM_BYTES
+    in_aim = memory_bytes() < AIM_BYTES
     return _row("a round of many", start, 1, share, None, sum(taken) / len(taken), in_aim)
 
 
@@ -105,7 +104,7 @@ def _row(
         twin_cpu_s=round(twin_s, 3),
         ratio=None if machine_s is None else round(machine_s / twin_s, 1),
         unique=round(unique, 4),
-        peak_bytes=_peak_bytes(),
+        peak_bytes=memory_bytes(),
         in_aim=in_aim,
     )
 
@@ -115,9 +114,3 @@ def _timed(work: Callable[[], object]) -> float:
     start = time.thread_time()
     work()
     return time.thread_time() - start
-
-
-def _peak_bytes() -> int:
-    """The system counts KiB, but on macOS bytes."""
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 @click.option(
     "--rounds",
     type=Whole(1),
-    default=12,
+    default=10,
     show_default=True,
     help="Rounds before the kill, and as many after it.",
 )
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     "--round",
     "round_s",
     type=Number(0, min_open=True),
-    default=3.0,
+    default=4.0,
     show_default=True,
     help="Seconds of a round.",
 )

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from reefcast.network.file import NetworkFile
+    from reefcast.routing.router import RoutingOptions
 
 Answer = dict[str, Any]
 Answers = Mapping[str, Answer | None]
@@ -40,9 +41,13 @@ def check_tables(network: NetworkFile, asked: Collection[str]) -> None:
     from reefcast.routing.broker import Broker
 
     scot = network.scot()
-    some = {network.routing_options(name): name for name in network.names}
+    looked_at: list[RoutingOptions] = []
     known: dict[str, int] = {}
-    for options, name in some.items():
+    for name in network.names:
+        options = network.routing_options(name)
+        if options in looked_at:
+            continue
+        looked_at.append(options)
         place = scot.neighbours(name) if scot else None
         known |= Broker(name, network.network.routing, scot=place, options=options).tables()
     for table in asked:

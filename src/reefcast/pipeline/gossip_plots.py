@@ -69,10 +69,10 @@ def delivery(run: Run, cast: Cast) -> str:
         at_s = (at_us + BIN_US / 2) / 1e6
         above.plot(at_s, came, color=VIOLET, linewidth=1.4, label="in the end")
         above.plot(at_s, prompt, color=TEAL, linewidth=1.6, label="within a second")
-        above.yaxis.set_major_formatter(PercentFormatter(1.0))
+        above.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
         above.set_ylim(min(prompt.min(initial=1.0) - 0.02, 0.9), 1.005)
         above.set_ylabel("of the peers that\nwanted an event, got it")
-        above.legend(loc="lower left", fontsize=9, ncols=2)
+        above.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), fontsize=9, ncols=2)
         _delays(below, dues, run)
         _moments(above, run)
         _moments(below, run, named=False)
@@ -92,7 +92,7 @@ def _delays(axes: Axes, dues: list[Due], run: Run) -> None:
     axes.set_yscale("log")
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: units.duration(value)))
     axes.set_ylabel("delay")
-    axes.legend(loc="upper left", fontsize=9, ncols=2)
+    axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), fontsize=9, ncols=2)
 
 
 def _moments(axes: Axes, run: Run, *, named: bool = True) -> None:

@@ -35,14 +35,17 @@ def conclusions(found: Figures) -> list[str]:
 
 def _sharing(found: Figures) -> str:
     settled, aligned = found.settled, found.aligned
-    saved = 1 - aligned.connections / max(settled.connections, 1)
+    saved, spared = (
+        units.percent(1 - aligned.connections / max(many, 1))
+        for many in (aligned.unaligned, aligned.unshared)
+    )
     return (
-        f"When all had joined, {units.count(settled.connections)} connections carried "
-        f"{units.count(settled.unshared)} links of topics ({units.count(found.peak)} connections "
-        "while they joined: those who were there began to align). Aligned, there are "
-        f"{units.count(aligned.connections)} for {units.count(aligned.unshared)}: "
-        f"{units.percent(saved)} fewer. Views of the same sizes, drawn at random, would need "
-        f"{units.count(aligned.unaligned)}."
+        f"Aligned, {units.count(aligned.connections)} connections carry "
+        f"{units.count(aligned.unshared)} links of topics: {spared} fewer than if each topic had "
+        f"its own, and {saved} fewer than the {units.count(aligned.unaligned)} that views of the "
+        "same sizes would need, drawn at random. When all had joined, there were "
+        f"{units.count(settled.connections)} connections, at most {units.count(found.peak)}: those "
+        "who are there align while others join."
     )
 
 
@@ -99,7 +102,7 @@ def render(run: Run, cast: Cast, found: Figures) -> str:
 
 def cards(found: Figures) -> list[Card]:
     """The headline figures."""
-    before, after = found.settled.connections, found.aligned.connections
+    settled, aligned = found.settled, found.aligned
     recovery = "–" if found.recovery_s is None else f"{found.recovery_s:.1f} s"
     return [
         Card(
@@ -109,9 +112,10 @@ def cards(found: Figures) -> list[Card]:
             "good" if found.passed else "bad",
         ),
         Card(
-            f"{units.count(before)} → {units.count(after)}",
+            f"{units.count(aligned.unaligned)} → {units.count(aligned.connections)}",
             "connections between peers",
-            f"joined → aligned; {units.count(found.aligned.unshared)} if each topic had its own",
+            f"views at random → aligned; {units.count(settled.connections)} when all had joined, "
+            f"{units.count(aligned.unshared)} if each topic had its own",
         ),
         Card(
             recovery,

@@ -32,8 +32,8 @@ class GossipPlan:
     topics: int = 20
     interests: int = 6
     kill: int = 20
-    rounds: int = 12
-    round_s: float = 3.0
+    rounds: int = 10
+    round_s: float = 4.0
     rate_per_s: float = 10.0
     seed: int = 0
     out: Path = Path("out/gossip")

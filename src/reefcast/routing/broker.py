@@ -418,7 +418,8 @@ class Broker:
         then = self._then
         if link in self.router.soft_links or down.lost:
             effects = then.act(self.router.soft_down(link, down.lost)) + then.unopened.went(link)
-            return effects + then.finish(then.settlement.forget(link))
+            kept = then.unopened.tokens(link)
+            return effects + then.finish(then.settlement.forget(link, kept))
         self._require_up(link)
         client = self.clients.get(link)
         if client is not None:

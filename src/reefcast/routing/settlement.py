@@ -259,10 +259,12 @@ class Settlement:
                 answers += self.release(cause)
         return answers
 
-    def forget(self, link: LinkName) -> list[Send]:
-        """The link was given up; returns the answers that this completes."""
+    def forget(self, link: LinkName, kept: Collection[int] = ()) -> list[Send]:
+        """The link was given up, or ended; returns the answers that this completes. `kept`: tokens
+        of what was not sent yet, and will be."""
         self._end_life(link)
-        given_up = [self._done(link, token) for token in list(self._waiting.get(link, ()))]
+        tokens = [token for token in self._waiting.get(link, ()) if token not in kept]
+        given_up = [self._done(link, token) for token in tokens]
         return [send for causes in given_up for cause in causes for send in self.release(cause)]
 
     def _end_life(self, link: LinkName) -> None:

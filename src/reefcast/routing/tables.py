@@ -220,6 +220,10 @@ class Table(TableView[R]):
         """The neighbour restarted: all that came from it must be said again."""
         self._unconfirmed[link] = dict.fromkeys(self._by_hop.get(link, ()))
 
+    def doubts_as(self, other: Table[R], link: LinkName) -> None:
+        """Of what came from the neighbour the same must be said again as in another table."""
+        self._unconfirmed[link] = dict(other._unconfirmed.get(link, {}))
+
     def unconfirmed(self, link: LinkName) -> list[EntityId]:
         return list(self._unconfirmed.pop(link, ()))
 

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from reefcast.model.messages import Discard, Effect, LinkName, Publish, Send
+from reefcast.model.messages import (
+    Discard,
+    Effect,
+    LinkName,
+    PeerMessage,
+    Publish,
+    Send,
+    TableChange,
+)
 from reefcast.routing.router import Router
 
 
@@ -23,6 +31,11 @@ class Unopened:
     def came_up(self, link: LinkName) -> list[Effect]:
         """What waited for it."""
         return self._waiting.pop(link, [])
+
+    def tokens(self, link: LinkName) -> set[int]:
+        """Of control messages that wait for it."""
+        waiting = (item.message for item in self._waiting.get(link, ()) if isinstance(item, Send))
+        return {m.token for m in waiting if isinstance(m, TableChange | PeerMessage)}
 
     def went(self, link: LinkName) -> list[Effect]:
         """It is not to be had, unless the router has another try: what becomes of what waited."""

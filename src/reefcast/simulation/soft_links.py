@@ -72,9 +72,13 @@ class SoftLinks:
 
     def close(self, node: Node, to: LinkName, at: float) -> None:
         """From this side, if it is open; it is not if it was cut, which the core will hear."""
-        if node.links[to].open:
-            node.links[to].open = False
+        if not node.links[to].open:
+            return
+        node.links[to].open = False
+        if self._nodes[to].up:
             self._say_down(node, to, at)
+        else:
+            self._tell_gone(node, to, (), at)
 
     def _say_down(self, node: Node, to: LinkName, at: float) -> None:
         self._do.send(node, node.links[to], SoftDown(node.name), at)
@@ -90,6 +94,14 @@ class SoftLinks:
             others = [name for name in a.neighbours if name != b.name]
             a.neighbours = (*others, b.name) if grade.overlay else tuple(others)
             (a.linked.add if grade.overlay else a.linked.discard)(b.name)
+
+    def downgrade(self, node: Node, now: float) -> None:
+        """`node` is down: a link that its other end takes for a soft one is one, and fails."""
+        for name in node.neighbours:
+            other = self._nodes[name]
+            if node.name in other.core.router.soft_links:
+                self.regrade(node, Regrade(name, overlay=False))
+                self.cut(node, other, now)
 
     # --- what comes -------------------------------------------------------------------------------
 

@@ -156,7 +156,7 @@ class World(ABC):
         for cut in (f for f in setup.faults if isinstance(f, Cut)):
             self.add_intervention(cut.at_s, partial(self.soft.cut_all, cut.links))
         for move in (f for f in setup.faults if isinstance(f, Move)):
-            self.add_intervention(move.at_s, partial(self._move, move))
+            self.add_intervention(move.at_s, partial(self.move, move))
         if self.record.snapshots and setup.trace:
             self.add_intervention(setup.trace.snapshot_s, self._snapshot)
 
@@ -248,11 +248,13 @@ class World(ABC):
         node.up = node.relearning = False
         for client in node.clients:
             client.lose_connection(now)
+        self.soft.downgrade(node, now)
         for other in node.neighbours:
             self._cut(node, self.nodes[other], now)
         self.soft.cut_all([(node.name, other) for other in node.links], now)
 
     def _restart(self, node: Node, now: float) -> None:
+        self.soft.downgrade(node, now)
         self._fresh_core(node, now)
         node.busy_until = now
         node.relearning = True
@@ -282,6 +284,7 @@ class World(ABC):
         neighbour.queue.extend(kept)
 
     def _give_up(self, node: Node, now: float) -> None:
+        self.soft.downgrade(node, now)
         for other in node.neighbours:
             neighbour = self.nodes[other]
             if neighbour.up and node.name in neighbour.linked:
@@ -289,7 +292,8 @@ class World(ABC):
                 neighbour.linked.remove(node.name)
                 neighbour.urgent.append((now, node.name, LinkDown()))
 
-    def _move(self, move: Move, now: float) -> None:
+    def move(self, move: Move, now: float) -> None:
+        """The broker, if it is up, hears the operator's wish."""
         node = self.nodes[move.broker]
         if node.up:
             node.urgent.append((now, "", MoveLink(move.old, move.new)))

@@ -263,6 +263,8 @@ class TopicOverlay:
     def _ask(self, contact: NodeId) -> list[Send]:
         self._asked[contact] = self.round
         self._grows = not self.view
+        if self._grows:
+            self.size = 0
         return [Send(contact, Join(topic=self.topic, again=not self._grows))]
 
     def _join(self, message: Join, sender: NodeId) -> list[Send]:
@@ -328,7 +330,7 @@ class TopicOverlay:
         joiner = walk.joiner
         self._quarantine.pop(joiner, None)
         if walk.grows or not others:
-            self.size += 1
+            self.size = max(self.size, len(self.view) + 1)
             self.view = self._weights.view((*self.view, joiner))
             return [Send(joiner, Met(topic=self.topic, node=self.me))]
         given = others[self._choice(walk.nonce, 0, len(others))]
@@ -388,7 +390,7 @@ class TopicOverlay:
         if adopt.left and self.view:
             to = self.view[self._choice(adopt.nonce, adopt.left, len(self.view))]
             return [Send(to, replace(adopt, left=adopt.left - 1))]
-        self.size += 1
+        self.size = max(self.size, len(self.view) + 1)
         return self._change(self._weights.view((*self.view, orphan)))
 
     # --- waves ------------------------------------------------------------------------------------

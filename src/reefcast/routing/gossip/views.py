@@ -84,6 +84,8 @@ def best_view(
     if not greedy:
         named.difference_update(node for last, node in pairwise((me, *path)) if last == me)
     kept = [] if greedy else [node for node in view if node not in named]
+    if len(kept) == len(view) == size:
+        return view
     own = [node for node in view if node in named] if kept else view
     own = [node for node in own if node not in refused] if refused else own
     room = max(size - len(kept), 0)

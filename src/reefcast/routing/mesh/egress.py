@@ -60,8 +60,15 @@ class Egress:
 
     def drop_old(self) -> list[Send]:
         """There are only the new tables: what they do not want said is taken back."""
+        return self._said_only_for(OLD)
+
+    def drop_new(self) -> list[Send]:
+        """There are only the old tables."""
+        return self._said_only_for(NEW)
+
+    def _said_only_for(self, tables: int) -> list[Send]:
         return [
             Send(link, Unsubscribe(id) if subscription else Unadvertise(id))
-            for (link, subscription, id), tables in self._said_for.items()
-            if tables == OLD
+            for (link, subscription, id), said in self._said_for.items()
+            if said == tables
         ]

@@ -5,19 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
-from reefcast.errors import ConfigurationError, ProtocolError
+from reefcast.errors import ConfigurationError
 from reefcast.model.filters import Filter
 from reefcast.model.messages import EntityId, LinkName, PeerMessage, Publish, Send
 from reefcast.routing.mesh.meshed import MESSAGES, Meshed
+from reefcast.routing.mesh.messages import stamp_of
 from reefcast.routing.mesh.move import Plan
 from reefcast.routing.mesh.move_messages import (
     MOVE_MESSAGES,
+    RANKS,
     Beside,
     MoveDrained,
     MoveDry,
+    MoveFailed,
     MoveJoin,
     MoveWave,
     Permission,
+    Step,
     beside,
     plainly,
 )
@@ -29,22 +33,27 @@ from reefcast.routing.mesh.wishes import GIVEN_UP, MOVED, MOVING, WishTable, obj
 from reefcast.routing.router import COUNTED, Action, Decision, SoftLink, Surroundings
 from reefcast.routing.tables import TableView
 
+LOST = Decision({}, [], None)
+
 
 class MovableMesh(Mesh):
-    """See the module's docstring. `moving`: the part in a move that affects this broker, if any."""
+    """See the module's docstring. `moving`: the part in a move that affects this broker, if any;
+    `permissions`: what it heard of moves anywhere."""
 
     messages: ClassVar[tuple[type[PeerMessage], ...]] = (*MESSAGES, *MOVE_MESSAGES)
     counted: ClassVar[Mapping[str, str]] = {
         **Meshed.counted,
         "moved": "links moved",
         "moves_given_up": "moves given up",
+        "lost_in_moves": "lost in moves",
     }
     legend: ClassVar[Mapping[str, str]] = {
         **Meshed.legend,
         WishTable.name: WishTable.legend,
         COUNTED: (
             f"{Meshed.legend[COUNTED]} Links moved: primary links that this broker replaced. "
-            "Moves given up: wishes that could not be met when they were granted."
+            "Moves given up: wishes that could not be met when they were granted, or while they "
+            "were. Lost in moves: publications, where a move was abandoned as a broker failed."
         ),
     }
 
@@ -52,9 +61,10 @@ class MovableMesh(Mesh):
         super().__init__(where)
         self._where = where
         coordinator = where.options.coordinator
-        self._permissions = Permissions(where.name, coordinator, lambda: where.links.now)
+        self.permissions = Permissions(where.name, coordinator, lambda: where.links.now)
         self._wishes = WishTable()
         self.moving: Moving | None = None
+        self._abandoned: set[int] = set()
 
     # --- moves ------------------------------------------------------------------------------------
 
@@ -64,37 +74,39 @@ class MovableMesh(Mesh):
                 f"{self._where.name!r} cannot move its link from {old!r} to {new!r}: nobody may "
                 "grant it; name a broker as coordinator in [routing]"
             )
-        ask = self._permissions.ask(old, new)
+        ask = self.permissions.ask(old, new)
         self._wishes.asked(ask.number, old, new)
         return self._spread(ask)
 
     def _spread(self, message: Permission, came_by: LinkName | None = None) -> list[Action]:
         """To all brokers; and what this one has to do about it."""
-        permissions = self._permissions
+        permissions = self.permissions
         if not permissions.hear(message):
             return []
         links = dict.fromkeys(self.brokers)
         if self.moving is not None and self.moving.next is not None:
             links |= dict.fromkeys(self.moving.next.brokers)
         actions: list[Action] = [Send(link, message) for link in links if link != came_by]
-        if message.step == "grant" and message.mover == self.mesh.me:
+        actions += self._conclude(message)
+        if message.mover == self.mesh.me and message.step == "grant":
             actions += self._granted(message, permissions.granted(message))
+        elif message.mover == self.mesh.me and message.step == "end":
+            actions += self._leave(message.old)
         return actions + self._grant()
 
     def _grant(self) -> list[Action]:
         """What the coordinator has to, if it knows already what it granted before it restarted."""
-        grant = None if self.relearning else self._permissions.grant()
+        grant = None if self.relearning else self.permissions.grant()
         return [] if grant is None else self._spread(grant)
 
     def _granted(self, grant: Permission, wish: tuple[LinkName, LinkName] | None) -> list[Action]:
         mom, done = self.mesh.mom, grant.then("done", grant.move)
-        if wish is None:
-            return self._spread(done)
+        if wish is None:  # of a former life: how far it had come is told by all neighbours
+            return [] if self.relearning else self._spread(grant.then("abandon", grant.move))
         old, new = wish
         why = objection(mom, self.brokers, old, new)
         if why:
-            self.counters["moves_given_up"] += 1
-            self._wishes.became(grant.number, GIVEN_UP, why)
+            self._give_up(grant, why)
             return self._spread(done)
         self._wishes.became(grant.number, MOVING)
         plan = Plan(grant.move, mom.me, mom.path(new), self.mesh.options.delta)
@@ -105,25 +117,56 @@ class MovableMesh(Mesh):
             self._wishes.became(grant.number, MOVED)
             return self._spread(done)
 
-        self.moving = mover = Mover(self, plan, self._where, over)
+        self.moving = mover = Mover(self, plan, self._where, self._abandon, over)
         return mover.start()
 
+    def _give_up(self, wish: Permission, why: str) -> None:
+        self.counters["moves_given_up"] += 1
+        self._wishes.became(wish.number, GIVEN_UP, why)
+
+    def _abandon(self) -> list[Action]:
+        """The move that affects this broker cannot go on; nobody has come to its end."""
+        assert self.moving is not None, "there is one to be abandoned"
+        message = self.permissions.follow("abandon", self.moving.plan.move)
+        return [] if message is None else self._spread(message)
+
+    def _leave(self, old: LinkName) -> list[Send]:
+        """The mover has no memory of a move that is at its end."""
+        if old not in self.brokers:
+            return []
+        self.brokers.remove(old)
+        self.soft_links[old] = SoftLink.CLOSING
+        return super().link_down(old)
+
+    def _conclude(self, message: Permission) -> list[Action]:
+        """The move that affects this broker may be over by what was heard."""
+        moving = self.moving
+        if moving is None or message.rank <= (moving.plan.move, RANKS["grant"]):
+            return []
+        if message.step == "end" and message.move == moving.plan.move:
+            return [*moving.catch_up()]
+        self.moving = None
+        if moving.ended or (message.step == "done" and message.move == moving.plan.move):
+            return moving.finish()
+        self._abandoned.add(moving.plan.move)
+        if moving.plan.mover == self.mesh.me:
+            self._give_up(message, "a broker that it affects failed")
+        return moving.abandoned()
+
     def _wave(self, wave: MoveWave, link: LinkName) -> list[Action]:
-        if wave.phase == "begin":
+        if wave.phase == "begin" and self.permissions.runs(wave.move):
             plan = Plan(wave.move, wave.mover, wave.path, self.mesh.options.delta)
-            self.moving = Moving(self, plan, self._where)
-        actions = self._known(wave.move, link).phase(wave.phase, link)
-        if wave.phase == "forget":
+            self.moving = Moving(self, plan, self._where, self._abandon)
+        moving = self._in(wave.move)
+        actions = [] if moving is None else moving.phase(wave.phase, link)
+        if moving is not None and wave.phase == "forget":
             self.moving = None
         return actions
 
-    def _known(self, move: int, link: LinkName) -> Moving:
-        if self.moving is None or self.moving.plan.move != move:
-            raise ProtocolError(
-                f"neighbour {link!r} speaks of move {move}, which does not affect this broker; "
-                "give all brokers the same delta"
-            )
-        return self.moving
+    def _in(self, move: int) -> Moving | None:
+        """The part in this move; None if it is over, or was forgotten by a restart."""
+        moving = self.moving
+        return moving if moving is not None and moving.plan.move == move else None
 
     def peer(self, message: PeerMessage, link: LinkName) -> Sequence[Action]:
         if isinstance(message, Permission):
@@ -131,18 +174,22 @@ class MovableMesh(Mesh):
         if isinstance(message, MoveWave):
             return self._wave(message, link)
         if isinstance(message, Beside):
-            if self.moving is None:
-                return taken_in(self, message.message, link)
-            return self.moving.beside(message.message, link)
-        if isinstance(message, MoveJoin):
-            return self._known(message.move, link).joined(link)
-        if isinstance(message, MoveDrained):
-            return self._known(message.move, link).heard_drained(link)
-        if isinstance(message, MoveDry):
-            return self._known(message.move, link).heard_dry(link)
+            return self._beside(message, link)
+        if isinstance(message, MoveJoin | MoveDrained | MoveDry | MoveFailed):
+            moving = self._in(message.move)
+            return [] if moving is None else moving.hear(message, link)
         if isinstance(message, MESSAGES):
             return self._change(link, lambda tables: tables.hear(message, link))
         return super().peer(message, link)
+
+    def _beside(self, message: Beside, link: LinkName) -> list[Send]:
+        """After the end others may speak so for a moment."""
+        moving = self._in(message.move)
+        if moving is not None:
+            return moving.beside(message.message, link)
+        if message.move in self._abandoned:
+            return []
+        return self._change(link, lambda tables: taken_in(tables, message.message, link))
 
     # --- what goes into the tables ----------------------------------------------------------------
 
@@ -172,18 +219,44 @@ class MovableMesh(Mesh):
             found += self.moving.next.stand_ins(id)
         return found + [(link, beside(other)) for link, other in found]
 
-    def link_up(self, link: LinkName) -> list[Send]:
-        sends = [Send(link, message) for message in self._permissions.open()]
-        return sends + self._change(link, lambda tables: Mesh.link_up(tables, link))
+    def link_up(self, link: LinkName) -> list[Any]:
+        """Actions, too."""
+        actions = self._lost(link)
+        actions += [Send(link, message) for message in self.permissions.open()]
+        if self.moving is not None:
+            plan = self.moving.plan
+            end = self.permissions.follow("end", plan.move, plan.old)
+            actions += [Send(link, end)] if end is not None and self.moving.ended else []
+            return actions + self.moving.link_up(link)
+        return actions + super().link_up(link)
 
     def relearned(self) -> Sequence[Action]:
-        return [*super().relearned(), *self._grant()]
+        """All neighbours have told what they heard: who lost its own move knows how far it came."""
+        last, actions = self.permissions.last, [*super().relearned(), *self._grant()]
+        if last is None or last.mover != self.mesh.me or self.moving is not None:
+            return actions
+        if not self.permissions.runs(last.move):
+            return actions
+        step: Step = "done" if last.step == "end" else "abandon"
+        return actions + self._spread(last.then(step, last.move))
 
     def synced(self, link: LinkName) -> list[Send]:
         return self._change(link, lambda tables: Mesh.synced(tables, link))
 
-    def link_down(self, link: LinkName) -> list[Send]:
-        return self._change(link, lambda tables: Mesh.link_down(tables, link))
+    def link_down(self, link: LinkName) -> list[Any]:
+        """Actions, too. Of a client, or a primary link."""
+        if link not in self.mesh.mom:
+            return self._change(link, lambda tables: Mesh.link_down(tables, link))
+        actions = self._lost(link)
+        if self.moving is not None:
+            return actions + self.moving.link_down(link)
+        return actions + super().link_down(link)
+
+    def _lost(self, link: LinkName) -> list[Action]:
+        """This neighbour has no memory of a move, or is gone."""
+        if self.moving is None or not self.moving.concerns(link):
+            return []
+        return self.moving.lost(link)
 
     # --- soft links -------------------------------------------------------------------------------
 
@@ -201,9 +274,26 @@ class MovableMesh(Mesh):
     # --- publications -----------------------------------------------------------------------------
 
     def route(self, publications: Sequence[Publish], link: LinkName) -> Iterator[Decision]:
+        if self._abandoned:
+            return self._route_one_by_one(publications, link)
+        return self._route(publications, link)
+
+    def _route(self, publications: Sequence[Publish], link: LinkName) -> Iterator[Decision]:
         if self.moving is None:
             return super().route(publications, link)
         return self.moving.route(publications, link)
+
+    def _route_one_by_one(
+        self, publications: Sequence[Publish], link: LinkName
+    ) -> Iterator[Decision]:
+        """Copies by the new tables of a move that was abandoned are lost with these."""
+        for publish in publications:
+            stamp = stamp_of(publish.header)
+            if stamp is not None and stamp.new and stamp.move in self._abandoned:
+                self.counters["lost_in_moves"] += 1
+                yield LOST
+            else:
+                yield from self._route((publish,), link)
 
     # --- what can be seen -------------------------------------------------------------------------
 

@@ -21,8 +21,9 @@ Each phase goes from A to all affected brokers along primary links, and is over 
 what it asks for, and what that caused has settled (`settlement`).
 
 - *Preparation*: A asks the coordinator, who grants one move after the other (so no two overlap).
-  The request reaches it by flooding, and so do its answer and A's word that the move is over. A
-  gives its wish up if N is not its neighbour now, or B not within Delta beyond N.
+  The request reaches it by flooding, and so do its answer and A's word that the move is over
+  (`permissions`). A gives its wish up if N is not its neighbour now, or B not within Delta beyond
+  N.
 - *Begin* (initialization, along T0): from now on affected brokers stamp copies; an unstamped copy
   from one of them is one by T0. Soft and candidate links that bypass A are dropped, and until the
   end nobody here opens or accepts any, or looks at what its links are worth. A then opens a soft
@@ -32,8 +33,8 @@ what it asks for, and what that caused has settled (`settlement`).
   that are not affected, is taken from the old ones; all other advertisements, subscriptions and
   vicinities spread anew among the affected brokers, along T1 (messages in `Beside`). From now on,
   what clients and neighbours outside say goes into both tables. Neighbours outside are told what
-  either tables want said, once: rows that only one of the two needs there do no harm, as their
-  anchors are right for both.
+  either tables want said: rows that only one of the two needs there do no harm, as their anchors
+  are right for both.
 - *Switch*: copies that come in from outside, and those of own clients, are stamped with T1.
 - *Drain*: a broker says on a link to U that nothing by T0 follows (`MoveDrained`) when it has
   heard that on all its links, primary and soft, but those into U's branch; as such a copy goes
@@ -41,10 +42,11 @@ what it asks for, and what that caused has settled (`settlement`).
   on a primary link only when those soft links into the same branch have confirmed it: what they
   would lose goes through a tunnel by the primary link. Who has heard it on all links is dry; that
   is reported back to A, leaves first (`MoveDry`).
-- *End* (wrap-up, along T1): the new tables take the place of the old ones. What only the old ones
-  wanted said is taken back. Copies are stamped on, and messages still come as `Beside`, for others
-  may have both tables yet: so what comes plainly is for tables that are no more.
-- *Forget*: no stamps and no `Beside` any more. A closes the link to N, and tells the coordinator.
+- *End* (wrap-up, along T1, from A to B before all others): the new tables take the place of the
+  old ones. What only the old ones wanted said is taken back. Copies are stamped on, and messages
+  still come as `Beside`, for others may have both tables yet: so what comes plainly is for tables
+  that are no more.
+- *Forget*: no stamps and no `Beside` any more. N closes the link to A, and A tells the coordinator.
 
 Costs
 -----
@@ -55,10 +57,30 @@ Nothing beyond the affected brokers is told anew. (On T1 links off the move path
 the same rows as before, with the same or other anchors: a finer protocol could say only those whose
 anchor or existence changes. It would have to keep two versions of what covering hides.)
 
+Brokers that fail
+-----------------
+Nobody comes to *end* before all are dry. So who hears that an affected neighbour lost its memory,
+or is gone, and is not dry (with all that *switch* was passed on to), has the move abandoned: all
+brokers are told, as they are of permissions. The affected ones drop their new tables, which are no
+more than a copy of what the old ones say. Copies that were stamped with them are lost, as others
+are with a broker.
+
+Who is dry does not know whether A has come to *end*. Its word goes up to A, which has the move
+abandoned, or goes on; until it hears which, it tells neighbours without memory nothing. Once A has
+come to the end, there is no way back, nor need there be: the new tables are complete. Who misses a
+wave, because a broker on its way failed, hears of the end from that one when it is back: neighbours
+tell it how far the move has come, and it tells those who had not heard. If A itself fails, B knows:
+it came to the end before all others, or nobody did. A, when it is back, goes by what it is told.
+
+The next move may begin when the coordinator hears that this one is over: each link keeps its order,
+so that no wave overtakes that word.
+
 Limits
 ------
-Subscriptions, advertisements and publications come and go all the while, and soft links may fail.
-Brokers that crash do not: a move with one of them never ends, and blocks others.
+Subscriptions, advertisements and publications come and go all the while, soft links may fail, and a
+broker at a time. If a second one fails before the first one's failure is dealt with, the two trees
+may get mixed up. If a broker does not come back, those that reported their dryness to it and heard
+no more wait for it for ever; they are off from A then, by primary links.
 
 Source: section 6 of the paper ("Primary link management"), Fig. 7. Departures: its update loses
 publications; so all within Delta - 1 of the whole move path are affected and place all anchors anew

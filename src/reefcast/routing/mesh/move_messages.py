@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
+import msgspec
+
 from reefcast.model.messages import (
     Advertise,
     Control,
@@ -18,37 +20,39 @@ from reefcast.routing.mesh.messages import Anchored, Vicinity
 
 BESIDE = " beside"
 
-Step = Literal["ask", "grant", "done"]
+Step = Literal["ask", "grant", "end", "done", "abandon"]
+RANKS: dict[Step, int] = {"ask": -1, "grant": 0, "end": 1, "done": 2, "abandon": 2}
 Wish = tuple[LinkName, int, int]
 """Mover, life, number: see `Permission`."""
 Phase = Literal["begin", "build", "switch", "end", "forget"]
 
 
 class Permission(PeerMessage, frozen=True, kw_only=True, tag="move-permission"):
-    """`mover` asks the coordinator, is granted its wish, or is done with it; the message reaches
-    every broker, once. `life`: from when on the mover lives, in microseconds; `number`: of its
-    wishes since. `move`: the number of the move that is granted."""
+    """`mover` asks the coordinator, is granted its wish, or is done with it, unless the move had to
+    be abandoned; the message reaches every broker, once. `life`: from when on the mover lives, in
+    microseconds; `number`: of its wishes since. `move`: the number of the move that is granted. The
+    step *end* is said only when brokers failed: the move is being carried out, and `old` is no
+    neighbour of the mover any more."""
 
     step: Step
     mover: LinkName
     life: int
     number: int
     move: int = 0
+    old: LinkName = ""
 
     @property
     def wish(self) -> Wish:
         return (self.mover, self.life, self.number)
 
     @property
-    def rank(self) -> tuple[int, bool]:
-        """Of two grants, or ends of a move, the one with the higher rank came later."""
-        return (self.move, self.step == "done")
+    def rank(self) -> tuple[int, int]:
+        """Of two that are no asks, the one with the higher rank came later."""
+        return (self.move, RANKS[self.step])
 
-    def then(self, step: Step, move: int) -> Permission:
+    def then(self, step: Step, move: int, old: LinkName = "") -> Permission:
         """What follows for the same wish."""
-        return Permission(
-            step=step, mover=self.mover, life=self.life, number=self.number, move=move
-        )
+        return msgspec.structs.replace(self, token=0, step=step, move=move, old=old)
 
 
 class MoveWave(PeerMessage, frozen=True, kw_only=True, tag="move"):
@@ -75,6 +79,12 @@ class MoveDrained(PeerMessage, frozen=True, kw_only=True, tag="move-drained"):
 class MoveDry(PeerMessage, frozen=True, kw_only=True, tag="move-dry"):
     """No copy goes by the old tables at the sender any more, nor at those that it passed `switch`
     on to."""
+
+    move: int
+
+
+class MoveFailed(PeerMessage, frozen=True, kw_only=True, tag="move-failed"):
+    """To the mover: a broker that the move affects lost its memory, or is gone."""
 
     move: int
 
@@ -109,4 +119,4 @@ def plainly(id: EntityId) -> EntityId:
     return (id[0].removesuffix(BESIDE), id[1])
 
 
-MOVE_MESSAGES = (Permission, MoveWave, MoveJoin, MoveDrained, MoveDry, Beside)
+MOVE_MESSAGES = (Permission, MoveWave, MoveJoin, MoveDrained, MoveDry, MoveFailed, Beside)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from reefcast.model.messages import CloseLink, LinkName, OpenLink, Publish, Regrade, Send
+from reefcast.model.messages import LinkName, OpenLink, Publish, Regrade, Send
 from reefcast.routing.mesh.move import Plan
 from reefcast.routing.mesh.move_messages import MoveJoin
-from reefcast.routing.mesh.moving import Moving
+from reefcast.routing.mesh.moving import Abandon, Moving
 from reefcast.routing.mesh.router import Mesh
 from reefcast.routing.router import Action, Await, SoftLink, Surroundings
+
+TRIES = 8
+"""To open the new link; it may fail for a moment, or its other end may have just closed it."""
 
 
 class Mover(Moving):
@@ -20,14 +23,24 @@ class Mover(Moving):
         tables: Mesh,
         plan: Plan,
         where: Surroundings,
+        abandon: Abandon,
         over: Callable[[], Sequence[Action]],
     ) -> None:
-        super().__init__(tables, plan, where)
+        super().__init__(tables, plan, where, abandon)
         self._over = over
         self._linking = False
+        self._tries = 0
 
     def start(self) -> list[Action]:
-        return _and_then(self.phase("begin", None), self._begun)
+        return self._and_then(self.phase("begin", None), self._begun)
+
+    def _and_then(
+        self, actions: Sequence[Action], then: Callable[[], Sequence[Action]]
+    ) -> list[Action]:
+        """What is sent is awaited, unless the move is abandoned."""
+        sends = [action for action in actions if isinstance(action, Send)]
+        others = [action for action in actions if not isinstance(action, Send)]
+        return [*others, Await(sends, lambda: () if self.left else then())]
 
     def _begun(self) -> list[Action]:
         self._linking = True
@@ -37,10 +50,13 @@ class Mover(Moving):
         """On the way to the new link. One that is about to open or close will be heard of."""
         new = self.plan.new
         state = self._soft_links.get(new)
-        if state is None:
-            self._soft_links[new] = SoftLink.OPENING
-            return [OpenLink(new)]
-        return [Send(new, MoveJoin(move=self.plan.move))] if state.up else []
+        if state is not None:
+            return [Send(new, MoveJoin(move=self.plan.move))] if state.up else []
+        self._tries += 1
+        if self._tries > TRIES:
+            return self._abandon()
+        self._soft_links[new] = SoftLink.OPENING
+        return [OpenLink(new)]
 
     def soft_up(self, link: LinkName) -> list[Action]:
         actions = super().soft_up(link)
@@ -54,22 +70,19 @@ class Mover(Moving):
         """The other end agrees."""
         if not self._linking:
             return []
-        self._linking = False
-        built = _and_then(self.phase("build", None), lambda: self.phase("switch", None))
+        self._linking, self._joined = False, True
+        built = self._and_then(self.phase("build", None), lambda: self.phase("switch", None))
         return [Regrade(link, overlay=True), *built]
 
     def dry(self) -> list[Action]:
-        return _and_then(self.phase("end", None), self._ended)
+        """The other end of the new link comes to the end before all others but this one: if either
+        fails now, the one that is left knows."""
+        first = Send(self.plan.new, self.plan.wave("end"))
+        return self._and_then([first, *self._end()], self._new_ended)
+
+    def _new_ended(self) -> list[Action]:
+        others = [link for link in self._after if link != self.plan.new]
+        return self._and_then([Send(x, self.plan.wave("end")) for x in others], self._ended)
 
     def _ended(self) -> list[Action]:
-        return _and_then(self.phase("forget", None), self._forgotten)
-
-    def _forgotten(self) -> list[Action]:
-        old = self.plan.old
-        return [Regrade(old, overlay=False), CloseLink(old), *self._over()]
-
-
-def _and_then(actions: Sequence[Action], then: Callable[[], Sequence[Action]]) -> list[Action]:
-    """What is sent is awaited."""
-    sends = [action for action in actions if isinstance(action, Send)]
-    return [*(a for a in actions if not isinstance(a, Send)), Await(sends, then)]
+        return self._and_then(self.phase("forget", None), self._over)

@@ -7,6 +7,7 @@ from functools import partial
 
 import msgspec
 
+from reefcast.errors import ProtocolError
 from reefcast.model.filters import parse_filter
 from reefcast.model.messages import (
     Advertise,
@@ -27,6 +28,7 @@ from reefcast.routing.mesh.move_messages import (
     Beside,
     MoveDrained,
     MoveDry,
+    MoveFailed,
     MoveJoin,
     Phase,
     TreeMessage,
@@ -37,24 +39,28 @@ from reefcast.routing.tables import Row
 
 Change = Callable[[Mesh], Sequence[Send]]
 """Something done to one set of tables; returns what these want said."""
+Abandon = Callable[[], list[Action]]
 
 
 class Moving:
-    """See the module's docstring. `tables`: the broker's own, old ones until *end*."""
+    """See the module's docstring. `tables`: the broker's own, old ones until *end*. `abandon`: has
+    all brokers give the move up."""
 
-    def __init__(self, tables: Mesh, plan: Plan, where: Surroundings) -> None:
+    def __init__(self, tables: Mesh, plan: Plan, where: Surroundings, abandon: Abandon) -> None:
         mom = tables.mesh.mom
         self.plan = plan
         self.next: Mesh | None = None
         self.parent: LinkName | None = None
-        self.ended = False
+        self.ended = self.left = False
         self._forgetting = False  # who heard that says things plainly again
         self._tables = tables
         self._where = where
+        self._abandon = abandon
         self._me = mom.me
         self._soft_links = tables.soft_links
         self._near = frozenset(x for x in mom.brokers if plan.affects(mom, x))
         self._bypassing = frozenset(x for x in mom.brokers if plan.bypasses(mom, x))
+        self._known = frozenset(tables.brokers)
         before = [link for link in tables.brokers if link in self._near]
         self._before = before
         self._after = plan.links_after(self._me, before)
@@ -63,6 +69,8 @@ class Moving:
         self._drain = Drain(mom, before, self._near, self._soft_links)
         self._dry: set[LinkName] = set()
         self._reported = False
+        self._joined = False
+        self._lost: set[LinkName] = set()
 
     # --- phases -----------------------------------------------------------------------------------
 
@@ -72,16 +80,22 @@ class Moving:
         along = self._before if phase == "begin" else self._after
         onward = [Send(x, self.plan.wave(phase)) for x in along if x != link]
         if phase == "begin":
-            return [*onward, *self._begin()]
+            return [*onward, *self._begin()] if self._on_its_way() else self._abandon()
         if phase == "build":
             return [*onward, *self._build()]
         if phase == "switch":
             self._switched = True
             return [*onward, *self.drained()]
         if phase == "end":
-            return [*onward, *self._end()]
+            return [*onward, *self.catch_up()]
         self._forgetting = True
         return [*onward, *self._part()]
+
+    def _on_its_way(self) -> bool:
+        """Whether the move path still goes on here as the mover knew it."""
+        path = self.plan.path
+        onward = path[path.index(self._me) + 1 :] if self._me in path else ()
+        return not onward or onward[0] in self._tables.brokers
 
     def _begin(self) -> list[Action]:
         mesh = self._tables.mesh
@@ -116,6 +130,9 @@ class Moving:
             new.srt.add(row)
         for row in _copies(old.prt, outer):
             new.prt.add(row)
+        for link in outer:
+            new.srt.doubts_as(old.srt, link)
+            new.prt.doubts_as(old.prt, link)
         sends = [
             Send(link, Advertise(row.id, row.filter.text))
             for link in outer
@@ -129,12 +146,33 @@ class Moving:
     def change(self, link: LinkName, change: Change) -> list[Send]:
         """A change that a client or a neighbour told of (plainly): of its own tables."""
         if self.ended:
-            stale = link in self._before and not self._forgetting
+            stale = link in self._before and link not in self._lost and not self._forgetting
             return [] if stale else self._said(change(self._tables), NEW)
-        sends = self._said(change(self._tables), OLD)
-        if self.next is not None and link not in self._near:
-            sends += self._said(change(self.next), NEW)
+        if self.next is None or not self._is_for_both(link):
+            return self._said(change(self._tables), OLD)
+        if link in self._lost:
+            return self._one_at_least(change)
+        return self._said(change(self._tables), OLD) + self._said(change(self.next), NEW)
+
+    def _one_at_least(self, change: Change) -> list[Send]:
+        """What a neighbour without memory says holds for the tree that will be. The other one it
+        may contradict."""
+        sends, errors = list[Send](), list[ProtocolError]()
+        for tables, kind in ((self._tables, OLD), (self.next, NEW)):
+            try:
+                sends += self._said(change(tables), kind) if tables is not None else []
+            except ProtocolError as error:
+                errors.append(error)
+        if len(errors) > 1:
+            raise errors[0]
         return sends
+
+    def _is_for_both(self, link: LinkName) -> bool:
+        """Who lost its memory does not know of two sets of tables."""
+        new = self.next
+        return link not in self._near or (
+            link in self._lost and new is not None and link in new.brokers
+        )
 
     def beside(self, message: TreeMessage, link: LinkName) -> list[Send]:
         """A message between new tables."""
@@ -147,6 +185,8 @@ class Moving:
         for send in sends:
             message = send.message
             if send.link in self._near:
+                if send.link in self._lost and not self.ended:
+                    continue
                 if tables == NEW and isinstance(message, TreeMessage):
                     message = Beside(move=self.plan.move, message=message)
                 found.append(Send(send.link, message))
@@ -156,8 +196,9 @@ class Moving:
 
     def _end(self) -> list[Send]:
         """The new tables are those of the broker from now on, and so are the links."""
-        new, plan = self.next, self.plan
+        new, old, plan = self.next, self._tables.mesh, self.plan
         assert new is not None, "build comes before end"
+        outer = [link for link in new.brokers if link not in self._near]
         sends = self._egress.drop_old()
         self._tables.become(new)
         self.next, self.ended = None, True
@@ -167,11 +208,99 @@ class Moving:
             other = plan.old if self._me == plan.mover else plan.mover
             self._soft_links[other] = SoftLink.CLOSING
         self.relink()
+        sends += self._said(new.mesh.takes_over(old, outer), NEW)
+        return sends + self._said(self._untold(), NEW)
+
+    def _untold(self) -> list[Send]:
+        """All that the tables have to tell neighbours without memory."""
+        tables, sends = self._tables, list[Send]()
+        for link in [link for link in tables.brokers if link in self._lost]:
+            sends += tables.mesh.again(link)
+            rows = [row for row in tables.srt if row.last_hop != link]
+            sends += [Send(link, Advertise(row.id, row.filter.text)) for row in rows]
+            tables.tree.outgoing.pop(link, None)
+            sends += tables.tree.catch_up(link)
         return sends
 
+    def catch_up(self) -> list[Send]:
+        """Others have come to the end."""
+        return [] if self.ended else self._end()
+
+    def finish(self) -> list[Action]:
+        """The move was carried out; here what is missing of that."""
+        sends = self.catch_up()
+        self.left = True
+        return [*sends, *self._part()]
+
     def _part(self) -> list[Action]:
-        """The old link is no primary one at its far end either; the mover will close it."""
-        return [Regrade(self.plan.mover, overlay=False)] if self._me == self.plan.old else []
+        """The old link is no primary one any more. Its far end, the last to know, closes it."""
+        plan = self.plan
+        if self._me == plan.mover:
+            return [Regrade(plan.old, overlay=False)]
+        if self._me != plan.old:
+            return []
+        close = [CloseLink(plan.mover)] if plan.mover in self._soft_links else []
+        return [Regrade(plan.mover, overlay=False), *close]
+
+    # --- brokers that lost their memory, or are gone ----------------------------------------------
+
+    def concerns(self, link: LinkName) -> bool:
+        """Whether the move affects this neighbour, or nobody knows: it was away when it began."""
+        return link in self._near or link not in self._known
+
+    def lost(self, link: LinkName) -> list[Action]:
+        """This affected neighbour has no memory of the move, or is gone."""
+        self._lost.add(link)
+        return self.failed(link)
+
+    def failed(self, link: LinkName) -> list[Action]:
+        """The word of it came by `link`. Before this broker reported that it is dry nobody can have
+        come to the end; after that the mover knows, and the other end of its new link, which comes
+        to it before all others."""
+        plan = self.plan
+        if self.ended:
+            return []
+        if not self._reported or self.parent is None or (self._me, link) == (plan.new, plan.mover):
+            return self._abandon()
+        if self.parent == link:
+            return []
+        return [Send(self.parent, MoveFailed(move=self.plan.move))]
+
+    def abandoned(self) -> list[Action]:
+        """The old tables stay."""
+        self.left = True
+        actions: list[Action] = [*self._untold()]
+        if self.next is not None:
+            actions += self._egress.drop_new()
+            for row in list(self.next.prt):
+                self.next.prt.remove(row.id, row.last_hop)
+            self.next = None
+        other = self.plan.new if self._me == self.plan.mover else self.plan.mover
+        if self._joined and other in self._soft_links:
+            actions.append(Regrade(other, overlay=False))
+        return actions
+
+    def link_up(self, link: LinkName) -> list[Send]:
+        """A primary one; its other end has no memory of this broker."""
+        self._egress.forget(link)
+        new = self.next
+        if new is not None and link not in new.brokers and self._stays(link):
+            new.brokers.append(link)
+            new.brokers.sort()
+        return self.change(link, lambda tables: Mesh.link_up(tables, link))
+
+    def _stays(self, link: LinkName) -> bool:
+        return link not in self._near or link in self._after
+
+    def link_down(self, link: LinkName) -> list[Send]:
+        """A primary one."""
+        self._egress.forget(link)
+        new = self.next
+        sends = self._said(Mesh.link_down(self._tables, link), NEW if self.ended else OLD)
+        if new is not None and link in new.brokers:
+            new.brokers.remove(link)
+            sends += self._said(Mesh.link_down(new, link), NEW)
+        return sends
 
     # --- publications -----------------------------------------------------------------------------
 
@@ -221,6 +350,8 @@ class Moving:
             if stamp is not None and stamp.move == self.plan.move:
                 new = stamp.new
             sends += self._by(new).tunnel(link, [self._with_stamp(publish, new)])
+        if self._joined and self.plan.joins(self._me, link):
+            return [*sends, *self.lost(link)]
         return [*sends, *self.drained()]
 
     def joined(self, link: LinkName) -> list[Action]:
@@ -228,7 +359,19 @@ class Moving:
         that, and open another."""
         if not self._soft_links.get(link, SoftLink.CLOSING).up:
             return []
+        self._joined = True
         return [Regrade(link, overlay=True), Send(link, MoveJoin(move=self.plan.move))]
+
+    def hear(
+        self, message: MoveJoin | MoveDrained | MoveDry | MoveFailed, link: LinkName
+    ) -> list[Action]:
+        if isinstance(message, MoveJoin):
+            return self.joined(link)
+        if isinstance(message, MoveDrained):
+            return self.heard_drained(link)
+        if isinstance(message, MoveDry):
+            return self.heard_dry(link)
+        return self.failed(link)
 
     # --- the old tables run dry -------------------------------------------------------------------
 
@@ -246,7 +389,7 @@ class Moving:
 
     def drained(self) -> list[Action]:
         """What is to be said because of what was heard."""
-        if not self._switched or self._reported:
+        if not self._switched or self._reported or self.left:
             return []
         actions: list[Action] = []
         for link in self._drain.to_say():

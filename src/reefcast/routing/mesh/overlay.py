@@ -112,6 +112,14 @@ class MeshOverlay:
         self._window_s = self._period_s = self._links.now
         self._relink([])
 
+    def takes_over(self, old: MeshOverlay, links: Sequence[LinkName]) -> list[Send]:
+        """In the place of `old`, which told these primary neighbours what they know."""
+        return self._relink(self._vicinity.takes_over(old._vicinity, links))
+
+    def again(self, link: LinkName) -> list[Send]:
+        """What this primary neighbour was told has not reached it."""
+        return self._relink(self._vicinity.again(link))
+
     def relink(self) -> None:
         """Soft links came or went."""
         self._relink([])

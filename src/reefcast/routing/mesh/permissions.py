@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from reefcast.model.messages import LinkName
-from reefcast.routing.mesh.move_messages import Permission, Wish
+from reefcast.routing.mesh.move_messages import Permission, Step, Wish
 from reefcast.routing.recent import RecentIds
 
 REMEMBERED = 1024
@@ -22,7 +22,7 @@ mover, which knows no such wish any more, is done with it at once."""
 class Permissions:
     """Of broker `me`. What it returns is to be told to all others: they pass on what is new to
     them (`hear`), so that it reaches every broker, whatever becomes of the tree meanwhile.
-    `now`: seconds, later in later lives of the broker."""
+    `now`: seconds, later in later lives of the broker. `last`: the last grant, or its end."""
 
     def __init__(self, me: LinkName, coordinator: LinkName, now: Callable[[], float]) -> None:
         self._me = me
@@ -30,7 +30,7 @@ class Permissions:
         self._now = now
         self._heard: RecentIds[Wish] = RecentIds(REMEMBERED)
         self._asks: dict[Wish, Permission] = {}
-        self._last: Permission | None = None
+        self.last: Permission | None = None
         self._wishes: dict[Wish, tuple[LinkName, LinkName]] = {}
         self._life: int | None = None
         self._number = 0
@@ -51,10 +51,10 @@ class Permissions:
                 self._asks[message.wish] = message
                 return True
             return False
-        if self._last is not None and message.rank <= self._last.rank:
+        if self.last is not None and message.rank <= self.last.rank:
             return False
         self._asks.pop(message.wish, None)
-        self._last = message
+        self.last = message
         return True
 
     def granted(self, message: Permission) -> tuple[LinkName, LinkName] | None:
@@ -62,14 +62,28 @@ class Permissions:
         more."""
         return self._wishes.pop(message.wish, None)
 
+    def runs(self, move: int) -> bool:
+        """Whether it was granted, and is not over."""
+        last = self.last
+        last = self.last
+        return last is not None and last.move == move and last.step in ("grant", "end")
+
+    def follow(self, step: Step, move: int, old: LinkName = "") -> Permission | None:
+        """What is to be told of a move that was granted; None if it is known that it is over, or
+        at its end."""
+        last = self.last
+        if last is None or (last.move, last.step) != (move, "grant"):
+            return None
+        return last.then(step, move, old)
+
     def grant(self) -> Permission | None:
         """What the coordinator may grant now."""
-        last = self._last
-        if not self._coordinates or not self._asks or (last and last.step == "grant"):
+        last = self.last
+        if not self._coordinates or not self._asks or (last and self.runs(last.move)):
             return None
         ask = next(iter(self._asks.values()))
         return ask.then("grant", 1 + (last.move if last else 0))
 
     def open(self) -> list[Permission]:
         """What a neighbour without memory must know."""
-        return [*self._asks.values(), *([self._last] if self._last else [])]
+        return [*self._asks.values(), *([self.last] if self.last else [])]

@@ -40,6 +40,16 @@ class VicinityTable:
                 self._unconfirmed[link] = dict(old._unconfirmed[link])
         self._changed()
 
+    def takes_over(self, old: VicinityTable, links: Iterable[LinkName]) -> list[Send]:
+        """In the place of `old`, which told these neighbours what they know."""
+        self._said |= {link: old._said[link] for link in links if link in old._said}
+        return self._changed()
+
+    def again(self, link: LinkName) -> list[Send]:
+        """What this neighbour was told has not reached it."""
+        self._said.pop(link, None)
+        return self._changed()
+
     def up(self, link: LinkName) -> list[Send]:
         """A primary neighbour without memory of us."""
         self._unconfirmed.setdefault(link, {}).update(self._told.get(link, {}))

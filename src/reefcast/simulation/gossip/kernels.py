@@ -288,10 +288,8 @@ def gather(
 
 
 @part
-def choose(
+def give_up(
     me: int,
-    found: Numbers,
-    values: Words,
     bounds: Bounds,
     views: Numbers,
     weights: Words,
@@ -300,15 +298,13 @@ def choose(
     chosen: Numbers,
     least: Words,
 ) -> int:
-    """`views.best_view`: the best of what was found and of what the witness rule lets go, in
-    `chosen` and `least`. Returns how many."""
+    """Puts the part of the own view that the rule lets go into `chosen` and `least`; returns how
+    many these are."""
     room = 0
     for i in range(bounds[me], bounds[me + 1]):
         if greedy or named[views[i]] == me + 1:
             chosen[room], least[room] = views[i], weights[i]
             room += 1
-    for k in range(len(found)):
-        insert(chosen, least, room, room, found[k], values[k])
     return room
 
 
@@ -364,16 +360,17 @@ def walks(
     new, new_weights, changed = views.copy(), weights.copy(), np.zeros(count, np.bool_)
     own, named = np.zeros(count, np.int32), np.zeros(count, np.int32)
     found, path = np.empty(count, np.int32), np.empty(ttl, np.int32)
-    words, values = room_for_pairs(names), np.empty(count, np.uint64)
+    words = room_for_pairs(names)
     chosen, least = np.empty(count, np.int32), np.empty(count, np.uint64)
     for me in range(count):
         if to[me] >= 0:
             steps = walk(to[me], mixed(keys[me], U(number)), keys, bounds, views, path)
             others = found[: gather(me, path[:steps], bounds, views, own, named, found)]
+            room = give_up(me, bounds, views, weights, named, greedy, chosen, least)
             first = put_first(words, names, sizes, me)
-            for k in range(len(others)):
-                values[k] = weight(words, first, names, sizes, others[k], seed)
-            room = choose(me, others, values, bounds, views, weights, named, greedy, chosen, least)
+            for k in range(len(others) if room else 0):
+                value = weight(words, first, names, sizes, others[k], seed)
+                insert(chosen, least, room, room, others[k], value)
             changed[me] = merge(
                 me, room, chosen, least, bounds, views, weights, named, greedy, new, new_weights
             )

@@ -28,8 +28,9 @@ from reefcast.model.values import Kind
 
 APPLICATION_ID = 0x72656568
 VERSION = 1
+PAGE_BYTES = 4096
 CHECKPOINT_PAGES = 8000
-"""Of 4 KiB, in the log before they are moved into the database: 32 MB."""
+"""In the log before they are moved into the database: 32 MB."""
 CACHE_KIB = 64 * 1024
 BUSY_S = 10.0
 
@@ -64,6 +65,7 @@ def connect(path: Path, *, writes: bool = False) -> sqlite3.Connection:
     database = sqlite3.connect(path, BUSY_S, isolation_level=None, check_same_thread=False)
     database.execute(f"PRAGMA cache_size = -{CACHE_KIB if writes else CACHE_KIB // 8}")
     if writes:
+        database.execute(f"PRAGMA page_size = {PAGE_BYTES}")
         database.execute("PRAGMA journal_mode = WAL")
         database.execute("PRAGMA synchronous = NORMAL")
         database.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")

@@ -144,8 +144,8 @@ class HistoryStore:
         self._report(
             DamagedError(
                 f"{self._path} is damaged: {saved.rows} of its rows were saved into a new one, "
-                f"{saved.damaged} could not be, and pages could not be read in {saved.gaps} "
-                f"places; it is kept as {aside.name}: let replicas tell what is lacking"
+                f"{saved.damaged} were found damaged; it is kept as {aside.name}; let "
+                "replicas tell what is lacking"
             )
         )
 

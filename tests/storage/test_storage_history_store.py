@@ -1,0 +1,230 @@
+"""What a history stores is what it hands out: all that the filter wants, in order, each once."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from history_stores import (
+    INDEXED,
+    TOPICS,
+    body,
+    clean,
+    complain,
+    expected,
+    filters,
+    incoming,
+    opened,
+    publications,
+    read,
+    seal,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reefcast.errors import ConfigurationError, InvalidValueError, ProtocolError
+from reefcast.model.filters import TRUE, parse_filter
+from reefcast.model.publication import Publication
+from reefcast.model.values import Kind
+from reefcast.storage.history import reading
+from reefcast.storage.history.store import HistoryStore, Incoming
+
+requests = st.fixed_dictionaries(
+    {},
+    optional={
+        "filter": filters,
+        "since_us": st.integers(-4, 13),
+        "until_us": st.integers(-4, 13),
+        "after": st.tuples(
+            st.integers(-4, 13), st.sampled_from(("", "p", "pü")), st.integers(0, 9999)
+        ),
+        "limit": st.integers(0, 5),
+    },
+)
+asked_topics = st.lists(st.sampled_from((*TOPICS, "a/#", "+", "#", "none", "$s/#")), max_size=3)
+
+
+def publication(seq: int, *, time_us: int | None = None, topics=("a",), **attributes):
+    return Publication("p", seq, seq if time_us is None else time_us, attributes, topics)
+
+
+@given(
+    st.lists(st.lists(publications, max_size=25), min_size=1, max_size=3),
+    st.lists(st.tuples(asked_topics, requests, st.integers(1, 7)), min_size=1, max_size=4),
+    st.integers(0, 3),
+    st.sampled_from((None, 5, 20)),
+)
+@settings(max_examples=60)
+def test_hands_out_what_the_obvious_twin_does(batches, asked, few, sealed_until) -> None:
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reading, "FEW", few)
+        store = opened(Path(folder), segment_us=4)
+        stored: list[Publication] = []
+        for batch in batches:
+            store.append(incoming(batch))
+            stored += batch
+        if sealed_until is not None:
+            seal(store, sealed_until)
+            clean(store, -(1 << 62), 3)
+            store.append(incoming(batches[0]))
+        first = {(p.time_us, p.publisher, p.seq): p for p in reversed(stored)}.values()
+        for topics, request, size in asked:
+            found = read(store, topics, -(1 << 62), batch=size, **request)
+            assert found == expected(first, topics, **request)
+        store.close()
+
+
+@given(st.lists(publications, min_size=1, max_size=40), st.lists(filters, min_size=1, max_size=3))
+@settings(max_examples=40)
+def test_every_filter_finds_what_it_holds_for(stored, wanted) -> None:
+    stored = list({(p.time_us, p.publisher, p.seq): p for p in stored}.values())
+    with TemporaryDirectory() as folder:
+        store = opened(Path(folder))
+        store.append(incoming(stored))
+        for filter in wanted:
+            assert read(store, TOPICS, filter=filter) == expected(stored, TOPICS, filter=filter)
+        store.close()
+
+
+def test_a_batch_comes_at_once_and_what_comes_in_meanwhile_is_read_too(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    store.append(incoming(publication(seq) for seq in range(1, 301)))
+    batches = store.read(["a"], 0)
+    first = next(batches)
+    assert 0 < len(first) < 300
+    store.append(incoming([publication(1000)]))
+    rest = [each for batch in batches for each in batch]
+    assert len(first) + len(rest) == 301 and rest[-1] == body(publication(1000))
+    store.close()
+
+
+def test_what_is_stored_already_is_known(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    both = publication(1, topics=("a", "b"))
+    assert store.append([Incoming(body(both), topics=("b",))]) == (1, 0, 0)
+    assert store.append(incoming([both, publication(2)])) == (2, 1, 0)
+    assert store.append(incoming([both, both])) == (0, 4, 0)
+    assert read(store, ["b"]) == [body(both)]
+    assert read(store, ["a", "b"]) == [body(both), body(publication(2))]
+    assert {name: counts.rows for name, counts in store.counts().items()} == {"a": 2, "b": 1}
+    store.close()
+
+
+def test_the_body_of_a_publication_on_several_topics_is_stored_once(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    topics = tuple(f"t{i}" for i in range(50))
+    store.append(incoming([Publication("p", 1, 1, {}, topics, bytes(100_000))]))
+    assert all(len(read(store, [topic])) == 1 for topic in topics)
+    store.close()
+    assert (tmp_path / "history.sqlite").stat().st_size < 300_000
+
+
+def test_a_publication_is_stored_under_the_topics_that_are_asked_for(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    item = body(publication(1, topics=("a", "b")))
+    store.append([Incoming(item, topics=("b",))])
+    assert read(store, ["a"]) == [] and read(store, ["b"]) == [item]
+    store.append(incoming([publication(2, topics=(), topic="b")]))
+    assert read(store, ["b"], filter=parse_filter("topic = 'b'")) == [
+        item,
+        body(publication(2, topics=(), topic="b")),
+    ]
+    with pytest.raises(InvalidValueError, match=r"topics \['a', 'b'\] .* under \['c'\]"):
+        store.append([Incoming(item, topics=("c",))])
+    with pytest.raises(InvalidValueError):
+        store.append(incoming([publication(3, topics=())]))
+    store.close()
+
+
+def test_a_bad_body_leaves_nothing_of_its_batch_behind(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    with pytest.raises(ProtocolError):
+        store.append([*incoming([publication(1)]), Incoming(b"\xc1")])
+    assert read(store, ["#"]) == [] and store.counts() == {}
+    assert store.append(incoming([publication(1)])).stored == 1
+    store.close()
+
+
+def test_positions_are_the_last_ones(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    store.append(incoming([publication(5), publication(3), publication(7, topics=("b",))]))
+    store.append(incoming([publication(4)]))
+    assert store.positions() == {"a": (5, "p", 5), "b": (7, "p", 7)}
+    assert store.positions(["b", "none"]) == {"b": (7, "p", 7)}
+    store.close()
+    store = opened(tmp_path)
+    assert store.positions(["a"]) == {"a": (5, "p", 5)}
+    store.close()
+
+
+def test_a_replica_gets_what_it_lacks(tmp_path: Path) -> None:
+    ours, theirs = opened(tmp_path / "ours"), opened(tmp_path / "theirs")
+    everything = [publication(seq, topics=("a", "b")[: 1 + seq % 2]) for seq in range(1, 200)]
+    theirs.append(incoming(everything))
+    ours.append(incoming(everything[:120]))
+    after = min(ours.positions().values())
+    for batch in theirs.read(["#"], 0, after=after):
+        ours.append([Incoming(each) for each in batch])
+    assert read(ours, ["#"]) == read(theirs, ["#"]) == [body(each) for each in everything]
+    for store in (ours, theirs):
+        store.close()
+
+
+def test_a_directory_belongs_to_one_store(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    with pytest.raises(ConfigurationError, match="in use by another process"):
+        opened(tmp_path)
+    store.close()
+    opened(tmp_path).close()
+
+
+def test_indexed_attributes_stay_as_they_are(tmp_path: Path) -> None:
+    opened(tmp_path).close()
+    with pytest.raises(ConfigurationError, match=r"attributes flag \(boolean\), n .*, not x \(str"):
+        HistoryStore(tmp_path, complain, indexed={"x": Kind.STRING})
+    opened(tmp_path).close()
+    with pytest.raises(ConfigurationError, match="attributes body, topic cannot be indexed"):
+        HistoryStore(tmp_path, complain, indexed={"topic": Kind.STRING, "body": Kind.STRING})
+
+
+def test_a_directory_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigurationError, match="give a directory that may be written to"):
+        HistoryStore(tmp_path / "file" / "x", complain, indexed=INDEXED)
+
+
+def test_threads_read_while_one_writes(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    wrong: list[object] = []
+    wanted = parse_filter("n >= 0")
+    done = threading.Event()
+
+    def reads() -> None:
+        try:
+            while not done.is_set():
+                found = read(store, ["a", "b"], filter=wanted, batch=50)
+                seqs = sorted(int.from_bytes(each[-4:], "big") for each in found)
+                if seqs != list(range(1, len(seqs) + 1)):
+                    wrong.append(seqs)
+        except Exception as error:  # the test's thread would swallow it
+            wrong.append(error)
+
+    threads = [threading.Thread(target=reads) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for start in range(1, 1501, 30):
+        store.append(
+            incoming(
+                Publication(
+                    "p", seq, seq, {"n": seq}, (("a", "b")[seq % 2],), seq.to_bytes(4, "big")
+                )
+                for seq in range(start, start + 30)
+            )
+        )
+    done.set()
+    for thread in threads:
+        thread.join()
+    assert wrong == [] and len(read(store, ["#"], filter=TRUE)) == 1500
+    store.close()
