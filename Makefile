@@ -60,7 +60,7 @@ lock: ## lock the dependencies anew (needs uv)
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
 	  requirements/build.in -o requirements/build.lock
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
-	  -c requirements/build.lock --extra demo --group dev pyproject.toml -o requirements/dev.lock
+	  -c requirements/build.lock --extra demo --extra plan --group dev pyproject.toml -o requirements/dev.lock
 
 clean: ## remove the environment and everything made
 	rm -rf $(VENV) out dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse

@@ -199,6 +199,27 @@ def test_who_pointed_to_a_leaver_gets_another_for_it(seed: int) -> None:
     assert before - 2 < network.mean_size() < before + 1
 
 
+def test_a_joiner_takes_a_place_that_is_free_before_a_view_grows() -> None:
+    """Or views would grow whenever some crash and come back."""
+    overlay = everybody_joined(0, 6).overlays["n5"]
+    overlay.begin(["n1", "n2", "n3"], [])
+    overlay.lost("n2")
+    for joiner, size in [("x", 3), ("y", 4)]:
+        overlay.hear(JoinWalk(topic="a", joiner=joiner, grows=True, nonce=1, left=0), "n1")
+        assert (len(overlay.view), overlay.size) == (size, size)
+
+
+def test_who_joins_with_nobody_left_begins_anew() -> None:
+    """Its size is that of the others, however large its view was."""
+    overlay = everybody_joined(0, 6).overlays["n5"]
+    overlay.begin(["n1", "n2", "n3", "n4"], [])
+    for node in ("n1", "n2", "n3", "n4"):
+        overlay.lost(node)
+    overlay.hear(Met(topic="a", node="n0"), "n0")
+    assert overlay.view == ("n0",)
+    assert overlay.size == LOWEST
+
+
 def test_who_loses_the_last_neighbour_joins_at_once() -> None:
     network = everybody_joined(0, 6)
     last = network.overlays["n5"]

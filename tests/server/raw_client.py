@@ -20,6 +20,8 @@ from reefcast.model.publication import Publication
 from reefcast.model.wire import FrameKind, FrameReader, Goodbye, Hello, Role
 
 PATIENCE_S = 10.0
+PING_S = 5.0
+"""Brokers end connections that are silent, and tests take long where there is much else to do."""
 
 
 class Closed(Exception):
@@ -46,6 +48,7 @@ class RawClient:
         self.tokens = itertools.count(1)
         self.numbers = itertools.count(1)
         self.seqs = itertools.count(1)
+        self._pings: asyncio.TimerHandle | None = None
 
     @classmethod
     async def dial(cls, address: tuple[str, int], name: str = "c") -> RawClient:
@@ -59,7 +62,13 @@ class RawClient:
         client = await cls.dial(address, name)
         client.say_hello(session=session, **fields)
         client.hello = wire.decode_hello(await client.next(FrameKind.HELLO))
+        client._keep_alive()
         return client
+
+    def _keep_alive(self) -> None:
+        if not self.writer.is_closing():
+            self.send(FrameKind.PING, 0)
+            self._pings = asyncio.get_running_loop().call_later(PING_S, self._keep_alive)
 
     # --- sending ----------------------------------------------------------------------------------
 
@@ -162,6 +171,8 @@ class RawClient:
         return sum(given)
 
     async def close(self) -> None:
+        if self._pings is not None:
+            self._pings.cancel()
         self.writer.close()
         async with asyncio.timeout(PATIENCE_S):
             await asyncio.gather(self.writer.wait_closed(), return_exceptions=True)

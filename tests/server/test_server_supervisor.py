@@ -22,7 +22,6 @@ from live_networks import make_network, until
 from reefcast.cli.network import command as network_command
 from reefcast.errors import LocalError, PeerError
 from reefcast.model.publication import Publication
-from reefcast.model.wire import FrameKind
 from reefcast.network.file import NetworkFile, dump_network
 from reefcast.network.sections import TraceSection
 from reefcast.server import supervisor
@@ -76,7 +75,6 @@ async def first_to_arrive(publisher: RawClient, subscriber: RawClient) -> Public
     async with asyncio.timeout(supervisor.START_S):
         while True:
             publisher.publish(1)
-            subscriber.send(FrameKind.PING, 0)  # it lives, however long that takes
             with suppress(TimeoutError):
                 async with asyncio.timeout(0.1):
                     return (await subscriber.delivery())[1]

@@ -161,7 +161,7 @@ def crashing_run(number: int, *, kernel: type[World] = Kernel) -> tuple[Simulati
     """Brokers crash while all happens; then, from the time that is returned, others publish, at
     brokers that live."""
     rng = random.Random(f"crashes {number}")
-    setup = gossip_setup(rng)
+    setup = gossip_setup(rng, 30)
     faults = crashes(setup, rng, 8.0)
     simulation = Simulation(replace(setup, faults=faults), kernel)
     topics = rng.randint(1, 8)

@@ -57,7 +57,7 @@ def check_run(number: int) -> None:
     assert simulation.result().discards.get("link_lost", 0) == 0
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(NUMBERS)
 def test_exactly_once_while_brokers_enter_and_leave_topics(number: int) -> None:
     check_run(number)
@@ -73,7 +73,7 @@ def check_crashes(number: int) -> None:
         assert nx.is_strongly_connected(graph)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(NUMBERS)
 def test_after_crashes_all_live_subscribers_are_reached_again(number: int) -> None:
     check_crashes(number)
@@ -85,7 +85,7 @@ def check_repair(number: int) -> None:
     assert demanded(simulation) - set(delivered(simulation)) == set()
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(NUMBERS)
 def test_with_repair_all_is_delivered_though_one_message_in_five_is_lost(number: int) -> None:
     check_repair(number)
@@ -123,7 +123,7 @@ def settled_deliveries(number: int, routing: str) -> list[tuple[str, int, str, i
     return sorted(delivered(simulation))
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(NUMBERS)
 def test_with_all_neighbours_it_delivers_what_flooding_delivers(number: int) -> None:
     assert settled_deliveries(number, "gossip") == settled_deliveries(number, "flooding")
@@ -154,7 +154,7 @@ def trace_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("gossip")
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=3, deadline=None)
 @given(NUMBERS)
 def test_both_kernels_write_the_same_trace_of_gossip(trace_folder: Path, number: int) -> None:
     check_twins(number, trace_folder)
@@ -244,7 +244,7 @@ def about(said: list[Any], topic: str) -> list[TopicMessage]:
     ]
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(NUMBERS)
 def test_what_is_said_about_a_topic_does_not_depend_on_other_topics(number: int) -> None:
     """All messages of topic `a` between any two brokers are the same, in content and order. Not at
@@ -256,7 +256,7 @@ def test_what_is_said_about_a_topic_does_not_depend_on_other_topics(number: int)
         assert about(alone.said[pair], "a") == about(among.said[pair], "a"), pair
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=3, deadline=None)
 @given(NUMBERS)
 def test_tokens_say_nothing_about_what_is_said_to_others(number: int) -> None:
     for said in with_other_topics(number, True).said.values():

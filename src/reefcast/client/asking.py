@@ -264,6 +264,12 @@ class Asking:
         answers = self._answers.values()
         return not self._finding and all(a.over and not a.events and not a.late for a in answers)
 
+    @property
+    def hands_over(self) -> bool:
+        """Whether only what comes in meanwhile may still come."""
+        answers = self._answers.values()
+        return not self._finding and all((a.is_late or a.over) and not a.events for a in answers)
+
     def take(self) -> tuple[list[Event], list[ServiceMessage]]:
         """The events that can be given now, in order, and what is to be said because of that."""
         found: list[Event] = []

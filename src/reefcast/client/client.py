@@ -13,13 +13,22 @@ import random
 import time
 import uuid
 from collections.abc import Generator, Iterable, Mapping, Sequence
+from datetime import datetime
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import Any, Literal, Self, Unpack, overload
 
 from reefcast.client.address import Address, parse_addresses
 from reefcast.client.connection import Connection, Handler, open_connection
 from reefcast.client.encoding import encode_event
 from reefcast.client.handles import Advertisement, Subscription
+from reefcast.client.history import (
+    History,
+    check_handover,
+    either,
+    microseconds,
+    question_about,
+)
+from reefcast.client.replay import Replay
 from reefcast.client.session import Session
 from reefcast.client.settings import (
     Backoff,
@@ -67,6 +76,11 @@ class Client:
     def id(self) -> str:
         """The client's id, unique for ever; it is the publisher of what the client publishes."""
         return self._session.client_id
+
+    @property
+    def session(self) -> Session:
+        """The protocol's side of the client, for what is built upon it."""
+        return self._session
 
     @property
     def connected(self) -> bool:
@@ -137,20 +151,75 @@ class Client:
 
     # --- subscribing ------------------------------------------------------------------------------
 
+    @overload
     def subscribe(
-        self, *filters: str, local_queue_limit: int | None = None, order_s: float = 0.0
-    ) -> Subscription:
+        self,
+        *filters: str,
+        local_queue_limit: int | None = None,
+        order_s: float = 0.0,
+        replay: Literal[False] = False,
+    ) -> Subscription: ...
+    @overload
+    def subscribe(
+        self,
+        *filters: str,
+        local_queue_limit: int | None = None,
+        order_s: float = 0.0,
+        replay: datetime | Literal[True],
+        handover_s: float = 2.0,
+    ) -> Replay: ...
+    def subscribe(
+        self,
+        *filters: str,
+        local_queue_limit: int | None = None,
+        order_s: float = 0.0,
+        replay: datetime | bool = False,
+        handover_s: float = 2.0,
+    ) -> Subscription | Replay:
         """Asks for the events that match one of the filters; see `Subscription`.
 
         Await it to know that it has settled, or iterate over it at once. `local_queue_limit`
         (events) overrides the client's. `order_s`: for how many seconds the broker may hold events
         back, so that those of a publisher come in its order although they took several ways
-        (routings mesh and TID); 0: they come as they come. Raises `FilterSyntaxError`.
+        (routings mesh and TID); 0: they come as they come.
+
+        `replay`: first what storages have, from that time on (True: all), and then what comes,
+        without a gap, and nothing twice; see `Replay`. `handover_s`: seconds for which storages go
+        on to answer with what comes in meanwhile; at least what an event takes to them on the
+        longest way. Raises `FilterSyntaxError`, and `ConfigurationError`.
         """
         limit = self._settings.local_queue_limit if local_queue_limit is None else local_queue_limit
-        return Subscription(
+        history = None
+        if replay is not False:
+            question = question_about(
+                either(filters),
+                since_us=None if replay is True else microseconds(replay),
+                handover_s=check_handover(handover_s),
+            )
+            history = History(self._session, question, self._settings.history_patience_s)
+        subscription = Subscription(
             self._session, filters, check_local_queue_limit(limit), check_order_s(order_s)
         )
+        return subscription if history is None else Replay(subscription, history)
+
+    def history(
+        self,
+        filter: str,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int = 0,
+    ) -> History:
+        """Asks storages for past events that match; see `History`.
+
+        The filter must say its topics: `topic = 'fx' AND price > 10`. `since` (inclusive), `until`
+        (exclusive): by the time of publication; `limit`: at most so many, the oldest; 0: all.
+        Raises `FilterSyntaxError` and `ConfigurationError`.
+        """
+        question = question_about(
+            filter, since_us=microseconds(since), until_us=microseconds(until), limit=limit
+        )
+        return History(self._session, question, self._settings.history_patience_s)
 
     # --- closing ----------------------------------------------------------------------------------
 

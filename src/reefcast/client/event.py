@@ -74,6 +74,11 @@ class Event:
         return self._publication.payload
 
     @property
+    def body(self) -> bytes:
+        """The encoded publication, as it came."""
+        return self._body
+
+    @property
     def size_bytes(self) -> int:
         """Size of the encoded publication; known without decoding."""
         return len(self._body)

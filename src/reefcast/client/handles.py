@@ -151,6 +151,15 @@ class Subscription(_Handle):
                 raise StopAsyncIteration
             await inbox.changed.wait()
 
+    def poll(self) -> list[Event]:
+        """All events that wait, maybe none."""
+        return self._holding.pop_all()
+
+    async def wait(self) -> None:
+        """Until something has changed: events came, or it ended."""
+        if not self._holding.events:
+            await self._holding.changed.wait()
+
     async def add(self, filter: str) -> None:
         """One filter more; returns when it has settled, raises `RefusedError` and leaves the
         others as they are if it is refused."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Self
 
 from reefcast.client.asking import Asking, Question
@@ -13,6 +15,8 @@ from reefcast.client.signal import Signal
 from reefcast.errors import ConfigurationError, LocalError
 from reefcast.model.filters import parse_filter
 from reefcast.model.topics import topic_patterns_of
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def question_about(
@@ -51,9 +55,14 @@ class History:
         self._patience_s = patience_s
         self._asking = Asking(question, session.numbers)
         self._events: deque[Event] = deque()
-        self.changed = Signal()
-        self._cancelled = False
-        session.ask(self._asking, self.changed)
+        self._changed = Signal()
+        self._started = self._cancelled = False
+
+    def start(self) -> None:
+        """Asks, if it has not; to iterate does so by itself."""
+        if not self._started:
+            self._started = True
+            self._session.ask(self._asking, self._changed)
 
     def __aiter__(self) -> Self:
         return self
@@ -80,40 +89,67 @@ class History:
         self._cancelled = True
         self._events.clear()
         self._session.forget(self._asking)
-        self.changed.fire()
+        self._changed.fire()
 
     async def _some(self) -> None:
+        self.start()
         while not self._events:
-            if self._cancelled:
-                raise StopAsyncIteration
-            self._take()
+            self._events.extend(self.poll())
             if self._events:
                 break
-            if self._asking.error is not None:
-                raise self._asking.error
-            if self._asking.over:
-                self._session.forget(self._asking)
+            if self.over:
                 raise StopAsyncIteration
-            if self._session.ended:
-                raise self._session.ending()
-            await self._wait()
+            await self.wait()
 
-    def _take(self) -> None:
+    @property
+    def over(self) -> bool:
+        """Whether nothing more comes."""
+        return self._cancelled or self._asking.over
+
+    @property
+    def hands_over(self) -> bool:
+        """Whether all that was stored has come, and only what came in meanwhile may follow."""
+        return self._asking.hands_over
+
+    def poll(self) -> list[Event]:
+        """What has come, maybe nothing; raises as iterating does."""
         events, messages = self._asking.take()
         self._session.say(messages)
-        self._events.extend(events)
+        if events:
+            return events
+        if self._asking.error is not None:
+            raise self._asking.error
+        if self._asking.over:
+            self._session.forget(self._asking)
+        elif self._session.ended and not self._cancelled:
+            raise self._session.ending()
+        return []
 
-    async def _wait(self) -> None:
+    async def wait(self) -> None:
         """Until something came; what does not come for too long is asked for again."""
         heard = self._asking.heard
         patience_s = self._patience_s + self._asking.question.handover_s
         with self._session.awaiting_answer():
             try:
                 async with asyncio.timeout(patience_s):
-                    await self.changed.wait()
+                    await self._changed.wait()
             except TimeoutError:
                 if self._asking.heard == heard and self._session.connected:
                     self._session.say(self._asking.hangs())
+
+
+def either(filters: Sequence[str]) -> str:
+    """One filter for several."""
+    return filters[0] if len(filters) == 1 else " OR ".join(f"({text})" for text in filters)
+
+
+def microseconds(time: datetime | None) -> int | None:
+    """Since 1970; raises `ConfigurationError` for a time without a zone."""
+    if time is None:
+        return None
+    if time.tzinfo is None:
+        raise ConfigurationError(f"{time} has no time zone; write datetime(..., tzinfo=UTC)")
+    return (time - EPOCH) // timedelta(microseconds=1)
 
 
 def check_handover(handover_s: float) -> float:

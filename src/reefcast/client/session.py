@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from typing import Protocol
 
 from reefcast.client.asking import Asking, Numbers
 from reefcast.client.event import Event
@@ -26,10 +27,21 @@ from reefcast.client.signal import Signal
 from reefcast.errors import LocalError, ProtocolError, ReefcastError, RefusedError
 from reefcast.model import wire
 from reefcast.model.messages import ControlMessage, Refused, ServiceMessage, Settled
-from reefcast.model.wire import Codec, FrameKind, Hello, Role
-from reefcast.storage.history.messages import MESSAGES as HISTORY
+from reefcast.model.wire import FrameKind, Hello, Role
+from reefcast.storage.history.messages import CLIENT_CODEC, Cancel, More, Request
 
-HISTORY_CODEC = Codec(HISTORY)
+ASKED = (Request, More, Cancel)
+"""What storages are sent."""
+
+
+class Serving(Protocol):
+    """A storage, as the session sees it."""
+
+    def connected(self) -> None: ...
+
+    def disconnected(self) -> None: ...
+
+    def hear(self, message: ServiceMessage) -> None: ...
 
 
 class Session:
@@ -64,6 +76,7 @@ class Session:
         self._watch_reading = watch_reading
         self.numbers = Numbers(client_id)
         self._asking: dict[Asking, Signal] = {}
+        self._serving: Serving | None = None
         self._holdings: set[Holding] = set()
         self._full: set[Inbox] = set()
         self._awaiting = 0
@@ -104,12 +117,16 @@ class Session:
         self.connected = True
         for asking in self._asking:
             self.say(asking.start())
+        if self._serving is not None:
+            self._serving.connected()
         self.room.fire()
         self.acknowledged.fire()
 
     def lost(self) -> None:
         """The connection is gone."""
         self.connected = False
+        if self._serving is not None:
+            self._serving.disconnected()
         self.outbox.disconnect()
         self.registrations.disconnect()
 
@@ -166,7 +183,7 @@ class Session:
         self.room.fire()
 
     def _on_control(self, payload: bytes) -> None:
-        message = HISTORY_CODEC.decode_control(payload)
+        message = CLIENT_CODEC.decode_control(payload)
         if isinstance(message, ServiceMessage):
             self._about_history(message)
         elif isinstance(message, Settled):
@@ -179,6 +196,10 @@ class Session:
             raise ProtocolError(f"the broker sent a client {type(message).__name__}")
 
     def _about_history(self, message: ServiceMessage) -> None:
+        if isinstance(message, ASKED):
+            if self._serving is not None:
+                self._serving.hear(message)
+            return
         for asking, changed in list(self._asking.items()):
             heard = asking.heard
             self.say(asking.hear(message))
@@ -225,6 +246,10 @@ class Session:
             self.outbox.send_control(message)
         else:
             self.registrations.disconnect()
+
+    def serve(self, serving: Serving | None) -> None:
+        """This client is a storage from now on, or no more."""
+        self._serving = serving
 
     def ask(self, asking: Asking, changed: Signal) -> None:
         """From now on it is told what comes, and asked anew after a reconnect."""

@@ -35,6 +35,7 @@ class Options(TypedDict, total=False):
     - `reconnect_timeout_s`: how long a lost connection is sought again (60) before everything that
       waits raises `ConnectionLostError`.
     - `close_timeout_s`: how long `close` waits for acknowledgements (10).
+    - `history_patience_s`: after how long without a word storages are asked again (10).
     - `backoff_first_s`, `backoff_max_s`: the pause between attempts to connect starts near the
       first (0.05), doubles with each, and stays below the second (2); each is drawn between half
       and all of its length.
@@ -56,6 +57,7 @@ class Options(TypedDict, total=False):
     connect_timeout_s: float
     reconnect_timeout_s: float
     close_timeout_s: float
+    history_patience_s: float
     backoff_first_s: float
     backoff_max_s: float
     on_disconnect: OnChange | None
@@ -79,6 +81,7 @@ class Settings:
     connect_timeout_s: float = 5.0
     reconnect_timeout_s: float = 60.0
     close_timeout_s: float = 10.0
+    history_patience_s: float = 10.0
     backoff_first_s: float = 0.05
     backoff_max_s: float = 2.0
     on_disconnect: OnChange | None = None

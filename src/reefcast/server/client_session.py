@@ -12,11 +12,12 @@ from typing import ClassVar
 
 from reefcast.errors import InternalError, ProtocolError
 from reefcast.model import wire
-from reefcast.model.messages import FIRST_HOP, ControlMessage, Publish, TableChange
+from reefcast.model.messages import FIRST_HOP, ControlMessage, Publish, ServiceMessage, TableChange
 from reefcast.model.wire import Hello
 from reefcast.server.connection import Connection, End
 from reefcast.server.credit import Account
 from reefcast.server.host import Host
+from reefcast.storage.history.messages import CLIENT_CODEC
 
 
 class ClientSession(End):
@@ -24,6 +25,7 @@ class ClientSession(End):
     taken over from it."""
 
     what: ClassVar[str] = "a client"
+    codec = CLIENT_CODEC
 
     def __init__(
         self,
@@ -62,9 +64,9 @@ class ClientSession(End):
             self._host.congestion.settle(self.name, self._account)
 
     def control(self, message: ControlMessage) -> None:
-        if not isinstance(message, TableChange):
+        if not isinstance(message, TableChange | ServiceMessage):
             raise ProtocolError(f"a client must not send {type(message).__name__}")
-        if message.token < 1:
+        if isinstance(message, TableChange) and message.token < 1:
             raise ProtocolError(f"{type(message).__name__} carries the token {message.token}")
         if not self._host.driver.handle(message, self.name):
             raise InternalError(f"the broker failed on this {type(message).__name__}; see its log")

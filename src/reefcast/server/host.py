@@ -24,6 +24,7 @@ from reefcast.server.credit import CongestionControl
 from reefcast.server.driver import Driver
 from reefcast.server.outputs import LinkQueue, Outputs
 from reefcast.server.tracing import Journal, open_trace
+from reefcast.storage.history.service import HistoryService
 from reefcast.storage.statistics_store import StatisticsStore
 
 log = logging.getLogger(__name__)
@@ -72,9 +73,10 @@ def make_host(network: NetworkFile, name: str) -> Host:
         scot=scot.neighbours(name) if scot else None,
         options=options,
         statistics=statistics,
+        services=(HistoryService(name),),
     )
     driver = Driver(core, outputs, congestion, journal)
-    codec = Codec(core.router.messages, core.router.header)
+    codec = Codec((*core.router.messages, *HistoryService.messages), core.router.header)
     return Host(me, limits, journal, outputs, congestion, core, driver, codec, statistics)
 
 

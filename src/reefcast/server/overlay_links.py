@@ -37,6 +37,7 @@ class OverlayLinks:
         self._shared = shared
         self._loop = asyncio.get_running_loop()
         self._dials: dict[LinkName, asyncio.Task[None]] = {}
+        self._stopping = False
         queues = host.outputs.links.values()
         self.links = {queue.name: BrokerLink(host, queue, self._away) for queue in queues}
 
@@ -48,7 +49,7 @@ class OverlayLinks:
             self._keep_connected(link)
 
     def _keep_connected(self, link: BrokerLink) -> None:
-        if link.dials:
+        if link.dials and not self._stopping:
             self._dials[link.name] = self._loop.create_task(
                 keep_connected(
                     self._network.address(link.name),
@@ -149,6 +150,7 @@ class OverlayLinks:
 
     def refuse(self) -> None:
         """The broker is to stop: nobody is dialled any more."""
+        self._stopping = True
         for attempts in self._dials.values():
             attempts.cancel()
 

@@ -157,13 +157,16 @@ class Rounds:
 
     def _deliver(self, topic: str, posts: list[Posted]) -> None:
         """These, and all that follow from them, step by step."""
-        overlay, counts = self._topics[topic], self.counts
+        overlay = self._topics[topic]
         parts: list[list[Posted]] = [[] for _ in range(PARTS)]
         while True:
-            for post in posts:
-                kind = type(post[2])
-                counts[kind] += 1
-                parts[PART_OF.get(kind, 0)].append(post)
+            kinds = Counter(map(type, map(itemgetter(2), posts)))
+            self.counts.update(kinds)
+            if len(kinds) == 1:  # as of all steps of walks
+                parts[PART_OF.get(next(iter(kinds)), 0)] += posts
+            else:
+                for post in posts:
+                    parts[PART_OF.get(type(post[2]), 0)].append(post)
             now = next((part for part, waiting in enumerate(parts) if waiting), None)
             if now is None:
                 return

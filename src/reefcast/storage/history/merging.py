@@ -11,7 +11,8 @@ from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
-from reefcast.storage.history.rows import Key, Row
+from reefcast.model.publication import INT64_MAX
+from reefcast.storage.history.rows import ABOVE_ALL, Key, Row
 
 FIRST_ROWS = 64
 """That a source fetches at first, if it is the only one: who asked gets something soon."""
@@ -22,11 +23,15 @@ _ALL_SOURCES = 1 << 62
 
 class Source(ABC):
     """Sorted rows behind the position `before`. `rows`: fetched and not taken yet. `done`: nothing
-    is left to fetch."""
+    is left to fetch. `start_us`: no row is earlier."""
 
-    def __init__(self, number: int, before: Key) -> None:
+    def __init__(self, number: int, before: Key, start_us: int) -> None:
         self.number = number
+        self.start_us = max(start_us, before[0])
         self.before = before
+        if start_us > before[0]:
+            # were there an earlier row, added just now, others behind it may have been read already
+            self.before = (start_us - 1, ABOVE_ALL, INT64_MAX)
         self.rows: list[Row] = []
         self.done = False
         self.size = 0
@@ -55,13 +60,36 @@ def merged(sources: Sequence[Source], batch: int) -> Iterator[list[Row]]:
     if len(sources) == 1:
         yield from _single(sources[0], batch)
         return
-    left = list(sources)
-    while left := _filled(left, batch):
-        ends = [source.rows[-1][:3] for source in left if not source.done]
-        bound = min(ends, default=None)
-        block = [row for source in left for row in source.take(bound)]
-        block.sort(key=_position_and_source)
-        yield _unique(block)
+    later = sorted(sources, key=lambda source: -source.start_us)
+    left: list[Source] = []
+    while True:
+        left = _filled(left, batch)
+        if later and not any(source.rows[0][0] < later[-1].start_us for source in left):
+            left += _starting(later)
+        elif left:
+            yield _block(left, later[-1].start_us if later else None)
+        else:
+            return
+
+
+def _starting(later: list[Source]) -> list[Source]:
+    """Those that start next, all at the same time."""
+    start_us = later[-1].start_us
+    starting = []
+    while later and later[-1].start_us == start_us:
+        starting.append(later.pop())
+    return starting
+
+
+def _block(sources: list[Source], before_us: int | None) -> list[Row]:
+    """What is complete, and earlier than `before_us`."""
+    ends = [source.rows[-1][:3] for source in sources if not source.done]
+    if before_us is not None:
+        ends.append((before_us - 1, ABOVE_ALL, INT64_MAX))
+    bound = min(ends, default=None)
+    block = [row for source in sources for row in source.take(bound)]
+    block.sort(key=_position_and_source)
+    return _unique(block)
 
 
 def _position_and_source(row: Row) -> tuple[int, bytes, int, int]:

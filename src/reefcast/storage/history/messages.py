@@ -12,6 +12,7 @@ from typing import Annotated
 import msgspec
 
 from reefcast.model.messages import EntityId, ServiceMessage
+from reefcast.model.wire import Codec
 
 MOST_TOPICS = 10_000
 MOST_HOPS = 64
@@ -129,3 +130,5 @@ class Cancel(OnPath, frozen=True, kw_only=True, tag="cancel"):
 BACKWARD = (Items, End)
 FORWARD = (More, Cancel)
 MESSAGES = (Stores, Stored, Find, Found, Request, Items, End, More, Cancel)
+CLIENT_CODEC = Codec(MESSAGES)
+"""Of what clients and their brokers say to each other."""

@@ -2,15 +2,14 @@
 
 A topic's rows are found by one of these *ways*:
 
-- a value of an indexed attribute, one way for each value that the filter names: the index has their
-  rows in order;
+- a value of an indexed attribute, one way for each value that the filter names, and for each era:
+  the index has their rows in order;
 - an interval of an indexed attribute that holds few rows (`FEW`): they are looked up and sorted;
 - all rows of the topic in order, those left out whose columns exclude them. An interval with many
   rows is read like this: then one of them is never far.
 
 Each fetch is a query of its own, from the position behind the last row on. So nothing is held
-between two of them, however slow the reader is, and the log of the database can be moved on. What
-comes in meanwhile is read too if it lies ahead.
+between two of them, however slow the reader is, and the log of the database can be moved on.
 """
 
 from __future__ import annotations
@@ -23,6 +22,7 @@ from typing import Any, NamedTuple
 
 from reefcast.model.publication import INT64_MAX, INT64_MIN
 from reefcast.storage.history.conditions import Condition, Demands, Indexed, both
+from reefcast.storage.history.eras import Era
 from reefcast.storage.history.limits import Topic
 from reefcast.storage.history.merging import Source
 from reefcast.storage.history.rows import Key, Seeds, checked
@@ -51,57 +51,74 @@ class Span:
 
 
 class Way(NamedTuple):
-    """`through`: the index that is used."""
+    """`through`: the index that is used. `start_us`: no row is earlier."""
 
     through: str
     condition: Condition | None
+    start_us: int
 
 
-def ways(database: sqlite3.Connection, topic: Topic, wanted: Sequence[Demands]) -> list[Way]:
-    """By which the rows of a topic are found that these conjunctions want."""
-    found: list[Way] = []
-    for demands in wanted:
-        some = _ways_of(database, topic, demands)
-        if some is None or len(found) + len(some) > MOST_WAYS:
-            return [_scan(wanted)]
-        found += some
-    return list(dict.fromkeys(found))
+WHOLE = Way(_WHOLE_TOPIC, None, INT64_MIN)
 
 
-def _scan(wanted: Sequence[Demands]) -> Way:
-    if not all(wanted):
-        return Way(_WHOLE_TOPIC, None)
-    either = [both([demand.condition for demand in demands]) for demands in wanted]
-    return Way(_WHOLE_TOPIC, both(either, "OR"))
+class Ways:
+    """Finds the ways into topics, by what the conjunctions of a filter want; into these eras."""
 
+    def __init__(
+        self, database: sqlite3.Connection, wanted: Sequence[Demands], eras: Sequence[Era]
+    ) -> None:
+        self._database = database
+        self._wanted = wanted
+        self._eras = eras
+        self._in_eras = f"era IN ({', '.join(str(era.number) for era in eras)})"
 
-def _ways_of(database: sqlite3.Connection, topic: Topic, demands: Demands) -> list[Way] | None:
-    """None: there is none that is better than all rows of the topic."""
-    by_points = [demand for demand in demands if demand.points is not None]
-    if by_points:
-        best = min(by_points, key=lambda demand: _rows(database, topic, demand))
-        return [_to_point(best, value, demands) for value in best.points or ()]
-    for demand in demands:
-        if _rows(database, topic, demand) <= FEW:
-            return [Way(index(demand.number), both([each.condition for each in demands]))]
-    return None
+    def into(self, topic: Topic) -> list[Way]:
+        found: list[Way] = []
+        for demands in self._wanted:
+            some = self._for(topic, demands)
+            if some is None or len(found) + len(some) > MOST_WAYS * len(self._eras):
+                return [self._scan()]
+            found += some
+        return list(dict.fromkeys(found))
 
+    def _scan(self) -> Way:
+        if not all(self._wanted):
+            return WHOLE
+        either = [both([demand.condition for demand in demands]) for demands in self._wanted]
+        return WHOLE._replace(condition=both(either, "OR"))
 
-def _to_point(best: Indexed, value: Any, demands: Demands) -> Way:
-    here = Condition(f"{column(best.number)} IS ?", (value,))
-    others = [each.condition for each in demands if each is not best]
-    return Way(index(best.number), both([here, *others]))
+    def _for(self, topic: Topic, demands: Demands) -> list[Way] | None:
+        """None: there is none that is better than all rows of the topic."""
+        by_points = [demand for demand in demands if demand.points is not None]
+        if by_points:
+            best = by_points[0]
+            if len(by_points) > 1:
+                best = min(by_points, key=lambda demand: self._rows(topic, demand))
+            return [
+                self._to_point(best, value, demands, era)
+                for era in self._eras
+                for value in best.points or ()
+            ]
+        for demand in demands:
+            if self._rows(topic, demand) <= FEW:
+                here = [Condition(self._in_eras, ()), *(each.condition for each in demands)]
+                return [Way(index(demand.number), both(here), INT64_MIN)]
+        return None
 
+    def _to_point(self, best: Indexed, value: Any, demands: Demands, era: Era) -> Way:
+        here = Condition(f"era = ? AND {column(best.number)} IS ?", (era.number, value))
+        others = [each.condition for each in demands if each is not best]
+        return Way(index(best.number), both([here, *others]), era.first_us)
 
-def _rows(database: sqlite3.Connection, topic: Topic, demand: Indexed) -> int:
-    """How many rows it leaves, at most one more than `FEW`."""
-    text, parameters = demand.condition
-    query = (
-        f"SELECT count(*) FROM (SELECT 1 FROM message INDEXED BY {index(demand.number)} "
-        f"WHERE topic = ? AND {text} LIMIT {FEW + 1})"
-    )
-    (count,) = database.execute(query, (topic.id, *parameters)).fetchone()
-    return int(count)
+    def _rows(self, topic: Topic, demand: Indexed) -> int:
+        """How many rows it leaves, at most one more than `FEW`."""
+        text, parameters = demand.condition
+        query = (
+            f"SELECT count(*) FROM (SELECT 1 FROM message INDEXED BY {index(demand.number)} "
+            f"WHERE {self._in_eras} AND topic = ? AND {text} LIMIT {FEW + 1})"
+        )
+        (count,) = self._database.execute(query, (topic.id, *parameters)).fetchone()
+        return int(count)
 
 
 class DatabaseSource(Source):
@@ -117,7 +134,7 @@ class DatabaseSource(Source):
         seeds: Seeds,
         number: int,
     ) -> None:
-        super().__init__(number, span.before)
+        super().__init__(number, span.before, way.start_us)
         self._connected, self._topic, self._seeds = connected, topic, seeds
         self.raw: list[tuple[Any, ...]] = []
         text, parameters = way.condition or ("TRUE", ())
@@ -226,16 +243,17 @@ def database_sources(
     connected: Connected,
     topics: Iterable[Topic],
     wanted: Sequence[Demands] | None,
+    eras: Sequence[Era],
     span: Span,
     seeds: Seeds,
 ) -> list[Source]:
     """Of all ways into these topics; `wanted` None: everything."""
     found: list[Source] = []
     for topic in topics:
-        into = [Way(_WHOLE_TOPIC, None)]
+        into = [WHOLE]
         if wanted is not None:
             with connected() as database:
-                into = ways(database, topic, wanted)
+                into = Ways(database, wanted, eras).into(topic)
         for way in into:
             found.append(DatabaseSource(connected, topic, way, span, seeds, len(found)))
     return found

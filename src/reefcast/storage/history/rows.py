@@ -24,6 +24,8 @@ _OF_SEQ, _OF_EXPIRY = 0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F
 Key = tuple[int, bytes, int]
 """A position, as the database has it."""
 FIRST: Key = (INT64_MIN, b"", INT64_MIN)
+ABOVE_ALL = b"\xff"
+"""Greater than every publisher's name in UTF-8."""
 
 
 class Incoming(NamedTuple):

@@ -34,7 +34,7 @@ _INTERIOR, _LEAF = 2, 10
 _LEAST_LOCAL = (PAGE - 12) * 32 // 255 - 23
 _MOST_LOCAL = (PAGE - 12) * 64 // 255 - 23
 _INTS = {1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8}
-_SHARED_COLUMNS, _MESSAGE_COLUMNS = 4, 8
+_SHARED_COLUMNS, _MESSAGE_COLUMNS = 4, 9
 
 
 class Saved(NamedTuple):

@@ -2,7 +2,7 @@
 
 - `message`: a row for each topic of a publication, clustered by topic and position, so that what a
   topic holds lies together in the order in which it is asked for. A column for each indexed
-  attribute, with an index on (topic, attribute, position).
+  attribute, with an index on (era, topic, attribute, position), see `eras`.
 - `shared`: the bodies of publications on several topics, each once; `message.body` is NULL there.
 - `topic`: names, and what is counted for each. `dropped`: how much of a sealed segment has gone.
 
@@ -45,7 +45,8 @@ CREATE TABLE topic (
 );
 CREATE TABLE message (
     topic INTEGER NOT NULL, time_us INTEGER NOT NULL, publisher BLOB NOT NULL, seq INTEGER NOT NULL,
-    expiry_us INTEGER, checksum INTEGER NOT NULL, size INTEGER NOT NULL, body BLOB{columns},
+    expiry_us INTEGER, checksum INTEGER NOT NULL, size INTEGER NOT NULL, body BLOB,
+    era INTEGER NOT NULL{columns},
     PRIMARY KEY (topic, time_us, publisher, seq)
 ) WITHOUT ROWID;
 CREATE INDEX by_time ON message (time_us, publisher, seq);
@@ -56,6 +57,10 @@ CREATE TABLE shared (
     PRIMARY KEY (time_us, publisher, seq)
 ) WITHOUT ROWID;
 CREATE TABLE attribute (number INTEGER PRIMARY KEY, name TEXT NOT NULL, kind INTEGER NOT NULL);
+CREATE TABLE era (
+    number INTEGER PRIMARY KEY, first_us INTEGER NOT NULL, last_us INTEGER NOT NULL,
+    rows INTEGER NOT NULL
+);
 CREATE TABLE dropped (file TEXT PRIMARY KEY, rows INTEGER NOT NULL);
 """
 
@@ -115,7 +120,7 @@ def _number(database: sqlite3.Connection, query: str) -> int:
 def _create(database: sqlite3.Connection, indexed: Mapping[str, Kind]) -> None:
     columns = "".join(f", {column(number)}" for number in range(len(indexed)))
     indexes = "".join(
-        f"CREATE INDEX {index(number)} ON message (topic, {column(number)});\n"
+        f"CREATE INDEX {index(number)} ON message (era, topic, {column(number)});\n"
         for number in range(len(indexed))
     )
     tables = _TABLES.format(columns=columns, indexes=indexes)

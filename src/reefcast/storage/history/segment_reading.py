@@ -188,7 +188,7 @@ class SegmentSource(Source):
         seeds: Seeds,
         number: int,
     ) -> None:
-        super().__init__(number, span.before)
+        super().__init__(number, span.before, file.segment.footer.since_us)
         self._file, self._topic, self._span, self._seeds = file, topic, span, seeds
         self._next, self._end = extent.first, extent.first + extent.rows
 

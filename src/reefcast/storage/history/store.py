@@ -29,11 +29,12 @@ from reefcast.model.values import Kind
 from reefcast.storage.history import salvage, schema, sealing
 from reefcast.storage.history.choosing import Chooser
 from reefcast.storage.history.conditions import demands, is_whole
+from reefcast.storage.history.eras import Eras
 from reefcast.storage.history.limits import Limits, Topic, Topics
 from reefcast.storage.history.merging import Source, merged
 from reefcast.storage.history.messages import Position
 from reefcast.storage.history.reading import Span, database_sources
-from reefcast.storage.history.rows import Incoming, Key, Seeds
+from reefcast.storage.history.rows import ABOVE_ALL, Incoming, Key, Seeds
 from reefcast.storage.history.segments import DAY_US, Segment, Segments
 from reefcast.storage.history.writing import Appended, Cleaned, Writer
 
@@ -89,15 +90,23 @@ class HistoryStore:
         self._idle: list[sqlite3.Connection] = []
         self._make_directory()
         self._lock = _locked(self.directory / LOCK)
-        self._segments = Segments(
-            self.directory / SEGMENTS, self._indexed, segment_us, self._limits.sealed_bytes, report
-        )
+        try:
+            self._begin(segment_us)
+        except BaseException:
+            self._lock.close()
+            raise
+
+    def _begin(self, segment_us: int) -> None:
+        folder, most_bytes = self.directory / SEGMENTS, self._limits.sealed_bytes
+        self._segments = Segments(folder, self._indexed, segment_us, most_bytes, self._report)
         self._topics = Topics(self._limits)
         self._segments.tell(self._topics)
+        self._eras = Eras()
         try:
             self._open()
         except (DamagedError, sqlite3.DatabaseError) as error:
-            self._refuse_what_is_no_damage(error)
+            if not (isinstance(error, DamagedError) or schema.is_damage(error)):
+                raise ConfigurationError(f"{self._path} cannot be opened: {error}") from error
             self.rebuild()
 
     # --- opening and closing ---------------------------------------------------------------------
@@ -119,7 +128,8 @@ class HistoryStore:
         except BaseException:
             self._database.close()
             raise
-        self._writer = Writer(self._database, self._topics, self._attributes)
+        self._eras.load(self._database)
+        self._writer = Writer(self._database, self._topics, self._eras, self._attributes)
         self._segments.load_dropped(self._database)
 
     def close(self) -> None:
@@ -148,11 +158,6 @@ class HistoryStore:
                 "replicas tell what is lacking"
             )
         )
-
-    def _refuse_what_is_no_damage(self, error: Exception) -> None:
-        if not (isinstance(error, DamagedError) or schema.is_damage(error)):
-            self._lock.close()
-            raise ConfigurationError(f"{self._path} cannot be opened: {error}") from error
 
     # --- changes: one at a time ------------------------------------------------------------------
 
@@ -219,10 +224,10 @@ class HistoryStore:
         is nothing to write. Takes its time, and does not stand in the way of `append`. What is
         damaged is reported, and left out."""
         span = Span(
-            (since_us - 1, b"\xff", INT64_MAX), since_us + self._segments.length_us - 1, now_us
+            (since_us - 1, ABOVE_ALL, INT64_MAX), since_us + self._segments.length_us - 1, now_us
         )
         topics = sorted(self._topics, key=lambda topic: topic.name)
-        sources = database_sources(self._reading, topics, None, span, Seeds())
+        sources = database_sources(self._reading, topics, None, (), span, Seeds())
         return sealing.export(self._segments, since_us, sources, topics, self._report)
 
     # --- reads: at any time ----------------------------------------------------------------------
@@ -246,7 +251,8 @@ class HistoryStore:
         `since_us` (inclusive), `until_us` (exclusive) and `now_us` (what has expired by then is
         left out) are microseconds; `after`: only what is behind this position; `limit`: at most so
         many, 0 for all. Between two batches nothing is held, so the iterator may rest as long as
-        it likes. What is appended meanwhile comes too, if it lies ahead.
+        it likes. All that was appended before its first batch was asked for is read; what is
+        appended meanwhile may be.
 
         Where something is damaged `DamagedError` is raised, after all that lies before it has been
         handed out; with `report` it is reported instead, and the rest is read.
@@ -257,8 +263,7 @@ class HistoryStore:
         chooser = Chooser(None if whole else filter, limit, report)
         found = self._sources(named, None if whole else filter, span)
         for block in merged(found, batch):
-            bodies = chooser.choose(block, found)
-            if bodies:
+            if bodies := chooser.choose(block, found):
                 yield bodies
             if chooser.full:
                 return
@@ -267,7 +272,8 @@ class HistoryStore:
     def _sources(self, topics: list[Topic], filter: Filter | None, span: Span) -> list[Source]:
         seeds = Seeds()
         wanted = None if filter is None else demands(filter, self._attributes)
-        found = database_sources(self._reading, topics, wanted, span, seeds)
+        eras = self._eras.between(span.before[0], span.last_us)
+        found = database_sources(self._reading, topics, wanted, eras, span, seeds)
         return found + self._segments.sources(topics, filter, span, seeds, len(found))
 
     @contextmanager
@@ -320,7 +326,7 @@ class HistoryStore:
 def _span(since_us: int | None, until_us: int | None, after: Position | None, now_us: int) -> Span:
     before: Key = (INT64_MIN, b"", INT64_MIN)
     if since_us is not None:
-        before = (since_us - 1, b"\xff", INT64_MAX)  # behind every publisher of that time
+        before = (since_us - 1, ABOVE_ALL, INT64_MAX)
     if after is not None:
         before = max(before, (after[0], after[1].encode(), after[2]))
     return Span(before, INT64_MAX if until_us is None else until_us - 1, now_us)

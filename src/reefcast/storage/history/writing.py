@@ -13,6 +13,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from reefcast.model.publication import Publication
+from reefcast.storage.history.eras import Eras
 from reefcast.storage.history.limits import Excess, Topic, Topics
 from reefcast.storage.history.rows import (
     FIRST,
@@ -82,13 +83,18 @@ class Writer:
     """The one that changes the database."""
 
     def __init__(
-        self, database: sqlite3.Connection, topics: Topics, attributes: Sequence[str]
+        self,
+        database: sqlite3.Connection,
+        topics: Topics,
+        eras: Eras,
+        attributes: Sequence[str],
     ) -> None:
         self._database = database
         self._topics = topics
+        self._eras = eras
         self._attributes = attributes
         self._seeds = Seeds()
-        values = ", ".join("?" * (8 + len(attributes)))
+        values = ", ".join("?" * (9 + len(attributes)))
         self._store = f"INTO message VALUES ({values})"
 
     @contextmanager
@@ -107,6 +113,7 @@ class Writer:
         if self._database.in_transaction:
             self._database.execute("ROLLBACK")
         self._topics.load(self._database)
+        self._eras.load(self._database)
 
     # --- in --------------------------------------------------------------------------------------
 
@@ -126,6 +133,9 @@ class Writer:
     ) -> _Prepared:
         rows, shared = [], []
         get, seeds, attributes = self._topics.get, self._seeds, self._attributes
+        era = 0
+        if attributes and publications:
+            era = self._eras.next(self._database, [each.time_us for each, _ in publications])
         for (body, lifetime_us, _), (publication, names) in zip(items, publications, strict=True):
             time_us, seq = publication.time_us, publication.seq
             publisher = publication.publisher.encode()
@@ -139,7 +149,7 @@ class Writer:
                 lifetime = topic.lifetime_us if lifetime_us is None else lifetime_us
                 expiry = expiry_of(time_us, lifetime)
                 check = checksum(topic.seed ^ seeds[publisher], time_us, seq, expiry, body)
-                row = (topic.id, time_us, publisher, seq, expiry, check, len(body), inline)
+                row = (topic.id, time_us, publisher, seq, expiry, check, len(body), inline, era)
                 rows.append(row + values)
         rows.sort(key=_key)
         return _Prepared(rows, shared)
@@ -152,13 +162,19 @@ class Writer:
         stored = database.executemany(f"INSERT OR IGNORE {self._store}", rows)
         if stored.rowcount == len(rows) or not rows:
             return rows
-        database.execute("ROLLBACK")
-        database.execute("BEGIN IMMEDIATE")
+        self._take_back()
         database.executemany(f"INSERT OR IGNORE {_STORE_SHARED}", shared)
         bodies = {row[:3]: row for row in shared}
         new = [row for row in rows if self._store_one(row, bodies)]
         database.executemany(_SWEEP, list(bodies))
         return new
+
+    def _take_back(self) -> None:
+        """All that is not known to be new yet, but the era: it has rows of these times."""
+        eras = list(self._database.execute("SELECT * FROM era"))
+        self._database.execute("ROLLBACK")
+        self._database.execute("BEGIN IMMEDIATE")
+        self._database.executemany("INSERT OR REPLACE INTO era VALUES (?, ?, ?, ?)", eras)
 
     def _store_one(
         self, row: tuple[Any, ...], shared: dict[tuple[Any, ...], tuple[Any, ...]]

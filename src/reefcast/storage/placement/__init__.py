@@ -1,0 +1,1 @@
+"""Where storages stand, and which topics each keeps."""

@@ -1,0 +1,139 @@
+"""History against real brokers and storages."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+import reefcast
+from live_networks import path_network, running, until
+from reefcast.client import Client
+from reefcast.client.storage_node import StorageNode
+from reefcast.storage.history.store import HistoryStore
+
+WITHIN_S = 30
+
+
+@pytest.fixture
+async def urls() -> AsyncIterator[list[str]]:
+    async with running(path_network(3)) as urls:
+        yield urls
+
+
+@asynccontextmanager
+async def storing(
+    url: str, directory: Path, topics: Sequence[str] = ("fx",)
+) -> AsyncIterator[StorageNode]:
+    """A storage in this process, which has said what it stores."""
+    store = HistoryStore(directory, lambda error: None)
+    async with reefcast.connect(url, name="storage") as client:
+        node, ready = StorageNode(client, store, topics), asyncio.Event()
+        task = asyncio.create_task(node.run(ready.set))
+        try:
+            async with asyncio.timeout(WITHIN_S):
+                await ready.wait()
+            yield node
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+    store.close()
+
+
+async def published(url: str, count: int, first: int = 0, topic: str = "fx") -> None:
+    async with reefcast.connect(url, name="publisher") as client:
+        for n in range(first, first + count):
+            await client.publish({"n": n, "third": n % 3}, topics=[topic])
+
+
+async def until_stored(node: StorageNode, count: int) -> None:
+    await until(lambda: node.stored >= count)
+
+
+async def until_found(client: Client) -> None:
+    """The word that there are storages has come to the client's broker."""
+    async with asyncio.timeout(WITHIN_S):
+        while True:
+            try:
+                async for _ in client.history("topic = 'fx'", limit=1):
+                    pass
+                return
+            except reefcast.RefusedError:
+                await asyncio.sleep(0.01)
+
+
+async def numbers(events: AsyncIterator[reefcast.Event], count: int | None = None) -> list[object]:
+    found: list[object] = []
+    async with asyncio.timeout(WITHIN_S):
+        async for event in events:
+            found.append(event["n"])
+            if len(found) == count:
+                break
+    return found
+
+
+async def test_what_was_published_before_can_be_asked_for(urls: list[str], tmp_path: Path) -> None:
+    async with storing(urls[2], tmp_path) as node, reefcast.connect(urls[0]) as client:
+        await published(urls[1], 100)
+        await until_stored(node, 100)
+        await until_found(client)
+        whole = client.history("topic = 'fx'")
+        assert await numbers(whole) == list(range(100))
+        some = client.history("topic = 'fx' AND third = 1 AND n > 10", limit=5)
+        assert await numbers(some) == [13, 16, 19, 22, 25]
+        nothing = client.history("topic = 'fx'", until=datetime(2020, 1, 1, tzinfo=UTC))
+        assert await numbers(nothing) == []
+
+
+async def test_what_nobody_stores_and_what_nobody_can_be_asked(urls: list[str]) -> None:
+    async with reefcast.connect(urls[0]) as client:
+        with pytest.raises(reefcast.RefusedError, match="nobody stores 'fx': start a storage"):
+            await numbers(client.history("topic = 'fx'"))
+        with pytest.raises(reefcast.ConfigurationError, match="say which: topic ="):
+            client.history("n > 3")
+
+
+async def test_a_storage_that_dies_in_mid_answer_is_replaced(
+    urls: list[str], tmp_path: Path
+) -> None:
+    count = 20_000
+    async with storing(urls[2], tmp_path / "far") as far, reefcast.connect(urls[0]) as client:
+        async with storing(urls[1], tmp_path / "near") as near:
+            await published(urls[1], count)
+            await until_stored(far, count)
+            await until_stored(near, count)
+            await until_found(client)
+            events = client.history("topic = 'fx'")
+            first = await numbers(events, 100)
+        assert first + await numbers(events) == list(range(count))
+
+
+async def test_from_the_past_into_the_present_without_a_gap(
+    urls: list[str], tmp_path: Path
+) -> None:
+    async with storing(urls[2], tmp_path) as node, reefcast.connect(urls[0]) as client:
+        await published(urls[1], 200)
+        await until_stored(node, 200)
+        await until_found(client)
+        going_on = asyncio.create_task(published(urls[1], 3000, 200))
+        events = client.subscribe("topic = 'fx'", replay=True, handover_s=0.5)
+        found = await numbers(events, 3200)
+        await going_on
+        assert sorted(found) == list(range(3200))
+        assert found[:200] == list(range(200))
+        await events.cancel()
+
+
+async def test_a_storage_that_comes_later_catches_up_first(urls: list[str], tmp_path: Path) -> None:
+    async with storing(urls[2], tmp_path / "old") as old:
+        await published(urls[1], 50)
+        await until_stored(old, 50)
+        async with storing(urls[0], tmp_path / "new") as new:
+            assert new.stored >= 50
+    async with reefcast.connect(urls[0]) as client, storing(urls[0], tmp_path / "new"):
+        await until_found(client)
+        assert await numbers(client.history("topic = 'fx'")) == list(range(50))
