@@ -357,6 +357,28 @@ def test_a_subscription_settles_when_the_broker_has_joined() -> None:
     assert alone.subscribe("topic = 't' AND a < 3") == [Send("c", Settled(2))]
 
 
+def test_nobody_is_settled_while_the_broker_joins() -> None:
+    """Not only who made it do so."""
+    alone = Alone()
+    alone.subscribe("topic = 't'")
+    assert alone.subscribe("topic = 't' AND a < 3", client="d") == []
+    assert alone.subscribe("topic IN ('t', 'u')") == []
+    first, second = said(alone.up("x"), Join)
+    settled = [Send("c", Settled(1)), Send("d", Settled(2))]
+    assert alone.hear("x", Settled(first.token)) == settled
+    assert alone.hear("x", Settled(second.token)) == [Send("c", Settled(3))]
+
+
+def test_who_leaves_and_joins_again_waits_for_the_second_time() -> None:
+    alone = Alone()
+    alone.subscribe("topic = 't'")
+    alone.hear("c", Unsubscribe(("c", 1)))
+    alone.subscribe("topic = 't'")
+    first, second = said(alone.up("x"), Join)
+    assert alone.hear("x", Settled(first.token)) == [Send("c", Settled(1))]
+    assert alone.hear("x", Settled(second.token)) == [Send("c", Settled(2))]
+
+
 def test_a_subscription_waits_for_a_connection_that_is_just_being_closed() -> None:
     alone = Alone()
     alone.up("x")

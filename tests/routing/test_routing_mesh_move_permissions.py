@@ -80,7 +80,7 @@ class Network:
         busy = sorted(ends for ends, waiting in self.links.items() if waiting)
         if self.moving and (not busy or self.rng.random() < 0.05):
             name, grant = self.moving.popitem()
-            self.spread(name, grant.then("done", grant.move), None)
+            self.spread(name, grant.then(self.rng.choice(("done", "abandon")), grant.move), None)
         elif busy:
             source, target = ends = self.rng.choice(busy)
             message = self.links[ends].popleft()
@@ -127,7 +127,7 @@ def test_brokers_that_restart_take_nobodys_wish_along_and_let_no_two_move(seed: 
     assert max(network.granted.values(), default=1) == 1
     last = {broker.open()[-1] for broker in network.brokers.values() if broker.open()}
     assert len(last) <= 1
-    assert all(message.step == "done" for message in last)
+    assert all(message.step in ("done", "abandon") for message in last)
 
 
 def test_an_ask_that_comes_again_after_it_was_forgotten_is_no_wish_any_more() -> None:
@@ -150,3 +150,25 @@ def test_an_ask_that_comes_again_after_it_was_forgotten_is_no_wish_any_more() ->
     assert again.wish == ask.wish
     assert again.move > grant.move
     assert mover.granted(again) is None
+
+
+def test_of_a_move_that_is_at_its_end_nothing_else_is_granted_and_it_is_not_abandoned() -> None:
+    coordinator, other = (Permissions(name, "c", lambda: 1.0) for name in "co")
+    for mover in ("m", "n"):
+        coordinator.hear(Permission(step="ask", mover=mover, life=1, number=1))
+    grant = coordinator.grant()
+    assert grant is not None
+    assert other.hear(grant)
+    assert coordinator.hear(grant)
+    end = other.follow("end", grant.move, "old")
+    assert end is not None
+    assert coordinator.hear(end)
+    assert coordinator.runs(grant.move)
+    assert coordinator.grant() is None
+    assert coordinator.follow("abandon", grant.move) is None
+    assert not coordinator.hear(grant)
+    assert coordinator.hear(end.then("done", end.move))
+    assert not coordinator.runs(grant.move)
+    following = coordinator.grant()
+    assert following is not None
+    assert (following.mover, following.move) == ("n", grant.move + 1)

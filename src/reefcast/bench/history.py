@@ -75,6 +75,10 @@ def bench(messages: int, directory: Path | None, tell: Callable[[str], None]) ->
             yield from _sealed(store, Path(folder), messages, tell)
 
 
+def duckdb_is_missing() -> bool:
+    return find_spec("duckdb") is None
+
+
 def _open(directory: Path) -> HistoryStore:
     return HistoryStore(directory, _complain, indexed=INDEXED)
 
@@ -276,7 +280,7 @@ def _sealed(
             what, "reefcast", messages, lambda topic, symbol: _first(parquet, topic, symbol)
         )
         replay = _replay(parquet, "out, Parquet", ["market/0"], TRUE)
-    duck = _duckdb(sealed / SEGMENTS, what, messages) if find_spec("duckdb") else None
+    duck = None if duckdb_is_missing() else _duckdb(sealed / SEGMENTS, what, messages)
     yield replace(replay, messages=messages)
     yield ours if duck is None else _compared(ours, duck)
     if duck is not None:

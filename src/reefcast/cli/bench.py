@@ -5,30 +5,30 @@ from __future__ import annotations
 import json
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from reefcast.cli.options import INPUT_FILE, OUTPUT_FILE, C, Whole, json_option
+from reefcast.cli.bench_tables import (
+    COVER,
+    GOSSIP,
+    GRAPHS,
+    HISTORY,
+    MATCH,
+    MESH,
+    STATISTICS,
+    WORST,
+    printed,
+)
+from reefcast.cli.options import DIRECTORY, INPUT_FILE, OUTPUT_FILE, C, Whole, json_option
 
 if TYPE_CHECKING:
-    from reefcast.bench.cover.graphs import GraphRow
-    from reefcast.bench.cover.measure import Row as CoverRow
-    from reefcast.bench.gossip import Row as GossipRow
-    from reefcast.bench.matching.measure import Row as MatchRow
-    from reefcast.bench.matching.worst import WorstRow
-    from reefcast.bench.mesh import Row as MeshRow
     from reefcast.bench.profiling import Cost
     from reefcast.bench.sim import Row
-    from reefcast.bench.statistics import Row as StatisticsRow
-
-_R = TypeVar(
-    "_R", "CoverRow", "GossipRow", "GraphRow", "MatchRow", "MeshRow", "StatisticsRow", "WorstRow"
-)
 
 
 def _workloads_option(known: str) -> Callable[[C], C]:
@@ -201,7 +201,7 @@ def match(
     from reefcast.bench.matching import page as figures
     from reefcast.bench.matching.measure import bench
 
-    rows = _printed(bench(workloads, sizes or (1000, 10_000, 100_000), tell), _MATCH, as_json)
+    rows = printed(bench(workloads, sizes or (1000, 10_000, 100_000), tell), MATCH, as_json)
     if plot is not None:
         plot.write_text(figures.plot(rows), encoding="utf-8")
     if page is not None:
@@ -218,7 +218,7 @@ def _worst_cases(
     from reefcast.bench.matching import page as figures
     from reefcast.bench.matching.worst import worst_cases
 
-    rows = _printed(worst_cases(names, sizes, tell), _WORST, as_json)
+    rows = printed(worst_cases(names, sizes, tell), WORST, as_json)
     if page is not None:
         figures.fill(page, figures.WORST, figures.worst_cases(rows))
 
@@ -255,10 +255,10 @@ def cover(
 
     tell = partial(click.echo, err=True)
     if graphs:
-        compared = _printed(relation_graphs.bench(workloads, sizes, tell), _GRAPHS, as_json)
+        compared = printed(relation_graphs.bench(workloads, sizes, tell), GRAPHS, as_json)
         filled = (figures.GRAPHS, figures.graphs(compared), "cover --graphs")
     else:
-        rows = _printed(measure.bench(workloads, sizes, tell), _COVER, as_json)
+        rows = printed(measure.bench(workloads, sizes, tell), COVER, as_json)
         filled = (figures.FIGURES, figures.figures(rows), "cover")
     if page is not None:
         fill(page, *filled)
@@ -290,7 +290,7 @@ def statistics(deliveries: int, pairs: tuple[int, ...], as_json: bool) -> None:
     """
     from reefcast.bench.statistics import bench
 
-    _printed(bench(deliveries, pairs, partial(click.echo, err=True)), _STATISTICS, as_json)
+    printed(bench(deliveries, pairs, partial(click.echo, err=True)), STATISTICS, as_json)
 
 
 @command.command()
@@ -321,7 +321,7 @@ def mesh(scale: str, as_json: bool) -> None:
     made = workload(list(overlay), dataset("DT1", scale), seed=1)
     events = [event.attributes for event in made.events(3600.0, 0.0, 10.0)]
     rows = bench(overlay, made.subscriptions, events, partial(click.echo, err=True))
-    _printed(rows, _MESH, as_json)
+    printed(rows, MESH, as_json)
 
 
 @command.command()
@@ -349,124 +349,33 @@ def gossip(scale: str, as_json: bool) -> None:
     nodes, many, topics = (200, 2000, 40) if scale == "small" else (3000, 100_000, 300)
     interests, more = (grid_interests(size, topics, seed=0) for size in (nodes, many))
     rows = bench(interests, more, partial(click.echo, err=True))
-    _printed(rows, _GOSSIP, as_json)
+    printed(rows, GOSSIP, as_json)
 
 
-_GOSSIP = {
-    "what": "what",
-    "nodes": "nodes",
-    "topics": "topics",
-    "memberships": "memberships",
-    "rounds": "rounds",
-    "cpu_s": "s (CPU)",
-    "twin_cpu_s": "arrays s (CPU)",
-    "ratio": "ratio",
-    "unique": "unique share",
-    "peak_bytes": "peak bytes",
-}
-_MESH = {
-    "what": "what",
-    "n": "n",
-    "cpu_us": "us (CPU)",
-    "twin": "plain twin",
-    "twin_cpu_us": "us (CPU)",
-    "ratio": "ratio",
-    "paper_us": "paper us",
-    "aim_us": "aim us",
-}
-_STATISTICS = {
-    "engine": "engine",
-    "pairs": "pairs",
-    "rows": "rows",
-    "cpu_us_per_row": "us/row (CPU)",
-    "us_per_row": "us/row (wall)",
-    "longest_cpu_us": "max us/batch",
-    "bytes_per_row": "bytes/row",
-    "ratio": "ratio",
-}
-_COVER = {
-    "workload": "workload",
-    "n": "filters",
-    "engine": "engine",
-    "query": "query",
-    "calls": "calls",
-    "us_per_event": "us/query",
-    "p50_us": "p50 us",
-    "p99_us": "p99 us",
-    "max_cpu_us": "max us (CPU)",
-    "matches_per_event": "keys",
-    "in_aim": "in aim",
-    "ratio": "ratio",
-    "memory_bytes_per_filter": "bytes/filter",
-}
-_GRAPHS = {
-    "workload": "workload",
-    "n": "filters",
-    "graph": "graph",
-    "index": "index",
-    "add_cpu_us": "add us (CPU)",
-    "add_p50_us": "add p50 us",
-    "add_comparisons": "compared",
-    "remove_cpu_us": "remove us (CPU)",
-    "remove_p50_us": "remove p50 us",
-    "remove_comparisons": "compared",
-    "covering_degree": "new roots",
-    "edges": "edges",
-}
-_MATCH = {
-    "workload": "workload",
-    "selectivity": "selectivity",
-    "n": "filters",
-    "engine": "engine",
-    "mode": "mode",
-    "us_per_event": "us/event",
-    "p50_us": "p50 us",
-    "p99_us": "p99 us",
-    "rounds": "rounds",
-    "matches_per_event": "keys",
-    "ns_per_match": "ns/key",
-    "ratio": "ratio",
-    "memory_bytes_per_filter": "bytes/filter",
-    "add_us": "add us",
-    "remove_us": "remove us",
-    "floor_us": "floor us",
-    "call_share": "call share",
-}
-_WORST = {
-    "workload": "workload",
-    "n": "filters",
-    "matches_per_event": "keys",
-    "match_p50_us": "match p50",
-    "match_p99_us": "p99",
-    "match_max_us": "max us",
-    "busy_match_max_us": "while adding",
-    "add_p50_us": "add p50",
-    "add_p99_us": "p99",
-    "add_max_us": "max us",
-    "remove_p50_us": "remove p50",
-    "remove_p99_us": "p99",
-    "remove_max_us": "max us",
-    "memory_bytes_per_filter": "bytes/filter",
-}
+@command.command()
+@click.option(
+    "--messages",
+    type=Whole(1000),
+    default=100_000,
+    show_default=True,
+    help="Messages in the history.",
+)
+@click.option(
+    "--directory",
+    type=DIRECTORY,
+    help="Keep the history there; one that is there already, of as many messages, is used.",
+)
+@json_option("a list of rows")
+def history(messages: int, directory: Path | None, as_json: bool) -> None:
+    """Measure storing messages, replaying them, and finding a few of them.
 
+        reefcast bench history --messages 10000000 --directory /tmp/history
 
-def _printed(rows: Iterable[_R], columns: dict[str, str], as_json: bool) -> list[_R]:
-    """Prints rows as they come, or all at the end as JSON; returns them."""
-    from reefcast.bench.matching.page import short
+    The baselines are plain SQLite with the same tables, and DuckDB over the
+    sealed segments. Ten million messages take 4 GB and some ten minutes.
+    """
+    from reefcast.bench.history import bench, duckdb_is_missing
 
-    def line(cells: Iterable[str]) -> str:
-        widths = [max(9, len(title)) for title in columns.values()]
-        widths[0] = 17
-        return " ".join(f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
-
-    every: list[_R] = []
-    for row in rows:
-        if not (every or as_json):
-            click.echo(line(columns.values()))
-        every.append(row)
-        if not as_json:
-            cells = [getattr(row, name) for name in columns]
-            click.echo(line(cell if isinstance(cell, str) else short(cell) for cell in cells))
-    if as_json:
-        click.echo(json.dumps([asdict(row) for row in every]))
-    return every
+    printed(bench(messages, directory, partial(click.echo, err=True)), HISTORY, as_json)
+    if not as_json and duckdb_is_missing():
+        click.echo("DuckDB is not installed, so one baseline is missing: pip install duckdb")

@@ -36,6 +36,7 @@ class Consequences:
         self.settlement = Settlement()
         self.unopened = Unopened(router)
         self.due: list[Callable[[], list[Effect]]] = []
+        self._awaited: dict[object, Cause] = {}
         self._router = router
         self._relearning = relearning
         self._is_up = is_up
@@ -85,13 +86,20 @@ class Consequences:
         return effects + self.finish(self.settlement.close(cause))
 
     def _await(self, cause: Cause, action: Await) -> list[Effect]:
-        awaited = Cause()
-        awaited.then.append(lambda: self.due.append(lambda: self.act(action.then())))
-        effects = self.send(awaited, action.sends)
-        if action.holds and awaited.outstanding:
+        awaited, effects = self._awaited.get(action.key), []
+        if awaited is None:
+            awaited = Cause()
+            awaited.then.append(lambda: self._over(action))
+            effects = self.send(awaited, action.sends)
+        if action.key is not None and awaited.outstanding:
+            self._awaited[action.key] = awaited
             awaited.parents.append(cause)
             cause.outstanding += 1
         return effects
+
+    def _over(self, action: Await) -> None:
+        self._awaited.pop(action.key, None)
+        self.due.append(lambda: self.act(action.then()))
 
     def finish(self, answers: Iterable[Send]) -> list[Effect]:
         """Answers to links that are still up, then what waited for something to settle."""

@@ -52,11 +52,12 @@ COUNTED = "counted"
 @dataclass(frozen=True, slots=True)
 class Await:
     """Send these, and when all is done that they cause (`settlement`), do what `then` returns.
-    `holds`: the input that this follows from is not settled before them."""
+    With a `key`, the input that this follows from is not settled before that; and while it is under
+    way, another one with the same key does nothing but let its own input wait for it, too."""
 
     sends: Sequence[Send]
     then: Callable[[], Sequence[Action]]
-    holds: bool = False
+    key: object = None
 
 
 Action = Send | OpenLink | CloseLink | Regrade | Await

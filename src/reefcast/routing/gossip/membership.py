@@ -21,7 +21,7 @@ WAITING_ROUNDS = 5
 
 class Membership:
     """`reasons`: subscriptions, advertisements and publishers of this broker's clients; `waiting`:
-    publications that were made here before anybody of the topic was met."""
+    publications that were made here before anybody of the topic was met; `joining`: until `joined`."""
 
     def __init__(self, overlay: TopicOverlay, options: GossipOptions) -> None:
         self.overlay = overlay
@@ -30,7 +30,7 @@ class Membership:
         self.kept = Kept(options.kept_rounds if options.repair else OFFERED_ROUNDS)
         self._stream = stream(options.seed + 1, overlay.me, overlay.topic)
         self._waited = 0
-        self._joining = False
+        self.joining = True
         self._fresh = True
 
     @property
@@ -38,13 +38,9 @@ class Membership:
         """Whether there is nobody but this broker to be met."""
         return not any(contact != self.overlay.me for contact in self.overlay.contacts)
 
-    def joins(self) -> None:
-        """From now on it does, until `joined`."""
-        self._joining = True
-
     def joined(self) -> list[Send]:
         """From now on what neighbours tell of is what it should have."""
-        self._joining = False
+        self.joining = False
         self._fresh = self._fresh and not self.overlay.view
         return []
 
@@ -93,7 +89,7 @@ class Membership:
     def next_round(self) -> int:
         """Forgets what is too old; returns how many wait in vain."""
         self.kept.next_round()
-        if not self._joining:
+        if not self.joining:
             self.joined()
         self._waited = self._waited + 1 if self.waiting else 0
         return len(self.taken()) if self._waited > WAITING_ROUNDS else 0

@@ -176,21 +176,22 @@ class Gossip(Router):
 
     def _enter(self, topic: str, reason: EntityId | None) -> list[Action]:
         """The broker is in it, from now on also for this reason; None: as a contact."""
-        known = self.memberships.get(topic)
+        known, joins = self.memberships.get(topic), []
         if known is None:
             contacts = self.contacts_of(topic)
             overlay = TopicOverlay(topic, self.wanted, self._weights, contacts, self._life)
             known = self.memberships[topic] = Membership(overlay, self.wanted)
-            known.joins()
-            actions = self._connected(overlay.join())
-            joins = [action for action in actions if isinstance(action, Send)]
-            opens = [action for action in actions if not isinstance(action, Send)]
-            actions = [*opens, Await(joins, known.joined, holds=True)]
-        else:
-            actions = []
+            joins = overlay.join()
         if reason is not None:
             known.reasons.add(reason)
-        return actions
+        return self._joins(known, joins) if known.joining else []
+
+    def _joins(self, known: Membership, sends: Sequence[Send]) -> list[Action]:
+        """Nobody who has a reason to be in it is settled before it is."""
+        actions = self._connected(sends)
+        joins = [action for action in actions if isinstance(action, Send)]
+        opens = [action for action in actions if not isinstance(action, Send)]
+        return [*opens, Await(joins, known.joined, key=known)]
 
     def _quit(self, topic: str, reason: EntityId) -> list[Action]:
         """Without any reason left it leaves, unless it is a contact. Whether there is a connection

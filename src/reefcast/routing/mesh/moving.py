@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 
 import msgspec
@@ -148,31 +149,22 @@ class Moving:
         if self.ended:
             stale = link in self._before and link not in self._lost and not self._forgetting
             return [] if stale else self._said(change(self._tables), NEW)
-        if self.next is None or not self._is_for_both(link):
-            return self._said(change(self._tables), OLD)
         if link in self._lost:
-            return self._one_at_least(change)
-        return self._said(change(self._tables), OLD) + self._said(change(self.next), NEW)
-
-    def _one_at_least(self, change: Change) -> list[Send]:
-        """What a neighbour without memory says holds for the tree that will be. The other one it
-        may contradict."""
-        sends, errors = list[Send](), list[ProtocolError]()
-        for tables, kind in ((self._tables, OLD), (self.next, NEW)):
-            try:
-                sends += self._said(change(tables), kind) if tables is not None else []
-            except ProtocolError as error:
-                errors.append(error)
-        if len(errors) > 1:
-            raise errors[0]
+            return self._where_it_fits(link, change)
+        sends = self._said(change(self._tables), OLD)
+        if self.next is not None and link not in self._near:
+            sends += self._said(change(self.next), NEW)
         return sends
 
-    def _is_for_both(self, link: LinkName) -> bool:
-        """Who lost its memory does not know of two sets of tables."""
-        new = self.next
-        return link not in self._near or (
-            link in self._lost and new is not None and link in new.brokers
-        )
+    def _where_it_fits(self, link: LinkName, change: Change) -> list[Send]:
+        """What a neighbour without memory says holds for the tree that will be, whichever that is.
+        The other one it may contradict."""
+        sends = list[Send]()
+        for tables, kind in ((self._tables, OLD), (self.next, NEW)):
+            if tables is not None and link in tables.brokers:
+                with suppress(ProtocolError):
+                    sends += self._said(change(tables), kind)
+        return sends
 
     def beside(self, message: TreeMessage, link: LinkName) -> list[Send]:
         """A message between new tables."""
