@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import re
+import textwrap
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -137,3 +140,30 @@ async def test_a_storage_that_comes_later_catches_up_first(urls: list[str], tmp_
     async with reefcast.connect(urls[0]) as client, storing(urls[0], tmp_path / "new"):
         await until_found(client)
         assert await numbers(client.history("topic = 'fx'")) == list(range(50))
+
+
+async def test_the_example_of_the_page(
+    urls: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """docs/history.md"""
+    page = Path(__file__).parents[2] / "docs" / "history.md"
+    [example] = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    source = textwrap.indent(example.replace("reefcast://127.0.0.1:7302", urls[0]), "    ")
+    scope: dict[str, Any] = {"reefcast": reefcast}
+    exec(compile(f"async def example():\n{source}", "history.md", "exec"), scope)
+    async with storing(urls[2], tmp_path) as node, reefcast.connect(urls[1]) as publisher:
+        for price in (5, 20, 30):
+            await publisher.publish(price=price, topics=["fx"])
+        await until_stored(node, 3)
+        await until_found(publisher)
+        task = asyncio.create_task(scope["example"]())
+        printed: list[str] = []
+
+        def has_printed() -> bool:
+            printed.extend(capsys.readouterr().out.splitlines())
+            return len(printed) >= 5 or task.done()
+
+        await until(has_printed)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    assert [line.split()[-1] for line in printed] == ["20", "30", "5", "20", "30"]

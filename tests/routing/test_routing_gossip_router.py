@@ -470,8 +470,19 @@ def test_a_stranger_gives_a_joiner_back() -> None:
     assert first == Send("x", Left(topic="t"))
     assert isinstance(second, Send)
     assert isinstance(second.message, JoinWalk)
-    assert (second.link, second.message.joiner, second.message.left) == ("x", "y", 2)
+    assert (second.link, second.message.joiner, second.message.left) == ("x", "y", 1)
     assert alone.hear("x", Settled(second.message.token)) == [Send("x", Settled(7))]
+
+
+def test_strangers_do_not_send_a_joiner_to_and_fro_for_ever() -> None:
+    alone = Alone()
+    alone.up("x")
+    walk = JoinWalk(topic="t", joiner="y", grows=True, nonce=1, left=2, token=7)
+    for left in (1, 0):
+        [walk] = said(alone.hear("x", walk), JoinWalk)
+        assert isinstance(walk, JoinWalk)
+        assert walk.left == left
+    assert said(alone.hear("x", walk), TopicMessage) == [Left(topic="t")]
 
 
 # --- connections ----------------------------------------------------------------------------------

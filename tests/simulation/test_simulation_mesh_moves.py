@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from simulation_mesh_scenarios import failing_run, mesh_routers, moving_run
 
@@ -142,6 +142,7 @@ def check_failing(number: int) -> None:
 
 
 @settings(max_examples=15, deadline=None)
+@example(919093)  # a crash while the sign of a link that it opened waited at the other end
 @given(NUMBERS)
 def test_a_broker_that_fails_ends_a_move_and_the_next_one_is_granted(number: int) -> None:
     check_failing(number)

@@ -235,6 +235,27 @@ def test_a_sealed_segment_that_is_damaged(tmp_path: Path) -> None:
     store.close()
 
 
+def test_what_a_damaged_segment_has_is_not_dropped_and_sealed_again(tmp_path: Path) -> None:
+    reports: list[DamagedError] = []
+    store = opened(tmp_path, reports.append, segment_us=10_000)
+    store.append(items())
+    seal(store, 10_000)
+    [path] = tmp_path.glob("segments/*/*")
+    data = bytearray(path.read_bytes())
+    data[500] ^= 1  # a page of topics: it is the first column
+    path.write_bytes(data)
+    while store.clean(0).more:
+        pass
+    assert "000000.parquet is damaged" in str(reports[0])
+    assert sum(counts.rows for counts in store.counts().values()) == sum(map(len, map(on, TOPICS)))
+    assert store.closed(10_000) == [0]
+    seal(store, 10_000)
+    assert [read(store, [topic], report=reports.append) for topic in TOPICS] == list(
+        map(on, TOPICS)
+    )
+    store.close()
+
+
 def test_a_file_that_is_no_segment_is_passed_over(tmp_path: Path) -> None:
     store = opened(tmp_path, segment_us=1000)
     store.append(items())

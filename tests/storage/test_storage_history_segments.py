@@ -101,7 +101,11 @@ def test_pyarrow_reads_the_folder_as_one_table(sealed: Path) -> None:
 def test_spark_reads_the_folder_with_filters_pushed_down(spark, sealed: Path) -> None:
     rows = spark.read.parquet(str(sealed / "segments"))
     chosen = rows.filter("topic = 't1' AND time_us >= 150 AND n > 5 AND since_us < 300")
+    length = "spark.sql.maxMetadataStringLength"
+    usual = spark.conf.get(length)
+    spark.conf.set(length, 10_000)
     plan = chosen._jdf.queryExecution().toString()
+    spark.conf.set(length, usual)
     pushed = next(line for line in plan.splitlines() if "PushedFilters" in line)
     for each in ("EqualTo(topic,t1)", "GreaterThanOrEqual(time_us,150)", "GreaterThan(n,5.0)"):
         assert each in pushed

@@ -12,6 +12,7 @@ ELSEWHERE = {
     "client.md": "tests/client/test_client_docs.py",
     "covering.md": "tests/cli/test_cli_covering_docs.py",
     "explain.md": "tests/cli/test_cli_explain.py",
+    "history.md": "tests/client/test_client_history_live.py",
     "matching.md": "tests/bench/test_bench_matching_measure.py",
     "python.md": "tools/python_reference.py",  # signatures, no programs
     "write-a-routing.md": "tests/server/test_server_write_a_routing.py",

@@ -354,7 +354,7 @@ def gossip(scale: str, as_json: bool) -> None:
 
 @command.command()
 @click.option(
-    "--messages",
+    "--stored",
     type=Whole(1000),
     default=100_000,
     show_default=True,
@@ -366,16 +366,16 @@ def gossip(scale: str, as_json: bool) -> None:
     help="Keep the history there; one that is there already, of as many messages, is used.",
 )
 @json_option("a list of rows")
-def history(messages: int, directory: Path | None, as_json: bool) -> None:
+def history(stored: int, directory: Path | None, as_json: bool) -> None:
     """Measure storing messages, replaying them, and finding a few of them.
 
-        reefcast bench history --messages 10000000 --directory /tmp/history
+        reefcast bench history --stored 10000000 --directory /tmp/history
 
     The baselines are plain SQLite with the same tables, and DuckDB over the
     sealed segments. Ten million messages take 4 GB and some ten minutes.
     """
     from reefcast.bench.history import bench, duckdb_is_missing
 
-    printed(bench(messages, directory, partial(click.echo, err=True)), HISTORY, as_json)
+    printed(bench(stored, directory, partial(click.echo, err=True)), HISTORY, as_json)
     if not as_json and duckdb_is_missing():
         click.echo("DuckDB is not installed, so one baseline is missing: pip install duckdb")

@@ -23,10 +23,13 @@ COMMANDS = {
     "explain": "Say why a filter matches an event, or why not.",
     "gossip": "Let peers find each other and share connections, kill some, and report who got "
     "what.",
+    "history": "Print past events that match a filter, oldest first.",
     "network": "Check, run and ask a whole network of brokers.",
     "peer": "Run a peer: a broker of routing gossip that is in no network file.",
+    "plan": "Plan a network: where its storages should stand.",
     "publish": "Publish events from the command line, a file or standard input.",
     "simulate": "Run a network file in the simulator, and check what came of it.",
+    "store": "Keep what is published under some topics, and answer for it.",
     "subscribe": "Print the events that match filters.",
     "topology": "Design an overlay: classify it, draw it, write its network file.",
 }

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from typing import Protocol
 
 from reefcast.model import wire
@@ -19,6 +20,9 @@ ITEMS = 256
 ITEMS_BYTES = 1 << 20
 
 Say = Callable[[ServiceMessage], None]
+Bodies = list[bytes] | None
+InThread = Callable[[Callable[[], Bodies]], Awaitable[Bodies]]
+"""Runs what blocks in a worker thread."""
 
 
 class Store(Protocol):
@@ -77,7 +81,7 @@ class Answering:
 
     # --- the answer -------------------------------------------------------------------------------
 
-    async def run(self, store: Store, now_us: int) -> None:
+    async def run(self, store: Store, now_us: int, in_thread: InThread) -> None:
         """Until the end is said. What comes in after the handover is not part of the answer."""
         request, loop = self.request, asyncio.get_running_loop()
         until_s = loop.time() + request.handover_s
@@ -91,7 +95,7 @@ class Answering:
             limit=request.limit,
             batch=ITEMS,
         )
-        while (bodies := await asyncio.to_thread(next, found, None)) is not None:
+        while (bodies := await in_thread(partial(next, found, None))) is not None:
             await self._send(bodies, late=False)
         if request.handover_s:
             await self._hand_over(until_s)

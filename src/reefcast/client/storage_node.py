@@ -15,6 +15,9 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TypeVar
 
 from reefcast.client.answering import Answering, decoded
 from reefcast.client.client import Client
@@ -33,6 +36,9 @@ OVERLAP_S = 60.0
 """How far behind its last position a storage asks another one for what it lacks: publishers' clocks
 differ, and ways take their time."""
 CATCH_UP_PATIENCE_S = 10.0
+THREADS = 8
+"""One writes; the others read for that many answers at once."""
+T = TypeVar("T")
 
 
 def topic_filter(topics: Sequence[str]) -> str:
@@ -50,6 +56,7 @@ class StorageNode:
         self._store = store
         self.topics = tuple(topics)
         self.stored = 0
+        self._threads = ThreadPoolExecutor(THREADS, "storage")
         self._answers: dict[RequestId, tuple[Answering, asyncio.Task[None]]] = {}
         self._writing = asyncio.Lock()
         self._connected = asyncio.Event()
@@ -67,6 +74,8 @@ class StorageNode:
         finally:
             self._session.serve(None)
             self.disconnected()
+            # A thread that is at it goes on; who closes the store next would pull it away from it.
+            await asyncio.to_thread(self._threads.shutdown)
 
     # --- what the session tells -------------------------------------------------------------------
 
@@ -99,7 +108,7 @@ class StorageNode:
     async def _append(self, events: Sequence[Event]) -> None:
         batch = [Incoming(event.body) for event in events]
         async with self._writing:
-            await asyncio.to_thread(self._store.append, batch)
+            await self._in_thread(partial(self._store.append, batch))
         self.stored += len(batch)
         if not self._answers:
             return
@@ -108,11 +117,14 @@ class StorageNode:
             for answering, _ in self._answers.values():
                 answering.came(publication, event.body)
 
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+
     async def _clean(self) -> None:
         while True:
             await asyncio.sleep(CLEAN_EVERY_S)
             async with self._writing:
-                await asyncio.to_thread(self._store.clean, _now_us())
+                await self._in_thread(partial(self._store.clean, _now_us()))
 
     # --- saying what there is ---------------------------------------------------------------------
 
@@ -160,7 +172,7 @@ class StorageNode:
     async def _answer(self, answering: Answering) -> None:
         request = answering.request
         try:
-            await answering.run(self._store, _now_us())
+            await answering.run(self._store, _now_us(), self._in_thread)
         except DamagedError as error:
             log.error("request %s: %s", request.id, error)
             answering.fail(f"the storage is damaged: {error}")

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from reefcast.errors import ConfigurationError
 from reefcast.experiments.campaign import SCALES, Campaign, Claim, Paper, Run
 
-NAMES = ("octopia", "covering", "mesh", "gossip")
+NAMES = ("octopia", "covering", "mesh", "gossip", "storage")
 
 
 def papers() -> dict[str, Paper]:

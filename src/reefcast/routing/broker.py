@@ -470,5 +470,5 @@ class Broker:
             "broker": self.name,
             "relearning": self.relearning,
             **links_status(self.links, self._neighbours, self._scot, self.router.soft_links),
-            **router_status(self.router, self.counters, asked, most_rows),
+            **router_status(self.router, self._services, self.counters, asked, most_rows),
         }

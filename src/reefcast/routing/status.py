@@ -9,16 +9,24 @@ from reefcast.model.messages import LinkName
 from reefcast.overlay.scot import Neighbours
 from reefcast.routing.links import Links
 from reefcast.routing.router import Router
+from reefcast.routing.services import Service
 from reefcast.routing.tables import table_rows
 
 
 def router_status(
-    router: Router, counters: Mapping[str, int], asked: Collection[str], most_rows: int
+    router: Router,
+    services: Iterable[Service],
+    counters: Mapping[str, int],
+    asked: Collection[str],
+    most_rows: int,
 ) -> dict[str, Any]:
-    """`tables`: rows of each table; `rows`: the first `most_rows` of them for the tables in
-    `asked`, and those that are shown in any case; `counted`: those of the counters that say what
-    the routing does, in its words; `legend`: what tables and counts mean (`Router.legend`)."""
-    tables = router.tables()
+    """`tables`: rows of each table, of services only where there are some; `rows`: the first
+    `most_rows` of them for the tables in `asked`, and those that are shown in any case; `counted`:
+    those of the counters that say what the routing does, in its words; `legend`: what tables and
+    counts mean (`Router.legend`)."""
+    tables = dict(router.tables())
+    for service in services:
+        tables |= {name: table for name, table in service.tables().items() if len(table)}
     return {
         "routing": router.name,
         "tables": {name: len(table) for name, table in tables.items()},

@@ -3,7 +3,8 @@
 Rules
 -----
 - The heap's keys are `(time, rank, number)`, all of them explicit: ranks order what happens at one
-  instant (interventions 0, timers 1, clients 2, then every link its own), numbers count per rank.
+  instant (interventions 0, as what brokers find out by themselves; timers 1, clients 2, then every
+  link its own), numbers count per rank.
 - An entry of a link is a message's arrival at a broker. Of what is on its way on one link only the
   first is in the heap: the others wait in `Link.flight`, for a link keeps its order, and a full
   output queue holds tens of thousands. Nor is there more of what clients will do than the next.
@@ -55,6 +56,8 @@ from reefcast.simulation.world import (
     wire_bytes,
 )
 
+ACTION_RANK = 0
+"""Of what brokers find out by themselves (`World.when`)."""
 STEPS = 20_000
 """Heap entries between two looks at the limit and the length of the trace."""
 
@@ -72,6 +75,7 @@ class Kernel(World):
             link.rank: self.nodes[link.target] for n in self._nodes for link in n.links.values()
         }
         self._barrier = 0.0
+        self._actions = 0
         self._background = 0  # entries of the heap that are timers nobody waits for
         self.watch: Callable[[Link, Publish, float], None] | None = None
         """Told of each publication that was put on a link, and when."""
@@ -102,6 +106,10 @@ class Kernel(World):
         self._background += background
         heappush(self._heap, (due, TIMER_RANK, node.index, key, background))
         self._set_limit(node)
+
+    def when(self, node: Node, at: float, action: Callable[[], None]) -> None:
+        self._actions += 1
+        heappush(self._heap, (at, ACTION_RANK, self._actions, node, action))
 
     def send(self, node: Node, out: Link, message: Any, size: int, at: float, session: int) -> None:
         publication = type(message) is Publish
@@ -218,6 +226,10 @@ class Kernel(World):
 
     def _not_from_link(self, entry: tuple[Any, ...]) -> None:
         self.now = at = entry[0]
+        if entry[1] == ACTION_RANK:
+            entry[4]()
+            self._drain(entry[3], at)
+            return
         if entry[1] == TIMER_RANK:
             node = self._nodes[entry[2]]
             self._background -= entry[4]

@@ -158,6 +158,9 @@ class PlainKernel(World):
 
     # --- links ------------------------------------------------------------------------------------
 
+    def when(self, node: Node, at: float, action: Callable[[], None]) -> None:
+        action()  # it is that time
+
     def send(self, node: Node, out: Link, message: Any, size: int, at: float, session: int) -> None:
         assert isinstance(out, PlainLink)
         if session != out.session:

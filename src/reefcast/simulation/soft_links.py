@@ -12,6 +12,7 @@ served all the same, as it may be live.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 from reefcast.model.messages import (
@@ -33,11 +34,13 @@ from reefcast.simulation.signs import SoftDown, SoftGone, SoftUp
 
 
 class Handling(NamedTuple):
-    """What soft links need of the world: to make a link, to send on one, to empty one (returning
-    the publications that were under way), and to lose something."""
+    """What soft links need of the world: to make a link, to send on one, to do something at its time
+    (`World.when`), to empty a link (returning the publications that were under way), and to lose
+    something."""
 
     make: Callable[[Node, Node], Link]
     send: Callable[[Node, Link, Any, float], None]
+    when: Callable[[Node, float, Callable[[], None]], None]
     empty: Callable[[Link, float], list[Publish]]
     lose: Callable[[Node, Input, float, LinkName], None]
 
@@ -64,7 +67,7 @@ class SoftLinks:
         if other.up:
             self._say_up(node, to, at)
         else:
-            self._tell_gone(node, to, (), at)
+            self._do.when(node, at, partial(self._tell_gone, node, to, (), at))
 
     def _say_up(self, node: Node, to: LinkName, at: float) -> None:
         node.links[to].open = True
@@ -160,11 +163,12 @@ class SoftLinks:
         state = node.core.router.soft_links.get(other.name)
         begun = state is not None and (out.open or state is not SoftLink.OPENING)
         out.open = False
+        waiting = self._not_acknowledged(node, other)
         if not node.up:
             for publish in lost:
                 self._do.lose(node, publish, now, other.name)
             return
-        lost += self._not_acknowledged(node, other)
+        lost += waiting
         if lost or begun:
             self._tell_gone(node, other.name, lost, now)
 
@@ -191,4 +195,5 @@ class SoftLinks:
     def stranded(self, node: Node, out: Link, message: ControlMessage | Publish, at: float) -> None:
         """The core sent it before it heard that the link is cut; only publications are told."""
         if isinstance(message, Publish):
-            self._tell_gone(node, out.target, [message], at)
+            lost = partial(self._tell_gone, node, out.target, [message], at)
+            self._do.when(node, at, lost)

@@ -143,6 +143,7 @@ class World(ABC):
             Handling(
                 make=partial(self.make_link, soft=True),
                 send=self._send_sign,
+                when=self.when,
                 empty=self.empty,
                 lose=self.lose,
             ),
@@ -421,6 +422,11 @@ class World(ABC):
     def empty(self, link: Link, now: float) -> list[Publish]:
         """A soft link fails; returns the publications that wait on it or are on its wire, in their
         order: nobody loses them yet."""
+
+    @abstractmethod
+    def when(self, node: Node, at: float, action: Callable[[], None]) -> None:
+        """The action, which puts something into the node's queue, at `at`: when a service ends
+        whose effects are applied now, maybe before their time."""
 
     @abstractmethod
     def send(self, node: Node, out: Link, message: Any, size: int, at: float, session: int) -> None:

@@ -21,7 +21,8 @@ WAITING_ROUNDS = 5
 
 class Membership:
     """`reasons`: subscriptions, advertisements and publishers of this broker's clients; `waiting`:
-    publications that were made here before anybody of the topic was met; `joining`: until `joined`."""
+    publications that were made here before anybody of the topic was met; `joining`: not `joined`
+    yet."""
 
     def __init__(self, overlay: TopicOverlay, options: GossipOptions) -> None:
         self.overlay = overlay

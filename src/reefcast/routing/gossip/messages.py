@@ -144,6 +144,7 @@ def of_stranger(message: TopicMessage) -> list[TopicMessage]:
     if isinstance(message, Linked) and not message.linked:
         return []
     left: list[TopicMessage] = [Left(topic=message.topic)]
-    if isinstance(message, JoinWalk):  # its sender is to find another way for it
-        left.append(message)
+    if isinstance(message, JoinWalk) and message.left:
+        # Its sender is to find another way for it; not for ever, for it may have left as well.
+        left.append(msgspec.structs.replace(message, left=message.left - 1))
     return left

@@ -84,8 +84,8 @@ class Kept:
         return [publish for publish in found if publish is not None]
 
     def besides(self, ids: Iterable[PublicationId]) -> list[Publish]:
-        """Those that are not among these, of which a neighbour told; but for old ones, of which it may
-        tell no more."""
+        """Those that are not among these, of which a neighbour told; but for old ones: of these it
+        may tell no more."""
         theirs = set(ids)
         last = self._last(self._rounds - FORGETTING_ROUNDS)
         return [publish for id, publish in last if publish is not None and id not in theirs]

@@ -5,17 +5,19 @@ Rules
 - The topics of a broker are those that its clients' filters name, and those that they publish to.
   In each it is a node of that topic's overlay (`topic`); further conditions of a filter are looked
   at here, at the edge. A filter that does not say which topics it is about is refused.
+- Who subscribes is settled when the broker has joined these topics, or can ask nobody.
 - Whom a view names, or who names this broker, there is a connection to: one, whatever the number of
   topics, opened as a soft link. Where no topic needs it any more, it is closed.
 - A publication that is new here goes to the clients who want it, and to `fanout` neighbours of each
   of its topics that this broker is in (0: all): one copy for each connection, whatever the number
   of topics. What came before is dropped.
 - What was under way on a connection that broke is sent again on the next one.
-- *Repair*: see `repair`.
+- New neighbours are told what came lately; with *repair* others are, too: see `repair`.
 
 A publication may miss a subscriber (`best_effort`): with a low fanout, and for as long as nodes
 that crashed have not been replaced. With `repair` it reaches in the end all who were in the topic
-when it was published, as long as the live nodes of the topic are connected.
+when it was published, as long as the live nodes of the topic are connected. Without it, and with
+all neighbours, it reaches all of these if none crashes: also those whose neighbours change.
 
 Order is not kept.
 

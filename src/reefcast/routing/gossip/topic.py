@@ -396,8 +396,8 @@ class TopicOverlay:
     # --- waves ------------------------------------------------------------------------------------
 
     def _keep_together(self) -> list[Send]:
-        """A contact's waves, of each topic in a round of its own: those of many topics at once would
-        hold publications up; and what is to be done if the waves of others stay away."""
+        """A contact's waves, of each topic in a round of its own: those of many topics at once
+        would hold publications up; and what is to be done if the waves of others stay away."""
         period = self._options.wave_rounds
         sends: list[Send] = []
         if self.me in self.contacts and (self.round + self._stream) % period == 0:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Collection, Iterable, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from reefcast.routing.gossip.streams import NodeId, weight
 
@@ -79,20 +79,20 @@ def best_view(
     the answer, some `ttl * size`; only those that are better than one of the view are sorted.
     """
     me = weights.me
-    others = [theirs for node, theirs in zip(path, views, strict=True) if node != me]
-    named = set().union(*others)
+    others = views
+    if me in path:
+        others = [theirs for node, theirs in zip(path, views, strict=True) if node != me]
+    given_up = set(view)
     if not greedy:
-        named.difference_update(node for last, node in pairwise((me, *path)) if last == me)
-    kept = [] if greedy else [node for node in view if node not in named]
-    if len(kept) == len(view) == size:
-        return view
-    own = [node for node in view if node in named] if kept else view
-    own = [node for node in own if node not in refused] if refused else own
+        given_up.intersection_update(chain.from_iterable(others))
+        if given_up:
+            given_up.difference_update(x for last, x in pairwise((me, *path)) if last == me)
+        if not given_up and len(view) == size:
+            return view
+    kept = [node for node in view if node not in given_up]
+    own = [node for node in view if node in given_up and node not in refused]
     room = max(size - len(kept), 0)
-    named.update(path)
-    named.difference_update(view, refused)
-    named.discard(me)
-    found: Collection[NodeId] = named
+    found: Collection[NodeId] = set(path).union(*others).difference(view, refused, (me,))
     if 0 < room <= len(own):
         found = weights.better(found, own[room - 1])
         if not found and len(kept) + len(own) == len(view) == size:

@@ -242,8 +242,9 @@ class Moving:
 
     def lost(self, link: LinkName) -> list[Action]:
         """This affected neighbour has no memory of the move, or is gone."""
+        actions = self.failed(link)
         self._lost.add(link)
-        return self.failed(link)
+        return actions
 
     def failed(self, link: LinkName) -> list[Action]:
         """The word of it came by `link`. Before this broker reported that it is dry nobody can have

@@ -21,7 +21,6 @@ from numba import njit
 from numpy.typing import NDArray
 
 F = TypeVar("F", bound=Callable[..., Any])
-Bytes = NDArray[np.uint8]
 Numbers = NDArray[np.int32]
 """Of members of a topic, or of nodes."""
 Bounds = NDArray[np.int64]
@@ -73,8 +72,7 @@ def xxh64_blocks(words: Words, blocks: int, seed: np.uint64) -> np.uint64:
 
 @kernel
 def xxh64(words: Words, size: int, seed: np.uint64) -> np.uint64:
-    """Of the first `size` bytes there (`xxhash.xxh64_intdigest`), on a machine whose words begin
-    with their lowest byte."""
+    """Of the first `size` bytes (`xxhash.xxh64_intdigest`), eight in a word, the first lowest."""
     h = (xxh64_blocks(words, size >> 5, seed) if size >= 32 else seed + P5) + U(size)
     for i in range((size >> 5) << 2, size >> 3):
         h = rotated(h ^ lane(U(0), words[i]), 27) * P1 + P4

@@ -26,8 +26,9 @@ Key = Callable[[int, int], tuple[int, int]]
 
 @dataclass
 class Topic:
-    """One overlay, as in `Overlays`. `weights`: of the views; `keys`: the members' streams;
-    `drawn`: how many numbers each drew beside those of rounds."""
+    """One overlay, as in `Overlays`. `names`, `sizes`: of the members (`packed`); `weights`: of the
+    views; `keys`: the members' streams; `drawn`: how many numbers each drew beside those of
+    rounds."""
 
     members: Numbers
     names: Words

@@ -70,8 +70,9 @@ def checksum(seed: int, time_us: int, seq: int, expiry_us: int | None, body: byt
 
 def topics_of(publication: Publication) -> tuple[str, ...]:
     """Those under which it can be asked for."""
-    if publication.topics:
-        return tuple(dict.fromkeys(publication.topics))
+    topics = publication.topics
+    if topics:
+        return topics if len(topics) == 1 else tuple(dict.fromkeys(topics))
     topic = publication.attributes.get(TOPIC)
     return (topic,) if isinstance(topic, str) else ()
 
@@ -80,9 +81,10 @@ def decoded(item: Incoming) -> tuple[Publication, tuple[str, ...]]:
     """With the topics under which it is stored. Raises `ProtocolError` for a body that is no
     publication, `InvalidValueError` for topics that it does not have."""
     publication = decode_publication(item.body)
-    has = topics_of(publication)
-    topics = has if item.topics is None else tuple(dict.fromkeys(item.topics))
-    if not topics or not set(topics) <= set(has):
+    topics = has = topics_of(publication)
+    if item.topics is not None:
+        topics = tuple(dict.fromkeys(item.topics))
+    if not topics or (topics is not has and not set(topics) <= set(has)):
         raise InvalidValueError(
             f"publication {publication.id} has the topics {list(has)} and cannot be stored under "
             f"{list(topics)}"

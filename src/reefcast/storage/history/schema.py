@@ -34,7 +34,8 @@ CHECKPOINT_PAGES = 8000
 CACHE_KIB = 64 * 1024
 BUSY_S = 10.0
 
-CORRUPT = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_CORRUPT = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_UNREADABLE = (sqlite3.SQLITE_IOERR_READ, sqlite3.SQLITE_IOERR_SHORT_READ)
 
 _TABLES = """
 CREATE TABLE topic (
@@ -135,4 +136,5 @@ def _create(database: sqlite3.Connection, indexed: Mapping[str, Kind]) -> None:
 
 def is_damage(error: BaseException) -> bool:
     """Whether SQLite says that the file is damaged, not that it is busy, full or closed."""
-    return (getattr(error, "sqlite_errorcode", 0) & 0xFF) in CORRUPT
+    code = getattr(error, "sqlite_errorcode", 0)
+    return code & 0xFF in _CORRUPT or code in _UNREADABLE

@@ -10,26 +10,25 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import accumulate
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from reefcast.errors import DamagedError
 from reefcast.model.constraint import Constraint, satisfies
 from reefcast.model.filters import Filter
 from reefcast.model.values import NAN, Kind, is_nan
+from reefcast.storage.history.limits import Topic
 from reefcast.storage.history.merging import Source
+from reefcast.storage.history.reading import Span
 from reefcast.storage.history.rows import Seeds, checked
-
-if TYPE_CHECKING:
-    from reefcast.storage.history.limits import Topic
-    from reefcast.storage.history.reading import Span
-    from reefcast.storage.history.segments import Extent, Segment
+from reefcast.storage.history.segments import Extent, Segment, Segments
 
 KEPT = 32
 """Row groups: a few megabytes each."""
@@ -54,12 +53,14 @@ def wanted_of(filter: Filter | None, indexed: Mapping[str, Kind]) -> Wanted:
 
 
 def keys(segment: Segment, first: int, most: int) -> list[tuple[Any, ...]]:
-    """Topic, time, publisher and seq of some rows, from this one on."""
-    file = SegmentFile(segment, None, {})
-    group = file.group_of(first)
-    start = first - file.starts[group]
-    table = file.read(group, ["topic", "time_us", "publisher", "seq"]).slice(start, most)
-    return _tuples(table)
+    """Topic, time, publisher and seq of some rows, from this one on. Raises `DamagedError`."""
+    try:
+        file = SegmentFile(segment, None, {})
+        group = file.group_of(first)
+        table = file.read(group, ["topic", "time_us", "publisher", "seq"])
+    except _FAILED as error:
+        raise DamagedError(f"{segment.path} is damaged: {error}") from error
+    return _tuples(table.slice(first - file.starts[group], most))
 
 
 def _tuples(table: Any) -> list[tuple[Any, ...]]:
@@ -77,12 +78,11 @@ class SegmentFile:
         self, segment: Segment, filter: Filter | None, indexed: Mapping[str, Kind]
     ) -> None:
         self.segment = segment
-        self._file = pq.ParquetFile(
-            segment.path, metadata=segment.metadata, page_checksum_verification=True
-        )
+        self._file: Any = None  # opened when it is read: a request may end long before
         self._wanted = wanted_of(filter, indexed)
         self._names = sorted({name for each in self._wanted for name in each})
-        sizes = (segment.metadata.row_group(i).num_rows for i in range(self._file.num_row_groups))
+        metadata = segment.metadata
+        sizes = (metadata.row_group(i).num_rows for i in range(metadata.num_row_groups))
         self.starts = list(accumulate(sizes, initial=0))
         self._kept: OrderedDict[int, Any] = OrderedDict()
 
@@ -90,6 +90,10 @@ class SegmentFile:
         return bisect_right(self.starts, row) - 1
 
     def read(self, group: int, columns: list[str]) -> Any:
+        if self._file is None:
+            self._file = pq.ParquetFile(
+                self.segment.path, metadata=self.segment.metadata, page_checksum_verification=True
+            )
         return self._file.read_row_group(group, columns=columns, use_threads=False)
 
     def last_time_us(self, group: int) -> int | None:
@@ -240,3 +244,26 @@ class SegmentSource(Source):
         self.rows = checked(here, self._topic.seed, self._seeds, self.number, self.before)
         if self.rows:
             self.before = self.rows[-1][:3]
+
+
+def segment_sources(
+    segments: Segments,
+    topics: Iterable[Topic],
+    filter: Filter | None,
+    span: Span,
+    seeds: Seeds,
+    first_number: int,
+) -> list[Source]:
+    """Of these topics' rows in all segments."""
+    asked = {topic.name: topic for topic in topics}
+    found: list[Source] = []
+    for segment in segments.all:
+        footer = segment.footer
+        if footer.until_us <= span.before[0] or footer.since_us > span.last_us:
+            continue
+        file = SegmentFile(segment, filter, segments.indexed)
+        for extent in footer.extents:
+            if extent.topic in asked:
+                number, topic = first_number + len(found), asked[extent.topic]
+                found.append(SegmentSource(file, extent, topic, span, seeds, number))
+    return found

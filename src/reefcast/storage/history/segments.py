@@ -19,23 +19,17 @@ history, whatever died when. Only how far its rows have been dropped is in the d
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
 from reefcast.errors import ConfigurationError, DamagedError
-from reefcast.model.filters import Filter
 from reefcast.model.values import Kind
-from reefcast.storage.history.limits import Topic, Topics
-from reefcast.storage.history.merging import Source
+from reefcast.storage.history.limits import Topics
 from reefcast.storage.history.messages import Position
-from reefcast.storage.history.rows import Seeds
-
-if TYPE_CHECKING:
-    from reefcast.storage.history.reading import Span
 
 DAY_US = 86_400_000_000
 ROWS = 8192
@@ -72,15 +66,6 @@ class Segment(NamedTuple):
     bytes: int
     footer: Footer
     metadata: Any
-
-
-class Step(NamedTuple):
-    """Rows of a segment to be dropped from the database; `keys`: topic and position of each;
-    `done`: how many of its rows have been gone through then."""
-
-    segment: Segment
-    keys: list[tuple[Any, ...]]
-    done: int
 
 
 def open_segment(folder: Path, path: Path) -> Segment:
@@ -150,41 +135,13 @@ class Segments:
                 with suppress(OSError):  # others are in there
                     segment.path.parent.rmdir()
 
-    def to_drop(self, most: int) -> Step | None:
-        """The next rows that the database needs no longer."""
+    def to_drop(self) -> tuple[Segment, int] | None:
+        """One that the database still has rows of, and how many of its rows have gone there."""
         for segment in self.all:
             done = self.dropped.get(segment.name, 0)
             if done < segment.footer.rows:
-                from reefcast.storage.history.segment_reading import keys
-
-                found = keys(segment, done, most)
-                return Step(segment, found, done + len(found))
+                return segment, done
         return None
-
-    def sources(
-        self,
-        topics: Iterable[Topic],
-        filter: Filter | None,
-        span: Span,
-        seeds: Seeds,
-        first_number: int,
-    ) -> list[Source]:
-        """Of these topics' rows in all segments."""
-        asked = {topic.name: topic for topic in topics}
-        found: list[Source] = []
-        for segment in self.all:
-            footer = segment.footer
-            if footer.until_us <= span.before[0] or footer.since_us > span.last_us:
-                continue
-            from reefcast.storage.history.segment_reading import SegmentFile, SegmentSource
-
-            file = SegmentFile(segment, filter, self.indexed)
-            for extent in footer.extents:
-                if extent.topic in asked:
-                    number = first_number + len(found)
-                    topic = asked[extent.topic]
-                    found.append(SegmentSource(file, extent, topic, span, seeds, number))
-        return found
 
     def tell(self, topics: Topics) -> None:
         """Which topics there are, of which the database need know nothing."""

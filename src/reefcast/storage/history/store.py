@@ -184,14 +184,25 @@ class HistoryStore:
 
     def _drop_sealed(self, most: int) -> int:
         """Rows that a segment has as well; returns through how many rows of it we went."""
-        step = self._segments.to_drop(most)
-        if step is None:
+        waiting = self._segments.to_drop()
+        if waiting is None:
             return 0
+        from reefcast.storage.history.segment_reading import keys
+
+        segment, done = waiting
         numbers = {topic.name: topic.id for topic in self._topics}
-        keys = [(numbers[topic], *key) for topic, *key in step.keys if topic in numbers]
-        self._writer.drop(step.segment.name, keys, step.done)
-        self._segments.dropped[step.segment.name] = step.done
-        return len(step.keys)
+        try:
+            found = keys(segment, done, most)
+        except DamagedError as error:
+            # what the database still has of it stays there, and is sealed again
+            self._segments.dropped[segment.name] = segment.footer.rows
+            self._report(error)
+            return 0
+        done += len(found)
+        rows = [(numbers[topic], *key) for topic, *key in found]
+        self._writer.drop(segment.name, rows, done)
+        self._segments.dropped[segment.name] = done
+        return len(found)
 
     def seal(self, segment: Segment) -> None:
         """What `export` wrote is read from there from now on; `clean` drops it from the database,
@@ -274,7 +285,11 @@ class HistoryStore:
         wanted = None if filter is None else demands(filter, self._attributes)
         eras = self._eras.between(span.before[0], span.last_us)
         found = database_sources(self._reading, topics, wanted, eras, span, seeds)
-        return found + self._segments.sources(topics, filter, span, seeds, len(found))
+        if not self._segments.all:
+            return found
+        from reefcast.storage.history.segment_reading import segment_sources
+
+        return found + segment_sources(self._segments, topics, filter, span, seeds, len(found))
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
@@ -308,13 +323,13 @@ class HistoryStore:
             pass
         return found
 
-    def positions(self, topics: Iterable[str] = ("#",)) -> dict[str, Position]:
-        """The last position that was ever stored of each of these topics (names or patterns): what
+    def positions(self, topics: Iterable[str] | None = None) -> dict[str, Position]:
+        """The last position that was ever stored of each of these topics (None: of all): what
         a replica has behind it is lacking here. Ask it some seconds further back, too: publishers'
         clocks differ, and ways take their time."""
         return {
             topic.name: (topic.last[0], topic.last[1].decode(), topic.last[2])
-            for topic in self._topics.matching(topics)
+            for topic in (self._topics if topics is None else self._topics.matching(topics))
             if topic.last is not None
         }
 

@@ -139,7 +139,8 @@ class Writer:
         for (body, lifetime_us, _), (publication, names) in zip(items, publications, strict=True):
             time_us, seq = publication.time_us, publication.seq
             publisher = publication.publisher.encode()
-            values = tuple(column_value(publication.attributes.get(name)) for name in attributes)
+            own = publication.attributes
+            values = [column_value(own[name]) if name in own else None for name in attributes]
             inline: bytes | None = body
             if len(names) > 1:
                 shared.append((time_us, publisher, seq, body))
@@ -150,7 +151,7 @@ class Writer:
                 expiry = expiry_of(time_us, lifetime)
                 check = checksum(topic.seed ^ seeds[publisher], time_us, seq, expiry, body)
                 row = (topic.id, time_us, publisher, seq, expiry, check, len(body), inline, era)
-                rows.append(row + values)
+                rows.append((*row, *values))
         rows.sort(key=_key)
         return _Prepared(rows, shared)
 

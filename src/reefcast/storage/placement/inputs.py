@@ -128,9 +128,26 @@ def _check_limits(brokers: int, topics: int, copies: int, capacity: int, storage
 def mean_hops(made: Inputs, placement: Placement) -> float:
     """Hops from the broker of a request to the nearest storage that keeps the topic: the mean over
     requests."""
-    number = {broker: i for i, broker in enumerate(made.brokers)}
-    nearest = [
-        made.hops[:, [number[broker] for broker in placement[topic]]].min(axis=1)
-        for topic in made.topics
-    ]
-    return float((made.rates * np.array(nearest)).sum() / made.rates.sum())
+    total = 0.0
+    for topic, rates in zip(made.topics, made.rates, strict=True):
+        total += float(rates @ _hops_to(made, placement[topic]).min(axis=1))
+    return total / float(made.rates.sum())
+
+
+def shares_served(made: Inputs, placement: Placement) -> dict[str, float]:
+    """The share of all requests that each storage answers, by its broker: a request goes to the
+    nearest storages that keep the topic, to equally near ones by turns."""
+    shares = {broker: 0.0 for kept in placement.values() for broker in kept}
+    for topic, rates in zip(made.topics, made.rates, strict=True):
+        hops = _hops_to(made, placement[topic])
+        nearest = hops == hops.min(axis=1, keepdims=True)
+        served = (rates / nearest.sum(axis=1)) @ nearest / made.rates.sum()
+        for broker, share in zip(placement[topic], served.tolist(), strict=True):
+            shares[broker] += share
+    return shares
+
+
+def _hops_to(made: Inputs, kept: tuple[str, ...]) -> NDArray[np.int64]:
+    """[broker, storage]."""
+    brokers = made.brokers
+    return made.hops[:, [brokers.index(broker) for broker in kept]]

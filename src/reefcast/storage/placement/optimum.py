@@ -22,8 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reefcast.errors import InternalError
-from reefcast.storage.placement.inputs import Inputs, Placement
+from reefcast.storage.placement.inputs import Inputs, Placement, mean_hops
 
+_ROUNDING = 1e-6
 LARGEST = 3000
 """Brokers x topics up to which the optimum is to be had in seconds, mostly."""
 
@@ -41,8 +42,9 @@ Terms = tuple[list[tuple[int, float]], float, float]
 """A row of the program: (variable, factor) each, and the least and the largest that it may be."""
 
 
-def optimum(made: Inputs, time_limit_s: float) -> Optimum | None:
-    """None if no placement was found in time. Needs scipy (the extra `plan`)."""
+def optimum(made: Inputs, time_limit_s: float, gap: float = 0.0) -> Optimum | None:
+    """Ends when no placement can be better by a larger share than `gap`, or when the time is up;
+    None if none was found until then. Needs scipy (the extra `plan`)."""
     from scipy.optimize import Bounds, milp
 
     program = _Program(made)
@@ -51,14 +53,16 @@ def optimum(made: Inputs, time_limit_s: float) -> Optimum | None:
         integrality=program.integrality,
         bounds=Bounds(0, 1),
         constraints=program.constraints(),
-        options={"time_limit": time_limit_s},
+        options={"time_limit": time_limit_s, "mip_rel_gap": gap},
     )
     if solved.x is None:
         if solved.status == 1:  # the time is up
             return None
         raise InternalError(f"the solver found no placement: {solved.message}")
+    placement = program.placement(solved.x)
     bound = float(solved.mip_dual_bound) / float(made.rates.sum())
-    return Optimum(program.placement(solved.x), bound, solved.status == 0)
+    proved = mean_hops(made, placement) <= bound * (1 + _ROUNDING) + _ROUNDING
+    return Optimum(placement, bound, proved)
 
 
 class _Program:

@@ -1,0 +1,69 @@
+"""`reefcast history`: prints past events that match a filter."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from datetime import datetime
+
+import click
+
+from reefcast.cli.options import Whole, json_option
+from reefcast.cli.subscribe import json_line, text_line
+from reefcast.client import connect
+from reefcast.client.loop import new_event_loop
+
+
+class Time(click.ParamType[datetime]):
+    """A time in ISO 8601; without a zone it is the machine's."""
+
+    name = "time"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> datetime:
+        try:
+            return datetime.fromisoformat(str(value)).astimezone()
+        except ValueError:
+            self.fail(f"{value!r} is no time; write 2026-01-31 or 2026-01-31T09:30:00", param, ctx)
+
+
+@click.command()
+@click.argument("url")
+@click.argument("filter")
+@click.option("--since", type=Time(), help="From this time on; by default from the oldest on.")
+@click.option("--until", type=Time(), help="Before this time; by default to the newest.")
+@click.option(
+    "--limit", type=Whole(0), default=0, help="At most this many, the oldest; by default (0) all."
+)
+@json_option("a line for each event")
+def command(
+    *,
+    url: str,
+    filter: str,
+    since: datetime | None,
+    until: datetime | None,
+    limit: int,
+    as_json: bool,
+) -> None:
+    """Print past events that match a filter, oldest first.
+
+        reefcast history reefcast://127.0.0.1:7301 "topic = 'fx'" --limit 20
+
+    URL is any broker's, reefcast://host:port. FILTER must say its topics; storages keep them
+    (`reefcast store`).
+    """
+    line = json_line if as_json else text_line
+
+    async def ask() -> int:
+        printed = 0
+        async with connect(url, name="history") as client:
+            events = client.history(filter, since=since, until=until, limit=limit)
+            async for event in events:
+                sys.stdout.write(line(event) + "\n")
+                printed += 1
+        return printed
+
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        printed = runner.run(ask())
+    click.echo(f"reefcast: {printed:,} {'event' if printed == 1 else 'events'}", err=True)

@@ -1,0 +1,68 @@
+"""`reefcast store` and `reefcast history` against a real broker."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from children import Children, ended, line_of
+from live_networks import path_network, running
+
+
+@pytest.fixture
+async def url() -> AsyncIterator[str]:
+    async with running(path_network(2)) as urls:
+        yield urls[1]
+
+
+@pytest.fixture
+async def children() -> AsyncIterator[Children]:
+    async with Children() as children:
+        yield children
+
+
+async def test_what_was_published_is_printed_later(
+    url: str, children: Children, tmp_path: Path
+) -> None:
+    arguments = (url, "fx", "orders/#", "--directory", tmp_path, "--index", "n=number", "--json")
+    storage = await children.start("store", *arguments)
+    ready = json.loads(await line_of(storage.stdout))
+    assert ready["topics"] == ["fx", "orders/#"]
+    for n in range(3):
+        await children.run("publish", url, f"n={n}", "--topic", "orders/1")
+    asked = ("history", url, "topic MATCHES 'orders/+' AND n > 0", "--json")
+    output = ""
+    while len(output.splitlines()) < 2:  # what is published is stored a moment later
+        code, output, errors = await children.run(*asked)
+        assert code == 0, errors
+    assert [json.loads(line)["attributes"] for line in output.splitlines()] == [{"n": 1}, {"n": 2}]
+    storage.send_signal(signal.SIGKILL)
+    await ended(storage)
+    storage = await children.start("store", *arguments)
+    await line_of(storage.stdout)
+    code, output, errors = await children.run(*asked, "--limit", 1)
+    assert (code, json.loads(output)["attributes"]) == (0, {"n": 1})
+    assert errors == "reefcast: 1 event\n"
+    storage.send_signal(signal.SIGTERM)
+    assert (await ended(storage))[0] == 0
+
+
+async def test_what_is_wrong_is_said(url: str, children: Children, tmp_path: Path) -> None:
+    code, _, errors = await children.run("history", url, "topic = 'x'")
+    assert code
+    assert "nobody stores 'x'" in errors
+    code, _, errors = await children.run("history", url, "n > 1")
+    assert code
+    assert "say which: topic = '...'" in errors
+    code, _, errors = await children.run("store", url, "a/#/b", "--directory", tmp_path)
+    assert code
+    assert "# must be the whole last level" in errors
+    code, _, errors = await children.run(
+        "store", url, "x", "--directory", tmp_path, "--index", "price"
+    )
+    assert code
+    assert "write it as price=number" in errors
