@@ -124,10 +124,10 @@ def gossip_run(
     return simulation
 
 
-def lossy_run(number: int, *, kernel: type[World] = Kernel) -> Simulation:
+def lossy_run(number: int, *, kernel: type[World] = Kernel, most: int = 25) -> Simulation:
     """One message in five is lost, of all that can be, and repaired."""
     rng = random.Random(f"lossy {number}")
-    setup = gossip_setup(rng, 25)
+    setup = gossip_setup(rng, most)
     assert isinstance(setup.options, GossipOptions)
     options = msgspec.structs.replace(setup.options, repair=True, fanout=rng.choice((0, 0, 1, 2)))
     setup = replace(setup, options=options, faults=[Drop(0.2, control=0.2)])
@@ -157,11 +157,13 @@ def healed_after_s(setup: Setup) -> float:
     return HEALED_ROUNDS * setup.options.round_s
 
 
-def crashing_run(number: int, *, kernel: type[World] = Kernel) -> tuple[Simulation, float]:
+def crashing_run(
+    number: int, *, kernel: type[World] = Kernel, most: int = 30
+) -> tuple[Simulation, float]:
     """Brokers crash while all happens; then, from the time that is returned, others publish, at
     brokers that live."""
     rng = random.Random(f"crashes {number}")
-    setup = gossip_setup(rng, 30)
+    setup = gossip_setup(rng, most)
     faults = crashes(setup, rng, 8.0)
     simulation = Simulation(replace(setup, faults=faults), kernel)
     topics = rng.randint(1, 8)

@@ -98,6 +98,7 @@ def test_many_random_networks_of_gossip(trace_folder: Path) -> None:
         check_crashes(number)
         check_repair(number)
         check_twins(number, trace_folder)
+        check_agreement(number)
         assert settled_deliveries(number, "gossip") == settled_deliveries(number, "flooding")
 
 
@@ -158,6 +159,19 @@ def trace_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @given(NUMBERS)
 def test_both_kernels_write_the_same_trace_of_gossip(trace_folder: Path, number: int) -> None:
     check_twins(number, trace_folder)
+
+
+@settings(max_examples=4, deadline=None)
+@given(NUMBERS)
+def test_both_kernels_agree_on_gossip_that_crashes_and_loses(number: int) -> None:
+    check_agreement(number)
+
+
+def check_agreement(number: int) -> None:
+    crashed = [crashing_run(number, kernel=k, most=10)[0].result() for k in (Kernel, PlainKernel)]
+    lossy = [lossy_run(number, kernel=k, most=8).result() for k in (Kernel, PlainKernel)]
+    for fast, plain in (crashed, lossy):
+        assert to_the_microsecond(fast) == to_the_microsecond(plain)
 
 
 # --- settlement -----------------------------------------------------------------------------------

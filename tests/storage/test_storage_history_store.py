@@ -8,6 +8,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 from history_stores import (
+    CONDITIONS,
     INDEXED,
     TOPICS,
     body,
@@ -28,7 +29,7 @@ from reefcast.errors import ConfigurationError, InvalidValueError, ProtocolError
 from reefcast.model.filters import TRUE, parse_filter
 from reefcast.model.publication import Publication
 from reefcast.model.values import Kind
-from reefcast.storage.history import eras, reading
+from reefcast.storage.history import eras, reading, sealing
 from reefcast.storage.history.store import HistoryStore, Incoming
 
 requests = st.fixed_dictionaries(
@@ -80,15 +81,24 @@ def test_hands_out_what_the_obvious_twin_does(
         store.close()
 
 
-@given(st.lists(publications, min_size=1, max_size=40), st.lists(filters, min_size=1, max_size=3))
-@settings(max_examples=40)
-def test_every_filter_finds_what_it_holds_for(stored, wanted) -> None:
+@given(st.lists(publications, max_size=60), st.integers(1, 9), st.booleans(), st.booleans())
+@settings(max_examples=25)
+def test_every_condition_finds_what_it_holds_for(stored, rows, few, sealed) -> None:
     stored = list({(p.time_us, p.publisher, p.seq): p for p in stored}.values())
-    with TemporaryDirectory() as folder:
-        store = opened(Path(folder))
-        store.append(incoming(stored))
-        for filter in wanted:
-            assert read(store, TOPICS, filter=filter) == expected(stored, TOPICS, filter=filter)
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reading, "FEW", 2 if few else 2000)
+        patch.setattr(eras, "ROWS", rows)
+        patch.setattr(sealing, "ROWS", rows)
+        store = opened(Path(folder), segment_us=8)
+        for start in range(0, len(stored), rows):
+            store.append(incoming(stored[start : start + rows]))
+        if sealed:
+            seal(store, 16)
+            clean(store, -(1 << 62))
+        for text in CONDITIONS:
+            wanted = parse_filter(text)
+            found = read(store, TOPICS, -(1 << 62), filter=wanted)
+            assert found == expected(stored, TOPICS, filter=wanted), text
         store.close()
 
 

@@ -102,9 +102,10 @@ def run(
     task of Spark. What was run before with the same parameters and the same code is not run
     again, so an interrupted sweep goes on where it stopped.
 
-    OctopiA's stock quotes are generated. To take real ones, name a CSV file
-    of them (date, open, high, low, close, volume, name) in the environment:
-    REEFCAST_STOCKS.
+    The papers' data are generated. To take real ones, name files in the environment:
+    REEFCAST_STOCKS (OctopiA: CSV with date, open, high, low, close, volume, name),
+    REEFCAST_EVENT_LOG (covering: a log in CSV, as from XES), REEFCAST_SOCIAL (mesh: wall posts),
+    REEFCAST_TOPICS (gossip: users and artists, as Last.fm's).
     """
     from reefcast.experiments.evaluation import evaluation
     from reefcast.experiments.registry import papers, select
@@ -154,8 +155,8 @@ def report(
 
         reefcast experiment report octopia --scale paper
 
-    A run is a task of Spark. The page says whether stock quotes were generated or read from the
-    file that REEFCAST_STOCKS names.
+    A run is a task of Spark. The page says whether its data were generated or read from a file
+    that the environment names (see `reefcast experiment run --help`).
     """
     from reefcast.experiments import page
     from reefcast.experiments.evaluation import evaluation
