@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from reefcast.experiments import versions
 from reefcast.experiments.campaign import Campaign
+from reefcast.experiments.mesh import light
+from reefcast.experiments.storage import trees
+from reefcast.experiments.storage.parameters import FILE
 
 SOURCES = {
     "burst": "def runs(scale): ...\ndef measure(run):\n    from paper.common import size\n",
@@ -87,3 +92,11 @@ def test_what_is_taken_from_another_paper_counts_with_its_parameters(tmp_path, m
         changed[name] = version(paper) != first
         (other / name).write_text(text, encoding="utf-8")
     assert changed == {name: name != "claims.py" for name in OTHER}
+
+
+def test_the_placement_of_storages_counts_where_it_is_imported() -> None:
+    found = versions._reached({Path(trees.__file__)}, FILE.parent)
+    reached = {path.stem for path in found if path.parent.name == "placement"}
+    assert reached == {"baselines", "greedy", "inputs", "optimum", "steps"}
+    elsewhere = versions._reached({Path(light.__file__)}, Path(light.__file__).parent)
+    assert not any(path.parent.name == "placement" for path in elsewhere)

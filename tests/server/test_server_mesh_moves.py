@@ -379,6 +379,36 @@ async def test_a_broker_that_is_told_to_stop_in_the_middle_of_its_move(live: Liv
     assert not moved(nodes)
 
 
+@pytest.mark.parametrize("wish", [TO_LATER, TO_EARLIER], ids="".join)
+@pytest.mark.parametrize("victim", ["b", "e"])
+async def test_a_broker_dies_when_the_new_link_is_a_primary_one(
+    live: Live, wish: tuple[str, str, str], victim: str
+):
+    """The move is abandoned; the link is a soft one again, and the next move finds it."""
+    nodes = await six(live)
+    mover, _, new = wish
+    crashes = []
+
+    def crash() -> None:
+        crashes.append(asyncio.create_task(live.crash(nodes[victim])))
+
+    after_regrade(nodes[mover], Regrade(new, overlay=True), crash)
+    network = nodes["a"].network
+    ask(nodes, "".join(wish))
+    await until(lambda: crashes and crashes[0].done())
+    await live.node(network, victim)
+    await until(lambda: counted(nodes.values(), "moves_given_up"))
+    await linked(nodes.values())
+    await becomes(nodes, after(LINE))
+    assert wishes(nodes[mover])[0][2:] == ("given up", "a broker that it affects failed")
+    await move(nodes, "".join(wish))
+    await becomes(nodes, after(LINE, "".join(wish)))
+    async with Members(network, "acf") as members:
+        await members.everybody_publishes(20)
+        await members.all_got_everything_once()
+    assert not counted(nodes.values(), "failures")
+
+
 # --- afterwards -----------------------------------------------------------------------------------
 
 

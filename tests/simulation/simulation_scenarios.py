@@ -50,8 +50,8 @@ def random_setup(rng: random.Random, routing: str = "acyclic", brokers: int = 6)
     costs = replace(
         costs,
         publication_s=costs.publication_s * slow,
-        # Advertisements settle in less than the patience with which publications wait for them: what
-        # goes out after that may miss a subscription, rightly.
+        # Advertisements settle in less than the patience with which publications wait for them:
+        # what goes out after that may miss a subscription, rightly.
         subscribe_s=costs.subscribe_s * min(slow, 20),
         table_row_s=rng.choice((0.0, 1e-6)),
     )

@@ -39,7 +39,7 @@ from reefcast.simulation.checkers import check
 from reefcast.simulation.costs import preset
 from reefcast.simulation.faults import Crash
 from reefcast.simulation.kernel import Kernel
-from reefcast.simulation.links import Link
+from reefcast.simulation.links import Link, LinkSpec
 from reefcast.simulation.node import Node
 from reefcast.simulation.plain import PlainKernel
 from reefcast.simulation.recording import TraceOptions
@@ -228,12 +228,17 @@ class Listening(Kernel):
         super().send(node, out, message, size, at, session)
 
 
+AT_ONCE = 1e18
+"""Bytes a second: messages at one instant do not hold one another up."""
+
+
 def with_other_topics(number: int, others: bool) -> Listening:
     """All are in topic `a`; if `others` is set, some come to be in up to five more, a hundred
     milliseconds after they joined: until then connections take longer that are not there yet."""
     rng = random.Random(number)
     options = {"repair": rng.random() < 0.5, "seed": rng.getrandbits(32), "wave_rounds": 3}
     setup = replace(small(rng.randint(4, 14), **options), costs=preset("free"), seed=number)
+    setup = replace(setup, link=LinkSpec(1e-3, AT_ONCE))
     simulation = Simulation(setup, Listening)
     for client, broker in enumerate(setup.graph):
         at_s = rng.uniform(0.0, 3.0)

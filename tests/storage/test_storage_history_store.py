@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import sqlite3
 import threading
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,6 +13,7 @@ from history_stores import (
     CONDITIONS,
     INDEXED,
     TOPICS,
+    VALUES,
     body,
     clean,
     complain,
@@ -25,11 +28,11 @@ from history_stores import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reefcast.errors import ConfigurationError, InvalidValueError, ProtocolError
+from reefcast.errors import ConfigurationError, InvalidValueError, LocalError, ProtocolError
 from reefcast.model.filters import TRUE, parse_filter
 from reefcast.model.publication import Publication
 from reefcast.model.values import Kind
-from reefcast.storage.history import eras, reading, sealing
+from reefcast.storage.history import eras, reading, schema, sealing
 from reefcast.storage.history.store import HistoryStore, Incoming
 
 requests = st.fixed_dictionaries(
@@ -81,25 +84,40 @@ def test_hands_out_what_the_obvious_twin_does(
         store.close()
 
 
-@given(st.lists(publications, max_size=60), st.integers(1, 9), st.booleans(), st.booleans())
-@settings(max_examples=25)
-def test_every_condition_finds_what_it_holds_for(stored, rows, few, sealed) -> None:
-    stored = list({(p.time_us, p.publisher, p.seq): p for p in stored}.values())
-    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reading, "FEW", 2 if few else 2000)
-        patch.setattr(eras, "ROWS", rows)
-        patch.setattr(sealing, "ROWS", rows)
-        store = opened(Path(folder), segment_us=8)
-        for start in range(0, len(stored), rows):
-            store.append(incoming(stored[start : start + rows]))
-        if sealed:
-            seal(store, 16)
-            clean(store, -(1 << 62))
-        for text in CONDITIONS:
-            wanted = parse_filter(text)
-            found = read(store, TOPICS, -(1 << 62), filter=wanted)
-            assert found == expected(stored, TOPICS, filter=wanted), text
-        store.close()
+def every_value() -> list[Publication]:
+    """Each of the values in each attribute, in an order that scatters them."""
+    attributes = [
+        *({}, {"n": 1, "s": "a"}, {"n": 0.5, "s": "a", "other": 0, "flag": False}),
+        *({name: value} for name in ("flag", "n", "s", "other") for value in VALUES),
+        *({"n": value, "s": "ab", "other": 1} for value in VALUES),
+    ]
+    random.Random(1).shuffle(attributes)
+    return [
+        Publication("p", i, i % 37, each, (TOPICS[i % 5], TOPICS[(i + i // 5) % 5])[: 1 + i % 2])
+        for i, each in enumerate(attributes)
+    ]
+
+
+@pytest.mark.parametrize("rows", [3, 1000])
+@pytest.mark.parametrize("few", [2, 2000])
+@pytest.mark.parametrize("sealed", [False, True])
+def test_every_condition_finds_what_it_holds_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int, few: int, sealed: bool
+) -> None:
+    monkeypatch.setattr(reading, "FEW", few)
+    monkeypatch.setattr(eras, "ROWS", rows)
+    monkeypatch.setattr(sealing, "ROWS", rows)
+    store, stored = opened(tmp_path, segment_us=16), every_value()
+    for start in range(0, len(stored), 20):
+        store.append(incoming(stored[start : start + 20]))
+    if sealed:
+        seal(store, 32)
+        clean(store, -(1 << 62))
+    for text in CONDITIONS:
+        wanted = parse_filter(text)
+        found = read(store, TOPICS, filter=wanted)
+        assert found == expected(stored, TOPICS, filter=wanted), text
+    store.close()
 
 
 def test_the_first_batch_is_short_and_nothing_is_held_between_two(tmp_path: Path) -> None:
@@ -158,6 +176,52 @@ def test_a_bad_body_leaves_nothing_of_its_batch_behind(tmp_path: Path) -> None:
         store.append([*incoming([publication(1)]), Incoming(b"\xc1")])
     assert read(store, ["#"]) == [] and store.counts() == {}
     assert store.append(incoming([publication(1)])).stored == 1
+    store.close()
+
+
+def test_a_full_disk_leaves_nothing_of_its_batch_behind(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    store.append(incoming([publication(1)]))
+    store._database.execute("PRAGMA max_page_count = 20")
+    batch = incoming(publication(seq, topics=("new",), s="x" * 500) for seq in range(1000))
+    with pytest.raises(LocalError, match=r"cannot be written to .* nothing of this batch"):
+        store.append(batch)
+    assert read(store, ["#"]) == [body(publication(1))] and set(store.counts()) == {"a"}
+    store._database.execute("PRAGMA max_page_count = 100000")
+    assert store.append(batch).stored == 1000
+    assert store.counts()["new"].rows == 1000
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "sorts"),
+    [("TRUE", False), ("s = 'a'", False), ("s IS NULL", False), ("n > 3", False), ("n > 8", True)],
+)
+def test_rows_come_from_an_index_and_only_few_are_sorted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, sorts: bool
+) -> None:
+    monkeypatch.setattr(reading, "FEW", 150)
+    store = opened(tmp_path)
+    store.append(incoming(publication(seq, n=seq % 10, s="a") for seq in range(1000)))
+    asked: list[str] = []
+    connect = schema.connect
+
+    def connect_and_listen(path: Path, *, writes: bool = False) -> sqlite3.Connection:
+        database = connect(path, writes=writes)
+        database.set_trace_callback(asked.append)
+        return database
+
+    monkeypatch.setattr(schema, "connect", connect_and_listen)
+    read(store, ["a"], filter=parse_filter(text))
+    rows = [query for query in asked if query.startswith("SELECT CAST")]
+    plans = [
+        step
+        for query in rows
+        for *_, step in store._database.execute(f"EXPLAIN QUERY PLAN {query}")
+    ]
+    sorted_ones = sum("TEMP B-TREE" in step for step in plans)
+    assert sorted_ones == (len(rows) if sorts else 0)
+    assert not any(step.startswith("SCAN") for step in plans)
     store.close()
 
 

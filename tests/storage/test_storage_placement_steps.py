@@ -19,6 +19,7 @@ from reefcast.storage.placement.inputs import (
     fewest_storages,
     inputs,
     mean_hops,
+    shares_served,
 )
 from reefcast.storage.placement.steps import assign, can_complete, place, steps_from
 
@@ -103,6 +104,13 @@ def test_mean_hops_by_hand() -> None:
     made = inputs(path(names(4)), rates, copies=1, capacity=1)
     # x: 1 request over 1 hop, 3 over 2; y: 2 over 3.
     assert mean_hops(made, {"x": ("b2",), "y": ("b4",)}) == pytest.approx((1 + 6 + 6) / 6)
+
+
+def test_requests_are_spread_over_equally_near_storages() -> None:
+    """b2 is as near to b1 as to b3; what is asked for at b4 goes to b3 alone."""
+    rates = {"b2": {"x": 4.0}, "b4": {"x": 1.0}}
+    made = inputs(path(names(4)), rates, copies=2, capacity=1)
+    assert shares_served(made, {"x": ("b1", "b3")}) == pytest.approx({"b1": 0.4, "b3": 0.6})
 
 
 @settings(max_examples=50, deadline=None)

@@ -105,7 +105,8 @@ def run(
     The papers' data are generated. To take real ones, name files in the environment:
     REEFCAST_STOCKS (OctopiA: CSV with date, open, high, low, close, volume, name),
     REEFCAST_EVENT_LOG (covering: a log in CSV, as from XES), REEFCAST_SOCIAL (mesh: wall posts),
-    REEFCAST_TOPICS (gossip: users and artists, as Last.fm's).
+    REEFCAST_TOPICS (gossip: users and artists, as Last.fm's), REEFCAST_TOPOLOGY (storage: a network
+    in GraphML).
     """
     from reefcast.experiments.evaluation import evaluation
     from reefcast.experiments.registry import papers, select

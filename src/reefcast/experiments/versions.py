@@ -1,8 +1,8 @@
 """The version of the code behind a result: a hash of the sources that it depends on.
 
-Those are the core, and of the folders of papers and of what papers share what the campaign leads
-to by imports. So what is said about results (claims, evidence) does not make them old, nor
-does another campaign.
+Those are the core, and of the folders of papers, of what papers share and of the placement of
+storages what the campaign leads to by imports. So what is said about results (claims, evidence)
+does not make them old, nor does another campaign.
 Comments, docstrings and layout do not count either.
 """
 
@@ -26,6 +26,7 @@ _PACKAGE = Path(reefcast.__file__).parent
 SHARED = Path(__file__).parent
 """What papers share."""
 PACKAGE = ["reefcast", "experiments"]
+PLACEMENT = ["reefcast", "storage", "placement"]
 
 
 class _Source(NamedTuple):
@@ -103,7 +104,13 @@ def _imports(path: Path, folder: Path) -> set[Path]:
     for other in _others(imported) - {folder, home}:
         found |= {each for each in other.glob("*.py") if each.stem in names}
         found |= {*other.glob("*.toml")}
-    return found
+    return found | _placing(imported)
+
+
+def _placing(imported: Iterable[list[str]]) -> set[Path]:
+    folder = _PACKAGE.joinpath(*PLACEMENT[1:])
+    names = {parts[3] for parts in imported if parts[:3] == PLACEMENT and len(parts) > 3}
+    return {folder / f"{name}.py" for name in names}
 
 
 def _others(imported: Iterable[list[str]]) -> set[Path]:

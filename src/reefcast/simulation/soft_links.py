@@ -67,7 +67,7 @@ class SoftLinks:
         if other.up:
             self._say_up(node, to, at)
         else:
-            self._do.when(node, at, partial(self._tell_gone, node, to, (), at))
+            self._find_gone(node, to, (), at)
 
     def _say_up(self, node: Node, to: LinkName, at: float) -> None:
         node.links[to].open = True
@@ -195,5 +195,12 @@ class SoftLinks:
     def stranded(self, node: Node, out: Link, message: ControlMessage | Publish, at: float) -> None:
         """The core sent it before it heard that the link is cut; only publications are told."""
         if isinstance(message, Publish):
-            lost = partial(self._tell_gone, node, out.target, [message], at)
-            self._do.when(node, at, lost)
+            self._find_gone(node, out.target, [message], at)
+
+    def _find_gone(self, node: Node, to: LinkName, lost: Sequence[Publish], at: float) -> None:
+        """As an effect of a service that ends at `at`: what waits already is served before that."""
+        tell = partial(self._tell_gone, node, to, lost, at)
+        if any(link == to and isinstance(item, SoftGone) for _, link, item, _ in node.queue):
+            tell()
+        else:
+            self._do.when(node, at, tell)
