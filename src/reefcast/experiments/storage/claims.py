@@ -20,9 +20,9 @@ from reefcast.experiments.storage.placing import (
 WORDS = "the paper's figures are lost in our copy; here: the share of runs of which it is true"
 HOPS = "mean_hops"
 
-IN_THE_MEAN = (
-    f"{WORDS}. In the mean over seeds it is true wherever a storage cannot keep all topics; the "
-    "assignment of topics by steps is a heuristic, and chance does better in some runs"
+NOT_IN_ALL = (
+    f"{WORDS}. The assignment of topics by steps is a heuristic: in single runs chance does better "
+    "(means are in the evidence)"
 )
 
 GAP = (
@@ -62,9 +62,7 @@ def _claim(
 
 def _below_random(row: str, campaign: str, over: str) -> Iterator[Claim]:
     metric = f"mean hops over {over}: pub/sub below rnd, share of runs"
-    yield _claim(
-        row, metric, campaign, HOPS, OURS, 1.0, IN_THE_MEAN, kind="wins", against=AT_RANDOM
-    )
+    yield _claim(row, metric, campaign, HOPS, OURS, 1.0, NOT_IN_ALL, kind="wins", against=AT_RANDOM)
     metric = f"mean hops over {over}: pub/sub over rnd"
     yield _claim(row, metric, campaign, HOPS, OURS, None, kind="effect", against=AT_RANDOM)
     metric = f"over {over}: pub/sub nearer to grd_opt than to rnd, share of runs"
