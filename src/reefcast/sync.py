@@ -19,6 +19,7 @@ from collections import deque
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from contextlib import suppress
+from datetime import datetime
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar, Unpack
 
@@ -27,11 +28,12 @@ from reefcast.client.backlog import BackloggedClient
 from reefcast.client.encoding import encode_event
 from reefcast.client.handles import Advertisement as AsyncAdvertisement
 from reefcast.client.handles import Subscription as AsyncSubscription
+from reefcast.client.history import History as AsyncHistory
 from reefcast.client.loop import new_event_loop
 from reefcast.errors import LocalError, ReefcastError
 from reefcast.model.publication import PublicationId
 
-__all__ = ["Advertisement", "Client", "Subscription", "connect"]
+__all__ = ["Advertisement", "Client", "History", "Subscription", "connect"]
 
 BACKLOG = 1000
 """Events that may wait between the threads."""
@@ -222,6 +224,39 @@ class Subscription(_Handle[AsyncSubscription]):
         self._thread.run(self._handle.cancel(), timeout)
 
 
+class History:
+    """An iterator over past events, by their time, each once; raises as `reefcast.History`."""
+
+    def __init__(self, thread: _Thread, history: AsyncHistory) -> None:
+        self._thread = thread
+        self._history = history
+        self._batch: deque[Event] = deque()
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Event:
+        if not self._batch:
+            self._batch.extend(self._thread.run(self._fill()))
+        if not self._batch:
+            raise StopIteration
+        return self._batch.popleft()
+
+    def cancel(self) -> None:
+        """No more is wanted; ends the iteration."""
+        self._batch.clear()
+        self._thread.run(self._cancel())
+
+    async def _fill(self) -> list[Event]:
+        try:
+            return await self._history.next_batch()
+        except StopAsyncIteration:
+            return []
+
+    async def _cancel(self) -> None:
+        self._history.cancel()
+
+
 class Client:
     """A program's end of the network, as `reefcast.Client`; made by `connect`, for any thread."""
 
@@ -326,6 +361,19 @@ class Client:
         work = _subscribe(self._client, filters, local_queue_limit, order_s)
         return Subscription(self._thread, self._thread.run(work))
 
+    def history(
+        self,
+        filter: str,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int = 0,
+    ) -> History:
+        """Asks storages for past events that match; arguments and errors as in
+        `reefcast.Client.history`."""
+        work = _history(self._client, filter, since, until, limit)
+        return History(self._thread, self._thread.run(work))
+
     def close(self) -> None:
         """Waits for acknowledgements, says goodbye, and ends all iterations and the thread.
 
@@ -356,6 +404,16 @@ class Client:
 
 async def _advertise(client: BackloggedClient, filter: str) -> AsyncAdvertisement:
     return client.advertise(filter)
+
+
+async def _history(
+    client: BackloggedClient,
+    filter: str,
+    since: datetime | None,
+    until: datetime | None,
+    limit: int,
+) -> AsyncHistory:
+    return client.history(filter, since=since, until=until, limit=limit)
 
 
 async def _subscribe(

@@ -156,8 +156,8 @@ def report(
 
         reefcast experiment report octopia --scale paper
 
-    A run is a task of Spark. The page says whether its data were generated or read from a file
-    that the environment names (see `reefcast experiment run --help`).
+    A run is a task of Spark. The page says whether its data were generated or read from the file
+    that REEFCAST_STOCKS (or the paper's own variable, see `experiment run --help`) names.
     """
     from reefcast.experiments import page
     from reefcast.experiments.evaluation import evaluation

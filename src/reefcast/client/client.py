@@ -78,11 +78,6 @@ class Client:
         return self._session.client_id
 
     @property
-    def session(self) -> Session:
-        """The protocol's side of the client, for what is built upon it."""
-        return self._session
-
-    @property
     def connected(self) -> bool:
         """Whether there is a connection now; without one the client looks for another."""
         return self._session.connected
@@ -428,3 +423,8 @@ def connect(urls: str | Sequence[str], **options: Unpack[Options]) -> Connecting
     raises `ConnectionLostError` if no broker can be reached, `RefusedError` if it refuses us.
     """
     return Connecting(parse_addresses(urls), Settings(**options))
+
+
+def session_of(client: Client) -> Session:
+    """The protocol's side of a client, for what is built upon it."""
+    return client._session

@@ -151,15 +151,6 @@ class Subscription(_Handle):
                 raise StopAsyncIteration
             await inbox.changed.wait()
 
-    def poll(self) -> list[Event]:
-        """All events that wait, maybe none."""
-        return self._holding.pop_all()
-
-    async def wait(self) -> None:
-        """Until something has changed: events came, or it ended."""
-        if not self._holding.events:
-            await self._holding.changed.wait()
-
     async def add(self, filter: str) -> None:
         """One filter more; returns when it has settled, raises `RefusedError` and leaves the
         others as they are if it is refused."""
@@ -204,3 +195,8 @@ class Subscription(_Handle):
         if holding is not None and not holding.ended and not self._loop.is_closed():
             with suppress(RuntimeError):  # closed between these two lines
                 self._loop.call_soon_threadsafe(self._session.release, holding)
+
+
+def inbox_of(subscription: Subscription) -> Inbox:
+    """Where its events wait, for what reads them in another way."""
+    return subscription._holding

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Self
 
 from reefcast.client.event import Event
-from reefcast.client.handles import Subscription
+from reefcast.client.handles import Subscription, inbox_of
 from reefcast.client.history import History
 from reefcast.model.publication import PublicationId
 from reefcast.routing.recent import RecentIds
@@ -25,6 +25,7 @@ class Replay:
 
     def __init__(self, subscription: Subscription, history: History) -> None:
         self._subscription = subscription
+        self._inbox = inbox_of(subscription)
         self._history: History | None = history
         self._given: RecentIds[PublicationId] = RecentIds()
         self._events: deque[Event] = deque()
@@ -73,15 +74,15 @@ class Replay:
         if history.over:
             self._history = None
         if history.over or history.hands_over:
-            events += self._subscription.poll()
+            events += self._inbox.pop_all()
         return self._new(events) if events else await self._wait(history)
 
     async def _wait(self, history: History) -> list[Event]:
         if history.over:
             return []
         waits = [asyncio.ensure_future(history.wait())]
-        if history.hands_over:
-            waits.append(asyncio.ensure_future(self._subscription.wait()))
+        if history.hands_over and not self._inbox.events:
+            waits.append(asyncio.ensure_future(self._inbox.changed.wait()))
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:

@@ -20,7 +20,7 @@ from functools import partial
 from typing import TypeVar
 
 from reefcast.client.answering import Answering, decoded
-from reefcast.client.client import Client
+from reefcast.client.client import Client, session_of
 from reefcast.client.event import Event
 from reefcast.client.handles import Subscription
 from reefcast.client.history import History, question_about
@@ -52,7 +52,7 @@ class StorageNode:
 
     def __init__(self, client: Client, store: HistoryStore, topics: Sequence[str]) -> None:
         self._client = client
-        self._session = client.session
+        self._session = session_of(client)
         self._store = store
         self.topics = tuple(topics)
         self.stored = 0

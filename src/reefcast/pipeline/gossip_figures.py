@@ -78,9 +78,9 @@ class Figures:
 
     @property
     def passed(self) -> bool:
-        """Every peer that lives got everything, once, and each topic is in one piece."""
-        wrong = self.missing + self.twice + self.unexpected
-        return not wrong and self.ended.connected == self.ended.topics
+        """Every peer that lives got everything, once. That a topic is not in one piece at the end
+        is told, but no fault: it may take five periods of waves."""
+        return not self.missing + self.twice + self.unexpected
 
 
 def figures(run: Run, cast: Cast) -> Figures:

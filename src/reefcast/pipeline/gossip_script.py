@@ -79,7 +79,7 @@ class Cast:
         doomed = [sorted(self.victims)] if plan.kill else []
         self.hosted = [*doomed, *(sorted(survivors[i::rest]) for i in range(rest))]
         contacts = min(CONTACTS, plan.peers)
-        dying = round(contacts * plan.kill / plan.peers)
+        dying = min(round(contacts * plan.kill / plan.peers), contacts - 1)
         self.contacts = [*survivors[: contacts - dying], *numbers[:dying]]
         places: list[Place] = [(rng.random(), rng.random()) for _ in range(plan.topics)]
         self.wants = [self._nearest(places, rng) for _ in range(plan.peers)]
