@@ -167,3 +167,21 @@ async def test_the_example_of_the_page(
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
     assert [line.split()[-1] for line in printed] == ["20", "30", "5", "20", "30"]
+
+
+async def test_the_synchronous_client_asks_as_well(urls: list[str], tmp_path: Path) -> None:
+    def ask() -> list[object]:
+        with reefcast.sync.connect(urls[0]) as client:
+            events = client.history("topic = 'fx' AND n < 10", limit=5)
+            found = [event["n"] for event in events]
+            other = client.history("topic = 'fx'")
+            found.append(next(other)["n"])
+            other.cancel()
+            assert list(other) == []
+        return found
+
+    async with storing(urls[2], tmp_path) as node, reefcast.connect(urls[0]) as client:
+        await published(urls[1], 20)
+        await until_stored(node, 20)
+        await until_found(client)
+        assert await asyncio.to_thread(ask) == [0, 1, 2, 3, 4, 0]

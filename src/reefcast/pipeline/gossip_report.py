@@ -70,13 +70,15 @@ def _recovery(found: Figures) -> str:
 
 
 def _delivered(found: Figures) -> str:
-    if found.passed:
-        return f"In the end, all {units.count(found.due)} deliveries came, each once."
     ended = found.ended
+    pieces = f"{ended.connected} of {ended.topics} topics are in one piece."
+    if found.passed:
+        whole = "" if ended.connected == ended.topics else f" Only {pieces}"
+        return f"In the end, all {units.count(found.due)} deliveries came, each once.{whole}"
     return (
         f"Of {units.count(found.due)} deliveries {units.count(found.missing)} never came; "
         f"{found.twice} came twice, {found.unexpected} to a peer that wanted none of the topics. "
-        f"{ended.connected} of {ended.topics} topics are in one piece."
+        f"{pieces}"
     )
 
 
