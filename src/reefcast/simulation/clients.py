@@ -22,6 +22,7 @@ from reefcast.model.messages import (
     Unsubscribe,
 )
 from reefcast.model.publication import Publication, PublicationId, Value
+from reefcast.simulation.history import PastClient
 
 
 @dataclass(slots=True)
@@ -47,8 +48,8 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Scripted:
-    """What a client will do at `at_s`: `kind` is "advertise", "subscribe", "withdraw" or
-    "publish"; `handle` is the number that the scenario gave to it."""
+    """What a client will do at `at_s`: `kind` is "advertise", "subscribe", "withdraw", "publish",
+    "request" or "wake" (see `history`); `handle` is the number that the scenario gave to it."""
 
     at_s: float
     handle: int
@@ -64,7 +65,8 @@ class Scripted:
 class SimClient:
     """`claims`: all it ever made; `current`: those that it wants now, by handle. `implicit`:
     numbers of the advertisements TRUE that its broker made for it, because it published without
-    any. `refused`: its publications that lay outside its advertisements."""
+    any. `refused`: its publications that lay outside its advertisements. `past`: if it is a storage
+    or asks for history."""
 
     def __init__(self, name: str, broker: str) -> None:
         self.name = name
@@ -74,6 +76,7 @@ class SimClient:
         self.current: dict[int, Claim] = {}
         self.implicit: list[int] = []
         self.refused: set[PublicationId] = set()
+        self.past: PastClient | None = None
         self._advertised = False
         self._wanted: dict[int, Scripted] = {}
         self._tokens: dict[int, Claim] = {}
@@ -85,7 +88,8 @@ class SimClient:
         self.connected = True
         self._advertised = False
         inputs: list[Input] = [LinkUp(LinkKind.CLIENT)]
-        return inputs + [self._ask(handle, now) for handle in sorted(self._wanted)]
+        inputs += [self._ask(handle, now) for handle in sorted(self._wanted)]
+        return inputs if self.past is None else [*inputs, *self.past.connected()]
 
     def lose_connection(self, now: float) -> None:
         """Its broker crashed."""
@@ -95,27 +99,38 @@ class SimClient:
         self.current.clear()
         self.implicit.clear()
         self._tokens.clear()
+        if self.past is not None:
+            self.past.disconnected()
 
     def act(self, script: Scripted, now: float) -> list[Input]:
         """What it sends to its broker, which is up; only a publication needs that."""
         if script.kind == "publish":
             return [self._publish(script, now)]
+        if self.past is not None and script.kind in ("request", "wake"):
+            return [*self.past.act(script.handle, now)]
         if script.kind == "withdraw":
             return self._withdraw(script.handle, now)
         self._wanted[script.handle] = script
         return [self._ask(script.handle, now)] if self.connected else []
 
-    def answered(self, message: Settled | Refused, now: float) -> None:
-        """The broker's answer to a control message, or its refusal of a publication."""
+    def answered(self, message: Settled | Refused, now: float) -> Claim | None:
+        """The broker's answer to a control message, or its refusal of a publication; returns the
+        claim that has settled."""
         if isinstance(message, Refused) and message.publication:
             self.refused.add(message.publication)
         claim = self._tokens.pop(message.token, None)
         if claim is None:
-            return
+            return None
         if isinstance(message, Refused):
             claim.refused = message.reason
-        else:
-            claim.settled_s = now
+            return None
+        claim.settled_s = now
+        return claim
+
+    def settled(self, claim: Claim) -> list[Input]:
+        """It has; unless it was ended since, a storage goes on."""
+        current = self.current.get(claim.handle) is claim
+        return [*self.past.settled(claim.handle)] if self.past is not None and current else []
 
     def _publish(self, script: Scripted, now: float) -> Publish:
         self._last_seq += 1
@@ -150,4 +165,5 @@ class SimClient:
         claim.ended_s = now
         self._last_number += 1
         message = Unsubscribe if claim.subscription else Unadvertise
-        return [message((self.name, claim.number), self._last_number)]
+        inputs: list[Input] = [message((self.name, claim.number), self._last_number)]
+        return inputs if self.past is None else [*self.past.withdrawn(handle), *inputs]
