@@ -133,6 +133,48 @@ class Claim:
     where: Where = "all"
 
 
+class What(NamedTuple):
+    """What a figure is called, its campaign, its measure."""
+
+    metric: str
+    campaign: str
+    measure: str
+
+
+@dataclass(frozen=True)
+class Claims:
+    """Makes the claims of a paper; `row`: the part of the id behind its name."""
+
+    name: str
+
+    def __call__(
+        self,
+        row: str,
+        what: What,
+        of: str,
+        paper: float | None,
+        note: str = "",
+        *,
+        kind: Kind = "level",
+        against: str = "",
+        where: Where = "all",
+        explained: bool = False,
+    ) -> Claim:
+        return Claim(
+            f"{self.name}/{row}",
+            what.metric,
+            kind,
+            what.campaign,
+            what.measure,
+            of,
+            against,
+            paper=paper,
+            note=note,
+            explained=explained,
+            where=where,
+        )
+
+
 @dataclass(frozen=True)
 class Plot:
     """A line for each routing (and variant): means over seeds with 95 % intervals.

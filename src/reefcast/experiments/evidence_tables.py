@@ -40,14 +40,15 @@ def _table(points: Sequence[Point], section: Section) -> Iterator[str]:
     if section.text:
         yield section.text
     lines = [
-        [short(x), routing, *(_cell(found.get((x, routing, m))) for _, m in section.columns)]
+        [short(x), routing, *(cell(found.get((x, routing, m))) for _, m in section.columns)]
         for x, routing in rows
     ]
     titles = [section.x_title, section.routing_title, *(name for name, _ in section.columns)]
     yield markdown(titles, lines, "rl" + "r" * len(section.columns))
 
 
-def _cell(point: Point | None) -> str:
+def cell(point: Point | None) -> str:
+    """The mean, and its interval if there is one."""
     if point is None:
         return NONE
     mean = short(point.mean)

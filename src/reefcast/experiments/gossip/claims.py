@@ -4,9 +4,9 @@ without a figure: dissemination (D1, D2), and what else one could do (A1)."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal, NamedTuple
+from typing import Literal
 
-from reefcast.experiments.campaign import Claim, Kind, Paper, Plot, Where
+from reefcast.experiments.campaign import Claim, Claims, Paper, Plot, What, Where
 from reefcast.experiments.gossip import (
     alignment,
     comparison,
@@ -71,39 +71,7 @@ ONCE = (
 WORDS = "said in words by the paper; here: the share of runs of which it is true"
 
 
-class What(NamedTuple):
-    """What it is called, campaign, measure."""
-
-    metric: str
-    campaign: str
-    measure: str
-
-
-def _claim(
-    id: str,
-    what: What,
-    of: str,
-    paper: float | None,
-    note: str = "",
-    *,
-    kind: Kind = "level",
-    against: str = "",
-    where: Where = "all",
-    explained: bool = False,
-) -> Claim:
-    return Claim(
-        f"{NAME}/{id}",
-        what.metric,
-        kind,
-        what.campaign,
-        what.measure,
-        of,
-        against,
-        paper=paper,
-        note=note,
-        explained=explained,
-        where=where,
-    )
+_claim = Claims(NAME)
 
 
 def _below(

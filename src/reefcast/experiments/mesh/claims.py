@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal
 
-from reefcast.experiments.campaign import Claim, Kind, Paper, Plot, Where
+from reefcast.experiments.campaign import Claim, Claims, Kind, Paper, Plot, What, Where
 from reefcast.experiments.mesh import cluster_burst, light, meshes, throughput, unchosen
 from reefcast.experiments.mesh.evidence import evidence
 from reefcast.experiments.mesh.measuring import STRATEGIES
@@ -80,68 +80,37 @@ FRIENDS = (
     "fanout of 20 is half of whom they have within Delta, and what they refuse goes another way"
 )
 
-Measures = tuple[str, str, str]
-"""What it is called, campaign, measure."""
-
-
-def _claim(
-    number: int,
-    what: Measures,
-    of: str,
-    paper: float | None,
-    note: str = "",
-    *,
-    kind: Kind = "level",
-    against: str = "",
-    where: Where = "all",
-    explained: bool = False,
-) -> Claim:
-    metric, campaign, measure = what
-    return Claim(
-        _id(number),
-        metric,
-        kind,
-        campaign,
-        measure,
-        of,
-        against,
-        paper=paper,
-        note=note,
-        explained=explained,
-        where=where,
-    )
-
-
-def _id(number: int) -> str:
-    return f"{NAME}/M{number}"
+_claim = Claims(NAME)
 
 
 def _light() -> Iterator[Claim]:
     hops = light.NAME, "mean_hops"
     for one in ("S1", "S2", "SH"):
-        what = (f"deliveries' mean path: {one} shorter than S0, share of runs", *hops)
-        yield _claim(1, what, one, 1.0, kind="wins", against="S0")
-    what = ("mean path, S1 over S0, DT2 (dense) over DT1 (sparse)", *hops)
-    yield _claim(1, what, "S1", 1.0, kind="gap", against="S0")
+        what = What(f"deliveries' mean path: {one} shorter than S0, share of runs", *hops)
+        yield _claim("M1", what, one, 1.0, kind="wins", against="S0")
+    what = What("mean path, S1 over S0, DT2 (dense) over DT1 (sparse)", *hops)
+    yield _claim("M1", what, "S1", 1.0, kind="gap", against="S0")
     for where, dataset, pure, yields in TABLE_2:
         for one, paper in zip(STRATEGIES, pure, strict=True):
-            what = (f"pure forwarders, {dataset}, {one}", light.NAME, "pure_forwarders")
+            what = What(f"pure forwarders, {dataset}, {one}", light.NAME, "pure_forwarders")
             counted = (dataset, one) in COUNTED
-            yield _of_strategy(2, what, one, 1000.0 * paper, where, DATASET, counted=counted)
+            yield _of_strategy("M2", what, one, 1000.0 * paper, where, DATASET, counted=counted)
         for one, share in zip(STRATEGIES, yields, strict=True):
-            what = (f"yield, {dataset}, {one}", light.NAME, "yield")
-            yield _of_strategy(2, what, one, share, where, DATASET)
+            what = What(f"yield, {dataset}, {one}", light.NAME, "yield")
+            yield _of_strategy("M2", what, one, share, where, DATASET)
     for one, paper in zip(STRATEGIES, (0.0140, 0.0125, 0.0093, 0.0093), strict=True):
-        what = (f"delay of deliveries, DT2, {one}, s", light.NAME, "mean_delay_s")
-        yield _of_strategy(3, what, one, paper, "most", COST)
+        what = What(f"delay of deliveries, DT2, {one}, s", light.NAME, "mean_delay_s")
+        yield _of_strategy("M3", what, one, paper, "most", COST)
     for one, paper in zip(STRATEGIES, (3400.0, 2850.0, 2200.0, 2200.0), strict=True):
-        what = (f"publications between brokers, DT2, {one}, a second", light.NAME, "sends_per_s")
-        yield _of_strategy(4, what, one, paper, "most", DATASET)
+        what = What(
+            f"publications between brokers, DT2, {one}, a second", light.NAME, "sends_per_s"
+        )
+        yield _of_strategy("M4", what, one, paper, "most", DATASET)
     for one in ("S1", "S2", "SH"):
-        what = (f"load exchange under 2 % of the bytes, {one}", light.NAME, "loads_are_few")
-        yield _claim(5, what, one, 1.0, UNDER)
-    what = ("load exchange, share of the bytes, S2", light.NAME, "loads_share")
-    yield _claim(5, what, "S2", None)
+        what = What(f"load exchange under 2 % of the bytes, {one}", light.NAME, "loads_are_few")
+        yield _claim("M5", what, one, 1.0, UNDER)
+    what = What("load exchange, share of the bytes, S2", light.NAME, "loads_share")
+    yield _claim("M5", what, "S2", None)
 
 
 TABLE_2: tuple[tuple[Where, str, tuple[float, ...], tuple[float, ...]], ...] = (
@@ -155,8 +124,8 @@ COUNTED = {("DT1", "S1"), ("DT1", "S2"), ("DT1", "SH"), ("DT2", "S1")}
 
 
 def _of_strategy(
-    number: int,
-    what: Measures,
+    row: str,
+    what: What,
     one: str,
     paper: float,
     where: Where,
@@ -168,26 +137,28 @@ def _of_strategy(
     a count shows that others must differ."""
     baseline = one == "S0"
     note = chosen if baseline else NOT_OF_THIS_MESH if counted else OURS_ARE_SHORTER
-    return _claim(number, what, one, paper, note, where=where, explained=baseline or counted)
+    return _claim(row, what, one, paper, note, where=where, explained=baseline or counted)
 
 
 def _meshes() -> Iterator[Claim]:
     for dataset in unchosen.DATASETS:
         for one in ("S1", "S2"):
             name = f"with all soft links within Delta: yield, {dataset}, {one}"
-            yield _claim(2, (name, unchosen.NAME, f"yield_{dataset}"), one, None, where="most")
+            yield _claim(
+                "M2", What(name, unchosen.NAME, f"yield_{dataset}"), one, None, where="most"
+            )
     for name, measure, paper in (
         ("covering sets, fanout 10 over 5, growth", "rows_growth", 0.12),
         ("predicate evaluations, fanout 10 over 5, growth", "evaluations_growth", 0.34),
     ):
-        yield _claim(6, (name, meshes.COVERING, measure), "S2", paper, COVERING)
+        yield _claim("M6", What(name, meshes.COVERING, measure), "S2", paper, COVERING)
     pairs: tuple[tuple[Where, str, str, float, str], ...] = (
         ("least", "100 or more paths, 120 brokers", "pairs_with_100", 0.40, ""),
         ("most", "1 000 or more paths, 250 brokers", "pairs_with_1000", 0.13, LONG_PATHS),
     )
     for where, name, measure, paper, note in pairs:
-        what = (f"share of broker pairs with {name}", meshes.PATHS, measure)
-        yield _claim(11, what, "S2", paper, note, where=where)
+        what = What(f"share of broker pairs with {name}", meshes.PATHS, measure)
+        yield _claim("M11", what, "S2", paper, note, where=where)
 
 
 def _throughput() -> Iterator[Claim]:
@@ -196,9 +167,9 @@ def _throughput() -> Iterator[Claim]:
         deliveries = campaign, "deliveries_per_min"
         for one in ("S1", "S2"):
             largest = (dataset, one) == GAINS_MOST
-            what = (f"deliveries a minute, {dataset}, fanout 35, {one} over S0", *deliveries)
+            what = What(f"deliveries a minute, {dataset}, fanout 35, {one} over S0", *deliveries)
             yield _claim(
-                7,
+                "M7",
                 what,
                 one,
                 1.15 if largest else None,
@@ -208,10 +179,10 @@ def _throughput() -> Iterator[Claim]:
                 where="most",
                 explained=largest,
             )
-            what = (f"that, fanout 35 over 5, {dataset}, {one}", *deliveries)
-            yield _claim(7, what, one, 1.0, kind="gap", against="S0")
-        what = (f"SH below S2, {dataset}, fanout 35", *deliveries)
-        yield _claim(7, what, "SH", 1.0, MARGINAL, kind="wins", against="S2", where="most")
+            what = What(f"that, fanout 35 over 5, {dataset}, {one}", *deliveries)
+            yield _claim("M7", what, one, 1.0, kind="gap", against="S0")
+        what = What(f"SH below S2, {dataset}, fanout 35", *deliveries)
+        yield _claim("M7", what, "SH", 1.0, MARGINAL, kind="wins", against="S2", where="most")
 
 
 GAINS_MOST = ("DT1", "S2")
@@ -219,37 +190,37 @@ GAINS_MOST = ("DT1", "S2")
 
 def _scarce() -> Iterator[Claim]:
     deliveries = throughput.UPLINKS, "deliveries_per_min"
-    what = ("deliveries, cap 150: SH more than S2", *deliveries)
+    what = What("deliveries, cap 150: SH more than S2", *deliveries)
     yield _claim(
-        8, what, "S2", 1.0, UNCAPPED, kind="wins", against="SH", where="most", explained=True
+        "M8", what, "S2", 1.0, UNCAPPED, kind="wins", against="SH", where="most", explained=True
     )
-    what = ("share delivered, cap 150, S2", throughput.UPLINKS, "delivered_share")
-    yield _claim(8, what, "S2", None, where="most")
+    what = What("share delivered, cap 150, S2", throughput.UPLINKS, "delivered_share")
+    yield _claim("M8", what, "S2", None, where="most")
     ends: tuple[tuple[Where, str], ...] = (("most", "150"), ("least", "120"))
     for where, cap in ends:
         for one, other in (("S1", "S0"), ("S2", "S0"), ("SH", "S0"), ("SH", "S2")):
-            what = (f"deliveries, cap {cap}, {one} over {other}", *deliveries)
-            yield _claim(8, what, one, None, kind="effect", against=other, where=where)
+            what = What(f"deliveries, cap {cap}, {one} over {other}", *deliveries)
+            yield _claim("M8", what, one, None, kind="effect", against=other, where=where)
     delivered = throughput.PLANETLAB, "delivered_share"
     for one in ("S1", "S2"):
-        what = (f"share delivered, DT4, {one}", *delivered)
-        yield _claim(9, what, one, 1.0, where="least")
-    what = ("share delivered, DT4, S0", *delivered)
-    yield _claim(9, what, "S0", None, "the paper: fewer than expected", where="least")
+        what = What(f"share delivered, DT4, {one}", *delivered)
+        yield _claim("M9", what, one, 1.0, where="least")
+    what = What("share delivered, DT4, S0", *delivered)
+    yield _claim("M9", what, "S0", None, "the paper: fewer than expected", where="least")
     for where, dataset in (("least", "DT4"), ("most", "DT5")):
         for one in ("S1", "S2"):
-            what = (f"S0 delivers less than {one}, {dataset}", *delivered)
+            what = What(f"S0 delivers less than {one}, {dataset}", *delivered)
             yield _wins(what, one, "most" if where == "most" else "least")
     deliveries = throughput.FRIENDS, "deliveries_per_min"
     for one, paper in (("S1", 0.37), ("S2", 1.15)):
-        what = (f"deliveries, fanout 20, {one} over S0", *deliveries)
-        yield _claim(10, what, one, paper, FRIENDS, kind="effect", against="S0", where="least")
-        what = (f"deliveries, fanout 35, {one} over S0", *deliveries)
-        yield _claim(10, what, one, None, FRIENDS, kind="effect", against="S0", where="most")
+        what = What(f"deliveries, fanout 20, {one} over S0", *deliveries)
+        yield _claim("M10", what, one, paper, FRIENDS, kind="effect", against="S0", where="least")
+        what = What(f"deliveries, fanout 35, {one} over S0", *deliveries)
+        yield _claim("M10", what, one, None, FRIENDS, kind="effect", against="S0", where="most")
 
 
-def _wins(what: Measures, one: str, where: Where) -> Claim:
-    return _claim(9, what, "S0", 1.0, CAPPED, kind="wins", against=one, where=where)
+def _wins(what: What, one: str, where: Where) -> Claim:
+    return _claim("M9", what, "S0", 1.0, CAPPED, kind="wins", against=one, where=where)
 
 
 CLUSTERS = f"{NAME}/clusters"
@@ -309,7 +280,7 @@ def _plot(
     number: int,
     times: float = 1.0,
 ) -> Plot:
-    return Plot(name, title, *what, *labels, by, (_id(number),), times)
+    return Plot(name, title, *what, *labels, by, (f"{NAME}/M{number}",), times)
 
 
 FANOUT, DATASETS = "fanout", "number of the dataset DT"

@@ -6,16 +6,13 @@ from collections.abc import Iterator, Sequence
 
 from reefcast.bench.matching.page import markdown
 from reefcast.experiments.campaign import Measured, Point
+from reefcast.experiments.evidence_tables import Section, cell, tables
 from reefcast.experiments.mesh import cluster_burst, light, meshes, throughput, unchosen
 from reefcast.experiments.numerals import short
 
-NONE = "-"
-"""Where nothing was measured."""
+ROUTING = "routing"
 
-Columns = Sequence[tuple[str, str]]
-"""(title, metric)."""
-
-SCARCE: Columns = (
+SCARCE = (
     ("deliveries a minute", "deliveries_per_min"),
     ("share of what is due", "delivered_share"),
     ("yield", "yield"),
@@ -25,8 +22,8 @@ SCARCE: Columns = (
     ("soft links", "soft_links"),
 )
 
-SECTIONS: tuple[tuple[str, str, str, str, Columns], ...] = (
-    (
+SECTIONS = (
+    Section(
         light.NAME,
         "Nothing is full (M1 to M5)",
         "dataset DT",
@@ -46,8 +43,9 @@ SECTIONS: tuple[tuple[str, str, str, str, Columns], ...] = (
             ("busiest: copies", "busiest_copies"),
             ("busiest: comes", "busiest_inputs"),
         ),
+        ROUTING,
     ),
-    (
+    Section(
         meshes.COVERING,
         "Covering sets (M6)",
         "brokers",
@@ -63,27 +61,32 @@ SECTIONS: tuple[tuple[str, str, str, str, Columns], ...] = (
             ("soft links", "soft_links"),
             ("with the next fanout", "soft_links_next"),
         ),
+        ROUTING,
     ),
     *(
-        (
+        Section(
             campaign,
             f"Throughput with {campaign.removeprefix('throughput-')} on {configuration} (M7)",
             "fanout",
             "",
             SCARCE,
+            ROUTING,
         )
         for campaign, configuration in throughput.DATASETS.items()
     ),
-    (
+    Section(
         throughput.UPLINKS,
         "Capped uplinks (M8)",
         "cap",
         "All links of a broker share one transmitter of so many publications a second.",
         SCARCE,
+        ROUTING,
     ),
-    (throughput.PLANETLAB, "Slow uplinks of 21 brokers (M9)", "dataset DT", "", SCARCE),
-    (throughput.FRIENDS, "A social network (M10)", "fanout", "", SCARCE),
-    (
+    Section(
+        throughput.PLANETLAB, "Slow uplinks of 21 brokers (M9)", "dataset DT", "", SCARCE, ROUTING
+    ),
+    Section(throughput.FRIENDS, "A social network (M10)", "fanout", "", SCARCE, ROUTING),
+    Section(
         meshes.PATHS,
         "End-to-end paths (M11)",
         "brokers",
@@ -94,8 +97,9 @@ SECTIONS: tuple[tuple[str, str, str, str, Columns], ...] = (
             ("most paths", "most_paths"),
             ("soft links", "soft_links"),
         ),
+        ROUTING,
     ),
-    (
+    Section(
         unchosen.NAME,
         "Links that nobody chose (M2, M11)",
         "links, %",
@@ -113,8 +117,9 @@ SECTIONS: tuple[tuple[str, str, str, str, Columns], ...] = (
             ("yield, DT2", "yield_DT2"),
             ("pure forwarders, DT2", "pure_forwarders_DT2"),
         ),
+        ROUTING,
     ),
-    (
+    Section(
         cluster_burst.NAME,
         "A mesh inside OctopiA's clusters (our own)",
         "burst (1/minute)",
@@ -136,35 +141,15 @@ SECTIONS: tuple[tuple[str, str, str, str, Columns], ...] = (
             ("its iLinks", "longest_i_link_queue_own"),
             ("other inner links", "longest_a_link_queue_other"),
         ),
+        ROUTING,
     ),
 )
 
 
 def evidence(measured: Measured) -> list[str]:
     """Markdown, from everything measured."""
-    single = [point for point in measured.points if point.at == 0.0]
-    preset = [point for point in single if not point.variant]
-    parts = [part for section in SECTIONS for part in _section(preset, *section)]
-    return [*parts, *_variants(single)]
-
-
-def _section(
-    points: Sequence[Point], campaign: str, title: str, x_name: str, text: str, columns: Columns
-) -> Iterator[str]:
-    """Nothing where nothing was measured."""
-    found = {(p.x, p.routing, p.metric): p for p in points if p.campaign == campaign}
-    rows = sorted({(x, routing) for x, routing, _ in found})
-    if not rows:
-        return
-    yield f"### {title}"
-    if text:
-        yield text
-    lines = [
-        [short(x), routing, *(_cell(found.get((x, routing, metric))) for _, metric in columns)]
-        for x, routing in rows
-    ]
-    titles = [x_name, "routing", *(name for name, _ in columns)]
-    yield markdown(titles, lines, "rl" + "r" * len(columns))
+    preset = [point for point in measured.points if not point.variant]
+    return [*tables(preset, SECTIONS), *_variants(measured.points)]
 
 
 def _variants(points: Sequence[Point]) -> Iterator[str]:
@@ -172,7 +157,7 @@ def _variants(points: Sequence[Point]) -> Iterator[str]:
     shares = {
         (p.campaign, p.x, p.routing, p.variant): p
         for p in points
-        if p.metric == "delivered_share" and p.campaign in (M7, throughput.FRIENDS)
+        if p.at == 0.0 and p.metric == "delivered_share" and p.campaign in (M7, throughput.FRIENDS)
     }
     rows = sorted({key[:3] for key in shares if key[3]})
     if not rows:
@@ -192,16 +177,9 @@ def _variants(points: Sequence[Point]) -> Iterator[str]:
             point = shares.get((campaign, x, routing, variant))
             base = shares.get((campaign, x, "S0", variant))
             over = f" ({100 * (point.mean / base.mean - 1):+.0f} %)" if point and base else ""
-            cells.append(_cell(point) + ("" if routing == "S0" else over))
+            cells.append(cell(point) + ("" if routing == "S0" else over))
         lines.append([campaign, short(x), routing, *cells])
     yield markdown(["scenario", "fanout", "routing", *columns.values()], lines, "lrlrrr")
 
 
 M7 = "throughput-DT1"
-
-
-def _cell(point: Point | None) -> str:
-    if point is None:
-        return NONE
-    mean = short(point.mean)
-    return f"{mean} ± {short(point.interval)}" if point.interval else mean
