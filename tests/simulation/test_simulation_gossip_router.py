@@ -29,11 +29,10 @@ from simulation_gossip_scenarios import (
     some_filter,
     topic_graphs,
 )
-from test_simulation_kernel import Rows, to_the_microsecond
+from simulation_twins import check_twins, to_the_microsecond
 
 from reefcast.model.filters import parse_filter
 from reefcast.model.topics import topics_of
-from reefcast.model.trace import KINDS
 from reefcast.overlay.topology import random_tree
 from reefcast.routing.gossip.messages import TopicMessage
 from reefcast.routing.gossip.options import GossipOptions
@@ -46,8 +45,8 @@ from reefcast.simulation.links import Link, LinkSpec
 from reefcast.simulation.node import Node
 from reefcast.simulation.plain import PlainKernel
 from reefcast.simulation.recording import TraceOptions
-from reefcast.simulation.simulation import Result, Simulation
-from reefcast.simulation.world import Setup, World
+from reefcast.simulation.simulation import Simulation
+from reefcast.simulation.world import Setup
 
 NUMBERS = st.integers(0, 2**32)
 
@@ -118,7 +117,7 @@ def test_many_random_networks_of_gossip(trace_folder: Path) -> None:
         check_run(number)
         check_crashes(number)
         check_repair(number)
-        check_twins(number, trace_folder)
+        check_kernels(number, trace_folder)
         check_agreement(number)
         assert settled_deliveries(number, "gossip") == settled_deliveries(number, "flooding")
 
@@ -151,24 +150,10 @@ def test_with_all_neighbours_it_delivers_what_flooding_delivers(number: int) -> 
     assert settled_deliveries(number, "gossip") == settled_deliveries(number, "flooding")
 
 
-def outcome(kernel: type[World], number: int, folder: Path) -> tuple[Result, Rows]:
-    """A random scenario; all that it wrote, sorted."""
+def check_kernels(number: int, folder: Path) -> None:
+    """A random scenario."""
     trace = TraceOptions(folder, snapshot_s=0.37)
-    simulation = gossip_run(number, kernel=kernel, trace=trace, most=12)
-    rows = {
-        (broker, kind): sorted(zip(*recorder.columns(kind), strict=True), key=repr)
-        for broker, recorder in simulation.world.record.recorders.items()
-        for kind in KINDS
-    }
-    return simulation.result(), rows
-
-
-def check_twins(number: int, folder: Path) -> None:
-    fast, fast_rows = outcome(Kernel, number, folder)
-    plain, plain_rows = outcome(PlainKernel, number, folder)
-    for key, rows in plain_rows.items():
-        assert fast_rows[key] == rows, key
-    assert to_the_microsecond(fast) == to_the_microsecond(plain)
+    check_twins(lambda kernel: gossip_run(number, kernel=kernel, trace=trace, most=12))
 
 
 @pytest.fixture(scope="session")
@@ -179,7 +164,7 @@ def trace_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @settings(max_examples=3, deadline=None)
 @given(NUMBERS)
 def test_both_kernels_write_the_same_trace_of_gossip(trace_folder: Path, number: int) -> None:
-    check_twins(number, trace_folder)
+    check_kernels(number, trace_folder)
 
 
 @settings(max_examples=4, deadline=None)

@@ -11,10 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from simulation_mesh_scenarios import mesh_run, mesh_scripts, mesh_setup
-from test_simulation_kernel import Rows, to_the_microsecond
+from simulation_twins import check_twins
 
 from reefcast.matching.scan import ScanIndex
-from reefcast.model.trace import KINDS
 from reefcast.overlay.topology import names, path
 from reefcast.routing.mesh.options import MeshOptions
 from reefcast.routing.mesh.router import Mesh
@@ -22,11 +21,9 @@ from reefcast.routing.router import SoftLink
 from reefcast.simulation.checkers import check
 from reefcast.simulation.costs import CostModel
 from reefcast.simulation.faults import Crash, Cut, Fault
-from reefcast.simulation.kernel import Kernel
-from reefcast.simulation.plain import PlainKernel
 from reefcast.simulation.recording import TraceOptions
-from reefcast.simulation.simulation import Result, Simulation
-from reefcast.simulation.world import Setup, World
+from reefcast.simulation.simulation import Simulation
+from reefcast.simulation.world import Setup
 
 NUMBERS = st.integers(0, 2**32)
 
@@ -78,24 +75,12 @@ def test_every_mix_of_strategies_delivers_what_flooding_delivers(number: int) ->
     assert settled_deliveries(number, "mesh") == settled_deliveries(number, "flooding")
 
 
-def outcome(kernel: type[World], number: int, folder: Path) -> tuple[Result, Rows]:
-    """A random scenario, in two stages; all that it wrote, sorted."""
+def check_kernels(number: int, folder: Path) -> None:
+    """A random scenario, in two stages."""
     trace = TraceOptions(folder, snapshot_s=0.17)
-    simulation = mesh_run(number, harmful=number % 2 == 1, kernel=kernel, trace=trace)
-    rows = {
-        (broker, kind): sorted(zip(*recorder.columns(kind), strict=True), key=repr)
-        for broker, recorder in simulation.world.record.recorders.items()
-        for kind in KINDS
-    }
-    return simulation.result(), rows
-
-
-def check_twins(number: int, folder: Path) -> None:
-    fast, fast_rows = outcome(Kernel, number, folder)
-    plain, plain_rows = outcome(PlainKernel, number, folder)
-    for key, rows in plain_rows.items():
-        assert fast_rows[key] == rows, key
-    assert to_the_microsecond(fast) == to_the_microsecond(plain)
+    check_twins(
+        lambda kernel: mesh_run(number, harmful=number % 2 == 1, kernel=kernel, trace=trace)
+    )
 
 
 @pytest.fixture(scope="session")
@@ -106,7 +91,7 @@ def trace_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @settings(max_examples=15, deadline=None)
 @given(NUMBERS)
 def test_both_kernels_write_the_same_trace_of_a_mesh(trace_folder: Path, number: int) -> None:
-    check_twins(number, trace_folder)
+    check_kernels(number, trace_folder)
 
 
 @pytest.mark.soak
@@ -116,7 +101,7 @@ def test_many_random_meshes(trace_folder: Path) -> None:
         check_run(number, harmful=True)
         assert settled_deliveries(number, "mesh") == settled_deliveries(number, "flooding")
         if number % 3 == 0:
-            check_twins(number, trace_folder)
+            check_kernels(number, trace_folder)
 
 
 # --- soft links that fail -------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reefcast.cli.exit_codes import DONE, NO
-from reefcast.cli.options import DIRECTORY, Number, Whole, json_option, seed_option
+from reefcast.cli.options import DIRECTORY, Number, Whole, json_option, rate_option, seed_option
 from reefcast.cli.terminal import plain_console
 
 if TYPE_CHECKING:
@@ -30,13 +30,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Narrow subscriptions, in all.",
 )
-@click.option(
-    "--rate",
-    type=Number(0, min_open=True),
-    default=200.0,
-    show_default=True,
-    help="Events per second, in all.",
-)
+@rate_option(200.0)
 @click.option(
     "--visits",
     type=Whole(1),

@@ -14,11 +14,11 @@ import click
 from reefcast.cli.exit_codes import DONE, NO
 from reefcast.cli.options import (
     DIRECTORY,
-    Number,
     Whole,
     clusters_option,
     json_option,
     master_option,
+    rate_option,
     seed_option,
     tree_option,
 )
@@ -59,13 +59,7 @@ def event_count(context: click.Context, parameter: click.Parameter, value: str) 
     show_default=True,
     help="Subscriptions, in all.",
 )
-@click.option(
-    "--rate",
-    type=Number(0, min_open=True),
-    default=1200.0,
-    show_default=True,
-    help="Events per second, in all.",
-)
+@rate_option(1200.0)
 @seed_option
 @click.option(
     "--out",

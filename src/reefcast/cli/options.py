@@ -70,6 +70,17 @@ def json_option(what: str) -> Callable[[C], C]:
     return click.option("--json", "as_json", is_flag=True, help=f"Print JSON: {what}.")
 
 
+def rate_option(default: float) -> Callable[[C], C]:
+    """`--rate`, of a command that runs a network by itself."""
+    return click.option(
+        "--rate",
+        type=Number(0, min_open=True),
+        default=default,
+        show_default=True,
+        help="Events per second, in all.",
+    )
+
+
 def tree_option(default: str | None = None) -> Callable[[C], C]:
     """`--tree`, one factor of a SCOT; required where there is no default."""
     return click.option(
