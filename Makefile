@@ -5,9 +5,10 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 EVENTS ?= 50000
+STORED ?= 10000000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak check format bench docs lock clean java
+.PHONY: help demo test soak check format bench history docs lock clean java
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,7 +44,7 @@ format: $(STAMP) ## format and mend what can be mended by itself
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(STAMP) ## the figures: live broker, simulator, matching, covering, mesh and gossip, each beside its baselines
+bench: $(STAMP) ## the figures: live broker, simulator, matching, covering, mesh, gossip and history, each beside its baselines
 	$(BIN)/reefcast bench live
 	$(BIN)/reefcast bench sim
 	$(BIN)/reefcast bench match
@@ -52,6 +53,10 @@ bench: $(STAMP) ## the figures: live broker, simulator, matching, covering, mesh
 	$(BIN)/reefcast bench statistics
 	$(BIN)/reefcast bench mesh
 	$(BIN)/reefcast bench gossip
+	$(BIN)/reefcast bench history
+
+history: $(STAMP) ## the history's figures with STORED messages (10 million: 6 GB in /tmp, ten minutes)
+	$(BIN)/reefcast bench history --stored $(STORED)
 
 docs: $(STAMP) ## regenerate the reference pages under docs/
 	$(BIN)/python tools/make_docs.py

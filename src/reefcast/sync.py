@@ -21,7 +21,7 @@ from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar, Unpack
+from typing import Any, Generic, Literal, Protocol, Self, TypeVar, Unpack, overload
 
 from reefcast.client import Event, Options
 from reefcast.client.backlog import BackloggedClient
@@ -30,16 +30,23 @@ from reefcast.client.handles import Advertisement as AsyncAdvertisement
 from reefcast.client.handles import Subscription as AsyncSubscription
 from reefcast.client.history import History as AsyncHistory
 from reefcast.client.loop import new_event_loop
+from reefcast.client.replay import Replay as AsyncReplay
 from reefcast.errors import LocalError, ReefcastError
 from reefcast.model.publication import PublicationId
 
-__all__ = ["Advertisement", "Client", "History", "Subscription", "connect"]
+__all__ = ["Advertisement", "Client", "History", "Replay", "Subscription", "connect"]
 
 BACKLOG = 1000
 """Events that may wait between the threads."""
 
 T = TypeVar("T")
 H = TypeVar("H", AsyncAdvertisement, AsyncSubscription)
+
+
+class _Source(Protocol):
+    """An asyncio iterator over events."""
+
+    async def next_batch(self) -> list[Event]: ...
 
 
 class _Thread:
@@ -127,29 +134,13 @@ class Advertisement(_Handle[AsyncAdvertisement]):
         self._thread.run(self._handle.withdraw(), timeout)
 
 
-class Subscription(_Handle[AsyncSubscription]):
-    """One or several filters, and an iterator over the events that match one of them, each once.
+class _Events:
+    """An iterator over what an asyncio iterator gives in batches, for any thread."""
 
-        for event in client.subscribe("symbol = 'IBM'", "price < 100"):
-            ...
-
-    The iteration ends when the subscription is cancelled or the client closed; it raises
-    `RefusedError` if a filter was refused, `ConnectionLostError` if the connection is given up.
-    """
-
-    def __init__(self, thread: _Thread, handle: AsyncSubscription) -> None:
-        super().__init__(thread, handle)
+    def __init__(self, thread: _Thread, source: _Source) -> None:
+        self._thread = thread
+        self._source = source
         self._batch: deque[Event] = deque()
-
-    @property
-    def numbers(self) -> tuple[int, ...]:
-        """The numbers that its filters have on the present connection (see `on_deliveries`)."""
-        return self._handle.numbers
-
-    @property
-    def waiting(self) -> int:
-        """How many events have come and not been read."""
-        return len(self._batch) + self._handle.waiting
 
     def __iter__(self) -> Self:
         return self
@@ -161,7 +152,7 @@ class Subscription(_Handle[AsyncSubscription]):
         return event
 
     def next(self, timeout: float | None = None) -> Event | None:
-        """The next event; None when the subscription has ended.
+        """The next event; None at the end.
 
         Raises `TimeoutError` after `timeout` seconds, and what iterating raises.
         """
@@ -183,7 +174,7 @@ class Subscription(_Handle[AsyncSubscription]):
         return False
 
     def next_batch(self, timeout: float | None = None) -> list[Event]:
-        """All events that wait, at least one; none when the subscription has ended.
+        """All events that wait, at least one; none at the end.
 
         Raises `TimeoutError` after `timeout` seconds, and what iterating raises.
         """
@@ -198,10 +189,35 @@ class Subscription(_Handle[AsyncSubscription]):
         """Waits for events; False at the end. It keeps them itself: its result is dropped if the
         caller's time runs out in the very moment in which they come."""
         try:
-            self._batch.extend(await self._handle.next_batch())
+            self._batch.extend(await self._source.next_batch())
         except StopAsyncIteration:
             return False
         return True
+
+
+class Subscription(_Events, _Handle[AsyncSubscription]):
+    """One or several filters, and an iterator over the events that match one of them, each once.
+
+        for event in client.subscribe("symbol = 'IBM'", "price < 100"):
+            ...
+
+    The iteration ends when the subscription is cancelled or the client closed; it raises
+    `RefusedError` if a filter was refused, `ConnectionLostError` if the connection is given up.
+    """
+
+    def __init__(self, thread: _Thread, handle: AsyncSubscription) -> None:
+        _Handle.__init__(self, thread, handle)
+        _Events.__init__(self, thread, handle)
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The numbers that its filters have on the present connection (see `on_deliveries`)."""
+        return self._handle.numbers
+
+    @property
+    def waiting(self) -> int:
+        """How many events have come and not been read."""
+        return len(self._batch) + self._handle.waiting
 
     def add(self, filter: str, timeout: float | None = None) -> None:
         """One filter more; returns when it has settled, raises `RefusedError` and leaves the
@@ -224,34 +240,35 @@ class Subscription(_Handle[AsyncSubscription]):
         self._thread.run(self._handle.cancel(), timeout)
 
 
-class History:
+class Replay(_Events):
+    """An iterator over past events by their time, and then new ones, each once; as
+    `reefcast.Replay`."""
+
+    def __init__(self, thread: _Thread, replay: AsyncReplay) -> None:
+        super().__init__(thread, replay)
+        self._replay = replay
+
+    def settled(self, timeout: float | None = None) -> None:
+        """See `Subscription`."""
+        self._thread.run(self._replay.settled(), timeout)
+
+    def cancel(self, timeout: float | None = None) -> None:
+        """Ends the iteration; events not yet read are dropped."""
+        self._batch.clear()
+        self._thread.run(self._replay.cancel(), timeout)
+
+
+class History(_Events):
     """An iterator over past events, by their time, each once; raises as `reefcast.History`."""
 
     def __init__(self, thread: _Thread, history: AsyncHistory) -> None:
-        self._thread = thread
+        super().__init__(thread, history)
         self._history = history
-        self._batch: deque[Event] = deque()
-
-    def __iter__(self) -> Self:
-        return self
-
-    def __next__(self) -> Event:
-        if not self._batch:
-            self._batch.extend(self._thread.run(self._fill()))
-        if not self._batch:
-            raise StopIteration
-        return self._batch.popleft()
 
     def cancel(self) -> None:
         """No more is wanted; ends the iteration."""
         self._batch.clear()
         self._thread.run(self._cancel())
-
-    async def _fill(self) -> list[Event]:
-        try:
-            return await self._history.next_batch()
-        except StopAsyncIteration:
-            return []
 
     async def _cancel(self) -> None:
         self._history.cancel()
@@ -352,14 +369,41 @@ class Client:
         """
         return Advertisement(self._thread, self._thread.run(_advertise(self._client, filter)))
 
+    @overload
     def subscribe(
-        self, *filters: str, local_queue_limit: int | None = None, order_s: float = 0.0
-    ) -> Subscription:
+        self,
+        *filters: str,
+        local_queue_limit: int | None = None,
+        order_s: float = 0.0,
+        replay: Literal[False] = False,
+    ) -> Subscription: ...
+    @overload
+    def subscribe(
+        self,
+        *filters: str,
+        local_queue_limit: int | None = None,
+        order_s: float = 0.0,
+        replay: datetime | Literal[True],
+        handover_s: float = 2.0,
+    ) -> Replay: ...
+    def subscribe(
+        self,
+        *filters: str,
+        local_queue_limit: int | None = None,
+        order_s: float = 0.0,
+        replay: datetime | bool = False,
+        handover_s: float = 2.0,
+    ) -> Subscription | Replay:
         """Asks for the events that match one of the filters; `.settled()` waits for the network,
-        iterating does not. `local_queue_limit` (events) overrides the client's; `order_s`: as in
-        `reefcast.Client.subscribe`. Raises `FilterSyntaxError`."""
-        work = _subscribe(self._client, filters, local_queue_limit, order_s)
-        return Subscription(self._thread, self._thread.run(work))
+        iterating does not. `local_queue_limit` (events) overrides the client's; `order_s`, `replay`
+        and `handover_s`: as in `reefcast.Client.subscribe`. Raises `FilterSyntaxError`, and
+        `ConfigurationError`."""
+        client = self._client
+        if replay is False:
+            work = _subscribe(client, filters, local_queue_limit, order_s)
+            return Subscription(self._thread, self._thread.run(work))
+        past = _replay(client, filters, local_queue_limit, order_s, replay, handover_s)
+        return Replay(self._thread, self._thread.run(past))
 
     def history(
         self,
@@ -423,6 +467,23 @@ async def _subscribe(
     order_s: float,
 ) -> AsyncSubscription:
     return client.subscribe(*filters, local_queue_limit=local_queue_limit, order_s=order_s)
+
+
+async def _replay(
+    client: BackloggedClient,
+    filters: tuple[str, ...],
+    local_queue_limit: int | None,
+    order_s: float,
+    replay: datetime | Literal[True],
+    handover_s: float,
+) -> AsyncReplay:
+    return client.subscribe(
+        *filters,
+        local_queue_limit=local_queue_limit,
+        order_s=order_s,
+        replay=replay,
+        handover_s=handover_s,
+    )
 
 
 def connect(urls: str | Sequence[str], **options: Unpack[Options]) -> Client:

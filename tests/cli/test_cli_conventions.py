@@ -27,6 +27,11 @@ DIFFERENT = {
     ("--publications", "least"): "a simulation without any shows the control messages alone",
     ("--subscriptions", "least"): "a simulation without any shows what is forwarded for nobody",
     ("--routing", "default"): "a simulation takes the network file's",
+    (
+        "--directory",
+        "default",
+    ): "new storages of a plan have a place, one that is started says its own",
+    ("--wait", "default"): "to catch up takes longer than to move a link",
     ("--scale", "default"): "the paper's takes a benchmark seconds, and a sweep hours",
 }
 """Where the same name may differ, in what, and why."""
@@ -116,13 +121,12 @@ def test_one_name_is_one_thing() -> None:
 
 
 def test_every_command_takes_the_network_file_under_the_same_name() -> None:
-    takes = [
-        command.params for path, command in ALL if path[1] in ("network", "broker", "simulate")
-    ]
+    groups = ("network", "broker", "storage", "simulate")
+    takes = [command.params for path, command in ALL if path[1] in groups]
     for params in takes:
         first = next(each for each in params if isinstance(each, click.Argument))
         assert (first.name, first.human_readable_name) == ("network", "NETWORK")
-    assert len(takes) == 6
+    assert len(takes) == 8
 
 
 @pytest.mark.parametrize(

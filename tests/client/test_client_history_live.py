@@ -3,80 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import re
 import textwrap
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from live_storages import numbers, published, storing, until_found, until_stored
 
 import reefcast
 from live_networks import path_network, running, until
-from reefcast.client import Client
-from reefcast.client.storage_node import StorageNode
-from reefcast.storage.history.store import HistoryStore
-
-WITHIN_S = 30
 
 
 @pytest.fixture
 async def urls() -> AsyncIterator[list[str]]:
     async with running(path_network(3)) as urls:
         yield urls
-
-
-@asynccontextmanager
-async def storing(
-    url: str, directory: Path, topics: Sequence[str] = ("fx",)
-) -> AsyncIterator[StorageNode]:
-    """A storage in this process, which has said what it stores."""
-    store = HistoryStore(directory, lambda error: None)
-    async with reefcast.connect(url, name="storage") as client:
-        node, ready = StorageNode(client, store, topics), asyncio.Event()
-        task = asyncio.create_task(node.run(ready.set))
-        try:
-            async with asyncio.timeout(WITHIN_S):
-                await ready.wait()
-            yield node
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-    store.close()
-
-
-async def published(url: str, count: int, first: int = 0, topic: str = "fx") -> None:
-    async with reefcast.connect(url, name="publisher") as client:
-        for n in range(first, first + count):
-            await client.publish({"n": n, "third": n % 3}, topics=[topic])
-
-
-async def until_stored(node: StorageNode, count: int) -> None:
-    await until(lambda: node.stored >= count)
-
-
-async def until_found(client: Client) -> None:
-    """The word that there are storages has come to the client's broker."""
-    async with asyncio.timeout(WITHIN_S):
-        while True:
-            try:
-                async for _ in client.history("topic = 'fx'", limit=1):
-                    pass
-                return
-            except reefcast.RefusedError:
-                await asyncio.sleep(0.01)
-
-
-async def numbers(events: AsyncIterator[reefcast.Event], count: int | None = None) -> list[object]:
-    found: list[object] = []
-    async with asyncio.timeout(WITHIN_S):
-        async for event in events:
-            found.append(event["n"])
-            if len(found) == count:
-                break
-    return found
 
 
 async def test_what_was_published_before_can_be_asked_for(urls: list[str], tmp_path: Path) -> None:
@@ -185,3 +130,50 @@ async def test_the_synchronous_client_asks_as_well(urls: list[str], tmp_path: Pa
         await until_stored(node, 20)
         await until_found(client)
         assert await asyncio.to_thread(ask) == [0, 1, 2, 3, 4, 0]
+
+
+async def test_the_synchronous_client_goes_from_the_past_into_the_present(
+    urls: list[str], tmp_path: Path
+) -> None:
+    def ask() -> list[object]:
+        with reefcast.sync.connect(urls[0]) as client:
+            events = client.subscribe("topic = 'fx'", replay=True, handover_s=0.3)
+            events.settled(timeout=30)
+            found = [event["n"] for event in itertools.islice(events, 3000)]
+            with pytest.raises(TimeoutError):
+                events.next(timeout=0.5)
+            later = client.subscribe("topic = 'fx'", replay=datetime.now(UTC), handover_s=0.1)
+            later.settled(timeout=30)
+            client.publish(n=3000, topics=["fx"])
+            for each in (events, later):
+                event = each.next(timeout=30)
+                assert event is not None and event["n"] == 3000
+            events.cancel(timeout=30)
+            assert list(events) == []
+            given_up = client.subscribe("topic = 'fx'", replay=True)
+        with pytest.raises(reefcast.LocalError, match="closed"):
+            given_up.next()
+        return found
+
+    async with storing(urls[2], tmp_path) as node, reefcast.connect(urls[0]) as client:
+        await published(urls[1], 200)
+        await until_stored(node, 200)
+        await until_found(client)
+        going_on = asyncio.create_task(published(urls[1], 2800, 200))
+        found = await asyncio.to_thread(ask)
+        await going_on
+    assert sorted(map(int, found)) == list(range(3000))
+    assert found[:200] == list(range(200))
+
+
+async def test_the_synchronous_client_says_what_nobody_can_be_asked(urls: list[str]) -> None:
+    def ask() -> None:
+        with reefcast.sync.connect(urls[0]) as client:
+            with pytest.raises(reefcast.ConfigurationError, match="say which"):
+                client.subscribe("n > 3", replay=True)
+            with pytest.raises(reefcast.LocalError, match="handover_s"):
+                client.subscribe("topic = 'fx'", replay=True, handover_s=-1.0)
+            with pytest.raises(reefcast.RefusedError, match="nobody stores"):
+                client.subscribe("topic = 'fx'", replay=True).next(timeout=30)
+
+    await asyncio.to_thread(ask)

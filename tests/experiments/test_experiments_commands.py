@@ -7,6 +7,7 @@ import dataclasses
 import json
 import sys
 
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 from toy_paper import toy_paper
@@ -71,6 +72,20 @@ def test_run_prints_rows_and_runs_nothing_twice(call, shared_spark):
     assert "toy/T1" in second.stdout and "+50 % ± 0" in second.stdout
 
 
+@pytest.mark.spark
+def test_a_run_that_goes_on_and_its_table(call, shared_spark, tmp_path):
+    table = tmp_path / "all.parquet"
+    call("run", "toy/T1", "--seeds", "1")
+    more = call("run", "toy/T1", "toy/T3", "--seeds", "2", "--out", str(table))
+    assert more.stderr.splitlines()[0] == "4 of 10 runs were measured before"
+    rows = pq.read_table(table).to_pylist()
+    assert {(row["campaign"], row["seed"]) for row in rows} == {
+        *(("sizes", seed) for seed in (0, 1)),
+        *(("idle", seed) for seed in (0, 1)),
+    }
+    assert len(rows) == 10 * 4
+
+
 def test_a_bar_where_somebody_watches(monkeypatch, capsys):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     with experiment._progress(2) as tell:
@@ -112,8 +127,10 @@ def test_a_report(call, shared_spark, tmp_path):
     arguments = ("report", "toy", "--seeds", "1", "--out", str(page.parent))
     call(*arguments, broken=20, exit_code=1)
     assert not page.exists()
-    assert call(*arguments).stdout == f"{page}\n"
+    assert call(*arguments).stdout == f"{page}\n{page.with_name('README.md')}\n"
     assert "| idle | 5 " in page.read_text(encoding="utf-8")
+    index = page.with_name("README.md").read_text(encoding="utf-8")
+    assert "| A toy | [toy.md](toy.md) | small | 4 | 1 | 0 | 2 | 1 |" in index
 
 
 @pytest.mark.spark
@@ -122,6 +139,11 @@ def test_a_report_of_what_is_finished(call, shared_spark, tmp_path):
     arguments = ("report", "toy", "--seeds", "1", "--out", str(page.parent))
     with pytest.raises(ConfigurationError, match="nothing of toy"):
         raise call(*arguments, "--finished", exit_code=None).exception
+    told = call("report", "--out", str(page.parent), "--finished")
+    assert "nothing of toy at scale small" in told.stderr and "stays as it is" in told.stderr
+    assert "There is no page yet of toy/T1, toy/T2, toy/T3" in page.with_name(
+        "README.md"
+    ).read_text(encoding="utf-8")
     call("run", "toy/T1", "--seeds", "1")
     call(*arguments, "--finished")
     text = page.read_text(encoding="utf-8")

@@ -180,6 +180,6 @@ def test_a_row_says_which_routing_has_runs_that_did_not_end(spark):
 
 
 def test_no_results_at_all(spark):
-    frame = effects.read(spark, [])
+    frame = spark.createDataFrame([], effects.RESULTS)
     assert points(frame) == values(frame) == []
     assert ours(frame, claim("effect")) == [None]

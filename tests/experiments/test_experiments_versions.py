@@ -97,6 +97,6 @@ def test_what_is_taken_from_another_paper_counts_with_its_parameters(tmp_path, m
 def test_the_placement_of_storages_counts_where_it_is_imported() -> None:
     found = versions._reached({Path(trees.__file__)}, FILE.parent)
     reached = {path.stem for path in found if path.parent.name == "placement"}
-    assert reached == {"baselines", "greedy", "inputs", "optimum", "steps"}
+    assert reached == {"baselines", "greedy", "inputs", "optimum", "plan_file", "steps"}
     elsewhere = versions._reached({Path(light.__file__)}, Path(light.__file__).parent)
     assert not any(path.parent.name == "placement" for path in elsewhere)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from reefcast.experiments.campaign import Campaign, Claim, Measure, Measured, Paper, Plot, Run
+
+HELD_S = 120.0
 
 
 def measure(delays: dict[str, float], broken: float | None) -> Callable[[Run], list[Measure]]:
@@ -21,6 +25,22 @@ def measure(delays: dict[str, float], broken: float | None) -> Callable[[Run], l
         return [Measure("delay", 0.0, delay), *(Measure("queue", at, at) for at in (1.0, 2.0))]
 
     return measured
+
+
+def held(paper: Paper, gate: Path) -> Paper:
+    """The same, but runs of x = 10 and seed 1 wait until `gate` is there; and every run that begins
+    to measure leaves a line in a file beside it."""
+    sizes, *others = paper.campaigns
+
+    def measured(run: Run) -> list[Measure]:
+        with gate.with_name("begun").open("a", encoding="utf-8") as begun:
+            begun.write(f"{run.x:g} {run.routing} {run.seed}\n")
+        until = time.monotonic() + HELD_S
+        while (run.x, run.seed) == (10, 1) and not gate.exists() and time.monotonic() < until:
+            time.sleep(0.05)
+        return sizes.measure(run)
+
+    return replace(paper, campaigns=(replace(sizes, measure=measured), *others))
 
 
 def toy_paper(folder: Path, broken: float | None = None) -> Paper:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from reefcast.errors import LocalError
-from reefcast.pipeline.session import check_java
+from reefcast.pipeline.session import SEMANTICS, check_java, settings
 
 
 def pretend_java(folder, version):
@@ -45,3 +48,33 @@ def test_java_home_comes_first(only_this_path, monkeypatch, tmp_path):
     pretend_java(tmp_path / "home" / "bin", "17.0.9")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "home"))
     check_java()
+
+
+def test_of_a_cluster_nothing_is_set_that_its_keepers_decide():
+    theirs = ("spark.driver.host", "spark.driver.memory", "spark.sql.shuffle", "spark.ui.enabled")
+    for master in ("spark://h:7077", "yarn", "sc://h"):
+        assert not [name for name in settings(master) if name.startswith(theirs)]
+        assert SEMANTICS.items() <= settings(master).items()
+    assert settings("local[2]")["spark.driver.host"] == "127.0.0.1"
+
+
+def test_of_spark_connect_only_what_a_session_may_set():
+    assert [name for name in settings("sc://h") if not name.startswith("spark.sql.")] == []
+
+
+WITHOUT_GRPC = """
+import sys
+sys.modules["grpc"] = None
+from reefcast.pipeline.session import spark_session
+with spark_session("connect", "sc://127.0.0.1:1"):
+    pass
+"""
+
+
+def test_spark_connect_needs_packages_but_no_java(only_this_path, tmp_path):
+    script = tmp_path / "connect.py"
+    script.write_text(WITHOUT_GRPC)
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
+    last = done.stderr.splitlines()[-1]
+    assert "LocalError: sc://127.0.0.1:1 is Spark Connect, which needs more packages" in last
+    assert "pip install 'pyspark[connect]'" in last

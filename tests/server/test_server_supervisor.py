@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from msgspec.structs import replace
 from raw_client import RawClient, expect
 
 from children import Children, ended, line_of
@@ -24,7 +25,7 @@ from reefcast.errors import LocalError, PeerError
 from reefcast.model.publication import Publication
 from reefcast.network.file import NetworkFile, dump_network
 from reefcast.network.sections import TraceSection
-from reefcast.server import supervisor
+from reefcast.server import child
 from reefcast.server.supervisor import Overlay, not_up
 
 CHAIN = [("a", "b"), ("b", "c")]
@@ -72,7 +73,7 @@ async def resumed_after_s(overlay: Overlay) -> float:
 
 async def first_to_arrive(publisher: RawClient, subscriber: RawClient) -> Publication:
     """Publishes until something gets through, as long as it takes a broker to start."""
-    async with asyncio.timeout(supervisor.START_S):
+    async with asyncio.timeout(child.START_S):
         while True:
             publisher.publish(1)
             with suppress(TimeoutError):
@@ -100,12 +101,12 @@ async def test_a_broker_that_cannot_start_is_said_so():
     network = make_network("ab", [("a", "b")])
     async with Overlay(network):
         other = Overlay(network)
-        with pytest.raises(LocalError, match="before it listened"):
+        with pytest.raises(LocalError, match="before it ran"):
             await other.__aenter__()
 
 
 async def test_a_broker_that_is_not_up_in_time_is_said_so(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(supervisor, "START_S", 0.0)
+    monkeypatch.setattr(child, "START_S", 0.0)
     overlay = Overlay(make_network("a"))
     with pytest.raises(PeerError, match="broker a did not start within 0 s"):
         await overlay.__aenter__()
@@ -151,7 +152,7 @@ async def test_a_broker_is_started_again_with_the_links_that_there_are_then(tmp_
         moved = await invoke("move", str(file), "c", "--from", "b", "--to", "a")
         assert moved.exit_code == 0, moved.output
         os.kill(pids["c"], signal.SIGKILL)
-        async with asyncio.timeout(supervisor.START_S):
+        async with asyncio.timeout(child.START_S):
             answers: dict[str, Any] = {"c": None}
             while not answers["c"] or answers["c"]["pid"] == pids["c"] or not_up(answers):
                 answers = json.loads((await invoke("status", str(file), "--json")).stdout)
@@ -161,13 +162,15 @@ async def test_a_broker_is_started_again_with_the_links_that_there_are_then(tmp_
         assert (await ended(process))[0] == 0
 
 
-def test_links_that_cannot_be_read_are_those_that_there_were():
+def test_links_that_cannot_be_read_are_those_that_there_were(tmp_path: Path):
     network, lines = make_network("abc", CHAIN), []
-    overlay = Overlay(network, links_now=lambda: network.link[:1], report=lines.append)
-    overlay._look_up_links()
+    file = write(tmp_path, replace(network, link=network.link[:1]))
+    overlay = Overlay(network, file=file, report=lines.append)
+    overlay._look()
+    overlay._look()
     assert overlay.network is network
     (line,) = lines
-    assert "as they were before: the overlay is not connected" in line
+    assert "as they were before:" in line and "the overlay is not connected" in line
 
 
 async def test_no_broker_outlives_its_supervisor(tmp_path: Path):

@@ -169,9 +169,9 @@ def mesh_routers(simulation: Simulation) -> dict[str, MovableMesh]:
     return found
 
 
-def moving_setup(rng: random.Random) -> tuple[Setup, int]:
+def moving_setup(rng: random.Random, most: int = 20) -> tuple[Setup, int]:
     """A network whose links can be moved, and its delta."""
-    setup, delta = mesh_setup(rng, most=20), rng.choice((2, 2, 3, 4, 5))
+    setup, delta = mesh_setup(rng, most), rng.choice((2, 2, 3, 4, 5))
     coordinator = rng.choice(sorted(setup.graph))
     options = {
         name: msgspec.structs.replace(own, delta=delta, coordinator=coordinator)

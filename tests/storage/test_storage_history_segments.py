@@ -158,7 +158,7 @@ def test_what_was_not_finished_is_written_again(
         raise DamagedError("the disk is not what it was")
 
     with monkeypatch.context() as patch:
-        patch.setattr(sealing, "_verify", fails)
+        patch.setattr(sealing, "verify", fails)
         with pytest.raises(DamagedError, match="not what it was"):
             store.export(0, 0)
     assert list(tmp_path.glob("segments/*/*")) == []

@@ -20,11 +20,20 @@ from reefcast.cli.bench_tables import (
     HISTORY,
     MATCH,
     MESH,
+    SPARK,
     STATISTICS,
     WORST,
     printed,
 )
-from reefcast.cli.options import DIRECTORY, INPUT_FILE, OUTPUT_FILE, C, Whole, json_option
+from reefcast.cli.options import (
+    DIRECTORY,
+    INPUT_FILE,
+    OUTPUT_FILE,
+    C,
+    Whole,
+    json_option,
+    master_option,
+)
 
 if TYPE_CHECKING:
     from reefcast.bench.profiling import Cost
@@ -372,10 +381,65 @@ def history(stored: int, directory: Path | None, as_json: bool) -> None:
         reefcast bench history --stored 10000000 --directory /tmp/history
 
     The baselines are plain SQLite with the same tables, and DuckDB over the
-    sealed segments. Ten million messages take 4 GB and some ten minutes.
+    sealed segments. Where a history is kept already, what it lacks is added.
+    Ten million messages take 4 GB and some ten minutes.
     """
     from reefcast.bench.history import bench, duckdb_is_missing
 
     printed(bench(stored, directory, partial(click.echo, err=True)), HISTORY, as_json)
     if not as_json and duckdb_is_missing():
         click.echo("DuckDB is not installed, so one baseline is missing: pip install duckdb")
+
+
+@command.command()
+@_sizes_option("100, 1 000 and 10 000")
+@click.option(
+    "--events",
+    type=Whole(1),
+    default=200_000,
+    show_default=True,
+    help="Flights to match, of 336 776.",
+)
+@click.option(
+    "--data",
+    type=DIRECTORY,
+    default="out/data",
+    show_default=True,
+    help="Where the data set is kept, and made at first.",
+)
+@master_option
+@click.option(
+    "--plot",
+    type=OUTPUT_FILE,
+    help="Write a plot of the time over the number of subscriptions to this file, as SVG.",
+)
+@_page_option("docs/spark-matching.md")
+@json_option("a list of rows")
+def spark(
+    sizes: tuple[int, ...],
+    events: int,
+    data: Path,
+    master: str,
+    as_json: bool,
+    plot: Path | None,
+    page: Path | None,
+) -> None:
+    """Measure matching in Spark.
+
+        reefcast bench spark --events 50000
+
+    The baselines are what one would write without Reefcast: a join on columns
+    of lower and upper bounds, and filters as columns, in chunks; on the same
+    events, and all must find the same pairs. The default takes some ten
+    minutes, and what would take much longer is left out.
+    """
+    from reefcast.bench import spark_page as figures
+    from reefcast.bench.matching.page import fill
+    from reefcast.bench.spark import bench
+
+    tell = partial(click.echo, err=True)
+    rows = printed(bench(sizes or (100, 1000, 10_000), events, data, master, tell), SPARK, as_json)
+    if plot is not None:
+        plot.write_text(figures.plot(rows), encoding="utf-8")
+    if page is not None:
+        fill(page, figures.FIGURES, figures.figures(rows), "spark")

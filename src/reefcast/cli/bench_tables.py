@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from reefcast.bench.matching.measure import Row as MatchRow
     from reefcast.bench.matching.worst import WorstRow
     from reefcast.bench.mesh import Row as MeshRow
+    from reefcast.bench.spark import Row as SparkRow
     from reefcast.bench.statistics import Row as StatisticsRow
 
 _R = TypeVar(
@@ -27,13 +28,14 @@ _R = TypeVar(
     "HistoryRow",
     "MatchRow",
     "MeshRow",
+    "SparkRow",
     "StatisticsRow",
     "WorstRow",
 )
 
 HISTORY = {
     "what": "what",
-    "engine": "engine",
+    "engine": "          engine",  # as wide as the longest of their names
     "messages": "messages",
     "per_s": "per s",
     "cpu_per_s": "per s of CPU",
@@ -63,6 +65,17 @@ MESH = {
     "ratio": "ratio",
     "paper_us": "paper us",
     "aim_us": "aim us",
+}
+SPARK = {
+    "engine": "engine",
+    "n": "subscriptions",
+    "events": "events",
+    "pairs": "pairs",
+    "seconds": "s",
+    "cpu_s": "s (CPU)",
+    "ratio": "ratio",
+    "cpu_ratio": "ratio (CPU)",
+    "events_per_cpu_s": "events/s of CPU",
 }
 STATISTICS = {
     "engine": "engine",

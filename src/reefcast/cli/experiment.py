@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from reefcast.cli.exit_codes import NO
-from reefcast.cli.options import DIRECTORY, Whole, json_option, master_option
+from reefcast.cli.options import DIRECTORY, OUTPUT_FILE, Whole, json_option, master_option
 from reefcast.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def _sweep_options(function: C) -> C:
             type=DIRECTORY,
             default="out/experiments",
             show_default=True,
-            help="Keep the results of runs in this directory, shared by all workers of the master.",
+            help="Keep the results of runs in this directory.",
         ),
     )
     for option in reversed(options):
@@ -85,6 +85,11 @@ def _sweep_options(function: C) -> C:
 @command.command(epilog="Exit codes: 0 all was run, reproduced or not; 1 a run failed.")
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
 @_sweep_options
+@click.option(
+    "--out",
+    type=OUTPUT_FILE,
+    help="Write all that was measured to this file: Parquet, a row for each measure of each run.",
+)
 @json_option("a list of rows")
 def run(
     ids: tuple[str, ...],
@@ -92,6 +97,7 @@ def run(
     seeds: int | None,
     master: str,
     results: Path,
+    out: Path | None,
     as_json: bool,
 ) -> None:
     """Run experiments, and print the paper's figures beside ours.
@@ -99,8 +105,8 @@ def run(
         reefcast experiment run octopia/O4
 
     ID is one that `list` names, such as octopia/O4, or a paper's name for all of it. A run is a
-    task of Spark. What was run before with the same parameters and the same code is not run
-    again, so an interrupted sweep goes on where it stopped.
+    task of Spark, tried again if its process dies. What was run before with the same parameters
+    and the same code is not run again, so an interrupted sweep goes on where it stopped.
 
     The papers' data are generated. To take real ones, name files in the environment:
     REEFCAST_STOCKS (OctopiA: CSV with date, open, high, low, close, volume, name),
@@ -121,6 +127,8 @@ def run(
         for claims, each in chosen:
             failed += _sweep(spark, each)
             rows += each.rows(spark, claims)
+    if out:
+        _write_table(out, [each for _, each in chosen])
     if as_json:
         click.echo(json.dumps([row.as_dict() for row in rows]))
     else:
@@ -128,23 +136,25 @@ def run(
     _end(failed)
 
 
-@command.command(epilog="Exit codes: 0 the page is written; 1 a run failed, so it is not.")
-@click.argument("paper")
+@command.command(
+    epilog="Exit codes: 0 the pages are written; 1 a run failed, so its paper's page is not."
+)
+@click.argument("papers", nargs=-1, metavar="[PAPER...]")
 @_sweep_options
 @click.option(
     "--out",
     type=DIRECTORY,
     default="docs/reproduction",
     show_default=True,
-    help="Write the page and its plots into this directory.",
+    help="Write pages and plots into this directory.",
 )
 @click.option(
     "--finished",
     is_flag=True,
-    help="Run nothing: the page of what is finished, which says what is left out.",
+    help="Run nothing: pages of what is finished, which say what is left out.",
 )
 def report(
-    paper: str,
+    papers: tuple[str, ...],
     scale: str,
     seeds: int | None,
     master: str,
@@ -152,27 +162,71 @@ def report(
     out: Path,
     finished: bool,
 ) -> None:
-    """Run what is missing of PAPER, and write its page: table, curves, evidence.
+    """Run what is missing of each PAPER, and write its page: table, curves, evidence.
 
         reefcast experiment report octopia --scale paper
 
-    A run is a task of Spark. The page says whether its data were generated or read from the file
-    that REEFCAST_STOCKS (or the paper's own variable, see `experiment run --help`) names.
+    PAPER is octopia, covering, mesh, gossip or storage; without one, all of them. Beside the pages
+    stands an index, README.md: the state of every row of every page that is there. A run is a task
+    of Spark. A page says whether its data were generated or read from the file that REEFCAST_STOCKS
+    (or the paper's own variable, see `experiment run --help`) names.
     """
-    from reefcast.experiments import page
+    from reefcast.experiments import overview, registry
     from reefcast.experiments.evaluation import evaluation
-    from reefcast.experiments.registry import paper_named, papers
 
-    described = paper_named(papers(), paper)
-    whole = evaluation(results, described, described.campaigns, scale, seeds)
+    known = registry.papers()
+    wanted = [registry.paper_named(known, name) for name in papers] or list(known.values())
+    whole = [evaluation(results, paper, paper.campaigns, scale, seeds) for paper in wanted]
     if finished:
-        whole = whole.finished()
-        if not whole.runs:
-            raise ConfigurationError(f"nothing of {paper} at scale {scale} is in {results}: run it")
+        whole = _with_something(whole, results, by_name=bool(papers))
+    overview.check_scale(out, [each.paper for each in whole], scale)
+    failed = _write_pages(whole, master, out)
+    click.echo(overview.write(out, known))
+    _end(failed)
+
+
+def _with_something(
+    evaluations: Sequence[Evaluation], results: Path, *, by_name: bool
+) -> list[Evaluation]:
+    """What is finished of each; a paper of which nothing is keeps the page that it has, unless it
+    was asked for by its name."""
+    found = []
+    for each in (whole.finished() for whole in evaluations):
+        nothing = f"nothing of {each.paper.name} at scale {each.scale} is in {results}"
+        if each.runs:
+            found.append(each)
+        elif by_name:
+            raise ConfigurationError(f"{nothing}: run it")
+        else:
+            click.echo(f"{nothing}: its page stays as it is", err=True)
+    return found
+
+
+def _write_pages(evaluations: Sequence[Evaluation], master: str, out: Path) -> list[Ended]:
+    """Returns the runs that failed; a paper that has some gets no page."""
+    from reefcast.experiments import page
+
+    failed: list[Ended] = []
+    if not evaluations:
+        return failed
     with _spark(master) as spark:
-        _end(_sweep(spark, whole))
-        rows, measured = whole.rows(spark, described.claims), whole.measured(spark)
-    click.echo(page.write(out, whole, rows, measured))
+        for each in evaluations:
+            missed = _sweep(spark, each)
+            failed += missed
+            if not missed:
+                rows = each.rows(spark, each.paper.claims)
+                click.echo(page.write(out, each, rows, each.measured(spark)))
+    return failed
+
+
+def _write_table(out: Path, evaluations: Sequence[Evaluation]) -> None:
+    """One table of what all of them measured."""
+    import pyarrow.parquet as pq
+
+    tables = [each.table() for each in evaluations]
+    with pq.ParquetWriter(out, tables[0].schema) as writer:
+        for table in tables:
+            writer.write_table(table)
 
 
 @contextmanager
@@ -197,6 +251,9 @@ def _end(failed: Sequence[Ended]) -> None:
 
 def _sweep(spark: SparkSession, evaluation: Evaluation) -> list[Ended]:
     total = len(evaluation.store.missing(evaluation.runs))
+    before = len(evaluation.runs) - total
+    if before and total:
+        click.echo(f"{before} of {len(evaluation.runs)} runs were measured before", err=True)
     with _progress(total) as tell:
         return evaluation.sweep(spark, tell)
 

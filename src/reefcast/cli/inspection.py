@@ -77,6 +77,17 @@ def print_status(answers: Answers) -> None:
         _say(legend.get(COUNTED))
 
 
+def print_storages(storages: Iterable[Answer]) -> None:
+    """What the storages of a network file answer for; `storages`: as `network status` tells it."""
+    told = ("answers", "joins", "silent")
+    rows = [
+        (each["storage"], each["at"], *(", ".join(each[key]) or None for key in told))
+        for each in storages
+    ]
+    columns = ("storage", "at", "answers for", "takes over", "does not answer for")
+    _print("Storages", columns, rows)
+
+
 def _merged(answers: Mapping[str, Answer], key: str) -> dict[str, Any]:
     """What the answers say under `key`, by name, in the order in which they say it."""
     return {name: told for answer in answers.values() for name, told in answer[key].items()}

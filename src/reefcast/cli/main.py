@@ -18,6 +18,7 @@ COMMANDS = {
     "broker": "Run one broker of a network file.",
     "burst": "Let a broad subscription come and go over thousands of narrow ones, and report the "
     "delays.",
+    "dataset": "Turn a public data set into tables of events and subscriptions, with Spark.",
     "demo": "Carry real events over a network of brokers, check the result with Spark, report.",
     "experiment": "Run the papers' evaluations, and show them beside the papers' figures.",
     "explain": "Say why a filter matches an event, or why not.",
@@ -29,9 +30,11 @@ COMMANDS = {
     "plan": "Plan a network: where its storages should stand.",
     "publish": "Publish events from the command line, a file or standard input.",
     "simulate": "Run a network file in the simulator, and check what came of it.",
+    "storage": "Run one storage of a network file.",
     "store": "Keep what is published under some topics, and answer for it.",
     "subscribe": "Print the events that match filters.",
     "topology": "Design an overlay: classify it, draw it, write its network file.",
+    "workload": "Make events, subscriptions and advertisements of a given kind, with Spark.",
 }
 """The first sentence of each command's help (a test compares them): known without importing it."""
 

@@ -8,16 +8,21 @@ import shlex
 import signal
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from reefcast.cli.exit_codes import DONE, NO
 from reefcast.cli.network_move import command as move_command
+from reefcast.cli.network_place import command as place_command
 from reefcast.cli.options import json_option, network_argument, rows_option, table_option
 from reefcast.cli.terminal import plain_console
 from reefcast.network.file import NetworkFile, load_network
-from reefcast.network.sections import LinkEntry
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from reefcast.server.supervisor import Overlay
 
 
 @click.group()
@@ -29,23 +34,25 @@ def command() -> None:
 
 
 command.add_command(move_command)
+command.add_command(place_command)
 
 # --- up -------------------------------------------------------------------------------------------
 
 
-@command.command(epilog="Exit codes: 0 every broker ended well when told to stop; 1 one did not.")
+@command.command(epilog="Exit codes: 0 all ended well when told to stop; 1 one did not.")
 @network_argument
-@click.option("--no-restart", is_flag=True, help="Leave a broker that dies alone.")
+@click.option("--no-restart", is_flag=True, help="Leave a broker or a storage that dies alone.")
 @json_option("a line when it is up")
 def up(network: Path, no_restart: bool, as_json: bool) -> None:
-    """Run all brokers of NETWORK on this machine, a process for each.
+    """Run all brokers and storages of NETWORK on this machine, a process for each.
 
         reefcast network up net.toml
 
-    It prints a line when all of them run and all links are up, then watches
-    them until SIGTERM or SIGINT. A broker that dies is started again, with the
-    links that NETWORK has then. A trace directory holds one run: what a former
-    one left there is removed.
+    It prints a line when all of them run, all links are up and all storages
+    answer, then watches them until SIGTERM or SIGINT. One that dies is started
+    again, a broker with the links that NETWORK has then. Storages come, go and
+    change their topics as NETWORK does (`reefcast network place`). A trace
+    directory holds one run: what a former one left there is removed.
     """
     sys.exit(asyncio.run(_up(network, restart=not no_restart, as_json=as_json)))
 
@@ -56,23 +63,20 @@ async def _up(file: Path, *, restart: bool, as_json: bool) -> int:
     def report(line: str) -> None:
         click.echo(line, err=True)
 
-    def links_now() -> list[LinkEntry]:
-        return load_network(file).link
-
     network = load_network(file)
     told_to_stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, told_to_stop.set)
-    overlay = Overlay(network, restart=restart, links_now=links_now, report=report)
+    overlay = Overlay(network, restart=restart, file=file, report=report)
     starting = asyncio.ensure_future(overlay.__aenter__())
     stopping = asyncio.ensure_future(told_to_stop.wait())
     await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)
     if starting.done():
         starting.result()
-        _say_up(overlay.network, {name: overlay.pid(name) for name in network.names}, as_json)
+        _say_up(overlay, as_json)
         await stopping
-        report("told to stop: the brokers drain their queues")
+        report("told to stop: the brokers drain their queues, then storages end")
         codes = await overlay.stop()
     else:
         starting.cancel()
@@ -81,16 +85,28 @@ async def _up(file: Path, *, restart: bool, as_json: bool) -> int:
     return NO if any(codes.values()) else DONE
 
 
-def _say_up(network: NetworkFile, pids: dict[str, int], as_json: bool) -> None:
+def _say_up(overlay: Overlay, as_json: bool) -> None:
+    network = overlay.network
     if as_json:
         brokers = [
-            {"broker": entry.name, "listen": entry.listen, "pid": pids[entry.name]}
+            {"broker": entry.name, "listen": entry.listen, "pid": overlay.pid(entry.name)}
             for entry in network.broker
         ]
-        click.echo(json.dumps({"network": network.network.name, "brokers": brokers}))
+        storages = [
+            {"storage": entry.name, "at": entry.broker, "pid": overlay.storage(entry.name).pid}
+            for entry in network.storage
+        ]
+        told = {"network": network.network.name, "brokers": brokers, "storages": storages}
+        click.echo(json.dumps(told))
     else:
-        what = f"{_several(len(pids), 'broker')}, {_several(len(network.link), 'link')}"
-        click.echo(f"network {network.network.name} is up: {what} (Ctrl-C ends it)")
+        click.echo(f"network {network.network.name} is up: {_size(network)} (Ctrl-C ends it)")
+
+
+def _size(network: NetworkFile) -> str:
+    parts = [_several(len(network.broker), "broker"), _several(len(network.link), "link")]
+    if network.storage:
+        parts.append(_several(len(network.storage), "storage"))
+    return ", ".join(parts)
 
 
 # --- plan -----------------------------------------------------------------------------------------
@@ -106,7 +122,8 @@ def plan(network: Path, as_json: bool) -> None:
 
     Nothing is started, and no broker asked.
     """
-    result = plan_of(load_network(network), network)
+    described = load_network(network)
+    result = plan_of(described, network)
     if as_json:
         click.echo(json.dumps(result))
         return
@@ -118,15 +135,26 @@ def plan(network: Path, as_json: bool) -> None:
             row["broker"], row["listen"], ", ".join(row["links"]), ", ".join(row["dials"])
         )
     plain_console().print(table)
+    if result["storages"]:
+        plain_console().print(_storage_table(result["storages"]))
     click.echo(
         f"network {result['network']}, routing {result['routing']}: "
-        f"{_several(len(result['brokers']), 'broker')}, {_several(result['links'], 'link')}, "
+        f"{_size(described)}, "
         f"diameter {result['diameter']}, largest degree {result['degree']}, "
         f"trace {result['trace']}"
     )
     click.echo("on several machines, each with its broker's command:")
-    for row in result["brokers"]:
+    for row in (*result["brokers"], *result["storages"]):
         click.echo(f"  {row['command']}")  # whole, not cut to a column: to be copied
+
+
+def _storage_table(storages: list[dict[str, Any]]) -> Table:
+    from rich.table import Table
+
+    table = Table("storage", "at", "topics", "directory")
+    for row in storages:
+        table.add_row(row["storage"], row["at"], ", ".join(row["topics"]), row["directory"])
+    return table
 
 
 def plan_of(network: NetworkFile, file: Path) -> dict[str, Any]:
@@ -146,10 +174,21 @@ def plan_of(network: NetworkFile, file: Path) -> dict[str, Any]:
                 "command": shlex.join(("reefcast", "broker", str(file), name)),
             }
         )
+    storages = [
+        {
+            "storage": entry.name,
+            "at": entry.broker,
+            "topics": entry.topics,
+            "directory": entry.directory,
+            "command": shlex.join(("reefcast", "storage", str(file), entry.name)),
+        }
+        for entry in network.storage
+    ]
     return {
         "network": network.network.name,
         "routing": network.network.routing,
         "brokers": brokers,
+        "storages": storages,
         "links": len(network.link),
         "diameter": diameter(graph),
         "degree": max(len(around) for around in graph.values()),
@@ -160,7 +199,7 @@ def plan_of(network: NetworkFile, file: Path) -> dict[str, Any]:
 # --- status ---------------------------------------------------------------------------------------
 
 
-@command.command(epilog="Exit codes: 0 every broker answered; 1 one did not.")
+@command.command(epilog="Exit codes: 0 every broker and every storage answers; 1 one does not.")
 @network_argument
 @table_option
 @rows_option
@@ -171,24 +210,54 @@ def status(network: Path, tables: tuple[str, ...], rows: int, as_json: bool) -> 
         reefcast network status net.toml --table PRT
 
     It shows the brokers; the links that carry something or are in trouble, with
-    the LST; and what the routing shows of its tables in any case (CLT with the
-    CIVs, SRT of a TID routing) and counts. `reefcast simulate --inspect` shows the
-    same of simulated brokers.
+    the LST; the storages, and what they answer for; and what the routing shows of
+    its tables in any case (CLT with the CIVs, SRT of a TID routing) and counts.
+    `reefcast simulate --inspect` shows the same of simulated brokers.
 
     A broker tells 1000 rows of a table at most.
     """
-    from reefcast.cli.inspection import check_tables, print_status
+    from reefcast.cli.inspection import check_tables, print_status, print_storages
     from reefcast.model.wire import StatusRequest
     from reefcast.server.supervisor import overlay_status
 
     described = load_network(network)
     check_tables(described, tables)
     answers = asyncio.run(overlay_status(described, StatusRequest(tables, rows)))
+    storages = _storages(described)
     if as_json:
+        for name, answer in answers.items():
+            if answer is not None:
+                answer["storages"] = [row for row in storages if row["at"] == name]
         click.echo(json.dumps(answers))
     else:
         print_status(answers)
-    sys.exit(NO if None in answers.values() else DONE)
+        print_storages(storages)
+    silent = any(row["silent"] for row in storages)
+    sys.exit(NO if silent or None in answers.values() else DONE)
+
+
+def _storages(network: NetworkFile) -> list[dict[str, Any]]:
+    """Of each: what it answers for, what it takes over still, and what else it should answer for,
+    all as its broker says."""
+    from reefcast.server.storages import answered, storages_known
+
+    if not network.storage:
+        return []
+    known = asyncio.run(storages_known(network))
+    rows = []
+    for entry in network.storage:
+        answers = answered(entry, known[entry.broker] or frozenset())
+        unknown = [topic for topic in entry.topics if topic not in answers]
+        rows.append(
+            {
+                "storage": entry.name,
+                "at": entry.broker,
+                "answers": sorted(answers),
+                "joins": [topic for topic in unknown if topic in entry.joining],
+                "silent": [topic for topic in unknown if topic not in entry.joining],
+            }
+        )
+    return rows
 
 
 def _several(count: int, noun: str) -> str:

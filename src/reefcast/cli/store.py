@@ -5,8 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import math
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,10 +19,16 @@ from reefcast.cli.options import DIRECTORY, Number, Whole, json_option
 from reefcast.errors import ConfigurationError, DamagedError
 
 if TYPE_CHECKING:
+    from reefcast.client.storage_node import StorageNode
     from reefcast.model.values import Kind
+    from reefcast.storage.history.limits import Limits
     from reefcast.storage.history.store import HistoryStore
 
 log = logging.getLogger("reefcast.storage")
+
+SEAL_AFTER_S = 3600.0
+MOST_MENDS = 3
+"""Of a history in which damage is found again and again: its disk needs looking at."""
 
 
 @click.command()
@@ -43,7 +54,20 @@ log = logging.getLogger("reefcast.storage")
 @click.option(
     "--most", type=Whole(1), help="Keep at most this many events, the newest; by default all."
 )
-@json_option("a line when it answers")
+@click.option(
+    "--seal-after",
+    "seal_after_s",
+    type=Number(0),
+    default=SEAL_AFTER_S,
+    show_default=True,
+    help="Move a day (UTC) into a Parquet file this many seconds after its end.",
+)
+@click.option(
+    "--forget",
+    is_flag=True,
+    help="Remove what DIRECTORY has of other topics; by default it stays there.",
+)
+@json_option("a line whenever it has said for which topics it answers")
 def command(
     *,
     url: str,
@@ -52,6 +76,8 @@ def command(
     indexed: tuple[str, ...],
     lifetime_s: float | None,
     most: int | None,
+    seal_after_s: float,
+    forget: bool,
     as_json: bool,
 ) -> None:
     """Keep what is published under some topics, and answer for it.
@@ -61,63 +87,130 @@ def command(
     URL is the broker's that the storage attaches to, TOPIC a topic or an MQTT pattern. What is
     committed survives a crash. It runs until SIGTERM or SIGINT. See `reefcast history`.
     """
-    from reefcast.model.patterns import check_topic_pattern
-    from reefcast.server.process import run
-    from reefcast.storage.history.limits import Limits
-    from reefcast.storage.history.store import HistoryStore
-
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
-    for topic in topics:
-        try:
-            check_topic_pattern(topic)
-        except ValueError as error:
-            raise ConfigurationError(f"TOPIC {topic!r}: {error}") from error
-    lifetimes = {} if lifetime_s is None else {"#": lifetime_s}
-    limits = Limits(rows=most, lifetimes_s=lifetimes)
-    store = HistoryStore(directory, _report, limits, _kinds(indexed))
-    try:
-        run(lambda stop: _store(url, store, topics, stop, as_json=as_json))
-    finally:
-        store.close()
+    keeping = Keeping(
+        directory=directory,
+        indexed=kinds(indexed),
+        limits=limits(lifetime_s, most),
+        seal_after_s=seal_after_s,
+        forget=forget,
+    )
+    run_store(url, topics, keeping, ready=partial(_say, as_json))
 
 
-def _report(error: DamagedError) -> None:
-    log.error("%s", error)
+def _say(as_json: bool, node: StorageNode) -> None:
+    if as_json:
+        click.echo(json.dumps({"storage": node.id, "topics": node.answers}))
+    elif node.answers:
+        click.echo(f"storage {node.id} answers for {', '.join(node.answers)}")
 
 
-def _kinds(indexed: tuple[str, ...]) -> dict[str, Kind]:
+def kinds(indexed: Sequence[str]) -> dict[str, Kind]:
+    """Of attributes to be indexed, written as `price=number`."""
     from reefcast.model.values import Kind as Kinds
 
-    kinds = {}
+    found = {}
     for text in indexed:
         name, _, kind = text.rpartition("=")
         if not name or kind.upper() not in Kinds.__members__:
             raise ConfigurationError(f"--index {text}: write it as price=number")
-        kinds[name] = Kinds[kind.upper()]
-    return kinds
+        found[name] = Kinds[kind.upper()]
+    return found
 
 
-async def _store(
-    url: str, store: HistoryStore, topics: tuple[str, ...], stop: asyncio.Event, *, as_json: bool
+def limits(lifetime_s: float | None, most: int | None) -> Limits:
+    """Of all topics together."""
+    from reefcast.storage.history.limits import Limits as Made
+
+    lifetimes = {} if lifetime_s is None else {"#": lifetime_s}
+    return Made(rows=most, lifetimes_s=lifetimes)
+
+
+# --- the life of a storage ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Keeping:
+    """How a storage keeps its history: see `HistoryStore` and `StorageNode`."""
+
+    directory: Path
+    limits: Limits
+    indexed: Mapping[str, Kind] = field(default_factory=dict)
+    seal_after_s: float | None = SEAL_AFTER_S
+    forget: bool = False
+
+    def open(self, *, mend: bool) -> HistoryStore:
+        """Takes its time."""
+        from reefcast.storage.history.store import HistoryStore as Store
+
+        return Store(self.directory, _report, self.limits, self.indexed, mend=mend)
+
+
+Following = Callable[["StorageNode"], Coroutine[Any, Any, None]]
+
+
+async def forever(node: StorageNode) -> None:
+    """Follows nothing."""
+    await asyncio.Event().wait()
+
+
+def run_store(
+    url: str,
+    topics: Sequence[str],
+    keeping: Keeping,
+    joining: Sequence[str] = (),
+    *,
+    name: str = "storage",
+    network: str = "",
+    until_eof: bool = False,
+    ready: Callable[[StorageNode], None],
+    following: Following = forever,
 ) -> None:
-    from reefcast.client import connect
-    from reefcast.client.storage_node import StorageNode
+    """The life of a process that is a storage, until it is told to stop (`server.process.run`).
 
-    async with connect(url, name="storage") as client:
-        node = StorageNode(client, store, topics)
+    `ready` is called whenever it has said for what it answers; `following` runs beside it, and ends
+    it when it returns. Damage is mended, as far as it can be, and fetched from other storages.
+    """
+    from reefcast.server.process import run
 
-        def ready() -> None:
-            if as_json:
-                click.echo(json.dumps({"storage": client.id, "topics": topics}))
-            else:
-                click.echo(f"storage {client.id} answers for {', '.join(topics)}")
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
 
-        running = asyncio.ensure_future(node.run(ready))
-        stopping = asyncio.ensure_future(stop.wait())
-        await asyncio.wait((running, stopping), return_when=asyncio.FIRST_COMPLETED)
-        stopping.cancel()
-        if not running.done():
-            running.cancel()
-        await asyncio.wait((running,))
-        if not running.cancelled():
-            running.result()
+    async def attached(store: HistoryStore, stop: asyncio.Event) -> None:
+        from reefcast.client import connect
+        from reefcast.client.storage_node import StorageNode as Node
+
+        # A storage waits for its broker as long as that takes.
+        async with connect(url, name=name, network=network, reconnect_timeout_s=math.inf) as client:
+            forget, seal_after_s = keeping.forget, keeping.seal_after_s
+            node = Node(client, store, topics, joining, forget=forget, seal_after_s=seal_after_s)
+            await first_of(node.run(partial(ready, node)), stop.wait(), following(node))
+
+    async def serve(stop: asyncio.Event) -> None:
+        for mends in count():
+            store = await asyncio.to_thread(keeping.open, mend=mends > 0)
+            try:
+                await attached(store, stop)
+                break
+            except DamagedError as error:
+                if mends == MOST_MENDS:
+                    raise
+                log.error("%s. The history is opened again, and mended", error)
+            finally:
+                await asyncio.to_thread(store.close)
+
+    run(serve, until_eof=until_eof)
+
+
+async def first_of(*works: Coroutine[Any, Any, object]) -> None:
+    """Until one of them ends, which ends the others; raises what that raises, or they."""
+    tasks = [asyncio.ensure_future(work) for work in works]
+    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
+    for task in tasks:
+        if not task.cancelled():
+            task.result()
+
+
+def _report(error: DamagedError) -> None:
+    log.error("%s", error)

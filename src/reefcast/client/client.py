@@ -26,7 +26,6 @@ from reefcast.client.history import (
     check_handover,
     either,
     microseconds,
-    question_about,
 )
 from reefcast.client.replay import Replay
 from reefcast.client.session import Session
@@ -42,6 +41,7 @@ from reefcast.errors import ConnectionLostError, InternalError, ReefcastError
 from reefcast.model import wire
 from reefcast.model.publication import PublicationId
 from reefcast.model.wire import FrameKind, Goodbye, Hello
+from reefcast.storage.history.asking import question_about
 
 WRITE_AT_BYTES = 64 * 1024
 
@@ -53,7 +53,9 @@ class Client:
     not acknowledged. Events that others publish while there is no connection are not delivered.
     """
 
-    def __init__(self, addresses: Sequence[Address], settings: Settings) -> None:
+    def __init__(
+        self, addresses: Sequence[Address], settings: Settings, client_id: str = ""
+    ) -> None:
         self._addresses = list(addresses)
         self._settings = settings
         self._loop = asyncio.get_running_loop()
@@ -61,7 +63,7 @@ class Client:
         self._closing = False
         self._backoff = Backoff(settings.backoff_first_s, settings.backoff_max_s, random.Random())
         self._write_is_due = False
-        client_id = f"{settings.name}-{uuid.uuid4().hex[:12]}"
+        client_id = client_id or f"{settings.name}-{uuid.uuid4().hex[:12]}"
         self._session = Session(
             client_id, uuid.uuid4().hex, settings, self._output_came, self._watch_reading
         )

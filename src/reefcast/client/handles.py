@@ -45,8 +45,9 @@ class _Handle:
         the broker's reason, `ConnectionLostError` if the connection is given up, and `TimeoutError`
         after `timeout` seconds.
         """
-        async with asyncio.timeout(timeout):
-            await self._wait_until(lambda: self._holding.settled)
+        if not (self._holding.settled or self._session.ended):
+            async with asyncio.timeout(timeout):
+                await self._wait_until(lambda: self._holding.settled)
         if self._holding.error is not None:
             raise self._holding.error
         if not self._holding.settled:

@@ -8,37 +8,13 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Self
 
-from reefcast.client.asking import Asking, Question
 from reefcast.client.event import Event
 from reefcast.client.session import Session
 from reefcast.client.signal import Signal
 from reefcast.errors import ConfigurationError, LocalError
-from reefcast.model.filters import parse_filter
-from reefcast.model.topics import topic_patterns_of
+from reefcast.storage.history.asking import Asking, Question
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-def question_about(
-    filter: str,
-    *,
-    since_us: int | None = None,
-    until_us: int | None = None,
-    limit: int = 0,
-    handover_s: float = 0.0,
-) -> Question:
-    """Raises `FilterSyntaxError`, and `ConfigurationError` for what no storage can be asked."""
-    topics = topic_patterns_of(parse_filter(filter))
-    if topics is None:
-        raise ConfigurationError(
-            f"history of {filter!r}: storages keep topics, so say which: topic = '...' or topic "
-            "MATCHES '...', AND what else the events must satisfy"
-        )
-    if limit < 0:
-        raise ConfigurationError(f"limit {limit} is less than 0, which is for all events")
-    if since_us is not None and until_us is not None and since_us > until_us:
-        raise ConfigurationError("since is later than until")
-    return Question(filter, topics, since_us, until_us, limit, handover_s)
 
 
 class History:
@@ -53,7 +29,7 @@ class History:
     def __init__(self, session: Session, question: Question, patience_s: float) -> None:
         self._session = session
         self._patience_s = patience_s
-        self._asking = Asking(question, session.numbers)
+        self._asking = Asking(question, session.numbers, Event)
         self._events: deque[Event] = deque()
         self._changed = Signal()
         self._started = self._cancelled = False

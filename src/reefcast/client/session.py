@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-from reefcast.client.asking import Asking, Numbers
 from reefcast.client.event import Event
 from reefcast.client.inbox import Holding, Inbox
 from reefcast.client.outbox import Outbox
@@ -28,6 +27,7 @@ from reefcast.errors import LocalError, ProtocolError, ReefcastError, RefusedErr
 from reefcast.model import wire
 from reefcast.model.messages import ControlMessage, Refused, ServiceMessage, Settled
 from reefcast.model.wire import FrameKind, Hello, Role
+from reefcast.storage.history.asking import Asking, Numbers
 from reefcast.storage.history.messages import CLIENT_CODEC, Cancel, More, Request
 
 ASKED = (Request, More, Cancel)
@@ -75,7 +75,7 @@ class Session:
         self._broker_session = ""
         self._watch_reading = watch_reading
         self.numbers = Numbers(client_id)
-        self._asking: dict[Asking, Signal] = {}
+        self._asking: dict[Asking[Event], Signal] = {}
         self._serving: Serving | None = None
         self._holdings: set[Holding] = set()
         self._full: set[Inbox] = set()
@@ -251,7 +251,7 @@ class Session:
         """This client is a storage from now on, or no more."""
         self._serving = serving
 
-    def ask(self, asking: Asking, changed: Signal) -> None:
+    def ask(self, asking: Asking[Event], changed: Signal) -> None:
         """From now on it is told what comes, and asked anew after a reconnect."""
         if self.ended:
             raise self.ending()
@@ -259,7 +259,7 @@ class Session:
         if self.connected:
             self.say(asking.start())
 
-    def forget(self, asking: Asking) -> None:
+    def forget(self, asking: Asking[Event]) -> None:
         """Nothing more is wanted of it."""
         if self._asking.pop(asking, None) is not None:
             self.say(asking.cancel())

@@ -8,15 +8,13 @@ interval says how far other seeds would lead.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame
 
 RESULTS = (
     "paper STRING, scale STRING, campaign STRING, routing STRING, x DOUBLE, variant STRING, "
@@ -33,13 +31,6 @@ _T = (
     *(2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042),
 )
 """97.5 % quantiles of Student's t for 1 to 30 degrees of freedom."""
-
-
-def read(spark: SparkSession, files: Sequence[Path]) -> DataFrame:
-    """The results in these files (`RESULTS`)."""
-    if not files:
-        return spark.createDataFrame([], RESULTS)
-    return spark.read.schema(RESULTS).parquet(*map(str, files))
 
 
 def points(results: DataFrame) -> DataFrame:

@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reefcast.experiments import effects, table
+from reefcast.experiments import table
 from reefcast.experiments.campaign import Campaign, Claim, Measured, Paper, Run
 from reefcast.experiments.registry import runs_of
-from reefcast.experiments.store import Store, is_whole
+from reefcast.experiments.store import Store
 from reefcast.experiments.sweep import Ended, sweep
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 
@@ -52,9 +53,12 @@ class Evaluation:
         results = self._results(spark)
         return Measured(self.scale, table.points(results), table.values(results))
 
+    def table(self) -> pa.Table:
+        """All that was measured, a row for each measure of each run (`effects.RESULTS`)."""
+        return self.store.table(self.runs)
+
     def _results(self, spark: SparkSession) -> DataFrame:
-        files = [self.store.file(run) for run in self.runs]
-        return effects.read(spark, [file for file in files if is_whole(file)])
+        return spark.createDataFrame(self.table())
 
 
 def evaluation(

@@ -14,6 +14,11 @@ from reefcast.experiments.evaluation import Evaluation
 from reefcast.experiments.numerals import short, thin
 from reefcast.experiments.table import Row
 
+TITLES = ("id", "what", "paper", "ours", "ratio", "state", "note")
+"""Of the table."""
+NOT_WHOLE = "**Not all has been run yet**"
+"""Begins what a page says of runs that are left out."""
+
 
 def write(folder: Path, evaluation: Evaluation, rows: Sequence[Row], measured: Measured) -> Path:
     """Writes <paper>.md and its plots into `folder`; returns the page's path."""
@@ -108,7 +113,7 @@ def _left_out(evaluation: Evaluation) -> list[str]:
         return []
     cases = [f"{name} ({costs}) at {_listed(xs)}" for (name, costs), xs in waiting.items()]
     return [
-        f"**Not all has been run yet**: {len(evaluation.left_out)} runs are left out of this page, "
+        f"{NOT_WHOLE}: {len(evaluation.left_out)} runs are left out of this page, "
         f"of {'; '.join(cases)}. Without `--finished` the command runs them first."
     ]
 
@@ -149,7 +154,6 @@ def _reading(rows: Sequence[Row]) -> str:
 
 
 def _table(rows: Sequence[Row]) -> str:
-    titles = ("id", "what", "paper", "ours", "ratio", "state", "note")
     footnotes = _repeated(rows)
     lines = [
         (
@@ -163,7 +167,7 @@ def _table(rows: Sequence[Row]) -> str:
         )
         for row in rows
     ]
-    return markdown(titles, [[_cell(cell) for cell in line] for line in lines], "llrrrll")
+    return markdown(TITLES, [[cell(text) for text in line] for line in lines], "llrrrll")
 
 
 def _repeated(rows: Sequence[Row]) -> list[str]:
@@ -187,7 +191,7 @@ def _footnotes(rows: Sequence[Row]) -> list[str]:
     return parts
 
 
-def _cell(text: str) -> str:
+def cell(text: str) -> str:
     """A bar would end the cell, and a line break the row."""
     return " ".join(text.split()).replace("|", "\\|")
 

@@ -16,11 +16,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reefcast.errors import LocalError
 from reefcast.experiments.campaign import Campaign, Measure, Paper, Run
 from reefcast.experiments.versions import code_version
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class Version(NamedTuple):
@@ -82,6 +85,15 @@ class Store:
     def missing(self, runs: Iterable[Run]) -> list[Run]:
         return [run for run in runs if not is_whole(self.file(run))]
 
+    def table(self, runs: Iterable[Run]) -> pa.Table:
+        """All that was measured of these runs, a row for each measure, with its run; in the runs'
+        order. What is not measured yet has no row."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        files = [file for file in map(self.file, runs) if is_whole(file)]
+        return pa.concat_tables([_schema().empty_table(), *map(pq.read_table, files)])
+
 
 def is_whole(file: Path) -> bool:
     """Whether it is there, and not cut off: a Parquet file ends with what it holds."""
@@ -112,7 +124,7 @@ def write(file: Path, run: Run, measures: Iterable[Measure]) -> None:
     started = file.with_name(f".{file.stem}.{os.getpid()}")
     try:
         with started.open("wb") as out:
-            pq.write_table(pa.Table.from_pylist(rows, pa.schema(_columns(pa))), out)
+            pq.write_table(pa.Table.from_pylist(rows, _schema()), out)
             out.flush()
             os.fsync(out.fileno())
         started.replace(file)
@@ -120,7 +132,9 @@ def write(file: Path, run: Run, measures: Iterable[Measure]) -> None:
         started.unlink(missing_ok=True)
 
 
-def _columns(pa: Any) -> list[tuple[str, Any]]:
+def _schema() -> pa.Schema:
+    import pyarrow as pa
+
     text, whole, real = pa.string(), pa.int64(), pa.float64()
     types = {"x": real, "seed": whole, "at": real, "value": real}
-    return [(name, types.get(name, text)) for name in (*Run._fields, *Measure._fields)]
+    return pa.schema([(n, types.get(n, text)) for n in (*Run._fields, *Measure._fields)])

@@ -1,7 +1,11 @@
-"""Runs spread over Spark tasks: one task a run, each writes its own file.
+"""Runs spread over Spark: a job of one task for each run, many jobs at a time.
 
-Only what is missing is run, so a sweep that was interrupted goes on where it stopped. The driver
-sees of each run how it ended, never its rows. A run that raises does not stop the others. A task
+A run for each job, so that one whose process dies again and again costs only itself: Spark gives up
+a job, with all its tasks, when one of them has failed too often. What a task measured comes back to
+the driver, which writes it at once, so that workers need no folder of ours, and Spark Connect will
+do as well as a cluster.
+
+Only what is missing is run, so a sweep that was interrupted goes on where it stopped. A task
 measures only if its code, parameters and data are those that the file's name was made from.
 """
 
@@ -11,26 +15,30 @@ import re
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from py4j.protocol import Py4JJavaError
-from pyspark import AccumulatorParam, TaskContext
+from py4j.protocol import Py4JError
+from pyspark import TaskContext
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F
 
+from reefcast.errors import LocalError
 from reefcast.experiments import store
 from reefcast.experiments.campaign import RUN_S, Measure, Paper, Run
 from reefcast.experiments.store import Store, Version
 
 if TYPE_CHECKING:
-    from pyspark import Accumulator, SparkContext
+    import pyarrow as pa
     from pyspark.sql import SparkSession
 
 ATTEMPTS = 3
 """How often a run is tried whose Python process dies, or that cannot read or write."""
 
-_POLL_S = 0.1
+WAITING = 2
+"""Jobs that Spark has at a time, for each of its cores: none is ever idle, and runs begin about in
+their order."""
 
 
 class Ended(NamedTuple):
@@ -43,7 +51,8 @@ class Ended(NamedTuple):
 
 def patient(master: str) -> str:
     """The same master with retries: Spark's local mode gives up at the first lost task."""
-    return re.sub(r"^local\[([^,\]]+)\]$", rf"local[\1,{ATTEMPTS}]", master)
+    one = "local[1]" if master == "local" else master
+    return re.sub(r"^local\[([^,\]]+)\]$", rf"local[\1,{ATTEMPTS}]", one)
 
 
 def sweep(
@@ -51,103 +60,112 @@ def sweep(
 ) -> list[Ended]:
     """Measures the runs that have no file yet; `tell` hears of each that ended, as it ends.
 
-    Returns those that failed. The store's folder has to be one that all workers share.
+    Returns those that failed.
     """
-    missing = results.missing(runs)
-    work = [
-        Work(run, results.file(run).absolute(), results.versions[run.campaign]) for run in missing
-    ]
     failed = []
-    for told in _as_they_end(spark.sparkContext, work, results.paper) if work else ():
-        ended = _arrived(told, results)
+    for ended in _as_they_end(spark, results, results.missing(runs)):
         if ended.error:
             failed.append(ended)
         tell(ended)
     return failed
 
 
-def _arrived(ended: Ended, results: Store) -> Ended:
-    if ended.error or store.is_whole(results.file(ended.run)):
-        return ended
-    where = results.folder
-    return ended._replace(error=f"its file is not in {where}: workers have to share that folder")
-
-
 # --- the driver's side ---------------------------------------------------------------------------
 
 
-class Work(NamedTuple):
-    """A task: the run, where its results go, and what they have to be measured with."""
-
-    run: Run
-    file: Path
-    version: Version
-
-
-class _Concatenated(AccumulatorParam["list[Ended]"]):
-    def zero(self, value: list[Ended]) -> list[Ended]:
-        return []
-
-    def addInPlace(self, value1: list[Ended], value2: list[Ended]) -> list[Ended]:
-        return value1 + value2
-
-
-def _as_they_end(context: SparkContext, work: Sequence[Work], paper: Paper) -> Iterator[Ended]:
-    """One job with a task for each run. An accumulator tells of a task's end at once, where the
-    result of the job would come with the last."""
-    ends = context.accumulator([], _Concatenated())
-    tasks = context.parallelize(work, len(work))
-    told = 0
-    with ThreadPoolExecutor(1) as thread:
-        job = thread.submit(tasks.foreach, partial(_task, paper=paper, ends=ends))
-        try:
-            over = False
-            while not over:
-                over = job.done()
-                news = ends.value[told:]
-                yield from news
-                told += len(news)
-                time.sleep(0 if over or news else _POLL_S)
-        finally:
-            context.cancelAllJobs()  # Ctrl-C: nobody waits for them any more
-    yield from _given_up(job.exception(), work, {ended.run for ended in ends.value})
-
-
-def _given_up(
-    error: BaseException | None, work: Sequence[Work], ended: set[Run]
-) -> Iterator[Ended]:
-    """Runs that have not ended, as a task's process died too often."""
-    if error is None:
+def _as_they_end(spark: SparkSession, results: Store, runs: Sequence[Run]) -> Iterator[Ended]:
+    if not runs:
         return
-    if not isinstance(error, Py4JJavaError):
-        raise error
-    reason = str(error.java_exception.getMessage()).split("\n", 1)[0]
-    for each in work:
-        if each.run not in ended:
-            yield Ended(
-                each.run, 0.0, f"Spark gave up on it, or on another one before it: {reason}"
-            )
+    threads = ThreadPoolExecutor(WAITING * _cores(spark))
+    jobs = [threads.submit(_job, spark, results, run) for run in runs]
+    try:
+        for job in as_completed(jobs):
+            yield job.result()
+    finally:
+        threads.shutdown(wait=False, cancel_futures=True)
+        if not all(job.done() for job in jobs):  # Ctrl-C: nobody waits for them any more
+            spark.interruptAll()
+
+
+def _cores(spark: SparkSession) -> int:
+    """Tasks that run at a time: Spark cuts a range into so many parts, unless
+    `spark.default.parallelism` says otherwise."""
+    return spark.range(2**20).select(F.spark_partition_id()).distinct().count()
+
+
+def _job(spark: SparkSession, results: Store, run: Run) -> Ended:
+    """Runs it, and keeps what it measured."""
+    started = time.perf_counter()
+    task = _task(Work(run, results.versions[run.campaign]), results.paper)
+    try:
+        told = spark.range(0, 1, 1, 1).mapInArrow(task, _TOLD).toArrow().to_pylist()
+        measures = [Measure(row["metric"], row["at"], row["value"]) for row in told]
+        error = told[-1]["error"]
+        if not error:
+            store.write(results.file(run), run, measures)
+        return Ended(run, measures[-1].value, error)
+    except (PySparkException, Py4JError) as failure:
+        error = f"Spark gave up on it: {_reason(failure)}"
+    except (LocalError, OSError) as failure:
+        error = _in_words(failure)
+    return Ended(run, time.perf_counter() - started, error)
+
+
+_ABORTED = "Job aborted"
+
+
+def _reason(failure: Exception) -> str:
+    """The line that says it, of a text with the stacks of two languages."""
+    lines = [line.strip() for line in str(failure).splitlines()]
+    told = [line for line in lines if line and not line.startswith("at ")]
+    given_up = [line[line.index(_ABORTED) :] for line in told if _ABORTED in line]
+    return (given_up[:1] or told[-1:] or [type(failure).__name__])[0]
 
 
 # --- the tasks' side -----------------------------------------------------------------------------
 
+_TOLD = "metric STRING, at DOUBLE, value DOUBLE, error STRING"
+"""What comes back: the measures, `RUN_S` last; alone, with an error, if the run failed."""
 
-def _task(work: Work, paper: Paper, ends: Accumulator[list[Ended]]) -> None:
+
+class Work(NamedTuple):
+    """A task: the run, and what it has to be measured with."""
+
+    run: Run
+    version: Version
+
+
+def _task(
+    work: Work, paper: Paper
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def task(rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        for _ in rows:  # Spark has a Python process work again only if it read all
+            pass
+        types = {"metric": pa.string(), "at": pa.float64(), "value": pa.float64()}
+        schema = pa.schema({**types, "error": pa.string()})
+        yield pa.RecordBatch.from_pylist(_told(work, paper), schema)
+
+    return task
+
+
+def _told(work: Work, paper: Paper) -> list[dict[str, str | float]]:
     run, campaign = work.run, paper.campaign(work.run.campaign)
     started = time.perf_counter()
+    measures: list[Measure] = []
     error = ""
     try:
         store.check_version(paper, campaign, work.version)
         measures = campaign.measure(run)
-        took = Measure(RUN_S, 0.0, time.perf_counter() - started)
-        store.write(work.file, run, [*measures, took])
     except (OSError, MemoryError) as failure:  # of the machine; may go better elsewhere
         if _attempts_left():
             raise
         error = _in_words(failure)
     except Exception as failure:  # a run is deterministic: it would fail again
         error = _in_words(failure)
-    ends.add([Ended(run, time.perf_counter() - started, error)])
+    took = Measure(RUN_S, 0.0, time.perf_counter() - started)
+    return [measure._asdict() | {"error": error} for measure in (*measures, took)]
 
 
 def _attempts_left() -> bool:

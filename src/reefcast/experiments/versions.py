@@ -1,9 +1,9 @@
 """The version of the code behind a result: a hash of the sources that it depends on.
 
 Those are the core, and of the folders of papers, of what papers share and of the placement of
-storages what the campaign leads to by imports. So what is said about results (claims, evidence)
-does not make them old, nor does another campaign.
-Comments, docstrings and layout do not count either.
+storages what the campaign leads to by imports; and history, if it is simulated. So what is said
+about results (claims, evidence) does not make them old, nor does another campaign. Comments,
+docstrings and layout do not count either.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import inspect
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -27,6 +27,9 @@ SHARED = Path(__file__).parent
 """What papers share."""
 PACKAGE = ["reefcast", "experiments"]
 PLACEMENT = ["reefcast", "storage", "placement"]
+SIMULATED_HISTORY = ["reefcast", "simulation", "history"]
+HISTORY = ("asking", "messages", "replying", "service", "table")
+"""What of `storage.history` the simulator runs."""
 
 
 class _Source(NamedTuple):
@@ -104,13 +107,16 @@ def _imports(path: Path, folder: Path) -> set[Path]:
     for other in _others(imported) - {folder, home}:
         found |= {each for each in other.glob("*.py") if each.stem in names}
         found |= {*other.glob("*.toml")}
-    return found | _placing(imported)
+    return found | _storages(imported)
 
 
-def _placing(imported: Iterable[list[str]]) -> set[Path]:
+def _storages(imported: Sequence[list[str]]) -> set[Path]:
     folder = _PACKAGE.joinpath(*PLACEMENT[1:])
     names = {parts[3] for parts in imported if parts[:3] == PLACEMENT and len(parts) > 3}
-    return {folder / f"{name}.py" for name in names}
+    found = {folder / f"{name}.py" for name in names}
+    if any(parts[:3] == SIMULATED_HISTORY for parts in imported):
+        found |= {folder.parent / "history" / f"{name}.py" for name in HISTORY}
+    return found
 
 
 def _others(imported: Iterable[list[str]]) -> set[Path]:

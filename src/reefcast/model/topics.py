@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 
 from reefcast.model.constraint import Constraint
@@ -53,3 +54,9 @@ def _meant(constraint: Constraint) -> set[str] | None:
 
 def _members(constraint: Constraint) -> set[str]:
     return {member for member in constraint.members or () if isinstance(member, str)}
+
+
+def topic_filter(topics: Iterable[str]) -> str:
+    """The text of a filter for all that is published under these names and patterns."""
+    quoted = ["'" + topic.replace("'", "''") + "'" for topic in topics]
+    return " OR ".join(f"topic MATCHES {text}" for text in quoted)

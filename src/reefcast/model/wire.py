@@ -136,11 +136,13 @@ class Congestion(msgspec.Struct, frozen=True):
 
 class StatusRequest(msgspec.Struct, frozen=True):
     """An observer asks. `tables`: those whose rows it wants, beside the ones that are told in any
-    case; `rows`: at most so many of each (None: as many as a broker tells). `network_file`: whether
-    it wants what a new peer must know (`NetworkFile.for_peers`), as the text of a network file."""
+    case; `rows`: at most so many of each (None: as many as a broker tells), behind the first
+    `skip`. `network_file`: whether it wants what a new peer must know (`NetworkFile.for_peers`),
+    as the text of a network file."""
 
     tables: tuple[str, ...] = ()
     rows: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    skip: Annotated[int, msgspec.Meta(ge=0)] = 0
     network_file: bool = False
 
 

@@ -25,12 +25,15 @@ from reefcast.network.sections import (
     LinkEntry,
     NetworkSection,
     OverloadSection,
+    RequestsSection,
     Section,
     StatisticsSection,
+    StorageEntry,
     TraceSection,
     check_choices,
     check_keys,
 )
+from reefcast.network.storages import check_storages
 from reefcast.overlay.scot import Place, Scot, scot_of
 from reefcast.overlay.topology import Graph, graph
 from reefcast.routing.covering.statistics import Window
@@ -51,8 +54,10 @@ class NetworkFile(Section, kw_only=True):
     overload: OverloadSection = msgspec.field(default_factory=OverloadSection)
     routing: dict[str, Any] = msgspec.field(default_factory=dict)
     statistics: StatisticsSection = msgspec.field(default_factory=StatisticsSection)
+    requests: RequestsSection = msgspec.field(default_factory=RequestsSection)
     broker: list[BrokerEntry] = msgspec.field(default_factory=list)
     link: list[LinkEntry] = msgspec.field(default_factory=list)
+    storage: list[StorageEntry] = msgspec.field(default_factory=list)
 
     @property
     def names(self) -> list[str]:
@@ -143,6 +148,7 @@ class NetworkFile(Section, kw_only=True):
         _check_brokers(self)
         _check_overlay(self)
         _check_numbers(self)
+        check_storages(self.storage, self.names)
         return self
 
 
@@ -198,7 +204,7 @@ def _check_numbers(network: NetworkFile) -> None:
         raise ConfigurationError(
             f"queue_policy {limits.queue_policy!r} is none of {', '.join(QUEUE_POLICIES)}"
         )
-    for section in (trace, limits, network.overload, *network.link):
+    for section in (trace, limits, network.overload, network.requests, *network.link):
         for field in msgspec.structs.fields(section):
             value = getattr(section, field.name)
             if isinstance(value, float) and not isfinite(value):
@@ -259,10 +265,10 @@ def dump_network(network: NetworkFile) -> str:
     """The network as TOML text that `read_network` takes."""
     plain: dict[str, Any] = msgspec.to_builtins(network)
     lines: list[str] = []
-    for name in ("network", "routing", "trace", "limits", "overload", "statistics"):
+    for name in ("network", "routing", "trace", "limits", "overload", "statistics", "requests"):
         if plain[name]:
             lines += [f"[{name}]", *_toml_lines(plain[name]), ""]
-    for name in ("broker", "link"):
+    for name in ("broker", "link", "storage"):
         for entry in plain[name]:
             lines += [f"[[{name}]]", *_toml_lines(entry), ""]
     return "\n".join(lines)

@@ -82,6 +82,18 @@ class StatisticsSection(Section):
     total: int = 1_000_000
 
 
+class RequestsSection(Section):
+    """The log of requests about the past, from which `reefcast plan storage --log` computes where
+    storages should stand: each live broker writes down what its clients ask for.
+
+    `directory`: where, for all brokers; empty: nowhere. `flush_s`: seconds between files; what was
+    not written is lost where a broker dies. `keep_s`: seconds after which files are removed."""
+
+    directory: str = ""
+    flush_s: float = 60.0
+    keep_s: float = 604_800.0
+
+
 class BrokerEntry(Section):
     """`listen`: host:port. `region`, `cluster`: the broker's place in a SCOT (see
     `overlay.scot`), a label of the tree and a cluster index from 0; all brokers have both or
@@ -122,14 +134,44 @@ class LinkEntry(Section):
     jitter_s: float = 0.0
 
 
+class StorageEntry(Section):
+    """A storage, as `reefcast store` runs one. `name`: brokers know it by this, with a random part
+    behind. `broker`: where it attaches. `topics`: names, and patterns as MQTT has them.
+    `directory`: where its history is kept, its own. `index`: attributes to look events up by, each
+    with its kind, for instance `{price = "number"}`. `lifetime_s`: seconds after which events are
+    forgotten, by default never; `most`: events that it keeps, the newest, by default all.
+    `seal_after_s`: seconds from the end of a day (UTC) until it is moved into a Parquet file.
+    `forget`: what it has of topics that it does not keep any more is removed. `joining`: those of
+    its topics that it takes over from other storages, and does not answer for before it has all
+    that those have; `reefcast network place` writes it, and removes it in the end."""
+
+    name: str
+    broker: str
+    topics: list[str]
+    directory: str
+    index: dict[str, str] = msgspec.field(default_factory=dict)
+    lifetime_s: float | None = None
+    most: int | None = None
+    seal_after_s: float = 3600.0
+    forget: bool = False
+    joining: list[str] = msgspec.field(default_factory=list)
+
+    @property
+    def complete(self) -> list[str]:
+        """The topics of which it has all that there is."""
+        return [topic for topic in self.topics if topic not in self.joining]
+
+
 SECTIONS: dict[str, type[Section]] = {
     "[network]": NetworkSection,
     "[trace]": TraceSection,
     "[limits]": LimitsSection,
     "[overload]": OverloadSection,
     "[statistics]": StatisticsSection,
+    "[requests]": RequestsSection,
     "[[broker]]": BrokerEntry,
     "[[link]]": LinkEntry,
+    "[[storage]]": StorageEntry,
 }
 """By the title that each has in the file. `[routing]` is what the routing makes of it."""
 

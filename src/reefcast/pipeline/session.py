@@ -2,6 +2,10 @@
 
 Every job of the pipeline runs with the same settings, so that a filter means in Spark what it means
 in a broker: ANSI mode, case-sensitive names, names quoted by double quotes, UTC.
+
+A master is Spark's own: `local[2]` for threads of this machine, `spark://host:7077` and others for
+a cluster, `sc://host:15002` for Spark Connect. Of a cluster we set nothing that its keepers decide
+(memory, addresses, partitions): that is in its spark-defaults.conf.
 """
 
 from __future__ import annotations
@@ -33,30 +37,54 @@ SEMANTICS = {
 }
 """What makes `df.filter(text)` mean the same as a filter of ours."""
 
-_LOGGING = Path(__file__).with_name("log4j2.properties")
-_LOCAL = {
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.driver.memory": "2g",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.sql.shuffle.partitions": "4",
+_JOBS = {
     # Our jobs are many expressions over few rows: generating one big method for each stage takes
     # longer than it saves, and the check's methods exceed what the JVM compiles (measured: 4 s
     # instead of 14 s for 1 000 filters over 50 000 events).
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+}
+"""What a session of any master may set."""
+
+_LOGGING = Path(__file__).with_name("log4j2.properties")
+_DRIVER = {
+    "spark.ui.showConsoleProgress": "false",
     "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
 }
+"""For the Java process that we start: not with Connect, which starts none."""
+
+_LOCAL = {
+    "spark.ui.enabled": "false",
+    "spark.driver.memory": "2g",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.shuffle.partitions": "4",
+}
+"""For threads of this machine."""
+
+
+def is_connect(master: str) -> bool:
+    """Whether a Spark Connect server runs the jobs, so that this process needs no Java."""
+    return master.startswith("sc://")
+
+
+def settings(master: str) -> dict[str, str]:
+    """What we set, by the kind of the master."""
+    ours = _JOBS | SEMANTICS
+    if is_connect(master):
+        return ours
+    return ours | _DRIVER | (_LOCAL if master.startswith("local") else {})
 
 
 @contextlib.contextmanager
 def spark_session(application: str, master: str = DEFAULT_MASTER) -> Iterator[SparkSession]:
     """A session for the jobs of one command; stopped, with its Java process, at the end.
 
-    Raises `LocalError` where Java is missing, `ModuleNotFoundError` where PySpark is.
+    Raises `LocalError` where Java is missing or the master cannot be had, `ModuleNotFoundError`
+    where PySpark is missing.
     """
-    check_java()
+    if not is_connect(master):
+        check_java()
     session = _start(application, master)
     try:
         yield session
@@ -94,20 +122,33 @@ def _java_version(java: str) -> int | None:
 
 
 def _start(application: str, master: str) -> SparkSession:
+    from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
-    builder = SparkSession.builder.appName(application).master(master)
-    for name, value in (_LOCAL | SEMANTICS).items():
+    builder = SparkSession.builder.appName(application)
+    builder = builder.remote(master) if is_connect(master) else builder.master(master)
+    for name, value in settings(master).items():
         builder = builder.config(name, value)
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    if master.startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     # Spark's default is whatever python3 the path finds, which need not have this package.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     with tempfile.TemporaryFile() as log, _java_stderr_to(log):
         try:
             return builder.getOrCreate()
-        except PySparkException as error:
-            raise LocalError(f"Spark did not start: {error}; it said: {_tail(log)}") from error
+        except ImportError as error:
+            if not is_connect(master):
+                raise
+            raise LocalError(
+                f"{master} is Spark Connect, which needs more packages: "
+                f"pip install 'pyspark[connect]' ({error})"
+            ) from error
+        except (PySparkException, Py4JError) as error:
+            reason = str(error).split("\n", 1)[0]
+            raise LocalError(
+                f"Spark did not start with master {master}: {reason}; it said: {_tail(log)}"
+            ) from error
 
 
 @contextlib.contextmanager
@@ -126,5 +167,7 @@ def _java_stderr_to(log: IO[bytes]) -> Iterator[None]:
 
 
 def _tail(log: IO[bytes]) -> str:
+    """What Spark said last, without the frames of its stacks."""
     log.seek(0)
-    return " / ".join(log.read().decode(errors="replace").split("\n")[-5:])
+    lines = log.read().decode(errors="replace").splitlines()
+    return " / ".join([line for line in lines if line and not line.startswith("\t")][-3:])

@@ -345,10 +345,15 @@ class Broker:
         reason = answer.reason if isinstance(answer, Refused) else ""
         return self._then.finish(self._then.settlement.answered(link, answer.token, reason))
 
-    def _regraded(self, grade: Regrade) -> None:
-        """Who its neighbours are is another question from now on."""
+    def _regraded(self, grade: Regrade) -> list[Effect]:
+        """Who its neighbours are is another question from now on, for services as well."""
         others = [link for link in self._neighbours if link != grade.link]
         self._neighbours = (*others, grade.link) if grade.overlay else tuple(others)
+        effects: list[Effect] = []
+        for service in self._services:
+            told = service.link_up if grade.overlay else service.link_down
+            effects += self._then.act(told(grade.link, client=False))
+        return effects
 
     # --- links and timers -------------------------------------------------------------------------
 
@@ -460,15 +465,17 @@ class Broker:
         return self._relearning.active
 
     def status(
-        self, now: float, asked: Collection[str] = (), most_rows: int = MOST_ROWS
+        self, now: float, asked: Collection[str] = (), most_rows: int = MOST_ROWS, skip: int = 0
     ) -> dict[str, Any]:
-        """What an operator asks for at `now`, as plain data (see `routing.status`): the first
-        `most_rows` rows of the tables in `asked`, and of those that are shown in any case. Drivers
-        add what only they know."""
+        """What an operator asks for at `now`, as plain data (see `routing.status`): `most_rows`
+        rows, behind the first `skip`, of the tables in `asked`, and of those that are shown in any
+        case. Drivers add what only they know."""
         self.links.pass_time(now)
         return {
             "broker": self.name,
             "relearning": self.relearning,
             **links_status(self.links, self._neighbours, self._scot, self.router.soft_links),
-            **router_status(self.router, self._services, self.counters, asked, most_rows),
+            **router_status(
+                self.router, self._services, self.counters, asked, (skip, skip + most_rows)
+            ),
         }

@@ -31,7 +31,7 @@ class Consequences:
         router: Router,
         relearning: Relearning,
         is_up: Callable[[LinkName], bool],
-        regraded: Callable[[Regrade], None],
+        regraded: Callable[[Regrade], list[Effect]],
     ) -> None:
         self.settlement = Settlement()
         self.unopened = Unopened(router)
@@ -80,9 +80,9 @@ class Consequences:
                     message = self.settlement.attach(cause, message, action.link)
                 effects += self.unopened.pass_on(Send(action.link, message))
             else:
-                if isinstance(action, Regrade):
-                    self._regraded(action)
                 effects.append(action)
+                if isinstance(action, Regrade):
+                    effects += self._regraded(action)
         return effects + self.finish(self.settlement.close(cause))
 
     def _await(self, cause: Cause, action: Await) -> list[Effect]:

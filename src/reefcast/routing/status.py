@@ -18,12 +18,12 @@ def router_status(
     services: Iterable[Service],
     counters: Mapping[str, int],
     asked: Collection[str],
-    most_rows: int,
+    between: tuple[int, int],
 ) -> dict[str, Any]:
-    """`tables`: rows of each table, of services only where there are some; `rows`: the first
-    `most_rows` of them for the tables in `asked`, and those that are shown in any case; `counted`:
-    those of the counters that say what the routing does, in its words; `legend`: what tables and
-    counts mean (`Router.legend`)."""
+    """`tables`: rows of each table, of services only where there are some; `rows`: those `between`
+    two numbers (the second is that behind the last) for the tables in `asked`, and those that are
+    shown in any case; `counted`: those of the counters that say what the routing does, in its
+    words; `legend`: what tables and counts mean (`Router.legend`)."""
     tables = dict(router.tables())
     for service in services:
         tables |= {name: table for name, table in service.tables().items() if len(table)}
@@ -31,7 +31,7 @@ def router_status(
         "routing": router.name,
         "tables": {name: len(table) for name, table in tables.items()},
         "rows": {
-            name: table_rows(table, most_rows)
+            name: table_rows(table, *between)
             for name, table in tables.items()
             if table.shown or name in asked
         },

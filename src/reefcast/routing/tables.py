@@ -228,10 +228,15 @@ class Table(TableView[R]):
         return list(self._unconfirmed.pop(link, ()))
 
 
-def table_rows(table: TableView[Any], most: int) -> dict[str, Any]:
-    """The first `most` rows for an operator, as plain data; and how many more there are."""
-    rows = [table.describe(row) for row in islice(table, most)]
-    return {"columns": table.columns, "rows": rows, "left_out": len(table) - len(rows)}
+def table_rows(table: TableView[Any], start: int, stop: int) -> dict[str, Any]:
+    """The rows from `start` to before `stop` for an operator, as plain data; and how many more
+    there are behind them."""
+    rows = [table.describe(row) for row in islice(table, start, stop)]
+    return {
+        "columns": table.columns,
+        "rows": rows,
+        "left_out": max(0, len(table) - start - len(rows)),
+    }
 
 
 def meeting(filter: Filter, rows: Iterable[R]) -> list[R]:

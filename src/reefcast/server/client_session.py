@@ -17,12 +17,12 @@ from reefcast.model.wire import Hello
 from reefcast.server.connection import Connection, End
 from reefcast.server.credit import Account
 from reefcast.server.host import Host
-from reefcast.storage.history.messages import CLIENT_CODEC
+from reefcast.storage.history.messages import CLIENT_CODEC, Request
 
 
 class ClientSession(End):
     """`left(session, received)` is called when the connection is gone, with the number of frames
-    taken over from it."""
+    taken over from it. `last_seq`: the number of its last publication."""
 
     what: ClassVar[str] = "a client"
     codec = CLIENT_CODEC
@@ -34,6 +34,7 @@ class ClientSession(End):
         hello: Hello,
         account: Account,
         left: Callable[[ClientSession, int], None],
+        last_seq: int = 0,
     ) -> None:
         limits = host.limits
         self.name = hello.name
@@ -42,6 +43,7 @@ class ClientSession(End):
         self.outbox = connection.outbox
         self.policy = hello.queue_policy or limits.queue_policy
         self.dropped = 0
+        self.last_seq = last_seq
         self._host = host
         self._account = account
         self._left = left
@@ -59,9 +61,19 @@ class ClientSession(End):
                 f"{-self._account.allowance} publications more than the credit allows; "
                 f"a client may send {self._account.window}, and more as CREDIT comes"
             )
-        self._host.driver.handle_publications(batch, self.name)
+        if fresh := self._fresh(batch):
+            self._host.driver.handle_publications(fresh, self.name)
         if self.connection.end is self:
             self._host.congestion.settle(self.name, self._account)
+
+    def _fresh(self, batch: list[Publish]) -> list[Publish]:
+        """Without what this broker has had: a publisher's numbers go up."""
+        last = self.last_seq
+        if batch[0].publication.seq <= last:
+            batch = [publish for publish in batch if publish.publication.seq > last]
+        if batch:
+            self.last_seq = batch[-1].publication.seq
+        return batch
 
     def control(self, message: ControlMessage) -> None:
         if not isinstance(message, TableChange | ServiceMessage):
@@ -70,6 +82,8 @@ class ClientSession(End):
             raise ProtocolError(f"{type(message).__name__} carries the token {message.token}")
         if not self._host.driver.handle(message, self.name):
             raise InternalError(f"the broker failed on this {type(message).__name__}; see its log")
+        if isinstance(message, Request) and self._host.requests is not None:
+            self._host.requests.asked(message)
 
     def lost(self, connection: Connection) -> None:
         self._left(self, connection.received)

@@ -5,6 +5,9 @@ Rules
 - A client that lost its connection and comes back to the same broker process within `session_s`
   learns from the hello how many of its numbered frames were taken over. Its subscriptions and
   advertisements went with the connection (the core got LinkDown), so it makes them anew.
+- Another program that comes with the id of one that left within `session_s` counts its frames from
+  1. What it publishes under a number that is not above the last one under this id is taken over and
+  passed on to nobody: a program that was killed may publish all again (see `client.numbered`).
 - A second connection with the same id takes over; the first one gets GOODBYE.
 """
 
@@ -28,10 +31,12 @@ MAX_NAME_CHARS = 200
 
 
 class Memory(NamedTuple):
-    """Of a client that left: the session of its program, and the frames taken over from it."""
+    """Of a client that left: the session of its program, the frames taken over from it, and the
+    number of its last publication."""
 
     key: str
     received: int
+    last_seq: int
     until_s: float
 
 
@@ -58,7 +63,8 @@ class Clients:
         memory = self._memories.pop(hello.name, None)
         known = memory if memory is not None and memory.key == hello.session else None
         account = self._account(hello.name, known)
-        session = ClientSession(self._host, connection, hello, account, self._left)
+        last_seq = 0 if memory is None else memory.last_seq
+        session = ClientSession(self._host, connection, hello, account, self._left, last_seq)
         self.sessions[hello.name] = session
         self._host.outputs.clients[hello.name] = session.outbox
         connection.say_hello(
@@ -102,7 +108,7 @@ class Clients:
         del self.sessions[name]
         del host.outputs.clients[name]
         until_s = asyncio.get_running_loop().time() + host.limits.session_s
-        self._memories[name] = Memory(session.key, received, until_s)
+        self._memories[name] = Memory(session.key, received, session.last_seq, until_s)
         host.congestion.relieved(name)
         host.driver.handle(LinkDown(), name)
 

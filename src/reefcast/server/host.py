@@ -23,6 +23,7 @@ from reefcast.routing.router import RoutingOptions
 from reefcast.server.credit import CongestionControl
 from reefcast.server.driver import Driver
 from reefcast.server.outputs import LinkQueue, Outputs
+from reefcast.server.request_log import LiveRequestLog, open_request_log
 from reefcast.server.tracing import Journal, open_trace
 from reefcast.storage.history.service import HistoryService
 from reefcast.storage.statistics_store import StatisticsStore
@@ -33,7 +34,7 @@ log = logging.getLogger(__name__)
 class Host(NamedTuple):
     """`me`: what every hello of this broker says; its `session` is the random text drawn when the
     broker started. `codec`: of what brokers say to each other. `statistics`: None where the
-    routing keeps none."""
+    routing keeps none; `requests`: where they are not written down."""
 
     me: Hello
     limits: LimitsSection
@@ -44,6 +45,7 @@ class Host(NamedTuple):
     driver: Driver
     codec: Codec
     statistics: StatisticsStore | None
+    requests: LiveRequestLog | None
 
 
 def make_host(network: NetworkFile, name: str) -> Host:
@@ -77,7 +79,8 @@ def make_host(network: NetworkFile, name: str) -> Host:
     )
     driver = Driver(core, outputs, congestion, journal)
     codec = Codec((*core.router.messages, *HistoryService.messages), core.router.header)
-    return Host(me, limits, journal, outputs, congestion, core, driver, codec, statistics)
+    requests = open_request_log(network.requests, name)
+    return Host(me, limits, journal, outputs, congestion, core, driver, codec, statistics, requests)
 
 
 def _statistics(network: NetworkFile, name: str, options: RoutingOptions) -> StatisticsStore | None:

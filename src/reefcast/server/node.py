@@ -132,6 +132,8 @@ class Node:
         self._snapshot()
         if self.host.journal.trace is not None:
             await self.host.journal.trace.finish()
+        if self.host.requests is not None:
+            await self.host.requests.finish()
 
     def _tick(self) -> None:
         now = self.loop.time()
@@ -143,6 +145,8 @@ class Node:
         self._snapshot()
         if self.host.journal.trace is not None:
             self.host.journal.trace.flush_if_due(now)
+        if self.host.requests is not None:
+            self.host.requests.flush_if_due(now)
 
     # --- who comes in -----------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ def host_status(host: Host, request: StatusRequest, now: float) -> dict[str, Any
     """The core's own words, with at most `MOST_ROWS` rows of a table and no cell longer than
     `LONGEST_CELL`; and of the parts around it."""
     most = MOST_ROWS if request.rows is None else min(request.rows, MOST_ROWS)
-    status = host.core.status(now, request.tables, most)
+    status = host.core.status(now, request.tables, most, request.skip)
     for table in status["rows"].values():
         table["rows"] = [[_cut(cell) for cell in row] for row in table["rows"]]
     return {

@@ -1,44 +1,44 @@
-"""A whole overlay on one machine: a process for each broker, watched.
+"""A whole overlay on one machine: a process for each broker and each storage, watched.
 
     async with Overlay(network) as overlay:   # all brokers run, all links are up
         ...
         await overlay.kill("b3")              # as by `kill -9`
         await overlay.start("b3")             # if it is not restarted by itself
 
-A broker that dies is started again, after pauses that grow while it keeps dying, with the links
-that there are by then; one that ends because it was told to (exit code 0) is not. No broker
-outlives its supervisor: each gets a pipe as its standard input and stops when that ends.
+A broker that dies is started again with the links that there are by then; see `child`. Storages are
+started after the brokers, and stopped behind them: what brokers have taken over is stored. They
+come, go, and change their topics as the network file says (`reefcast network place`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import signal
 import socket
-import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
-from reefcast.errors import LocalError, PeerError, ReefcastError
+from reefcast.errors import PeerError, ReefcastError
 from reefcast.matching import warm_up
 from reefcast.model.wire import StatusRequest
 from reefcast.network.file import NetworkFile, dump_network
-from reefcast.network.sections import LinkEntry
+from reefcast.network.rewriting import replace_text
+from reefcast.network.sections import StorageEntry
+from reefcast.network.watching import Watched
+from reefcast.server.child import START_S, Child
 from reefcast.server.observer import UNASKED, ask_status
+from reefcast.server.storages import storages_known, unanswered
 from reefcast.storage.trace_files import remove_former_run, write_run
 
-START_S = 60.0
 STOP_S = 5.0
-FIRST_PAUSE_S = 0.1
-LONGEST_PAUSE_S = 5.0
-LIVED_S = 10.0
-"""A broker that lived that long starts the row of pauses anew when it dies."""
 POLL_S = 0.05
+FOLLOW_S = 0.2
+"""Between two looks at the network file."""
 LOADING_S = 3.0
 """Loading compiled code takes less than that; compiling it does not."""
 
@@ -57,12 +57,12 @@ def _no_report(line: str) -> None:
 
 
 class Overlay:
-    """All brokers of `network`, as processes of this machine.
+    """All brokers and storages of `network`, as processes of this machine.
 
-    `restart`: whether a broker that dies is started again. `links_now` says which links there are
-    then: some may have moved (`reefcast network move`). `report` gets a line for each thing that
-    happens. Entering raises `PeerError` if a broker does not come up in time, and
-    `LocalError` if one cannot start.
+    `restart`: whether one that dies is started again. `file`: where `network` was read from, if
+    links and storages are to be as it says at any time (`reefcast network move`, `place`).
+    `report` gets a line for each thing that happens. Entering raises `PeerError` if a broker does
+    not come up in time, and `LocalError` if something cannot start.
     """
 
     def __init__(
@@ -70,18 +70,27 @@ class Overlay:
         network: NetworkFile,
         *,
         restart: bool = True,
-        links_now: Callable[[], list[LinkEntry]] | None = None,
+        file: Path | None = None,
         report: Callable[[str], None] = _no_report,
     ) -> None:
         self.network = network
         self.restart = restart
-        self._links_now = links_now or (lambda: network.link)
+        self._watched = None if file is None else Watched(file)
         self._report = report
         self._folder = tempfile.TemporaryDirectory(prefix="reefcast-")
         self._file = Path(self._folder.name) / "network.toml"
-        self._processes: dict[str, asyncio.subprocess.Process] = {}
-        self._watchers: dict[str, asyncio.Task[None]] = {}
-        self._stopping = False
+        self._brokers = {name: self._child("broker", name) for name in network.names}
+        self._storages: dict[str, Child] = {}
+        self._following: asyncio.Task[None] | None = None
+
+    def _child(self, kind: str, name: str) -> Child:
+        return Child(
+            f"{kind} {name}",
+            *(kind, str(self._file), name),
+            restart=self.restart,
+            before_again=self._look,
+            report=self._report,
+        )
 
     # --- life -------------------------------------------------------------------------------------
 
@@ -97,26 +106,19 @@ class Overlay:
         await self.stop()
 
     async def _start_all(self) -> None:
+        self._file.touch()
         self._write_file()
         if self.network.trace.level != "off":
             begin_run(self.network)
         await self._compile()
-        await asyncio.gather(*(self.start(name) for name in self.network.names))
+        await asyncio.gather(*(child.start() for child in self._brokers.values()))
         await self.linked()
+        await asyncio.gather(*(self._added(each).start() for each in self.network.storage))
+        await self._stored()
+        self._following = asyncio.create_task(self._follow())
 
     def _write_file(self) -> None:
-        self._file.write_text(dump_network(self.network), encoding="utf-8")
-
-    def _look_up_links(self) -> None:
-        """What else may have changed since the start holds for none of the brokers."""
-        try:
-            now = msgspec.structs.replace(self.network, link=self._links_now()).validate()
-        except ReefcastError as error:
-            self._report(f"links are taken as they were before: {error}")
-        else:
-            if now != self.network:
-                self.network = now
-                self._write_file()
+        replace_text(self._file, dump_network(self.network))
 
     async def _compile(self) -> None:
         """Once, here; the brokers load the result from the cache."""
@@ -127,91 +129,73 @@ class Overlay:
         await compiling
 
     async def stop(self) -> dict[str, int]:
-        """Tells every broker to drain and stop; returns their exit codes."""
-        self._stopping = True
-        for watcher in self._watchers.values():
-            watcher.cancel()
-        await asyncio.gather(*self._watchers.values(), return_exceptions=True)
-        for process in self._processes.values():
-            if process.returncode is None:
-                process.terminate()
+        """Tells every broker to drain and stop, then every storage; returns their exit codes."""
+        if self._following is not None:
+            self._following.cancel()
+            await asyncio.gather(self._following, return_exceptions=True)
         patience_s = self.network.limits.drain_s + STOP_S
-        codes = await asyncio.gather(
-            *(_exit_code(process, patience_s) for process in self._processes.values())
-        )
+        codes = await _stopped(self._brokers, patience_s)
+        stored = await _stopped(self._storages, patience_s)
         self._folder.cleanup()
-        return dict(zip(self._processes, codes, strict=True))
+        return codes | {f"storage {name}": code for name, code in stored.items()}
 
-    # --- one broker -------------------------------------------------------------------------------
+    # --- what the file says now -------------------------------------------------------------------
+
+    def _look(self) -> None:
+        """What else may have changed since the start holds for none of the processes."""
+        try:
+            now = self._watched.look() if self._watched else None
+            if now is None:
+                return
+            changed = replace(self.network, link=now.link, storage=now.storage).validate()
+        except ReefcastError as error:
+            self._report(f"links and storages are taken as they were before: {error}")
+        else:
+            if changed != self.network:
+                self.network = changed
+                self._write_file()
+
+    async def _follow(self) -> None:
+        """Storages come and go with their entries; those that stay look at theirs themselves."""
+        started = {entry.name: entry for entry in self.network.storage}
+        while True:
+            self._look()
+            now = {entry.name: entry for entry in self.network.storage}
+            gone = [name for name in started if is_another(started[name], now.get(name))]
+            await asyncio.gather(*(self._removed(name) for name in gone))
+            new = [now[name] for name in now if name in gone or name not in started]
+            await asyncio.gather(*(self._added(entry).keep_starting() for entry in new))
+            started = now
+            await asyncio.sleep(FOLLOW_S)
+
+    def _added(self, entry: StorageEntry) -> Child:
+        child = self._storages[entry.name] = self._child("storage", entry.name)
+        return child
+
+    async def _removed(self, name: str) -> None:
+        await self._storages.pop(name).stop(STOP_S)
+        self._report(f"storage {name} has ended")
+
+    # --- one process ------------------------------------------------------------------------------
+
+    def storage(self, name: str) -> Child:
+        """One of the storages that there are now."""
+        return self._storages[name]
 
     def pid(self, name: str) -> int:
-        return self._processes[name].pid
+        return self._brokers[name].pid
 
     def running(self, name: str) -> bool:
-        process = self._processes.get(name)
-        return process is not None and process.returncode is None
+        return self._brokers[name].running
 
     async def start(self, name: str) -> None:
         """Starts a broker that does not run; returns when it listens."""
         self.network.entry(name)
-        if self.running(name):
-            raise LocalError(f"broker {name} runs already")
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "reefcast", "broker", str(self._file), name),
-            *("--json", "--until-eof"),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-        )
-        self._processes[name] = process
-        await self._until_ready(name, process)
-        self._report(f"broker {name} runs (process {process.pid})")
-        watcher = self._watchers.get(name)
-        if watcher is None or watcher.done():
-            self._watchers[name] = asyncio.create_task(self._watch(name))
-
-    async def _until_ready(self, name: str, process: asyncio.subprocess.Process) -> None:
-        assert process.stdout is not None
-        try:
-            async with asyncio.timeout(START_S):
-                line = await process.stdout.readline()
-        except TimeoutError as error:
-            process.kill()
-            raise PeerError(f"broker {name} did not start within {START_S:g} s") from error
-        if not line:
-            code = await process.wait()
-            raise LocalError(
-                f"broker {name} ended with exit code {code} before it listened; "
-                "its own words are above"
-            )
+        await self._brokers[name].start()
 
     async def kill(self, name: str) -> None:
         """Ends a broker as `kill -9` does."""
-        process = self._processes[name]
-        if process.returncode is None:
-            process.send_signal(signal.SIGKILL)
-            await process.wait()
-
-    async def _watch(self, name: str) -> None:
-        """Starts the broker again whenever it dies, if that is wanted."""
-        loop = asyncio.get_running_loop()
-        pause_s = FIRST_PAUSE_S
-        while True:
-            started_s = loop.time()
-            code = await self._processes[name].wait()
-            if self._stopping or code == 0:
-                return
-            self._report(f"broker {name} died ({_how(code)})")
-            if not self.restart:
-                return
-            if loop.time() - started_s > LIVED_S:
-                pause_s = FIRST_PAUSE_S
-            await asyncio.sleep(pause_s)
-            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
-            self._look_up_links()
-            try:
-                await self.start(name)
-            except ReefcastError as error:
-                self._report(str(error))
+        await self._brokers[name].kill()
 
     # --- all of them ------------------------------------------------------------------------------
 
@@ -233,6 +217,29 @@ class Overlay:
             missing = not_up(await self.status())
             if missing:
                 await asyncio.sleep(POLL_S)
+
+    async def _stored(self) -> None:
+        """Returns when the brokers know what storages answer for; that may take long where one has
+        much to catch up with, so they are not waited for then."""
+        loop = asyncio.get_running_loop()
+        until_s = loop.time() + START_S
+        while missing := unanswered(
+            self.network, self.network.storage, await storages_known(self.network)
+        ):
+            if loop.time() > until_s:
+                self._report(f"after {START_S:g} s: {missing[0]}; the network is up without")
+                return
+            await asyncio.sleep(POLL_S)
+
+
+def is_another(entry: StorageEntry, now: StorageEntry | None) -> bool:
+    """Whether it needs another process, or none: a storage that runs can change its topics only."""
+    return now is None or replace(now, topics=entry.topics, joining=entry.joining) != entry
+
+
+async def _stopped(children: dict[str, Child], patience_s: float) -> dict[str, int]:
+    codes = await asyncio.gather(*(child.stop(patience_s) for child in children.values()))
+    return dict(zip(children, codes, strict=True))
 
 
 def not_up(statuses: dict[str, dict[str, Any] | None]) -> list[str]:
@@ -266,19 +273,6 @@ async def overlay_status(
 
     answers = await asyncio.gather(*(ask(name) for name in network.names))
     return dict(zip(network.names, answers, strict=True))
-
-
-async def _exit_code(process: asyncio.subprocess.Process, patience_s: float) -> int:
-    try:
-        async with asyncio.timeout(patience_s):
-            return await process.wait()
-    except TimeoutError:
-        process.kill()
-        return await process.wait()
-
-
-def _how(code: int) -> str:
-    return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
 
 
 def begin_run(network: NetworkFile) -> None:

@@ -16,6 +16,7 @@ from reefcast.model.messages import (
     LinkUp,
     Publish,
     Refused,
+    ServiceMessage,
     Settled,
     Subscribe,
     Unadvertise,
@@ -89,7 +90,7 @@ class SimClient:
         self._advertised = False
         inputs: list[Input] = [LinkUp(LinkKind.CLIENT)]
         inputs += [self._ask(handle, now) for handle in sorted(self._wanted)]
-        return inputs if self.past is None else [*inputs, *self.past.connected()]
+        return inputs if self.past is None else [*inputs, *self.past.connected(now)]
 
     def lose_connection(self, now: float) -> None:
         """Its broker crashed."""
@@ -127,10 +128,15 @@ class SimClient:
         claim.settled_s = now
         return claim
 
-    def settled(self, claim: Claim) -> list[Input]:
-        """It has; unless it was ended since, a storage goes on."""
-        current = self.current.get(claim.handle) is claim
-        return [*self.past.settled(claim.handle)] if self.past is not None and current else []
+    def settled(self, claim: Claim, now: float) -> list[Input]:
+        """What follows for a storage, unless the claim has ended since."""
+        if self.past is None or self.current.get(claim.handle) is not claim:
+            return []
+        return [*self.past.settled(claim.handle, now)]
+
+    def hear(self, message: ServiceMessage, now: float) -> list[Input]:
+        """About history."""
+        return [*self.past.hear(message, now)] if self.past is not None and self.connected else []
 
     def _publish(self, script: Scripted, now: float) -> Publish:
         self._last_seq += 1

@@ -27,6 +27,7 @@ from reefcast.model.messages import (
 )
 from reefcast.routing.router import Decision
 from reefcast.simulation.signs import SoftDown, SoftGone, SoftUp
+from reefcast.storage.history.messages import MESSAGES as HISTORY
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,7 @@ class CostModel:
     subscribe_s: float = 2.5e-4
     unsubscribe_s: float = 2.2e-5
     answer_s: float = 2e-6
-    """Settled, Refused and Synced."""
+    """Settled, Refused and Synced, and what is said about history."""
     link_s: float = 1e-4
     """A link that came up or went."""
     timer_s: float = 2e-6
@@ -108,6 +109,7 @@ class CostModel:
             SoftDown: self.link_s,
             SoftGone: self.link_s,
         }
+        shared |= dict.fromkeys(HISTORY, self.answer_s)
         return shared | {message: shared[message.costs_like] for message in messages}
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -80,6 +80,10 @@ class Memory:
             elif row[0] != rows[bisect_left(rows, row[0], key=_position)][0]:
                 insort(rows, row, key=_position)
 
+    def __iter__(self) -> Iterator[PublicationId]:
+        """Those with several topics several times; also what is too old by now."""
+        return (row[1].id for rows in self._topics.values() for row in rows)
+
     def read(self, request: Request, filter: Filter, now_s: float) -> list[bytes]:
         """All that the request wants, in order."""
         since_us = (now_s - self.lifetime_s) * 1e6
@@ -124,7 +128,6 @@ class Inquiry:
         self.asking = asking
         self.patience_s = patience_s + asking.question.handover_s
         self.take, self.end, self.path = take, end, path
-        self.watched = -1
 
 
 class PastClient:
@@ -145,15 +148,16 @@ class PastClient:
         """What the script `handle` will ask."""
         self._planned[handle] = (question, patience_s)
 
-    def become_storage(self, handle: int, topics: Sequence[str], lifetime_s: float) -> None:
+    def become_storage(self, handle: int, topics: Sequence[str], lifetime_s: float) -> SimStorage:
         """By the subscription with this handle."""
         self.storage = SimStorage(self, handle, topics, lifetime_s)
+        return self.storage
 
     # --- connections and scripts ------------------------------------------------------------------
 
-    def connected(self) -> Messages:
+    def connected(self, now: float) -> Messages:
         self._online = True
-        return [message for inquiry in self._open for message in self._start(inquiry)]
+        return [message for inquiry in self._open for message in self._start(inquiry, now)]
 
     def disconnected(self) -> None:
         self._online = False
@@ -176,12 +180,13 @@ class PastClient:
                 lambda events: asked.found.extend(event.id for event in events),
                 partial(_ended, asked),
                 lambda path: asked.hops.update({path[-1]: len(path) - 3}),
-            )
+            ),
+            now,
         )
 
-    def settled(self, handle: int) -> Messages:
+    def settled(self, handle: int, now: float) -> Messages:
         storage = self.storage
-        return storage.settled() if storage is not None and storage.handle == handle else []
+        return storage.settled(now) if storage is not None and storage.handle == handle else []
 
     def withdrawn(self, handle: int) -> Messages:
         storage = self.storage
@@ -199,17 +204,17 @@ class PastClient:
 
     def question(self, topic: str) -> Asking[Publication]:
         """About all that is stored of a topic."""
-        return self._asking(question_about(topic_filter([topic])))
+        return self._asking(question_about(topic_filter([topic]), for_storage=True))
 
-    def ask(self, inquiry: Inquiry) -> Messages:
+    def ask(self, inquiry: Inquiry, now: float) -> Messages:
         self._open.append(inquiry)
-        return self._start(inquiry) if self._online else []
+        return self._start(inquiry, now) if self._online else []
 
     def drop(self, inquiry: Inquiry) -> None:
         self._open.remove(inquiry)
 
-    def _start(self, inquiry: Inquiry) -> Messages:
-        inquiry.watched = -1
+    def _start(self, inquiry: Inquiry, now: float) -> Messages:
+        self._watch(inquiry, now)
         return inquiry.asking.start()
 
     def hear(self, message: ServiceMessage, now: float) -> Messages:
@@ -221,7 +226,7 @@ class PastClient:
             heard = inquiry.asking.heard
             said += inquiry.asking.hear(message)
             if inquiry.asking.heard != heard:
-                if isinstance(message, Items | End) and not getattr(message, "reason", ""):
+                if isinstance(message, Items) or (isinstance(message, End) and not message.reason):
                     inquiry.path(message.path)
                 said += self._go_on(inquiry, now)
         return said
@@ -234,19 +239,18 @@ class PastClient:
         if asking.over or asking.error is not None:
             self._open.remove(inquiry)
             return said + asking.cancel() + inquiry.end(asking.error, now)
-        if inquiry.watched < 0:
-            self._watch(inquiry, now)
         return said
 
     def _watch(self, inquiry: Inquiry, now: float) -> None:
-        inquiry.watched = inquiry.asking.heard
-        self.wake_at(now + inquiry.patience_s, partial(self._look, inquiry))
+        heard = inquiry.asking.heard
+        self.wake_at(now + inquiry.patience_s, lambda at: self._look(inquiry, heard, at))
 
-    def _look(self, inquiry: Inquiry, now: float) -> Messages:
+    def _look(self, inquiry: Inquiry, heard: int, now: float) -> Messages:
+        """Asks again if nothing came in the meantime."""
         if inquiry not in self._open:
             return []
-        said = inquiry.asking.hangs() if inquiry.asking.heard == inquiry.watched else []
-        inquiry.watched = -1
+        said = inquiry.asking.hangs() if inquiry.asking.heard == heard else []
+        self._watch(inquiry, now)
         return said + self._go_on(inquiry, now)
 
 
@@ -280,18 +284,18 @@ class SimStorage:
         self._forget_over()
         return said
 
-    def settled(self) -> Messages:
+    def settled(self, now: float) -> Messages:
         """The subscription stands: what it lacks of each topic comes first."""
-        return self._catch_up(list(self.topics))
+        return self._catch_up(list(self.topics), now)
 
-    def _catch_up(self, topics: list[str]) -> Messages:
+    def _catch_up(self, topics: list[str], now: float) -> Messages:
         if not topics:
             self._catching_up = None
             return [Stores(topics=self.topics)]
         asking = self._client.question(topics[0])
         end = partial(self._caught_up, topics[1:])
         self._catching_up = Inquiry(asking, PATIENCE_S, self._take, end)
-        return self._client.ask(self._catching_up)
+        return self._client.ask(self._catching_up, now)
 
     def _take(self, events: Iterable[Publication]) -> None:
         for event in events:
@@ -302,7 +306,7 @@ class SimStorage:
         if error is not None and not isinstance(error, RefusedError):
             self.failed = str(error)
             return []
-        return self._catch_up(left)
+        return self._catch_up(left, now)
 
     def disconnected(self) -> None:
         self._replies.clear()

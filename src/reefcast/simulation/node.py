@@ -11,6 +11,7 @@ from reefcast.model.messages import Effect, Input, LinkName
 from reefcast.routing.broker import Broker
 from reefcast.simulation.clients import SimClient
 from reefcast.simulation.graph_work import GraphWork
+from reefcast.simulation.history import SimStorage
 from reefcast.simulation.links import Link
 from reefcast.simulation.recording import BrokerTrace
 
@@ -33,8 +34,8 @@ class Node:
     `linked`: neighbours whose link this core believes up; `queue`: inputs that wait for the CPU as
     `(arrival, link, item, size)`; `urgent`: interventions that wait for the service under way,
     `(at, link, item)`; `timers`: key -> due; `background`: those that nobody waits for. `plain`: no
-    fault touches its links. The CPU is busy until `busy_until`, with `leaving`. `graph_work`: if
-    comparisons have a price.
+    fault touches its links, and no storage is here. The CPU is busy until `busy_until`, with
+    `leaving`. `graph_work`: if comparisons have a price. `storages`: those of its clients.
     """
 
     def __init__(self, name: str, index: int) -> None:
@@ -52,6 +53,7 @@ class Node:
         self.background: set[str] = set()
         self.linked: set[LinkName] = set()
         self.clients: list[SimClient] = []
+        self.storages: dict[str, SimStorage] = {}
         self.queue: deque[tuple[float, LinkName, Any, int]] = deque()  # inputs, and `signs`
         self.urgent: deque[tuple[float, LinkName, Input]] = deque()
         self.timers: dict[str, float] = {}
@@ -64,6 +66,10 @@ class Node:
         """What the core sees of its output queues (`routing.links.LinkQueues`)."""
         out = self.links.get(link)
         return out.queue_len(self.now) if out else 0
+
+    def judge(self) -> None:
+        """Whether it is plain."""
+        self.plain = not self.storages and all(link.steady for link in self.links.values())
 
     def first_timer(self) -> tuple[float, str]:
         """When the next timer is due, and its key; inf if none is set."""

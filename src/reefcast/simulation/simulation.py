@@ -14,7 +14,7 @@ from __future__ import annotations
 import gc
 import itertools
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -24,13 +24,16 @@ import msgspec
 from reefcast.errors import ConfigurationError
 from reefcast.model.filters import parse_filter
 from reefcast.model.publication import Publication, PublicationId, check_attributes
+from reefcast.model.topics import topic_filter
 from reefcast.overlay.topology import edges_of
 from reefcast.routing.tables import MOST_ROWS
 from reefcast.simulation.clients import Claim, Scripted
+from reefcast.simulation.history import PATIENCE_S, Asked
 from reefcast.simulation.kernel import Kernel
 from reefcast.simulation.node import Node
-from reefcast.simulation.recording import Deliveries
+from reefcast.simulation.recording import Deliveries, microseconds
 from reefcast.simulation.world import Setup, World
+from reefcast.storage.history.asking import question_about
 
 GC_ALLOCATIONS = 100_000
 """Objects between two looks of Python's collector at the youngest ones, while a run lasts."""
@@ -51,7 +54,7 @@ class Published:
 class Result:
     """A run so far. `quiet`: nothing is under way. `messages`: between brokers, by kind.
     `refused`: publications outside what their publishers advertised; `damaged`: those that a fault
-    touched. `duration_s`: simulated time."""
+    touched. `duration_s`: simulated time. `asked`: questions about the past, by client."""
 
     seed: int
     unseed: int
@@ -66,6 +69,7 @@ class Result:
     damaged: frozenset[PublicationId]
     delivered_clients: int
     delivered_subscriptions: int
+    asked: list[Asked]
 
 
 _runs = itertools.count(1)
@@ -106,7 +110,6 @@ class Simulation:
         self.setup = setup
         self.world = kernel(setup)
         self.quiet_at: list[float] = []
-        self._last_handle = 0
         self._quiet = False
 
     # --- scripts ----------------------------------------------------------------------------------
@@ -127,8 +130,7 @@ class Simulation:
         if made is None or made.kind not in ("subscribe", "advertise") or at_s < made.at_s:
             raise ConfigurationError(f"handle {handle} is nothing that was there at {at_s} s")
         script = Scripted(at_s, handle, made.client, "withdraw")
-        self._last_handle += 1
-        self._schedule(self._last_handle, script)
+        self._schedule(self.world.next_handle(), script)
 
     def publish(
         self,
@@ -142,21 +144,70 @@ class Simulation:
     ) -> int:
         """The client publishes; returns a handle, by which `Result.published` names it."""
         self.world.client(client, broker)
-        self._last_handle += 1
+        handle = self.world.next_handle()
         checked = check_attributes(attributes)
-        script = Scripted(at_s, self._last_handle, client, "publish", "", checked, topics, payload)
-        self._schedule(self._last_handle, script)
-        return self._last_handle
+        script = Scripted(at_s, handle, client, "publish", "", checked, topics, payload)
+        self._schedule(handle, script)
+        return handle
+
+    def store(
+        self,
+        client: str,
+        broker: str,
+        topics: Sequence[str],
+        at_s: float,
+        *,
+        lifetime_s: float = math.inf,
+    ) -> int:
+        """The client becomes a storage of these topics (names and patterns), which forgets what is
+        older than `lifetime_s`; returns a handle for `withdraw`. See `history`."""
+        past = self.world.past_of(client, broker)
+        if past.storage is not None:
+            raise ConfigurationError(f"client {client} is a storage already")
+        handle = self.subscribe(client, broker, topic_filter(topics), at_s)
+        storage = past.become_storage(handle, topics, lifetime_s)
+        node = self.world.nodes[broker]
+        node.storages[client] = storage
+        node.judge()
+        return handle
+
+    def request(
+        self,
+        client: str,
+        broker: str,
+        filter: str,
+        at_s: float,
+        *,
+        since_s: float | None = None,
+        until_s: float | None = None,
+        limit: int = 0,
+        handover_s: float = 0.0,
+        patience_s: float = PATIENCE_S,
+    ) -> int:
+        """The client asks for what is stored (see `Client.history`); returns a handle, by which
+        `Result.asked` names it. It asks again after `patience_s` without a word."""
+        question = question_about(
+            filter,
+            since_us=None if since_s is None else microseconds(since_s),
+            until_us=None if until_s is None else microseconds(until_s),
+            limit=limit,
+            handover_s=handover_s,
+        )
+        past = self.world.past_of(client, broker)
+        handle = self.world.next_handle()
+        past.plan(handle, question, patience_s)
+        self._schedule(handle, Scripted(at_s, handle, client, "request"))
+        return handle
 
     def _claim(
         self, kind: str, client: str, broker: str, filter: str, at_s: float, order_s: float = 0.0
     ) -> int:
         parse_filter(filter)
         self.world.client(client, broker)
-        self._last_handle += 1
-        script = Scripted(at_s, self._last_handle, client, kind, filter, order_s=order_s)
-        self._schedule(self._last_handle, script)
-        return self._last_handle
+        handle = self.world.next_handle()
+        script = Scripted(at_s, handle, client, kind, filter, order_s=order_s)
+        self._schedule(handle, script)
+        return handle
 
     def _schedule(self, number: int, script: Scripted) -> None:
         if not self.world.now <= script.at_s < math.inf:
@@ -217,6 +268,7 @@ class Simulation:
             damaged=frozenset(record.damaged),
             delivered_clients=record.delivered_clients,
             delivered_subscriptions=record.delivered_subscriptions,
+            asked=[a for c in self.world.clients.values() if c.past for a in c.past.asked],
         )
 
     def status(

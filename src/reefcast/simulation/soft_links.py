@@ -63,7 +63,7 @@ class SoftLinks:
         for a, b in ((node, other), (other, node)):
             if b.name not in a.links:
                 a.links[b.name] = self._do.make(a, b)
-                a.plain = all(link.steady for link in a.links.values())
+                a.judge()
         if other.up:
             self._say_up(node, to, at)
         else:

@@ -31,6 +31,7 @@ from reefcast.model.messages import (
     Refused,
     Regrade,
     Send,
+    ServiceMessage,
     SetTimer,
     Settled,
 )
@@ -47,6 +48,7 @@ from reefcast.routing.tables import IndexFactory
 from reefcast.simulation.clients import Scripted, SimClient
 from reefcast.simulation.costs import CostModel
 from reefcast.simulation.faults import Crash, Cut, Fault, Move, check_faults
+from reefcast.simulation.history import PastClient
 from reefcast.simulation.links import Link, LinkSpec
 from reefcast.simulation.node import Node, Service
 from reefcast.simulation.prices import Prices
@@ -54,6 +56,7 @@ from reefcast.simulation.recording import Recording, TraceOptions
 from reefcast.simulation.shared_index import SharedMatching
 from reefcast.simulation.signs import SIGNS
 from reefcast.simulation.soft_links import Handling, SoftLinks
+from reefcast.storage.history.service import HistoryService
 
 PUBLISH_OVERHEAD_BYTES = 9
 """Frame head, header length and header of a PUBLISH frame."""
@@ -137,6 +140,7 @@ class World(ABC):
         self.now = 0.0
         self.interventions: list[tuple[float, int, Callable[[float], None]]] = []
         self._intervention_number = 0
+        self._last_handle = 0
         self._last_rank = FIRST_LINK_RANK - 1
         self.soft = SoftLinks(
             self,
@@ -168,7 +172,7 @@ class World(ABC):
             for other in neighbours:
                 node.links[other] = self.make_link(node, self.nodes[other])
         for node in self.nodes.values():
-            node.plain = all(link.steady for link in node.links.values())
+            node.judge()
 
     def add_intervention(self, at: float, action: Callable[[float], None]) -> None:
         """`action(at)` at that time; those of one instant in the order in which they were added."""
@@ -224,6 +228,7 @@ class World(ABC):
             scot=self.setup.scot.neighbours(node.name) if self.setup.scot else None,
             options=options,
             statistics=MemoryStatistics(self.setup.window),
+            services=(HistoryService(node.name),),
         )
         node.trace = self.record.details_of(node.name)
         node.up = True
@@ -332,6 +337,25 @@ class World(ABC):
             raise ConfigurationError(f"client {name} sits at {client.broker}, not at {broker}")
         return client
 
+    def past_of(self, name: str, broker: str) -> PastClient:
+        """The client's part that is about history."""
+        client = self.client(name, broker)
+        if client.past is None:
+
+            def later(at_s: float) -> int:
+                handle = self.next_handle()
+                self.scripts[handle] = Scripted(at_s, handle, name, "wake")
+                self.schedule(handle, at_s)
+                return handle
+
+            client.past = PastClient(name, broker, later)
+        return client.past
+
+    def next_handle(self) -> int:
+        """Numbers scripts, in the order in which they were planned."""
+        self._last_handle += 1
+        return self._last_handle
+
     def act(self, script: Scripted, now: float) -> tuple[Node, list[tuple[Input, int]]]:
         """A client does what its script says; returns what reaches its broker, with the sizes."""
         client = self.clients[script.client]
@@ -379,6 +403,7 @@ class World(ABC):
         for effect in service.effects:
             if isinstance(effect, Deliver):
                 self.record.handed_out(node.trace, effect, at)
+                self._store(node, effect, at)
             elif isinstance(effect, Send):
                 out = node.links.get(effect.link)
                 if out is None:
@@ -407,10 +432,32 @@ class World(ABC):
 
     def _answer_client(self, node: Node, effect: Send, at: float) -> None:
         message = effect.message
-        if isinstance(message, (Settled, Refused)):
-            size = message_size(message)
-            self.record.answered(node.trace, effect.link, message, size, at)
-            self.clients[effect.link].answered(message, at)
+        if not isinstance(message, Settled | Refused | ServiceMessage):
+            return
+        client = self.clients[effect.link]
+        self.record.answered(node.trace, effect.link, message, message_size(message), at)
+        if isinstance(message, ServiceMessage):
+            self._does(node, client, lambda: client.hear(message, at), at)
+            return
+        claim = client.answered(message, at)
+        if claim is not None and client.past is not None:
+            self._does(node, client, lambda: client.settled(claim, at), at)
+
+    def _store(self, node: Node, deliver: Deliver, at: float) -> None:
+        for name, storage in node.storages.items():
+            if name in deliver.to:
+                keep = partial(storage.keep, deliver.publish.publication)
+                self._does(node, self.clients[name], keep, at)
+
+    def _does(
+        self, node: Node, client: SimClient, action: Callable[[], Sequence[Input]], at: float
+    ) -> None:
+        """At `at` the client does something, and says what follows to its broker."""
+
+        def act() -> None:
+            node.queue.extend((at, client.name, item, 0) for item in action() if client.connected)
+
+        self.when(node, at, act)
 
     def _discard(self, node: Node, effect: Discard, at: float) -> None:
         self.record.discarded(node.trace, effect.publish, None, effect.reason, at)

@@ -38,7 +38,7 @@ class TraceRecorder:
         self.broker = broker
         self.level = level
         if self.snapshots:
-            _make_directory(self.directory)
+            make_directory(self.directory)
         self._threshold = int(sample * 2**32)
         self._columns: dict[str, list[list[Any]]] = {
             kind: [[] for column in columns if column.name != "broker"]
@@ -140,8 +140,9 @@ def _fits(value: object) -> bool:
     return not isinstance(value, int) or -(2**63) <= value < 2**63
 
 
-def _make_directory(directory: Path) -> None:
-    """A trace that cannot be written is refused at the start, not at the first flush."""
+def make_directory(directory: Path, what: str = "trace") -> None:
+    """What cannot be written is refused at the start, not at the first flush: raises
+    `ConfigurationError`."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -149,7 +150,7 @@ def _make_directory(directory: Path) -> None:
     else:
         reason = "" if os.access(directory, os.W_OK | os.X_OK) else "permission denied"
     if reason:
-        raise ConfigurationError(f"no trace can be written to {directory}: {reason}")
+        raise ConfigurationError(f"no {what} can be written to {directory}: {reason}")
 
 
 def remove_former_run(directory: Path | str) -> None:
@@ -164,7 +165,7 @@ def write_run(directory: Path | str, run: dict[str, Any]) -> None:
     `places`, each broker's region and cluster; raises `ConfigurationError` if nothing can be
     written there."""
     path = Path(directory) / RUN_FILE
-    _make_directory(path.parent)
+    make_directory(path.parent)
     path.write_text(json.dumps(run, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 

@@ -61,12 +61,35 @@ class Topic:
         self.seed = topic_seed(self.name)
 
 
+class Kept(dict[tuple[str, ...], tuple[str, ...]]):
+    """Which of a publication's topics are kept, by all that it has. `patterns`: names or patterns
+    of those that are."""
+
+    MOST = 100_000
+
+    def __init__(self, patterns: Sequence[str]) -> None:
+        super().__init__()
+        self.patterns = tuple(patterns)
+
+    def __missing__(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        if len(self) >= self.MOST:
+            self.clear()
+        kept = self[names] = tuple(name for name in names if self.has(name))
+        return kept
+
+    def has(self, name: str) -> bool:
+        return any(is_topic_match(name, pattern) for pattern in self.patterns)
+
+
 class Topics:
-    """Those of a database, by name, with what is counted for each. The writer changes them; readers
-    look at them at any time."""
+    """Those of a database, by name, with what is counted for each. `kept`: those that are stored,
+    None for all; `forgets`: whether what the database has of others goes. The writer changes them;
+    readers look at them at any time."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
+        self.kept: Kept | None = None
+        self.forgets = False
         self.by_name: dict[str, Topic] = {}
         self.by_id: dict[int, Topic] = {}
         self._changed: dict[int, Topic] = {}
@@ -121,6 +144,10 @@ class Topics:
                     found |= {t.name: t for t in self if is_topic_match(t.name, pattern)}
         return list(found.values())
 
+    def forgotten(self, name: str) -> bool:
+        """Whether what there is of this topic goes."""
+        return self.forgets and self.kept is not None and not self.kept.has(name)
+
     def count(self, topic: Topic, rows: int, size: int) -> None:
         """So many more, or fewer."""
         topic.rows += rows
@@ -148,6 +175,8 @@ class Topics:
 
     def excess_of(self, topic: Topic) -> Excess:
         """Beyond the limits of one topic."""
+        if self.forgotten(topic.name):
+            return Excess(topic.rows, 0, topic.rows)
         limits = self._limits
         return _excess(topic.rows, topic.bytes, limits.topic_rows, limits.topic_bytes)
 

@@ -50,7 +50,7 @@ class Stored(ServiceMessage, frozen=True, kw_only=True, tag="stored"):
 
 
 class Find(ServiceMessage, frozen=True, kw_only=True, tag="find"):
-    """A client asks its broker who answers for these topics."""
+    """A client asks its broker who answers for these topics, besides itself."""
 
     number: Count
     topics: Topics
@@ -76,7 +76,8 @@ class Request(ServiceMessage, frozen=True, kw_only=True, tag="request"):
     """What a storage has of these topics, from `since_us` (inclusive) to `until_us` (exclusive,
     both microseconds, None for no bound) and behind `after`, as far as the whole filter matches;
     at most `limit` (0: all). `window`: publications that may be sent before `More` allows more.
-    `handover_s`: seconds for which the answer stays open for what comes in meanwhile."""
+    `handover_s`: seconds for which the answer stays open for what comes in meanwhile.
+    `for_storage`: who asks is a storage that lacks it, not a client that wants it."""
 
     id: RequestId
     storage: str
@@ -88,6 +89,7 @@ class Request(ServiceMessage, frozen=True, kw_only=True, tag="request"):
     limit: Count = 0
     window: Annotated[int, msgspec.Meta(ge=1, le=1 << 20)] = 4096
     handover_s: Annotated[float, msgspec.Meta(ge=0, le=3600)] = 0.0
+    for_storage: bool = False
     path: Path = ()
 
 

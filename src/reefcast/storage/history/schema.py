@@ -5,6 +5,7 @@
   attribute, with an index on (era, topic, attribute, position), see `eras`.
 - `shared`: the bodies of publications on several topics, each once; `message.body` is NULL there.
 - `topic`: names, and what is counted for each. `dropped`: how much of a sealed segment has gone.
+- `whole`: topics and patterns, and up to when nothing is lacking of them (`HistoryStore.whole_us`).
 
 Publishers are BLOBs of UTF-8: their order is that of the strings, whatever is garbled. An attribute
 is INTEGER, REAL, TEXT, or NULL where it is missing; TRUE and FALSE are 1 and 0, and NaN, which
@@ -14,7 +15,7 @@ now and then more.
 `synchronous=NORMAL`: a commit is the operating system's when it returns, and outlives the death of
 the process at any moment. It does not wait for the disk. After a loss of power the database is
 sound, and may lack what was committed since the last checkpoint (`CHECKPOINT_PAGES`); a replica has
-it (`HistoryStore.positions`).
+it (`HistoryStore.whole_us`).
 """
 
 from __future__ import annotations
@@ -63,6 +64,7 @@ CREATE TABLE era (
     rows INTEGER NOT NULL
 );
 CREATE TABLE dropped (file TEXT PRIMARY KEY, rows INTEGER NOT NULL);
+CREATE TABLE whole (topic TEXT PRIMARY KEY, until_us INTEGER NOT NULL);
 """
 
 

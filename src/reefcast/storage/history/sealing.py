@@ -27,6 +27,7 @@ from reefcast.storage.history.segments import (
     Segment,
     Segments,
     open_segment,
+    verify,
 )
 
 _FETCHED = 2048
@@ -61,6 +62,7 @@ def export(
     sources: Sequence[Source],
     topics: Sequence[Topic],
     report: Callable[[DamagedError], None],
+    pause: Callable[[], None],
 ) -> Segment | None:
     """`sources`: one for each of the topics, which are sorted by name."""
     folder = segments.folder / f"since_us={since_us}"
@@ -71,12 +73,12 @@ def export(
     writer = _File(hidden, segments.indexed)
     try:
         for source, topic in zip(sources, topics, strict=True):
-            for row in _rows(source, report):
+            for row in _rows(source, report, pause):
                 writer.add(topic.name, row)
         footer = writer.close(since_us, since_us + segments.length_us)
         if not footer.rows:
             return None
-        _verify(hidden, footer)
+        verify(hidden, footer)
         hidden.rename(target)
         _to_disk(folder)
     finally:
@@ -85,7 +87,9 @@ def export(
     return open_segment(segments.folder, target)
 
 
-def _rows(source: Source, report: Callable[[DamagedError], None]) -> Iterator[tuple[Any, ...]]:
+def _rows(
+    source: Source, report: Callable[[DamagedError], None], pause: Callable[[], None]
+) -> Iterator[tuple[Any, ...]]:
     """The raw rows of one source; those that are damaged stay where they are."""
     assert isinstance(source, DatabaseSource)
     while not source.done:
@@ -98,6 +102,7 @@ def _rows(source: Source, report: Callable[[DamagedError], None]) -> Iterator[tu
             for raw, row in zip(source.raw, rows, strict=False)  # damaged pages have no raw rows
             if row[4] is not None
         )
+        pause()
 
 
 class _File:
@@ -191,21 +196,6 @@ def _finite(value: Value) -> Value:
     if not isinstance(value, float) or math.isfinite(value):
         return value
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-
-
-def _verify(path: Path, footer: Footer) -> None:
-    """Reads it all once, with the checksums of its pages."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        file = pq.ParquetFile(path, page_checksum_verification=True)
-        rows = sum(file.read_row_group(i).num_rows for i in range(file.num_row_groups))
-        file.close()
-    except (OSError, pa.ArrowException) as error:
-        raise DamagedError(f"{path} was not written as it should be: {error}") from error
-    if rows != footer.rows:
-        raise DamagedError(f"{path} has {rows} rows, not {footer.rows}: it was not sealed")
 
 
 def _to_disk(path: Path) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import accumulate
 from operator import itemgetter
 from typing import Any
@@ -23,12 +23,13 @@ import pyarrow.parquet as pq
 from reefcast.errors import DamagedError
 from reefcast.model.constraint import Constraint, satisfies
 from reefcast.model.filters import Filter
+from reefcast.model.publication import INT64_MAX, INT64_MIN
 from reefcast.model.values import NAN, Kind, is_nan
-from reefcast.storage.history.limits import Topic
+from reefcast.storage.history.limits import Topic, Topics
 from reefcast.storage.history.merging import Source
 from reefcast.storage.history.reading import Span
-from reefcast.storage.history.rows import Seeds, checked
-from reefcast.storage.history.segments import Extent, Segment, Segments
+from reefcast.storage.history.rows import ABOVE_ALL, Key, Seeds, checked
+from reefcast.storage.history.segments import ROWS, Extent, Segment, Segments
 
 KEPT = 32
 """Row groups: a few megabytes each."""
@@ -69,6 +70,36 @@ def _tuples(table: Any) -> list[tuple[Any, ...]]:
         column = table[name].cast(pa.binary()) if name == "publisher" else table[name]
         columns.append(column.to_pylist())
     return list(zip(*columns, strict=True))
+
+
+Place = tuple[str, Key]
+"""A topic's name, and a position in it."""
+
+
+def held(segments: Segments, topics: Topics, places: set[Place]) -> set[Place]:
+    """What sound rows there are at these places, and at others near them."""
+    found: set[Place] = set()
+    seeds = Seeds()
+    for segment in segments.all:
+        since_us, until_us = segment.footer.since_us, segment.footer.until_us
+        here = {(name, key[0]) for name, key in places if since_us <= key[0] < until_us}
+        if not here:
+            continue
+        times_us = [time_us for _, time_us in here]
+        span = Span((min(times_us) - 1, ABOVE_ALL, INT64_MAX), max(times_us), INT64_MIN)
+        file, names = SegmentFile(segment, None, {}), {name for name, _ in here}
+        for extent in segment.footer.extents:
+            if extent.topic in names:
+                topic = topics.by_name[extent.topic]
+                source = SegmentSource(file, extent, topic, span, seeds, 0)
+                found.update((topic.name, key) for key in _sound(source))
+    return found
+
+
+def _sound(source: Source) -> Iterator[Key]:
+    while not source.done:
+        source.fetch(ROWS)
+        yield from (row[:3] for row in source.take(None) if row[4] is not None)
 
 
 class SegmentFile:

@@ -37,6 +37,7 @@ ROWS = 8192
 COLUMNS = ("topic", "time_us", "publisher", "seq", "expiry_us", "checksum", "attributes", "body")
 FOOTER = b"reefcast"
 HIDDEN = "."
+SET_ASIDE = ".damaged"
 
 
 class Extent(msgspec.Struct, frozen=True, array_like=True):
@@ -81,6 +82,21 @@ def open_segment(folder: Path, path: Path) -> Segment:
     return Segment(path, path.relative_to(folder).as_posix(), path.stat().st_size, footer, metadata)
 
 
+def verify(path: Path, footer: Footer) -> None:
+    """Reads it all once, with the checksums of its pages. Raises `DamagedError`."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        file = pq.ParquetFile(path, page_checksum_verification=True)
+        rows = sum(file.read_row_group(i).num_rows for i in range(file.num_row_groups))
+        file.close()
+    except (OSError, pa.ArrowException) as error:
+        raise DamagedError(f"{path} is not what was written: {error}") from error
+    if rows != footer.rows:
+        raise DamagedError(f"{path} has {rows} rows, not {footer.rows}")
+
+
 class Segments:
     """Those of one store. `most_bytes`: of all files; the oldest goes first."""
 
@@ -105,35 +121,63 @@ class Segments:
         self.most_bytes = most_bytes
         self.all: tuple[Segment, ...] = ()
         self.dropped: dict[str, int] = {}
+        self.damaged: list[Path] = []
         for path in sorted(folder.glob("since_us=*/*.parquet")):
             if path.name.startswith(HIDDEN):
                 continue
             try:
                 self.add(open_segment(folder, path))
             except DamagedError as error:
+                self.damaged.append(path)
                 report(error)
 
-    def load_dropped(self, database: sqlite3.Connection) -> None:
-        """How many rows of each have gone from this database."""
+    def verify(self, report: Callable[[DamagedError], None]) -> None:
+        """Reads all of them, as far as there are checksums; leaves out those that are damaged."""
+        for segment in self.all:
+            try:
+                verify(segment.path, segment.footer)
+            except DamagedError as error:
+                self.damaged.append(segment.path)
+                self._leave_out(segment)
+                report(error)
+
+    def set_aside(self) -> None:
+        """The damaged ones, where nobody takes them for segments."""
+        for path in self.damaged:
+            path.replace(path.with_name(f"{HIDDEN}{path.name}{SET_ASIDE}"))
+        self.damaged.clear()
+
+    def load_dropped(self, database: sqlite3.Connection) -> list[str]:
+        """How many rows of each have gone from this database; returns those that are not there any
+        more."""
         self.dropped = dict(database.execute("SELECT file, rows FROM dropped"))
+        return sorted(self.dropped.keys() - {segment.name for segment in self.all})
 
     def add(self, segment: Segment) -> None:
         others = [each for each in self.all if each.name != segment.name]
         self.all = tuple(sorted([*others, segment], key=lambda each: each.name))
 
-    def remove_old(self, now_us: int) -> None:
-        """Those all of whose rows have expired, and the oldest beyond the limit."""
+    def _leave_out(self, segment: Segment) -> None:
+        self.all = tuple(each for each in self.all if each is not segment)
+
+    def remove_old(self, now_us: int, forgotten: Callable[[str], bool]) -> list[str]:
+        """Those all of whose rows have expired or all of whose topics are forgotten, and the oldest
+        beyond the limit; returns their names."""
         by_age = sorted(self.all, key=lambda each: each.footer.since_us)
         size = sum(each.bytes for each in by_age)
+        removed = []
         for segment in by_age:
-            expiry_us = segment.footer.last_expiry_us
+            footer = segment.footer
             too_much = self.most_bytes is not None and size > self.most_bytes
-            if too_much or (expiry_us is not None and expiry_us <= now_us):
+            expired = footer.last_expiry_us is not None and footer.last_expiry_us <= now_us
+            if too_much or expired or all(forgotten(each.topic) for each in footer.extents):
                 size -= segment.bytes
-                self.all = tuple(each for each in self.all if each is not segment)
+                removed.append(segment.name)
+                self._leave_out(segment)
                 segment.path.unlink(missing_ok=True)
                 with suppress(OSError):  # others are in there
                     segment.path.parent.rmdir()
+        return removed
 
     def to_drop(self) -> tuple[Segment, int] | None:
         """One that the database still has rows of, and how many of its rows have gone there."""

@@ -53,6 +53,7 @@ class HistoryService(Service):
         self.table = StorageTable()
         self._me = me
         self._brokers: list[LinkName] = []
+        self._early: dict[LinkName, dict[Key, Stored]] = {}
         self._clients: set[LinkName] = set()
         self._stores: dict[LinkName, set[str]] = {}
         self._open: dict[LinkName, dict[RequestId, tuple[str, ...]]] = {}
@@ -65,7 +66,7 @@ class HistoryService(Service):
         if isinstance(message, Stores):
             return self._store(message, link)
         if isinstance(message, Find):
-            parts, missing = self.table.parts(message.topics)
+            parts, missing = self.table.parts(message.topics, but=link)
             found = Found(number=message.number, parts=tuple(parts), missing=tuple(missing))
             return [Send(link, found)]
         if isinstance(message, Stored):
@@ -100,6 +101,9 @@ class HistoryService(Service):
 
     def _stored(self, stored: Stored, link: LinkName) -> list[Send]:
         key = (stored.topic, stored.storage)
+        if link not in self._brokers:  # it will be: the other end has regraded it before this one
+            self._early.setdefault(link, {})[key] = stored
+            return []
         if not self.table.heard(stored, link):
             return []
         if stored.topic in self._stores.get(stored.storage, ()):
@@ -113,9 +117,15 @@ class HistoryService(Service):
         if client:
             self._clients.add(link)
             return []
-        if link not in self._brokers:
+        sends: list[Send] = []
+        if link in self._brokers:  # it has restarted, and knows of no storage any more
+            sends += self._close(self.table.by(link), but=link)
+        else:
             self._brokers.append(link)
-        return [Send(link, self.table.news(key)) for key in self.table.ways]
+        sends += [Send(link, self.table.news(key)) for key in self.table.ways]
+        for stored in self._early.pop(link, {}).values():
+            sends += self._stored(stored, link)
+        return sends
 
     def link_down(self, link: LinkName, *, client: bool) -> Sequence[Send]:
         if client:

@@ -3,15 +3,22 @@
 What is where: `history.sqlite` (see `schema`) has what came in lately, `segments/` what was sealed
 (see `segments`), as Parquet; reads span both. `lock` keeps other processes out.
 
-What may be called when: `append`, `clean`, `seal` and `rebuild` change the database, one of them at
-a time. `read`, `positions`, `counts`, `closed`, `export` and `verify` may go on meanwhile, in any
-number and in any thread, each iterator in one thread at a time: they have connections of their own.
+What may be called when: `append`, `clean`, `seal`, `keep`, `note_whole` and `rebuild` change the
+database, one of them at a time. `read`, `lacking`, `whole_us`, `positions`, `counts`, `closed`,
+`export` and `verify` may go on meanwhile, in any number and in any thread, each iterator in one
+thread at a time: they have connections of their own.
 They never wait for the writer, nor it for them. Every call blocks on files: event loops make them
 in worker threads. After `close` nothing may be called.
 
 What is damaged is never handed out: rows have checksums (`rows`), so have pages of Parquet. It is
-reported as `DamagedError`, and the rest can be read. To append a publication again heals its row.
-Whoever looks for damage that no read has met calls `verify`.
+reported as `DamagedError`, and the rest can be read. To append a publication again heals its row;
+to open the history with `mend` saves what can be read. Whoever looks for damage that no read has
+met calls `verify`.
+
+What is lacking here and may be in a replica: all that is later than `whole_us`, with a minute or so
+before it, for publishers' clocks differ and ways take their time. What a replica told of it is
+appended as `lacking` says, and then noted (`note_whole`). Damage, and topics that were forgotten
+(`keep`), make that nothing, that is all.
 """
 
 from __future__ import annotations
@@ -24,17 +31,18 @@ from typing import NamedTuple, NoReturn
 
 from reefcast.errors import ConfigurationError, DamagedError, LocalError
 from reefcast.model.filters import TRUE, Filter
+from reefcast.model.patterns import topic_pattern_covers
 from reefcast.model.publication import INT64_MAX, INT64_MIN
 from reefcast.model.values import Kind
 from reefcast.storage.history import salvage, schema, sealing
 from reefcast.storage.history.choosing import Chooser
 from reefcast.storage.history.conditions import demands, is_whole
 from reefcast.storage.history.eras import Eras
-from reefcast.storage.history.limits import Limits, Topic, Topics
+from reefcast.storage.history.limits import Kept, Limits, Topic, Topics
 from reefcast.storage.history.merging import Source, merged
 from reefcast.storage.history.messages import Position
 from reefcast.storage.history.reading import Span, database_sources
-from reefcast.storage.history.rows import ABOVE_ALL, Incoming, Key, Seeds
+from reefcast.storage.history.rows import ABOVE_ALL, Incoming, Key, Seeds, decoded
 from reefcast.storage.history.segments import DAY_US, Segment, Segments
 from reefcast.storage.history.writing import Appended, Cleaned, Writer
 
@@ -66,7 +74,9 @@ class HistoryStore:
 
     `indexed`: attributes by which publications are looked up, and the kind of value that each has
     in sealed segments (others are found all the same, not as quickly). `segment_us`: how long a
-    time a sealed segment holds. `report` is told what was found damaged by other calls than `read`.
+    time a sealed segment holds. `report` is told what was found damaged by other calls than `read`;
+    `damage` is the last of that since it was opened. `mend`: damage has been found, so all that is
+    sealed is verified, what is damaged of it set aside, and the database rebuilt.
 
     Raises `ConfigurationError` if the directory cannot be used: another process has it, or it was
     made with other indexed attributes. A database that is too damaged to be opened is set aside
@@ -80,10 +90,13 @@ class HistoryStore:
         limits: Limits | None = None,
         indexed: Mapping[str, Kind] | None = None,
         segment_us: int = DAY_US,
+        *,
+        mend: bool = False,
     ) -> None:
         self.directory = Path(directory)
         self._path = self.directory / DATABASE
         self._report = report
+        self.damage: DamagedError | None = None
         self._limits = limits or Limits()
         self._indexed = dict(sorted((indexed or {}).items()))
         self._attributes = tuple(self._indexed)
@@ -91,23 +104,31 @@ class HistoryStore:
         self._make_directory()
         self._lock = _locked(self.directory / LOCK)
         try:
-            self._begin(segment_us)
+            self._begin(segment_us, mend=mend)
         except BaseException:
             self._lock.close()
             raise
 
-    def _begin(self, segment_us: int) -> None:
+    def _begin(self, segment_us: int, *, mend: bool) -> None:
         folder, most_bytes = self.directory / SEGMENTS, self._limits.sealed_bytes
         self._segments = Segments(folder, self._indexed, segment_us, most_bytes, self._report)
+        if mend:
+            self._segments.verify(self._report)
         self._topics = Topics(self._limits)
         self._segments.tell(self._topics)
         self._eras = Eras()
         try:
-            self._open()
+            if mend:
+                self.rebuild()
+            else:
+                self._open()
         except (DamagedError, sqlite3.DatabaseError) as error:
             if not (isinstance(error, DamagedError) or schema.is_damage(error)):
                 raise ConfigurationError(f"{self._path} cannot be opened: {error}") from error
             self.rebuild()
+        if self._segments.damaged:
+            self._set_whole({})
+            self._segments.set_aside()
 
     # --- opening and closing ---------------------------------------------------------------------
 
@@ -129,8 +150,10 @@ class HistoryStore:
             self._database.close()
             raise
         self._eras.load(self._database)
+        self._whole: dict[str, int] = dict(self._database.execute("SELECT * FROM whole"))
         self._writer = Writer(self._database, self._topics, self._eras, self._attributes)
-        self._segments.load_dropped(self._database)
+        for file in self._segments.load_dropped(self._database):
+            self._writer.forget_file(file)
 
     def close(self) -> None:
         """Leaves the directory to others."""
@@ -176,7 +199,8 @@ class HistoryStore:
         """Removes what has expired and what is too much, at most so many rows; call it again, now
         or later, while it says `more`."""
         with self._changing():
-            self._segments.remove_old(now_us)
+            for file in self._segments.remove_old(now_us, self._topics.forgotten):
+                self._writer.forget_file(file)
             cleaned = self._writer.clean(now_us, most)
             left = most - cleaned.expired - cleaned.evicted
             dropped = self._drop_sealed(left) if left > 0 else 0
@@ -196,7 +220,7 @@ class HistoryStore:
         except DamagedError as error:
             # what the database still has of it stays there, and is sealed again
             self._segments.dropped[segment.name] = segment.footer.rows
-            self._report(error)
+            self._found(error)
             return 0
         done += len(found)
         rows = [(numbers[topic], *key) for topic, *key in found]
@@ -222,6 +246,53 @@ class HistoryStore:
                 f"{self._path} cannot be written to ({error}); nothing of this batch was stored"
             ) from error
 
+    def _found(self, error: DamagedError) -> None:
+        self.damage = error
+        self._report(error)
+
+    # --- topics, and what is lacking of them -----------------------------------------------------
+
+    def keep(self, topics: Sequence[str], *, forget: bool = False) -> None:
+        """From now on `append` stores under these topics (names or patterns) alone; before the
+        first call, under all. `forget`: what there is of others goes, while `clean` is called, and
+        with it what is known of its being whole; a sealed file goes when it has nothing else."""
+        with self._changing():
+            if forget:
+                marks = {topic: self.whole_us(topic) for topic in topics}
+                self._set_whole({name: us for name, us in marks.items() if us is not None})
+            self._topics.kept, self._topics.forgets = Kept(topics), forget
+
+    def whole_us(self, topic: str) -> int | None:
+        """Up to when (microseconds) nothing is lacking here that another storage could tell of this
+        topic or pattern; None: everything may be."""
+        covering = (us for known, us in self._whole.items() if topic_pattern_covers(known, topic))
+        return max(covering, default=None)
+
+    def note_whole(self, marks: Mapping[str, int]) -> None:
+        """Of these topics or patterns nothing is lacking up to these times."""
+        with self._changing():
+            self._set_whole({**self._whole, **marks})
+
+    def _set_whole(self, marks: dict[str, int]) -> None:
+        self._writer.save_whole(marks)
+        self._whole = marks
+
+    def lacking(self, bodies: Sequence[bytes]) -> list[Incoming]:
+        """What is to be appended of what a replica has: that which no sealed segment has. What the
+        database has, `append` finds out."""
+        if not self._segments.all:
+            return list(map(Incoming, bodies))
+        from reefcast.storage.history.segment_reading import held
+
+        found = []
+        for body in bodies:
+            publication, names = decoded(Incoming(body))
+            key = publication.time_us, publication.publisher.encode(), publication.seq
+            found.append((body, {name: (name, key) for name in names}))
+        have = held(self._segments, self._topics, {at for _, on in found for at in on.values()})
+        lacks = ((body, [name for name, at in on.items() if at not in have]) for body, on in found)
+        return [Incoming(body, None, names) for body, names in lacks if names]
+
     # --- sealing ---------------------------------------------------------------------------------
 
     def closed(self, before_us: int) -> list[int]:
@@ -230,16 +301,19 @@ class HistoryStore:
         with self._reading() as database:
             return sealing.closed(database, self._segments, before_us)
 
-    def export(self, since_us: int, now_us: int) -> Segment | None:
+    def export(
+        self, since_us: int, now_us: int, pause: Callable[[], None] = lambda: None
+    ) -> Segment | None:
         """Writes the stretch that starts there into a Parquet file, and verifies it; None if there
-        is nothing to write. Takes its time, and does not stand in the way of `append`. What is
-        damaged is reported, and left out."""
+        is nothing to write. Takes its time, and does not stand in the way of `append`; `pause` is
+        called after every 2000 rows or so, and may wait. What is damaged is reported, and left
+        out."""
         span = Span(
             (since_us - 1, ABOVE_ALL, INT64_MAX), since_us + self._segments.length_us - 1, now_us
         )
         topics = sorted(self._topics, key=lambda topic: topic.name)
         sources = database_sources(self._reading, topics, None, (), span, Seeds())
-        return sealing.export(self._segments, since_us, sources, topics, self._report)
+        return sealing.export(self._segments, since_us, sources, topics, self._found, pause)
 
     # --- reads: at any time ----------------------------------------------------------------------
 
@@ -324,9 +398,7 @@ class HistoryStore:
         return found
 
     def positions(self, topics: Iterable[str] | None = None) -> dict[str, Position]:
-        """The last position that was ever stored of each of these topics (None: of all): what
-        a replica has behind it is lacking here. Ask it some seconds further back, too: publishers'
-        clocks differ, and ways take their time."""
+        """The last position that was ever stored of each of these topics (None: of all)."""
         return {
             topic.name: (topic.last[0], topic.last[1].decode(), topic.last[2])
             for topic in (self._topics if topics is None else self._topics.matching(topics))

@@ -91,12 +91,13 @@ class StorageTable(TableView[Key]):
         ways = [way for (_, name), way in self.ways.items() if name == storage and way.open]
         return min(ways, key=lambda way: way.distance).link if ways else None
 
-    def parts(self, topics: Iterable[str]) -> tuple[list[Part], list[str]]:
-        """Whom to ask about these topics (names or patterns), and those that nobody stores."""
+    def parts(self, topics: Iterable[str], but: str = "") -> tuple[list[Part], list[str]]:
+        """Whom to ask about these topics (names or patterns), and those that nobody stores; `but`:
+        who asks, and need not ask itself."""
         asked: dict[str, list[str]] = {}
         missing = []
         for topic in topics:
-            found = self._storages_of(topic)
+            found = self._storages_of(topic, but)
             if not found:
                 missing.append(topic)
             for storage, about in found:
@@ -108,10 +109,10 @@ class StorageTable(TableView[Key]):
         ]
         return sorted(parts, key=lambda part: part.storage), missing
 
-    def _storages_of(self, topic: str) -> list[tuple[str, str]]:
+    def _storages_of(self, topic: str, but: str) -> list[tuple[str, str]]:
         """The nearest storage that has all of it; else, for a pattern, the nearest one of each
         topic that it may mean."""
-        is_open = [key for key, way in self.ways.items() if way.open]
+        is_open = [key for key, way in self.ways.items() if way.open and key[1] != but]
         whole = [key for key in is_open if topic_pattern_covers(key[0], topic)]
         if whole:
             return [(self._nearest(whole, topic), topic)]

@@ -6,7 +6,7 @@ Each call is one transaction. Rows go in sorted by topic and position: neighbour
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import groupby
 from operator import itemgetter
@@ -133,10 +133,12 @@ class Writer:
     ) -> _Prepared:
         rows, shared = [], []
         get, seeds, attributes = self._topics.get, self._seeds, self._attributes
+        kept = self._topics.kept
         era = 0
         if attributes and publications:
             era = self._eras.next(self._database, [each.time_us for each, _ in publications])
-        for (body, lifetime_us, _), (publication, names) in zip(items, publications, strict=True):
+        for (body, lifetime_us, _), (publication, has) in zip(items, publications, strict=True):
+            names = has if kept is None else kept[has]
             time_us, seq = publication.time_us, publication.seq
             publisher = publication.publisher.encode()
             own = publication.attributes
@@ -202,6 +204,14 @@ class Writer:
             touched.append(topic)
         return touched
 
+    # --- what is lacking -------------------------------------------------------------------------
+
+    def save_whole(self, marks: Mapping[str, int]) -> None:
+        """These and no others; see `HistoryStore.note_whole`."""
+        with self._transaction():
+            self._database.execute("DELETE FROM whole")
+            self._database.executemany("INSERT INTO whole VALUES (?, ?)", marks.items())
+
     # --- out -------------------------------------------------------------------------------------
 
     def clean(self, now_us: int, most: int) -> Cleaned:
@@ -235,6 +245,11 @@ class Writer:
         for topic, rows in self._remove(going):
             topic.evicted += rows
         return len(going)
+
+    def forget_file(self, file: str) -> None:
+        """A sealed segment that is gone: its name may be given again."""
+        with self._transaction():
+            self._database.execute("DELETE FROM dropped WHERE file = ?", (file,))
 
     def drop(self, file: str, keys: Sequence[tuple[Any, ...]], done: int) -> int:
         """Rows with these keys (topic's number, position), which a sealed segment has; `done`: how

@@ -1,4 +1,4 @@
-"""A question about the past as a state machine: messages in, messages out. No I/O, no clock.
+"""A question about the past as a state machine: messages in, messages out.
 
 Rules
 -----
@@ -15,13 +15,14 @@ Rules
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from reefcast.client.event import Event
-from reefcast.errors import ConnectionLostError, ReefcastError, RefusedError
+from reefcast.errors import ConfigurationError, ConnectionLostError, ReefcastError, RefusedError
+from reefcast.model.filters import parse_filter
 from reefcast.model.messages import ServiceMessage
 from reefcast.model.publication import PublicationId
+from reefcast.model.topics import topic_patterns_of
 from reefcast.routing.recent import RecentIds
 from reefcast.storage.history.messages import (
     Cancel,
@@ -40,6 +41,22 @@ ATTEMPTS = 5
 LOST = "a broker on the way lost a part of it"
 
 
+class Past(Protocol):
+    """What a stored publication is to who asks; made of its encoded form."""
+
+    @property
+    def publisher(self) -> str: ...
+    @property
+    def seq(self) -> int: ...
+    @property
+    def time_us(self) -> int: ...
+    @property
+    def id(self) -> PublicationId: ...
+
+
+E = TypeVar("E", bound=Past)
+
+
 class Question(NamedTuple):
     """What is asked: see `Request`. `topics`: names and patterns."""
 
@@ -49,6 +66,30 @@ class Question(NamedTuple):
     until_us: int | None = None
     limit: int = 0
     handover_s: float = 0.0
+    for_storage: bool = False
+
+
+def question_about(
+    filter: str,
+    *,
+    since_us: int | None = None,
+    until_us: int | None = None,
+    limit: int = 0,
+    handover_s: float = 0.0,
+    for_storage: bool = False,
+) -> Question:
+    """Raises `FilterSyntaxError`, and `ConfigurationError` for what no storage can be asked."""
+    topics = topic_patterns_of(parse_filter(filter))
+    if topics is None:
+        raise ConfigurationError(
+            f"history of {filter!r}: storages keep topics, so say which: topic = '...' or topic "
+            "MATCHES '...', AND what else the events must satisfy"
+        )
+    if limit < 0:
+        raise ConfigurationError(f"limit {limit} is less than 0, which is for all events")
+    if since_us is not None and until_us is not None and since_us > until_us:
+        raise ConfigurationError("since is later than until")
+    return Question(filter, topics, since_us, until_us, limit, handover_s, for_storage)
 
 
 class Numbers:
@@ -63,11 +104,11 @@ class Numbers:
         return self._last
 
 
-def position_of(event: Event) -> Position:
+def position_of(event: Past) -> Position:
     return (event.time_us, event.publisher, event.seq)
 
 
-class Answer:
+class Answer(Generic[E]):
     """What one storage says. `after`: the position of the last event that came in order; `path`:
     empty until the first one has come; `late`: what came behind the others, in any order, once
     `is_late`."""
@@ -77,8 +118,8 @@ class Answer:
         self.topics = topics
         self.after = after
         self.path: tuple[str, ...] = ()
-        self.events: deque[Event] = deque()
-        self.late: deque[Event] = deque()
+        self.events: deque[E] = deque()
+        self.late: deque[E] = deque()
         self.is_late = False
         self.over = False
         self.taken = 0
@@ -89,10 +130,9 @@ class Answer:
         """Whether nothing can be said before its next event comes."""
         return not self.over and not self.is_late and not self.events
 
-    def put(self, items: Items) -> None:
+    def put(self, items: Items, events: Sequence[E]) -> None:
         self.path = items.path
         self.came += len(items.bodies)
-        events = [Event(body) for body in items.bodies]
         if items.late:
             self.is_late = True
             self.late.extend(events)
@@ -109,19 +149,22 @@ class Answer:
         return taken
 
 
-class Asking:
+class Asking(Generic[E]):
     """One question. `hear` and the others return what is to be said to the broker; `error`: why it
-    failed; `heard`: counts what came, for who watches whether something does."""
+    failed; `heard`: counts what came, for who watches whether something does. `made`: makes an
+    event of an encoded publication."""
 
-    def __init__(self, question: Question, numbers: Numbers) -> None:
+    def __init__(self, question: Question, numbers: Numbers, made: Callable[[bytes], E]) -> None:
         self.question = question
+        self._made = made
         self.error: ReefcastError | None = None
         self.heard = 0
         self.given = 0
         self._numbers = numbers
         self._finding: dict[int, Position | None] = {}
-        self._answers: dict[int, Answer] = {}
+        self._answers: dict[int, Answer[E]] = {}
         self._failures = 0
+        self._started = False
         self._last: Position | None = None
         self._given: RecentIds[PublicationId] = RecentIds()
 
@@ -129,6 +172,7 @@ class Asking:
 
     def start(self) -> list[ServiceMessage]:
         """The first question; also after a reconnect, when all paths are void."""
+        self._started = True
         self._finding.clear()
         self._answers.clear()
         return self._find(self.question.topics, self._last)
@@ -153,6 +197,7 @@ class Asking:
             limit=question.limit,
             window=WINDOW,
             handover_s=question.handover_s,
+            for_storage=question.for_storage,
         )
 
     def cancel(self) -> list[ServiceMessage]:
@@ -162,7 +207,7 @@ class Asking:
         self._finding.clear()
         return messages
 
-    def _cancelled(self, answers: Iterable[Answer]) -> list[ServiceMessage]:
+    def _cancelled(self, answers: Iterable[Answer[E]]) -> list[ServiceMessage]:
         """What tells storages that they need not go on, as far as the way is known."""
         client = self._numbers.client_id
         return [
@@ -190,11 +235,11 @@ class Asking:
                 return self._ended(answer, message.reason)
         return []
 
-    def _came(self, answer: Answer, items: Items) -> list[ServiceMessage]:
+    def _came(self, answer: Answer[E], items: Items) -> list[ServiceMessage]:
         if items.before != answer.came:
             return self._lost(answer)
         self._failures = 0
-        answer.put(items)
+        answer.put(items, [self._made(body) for body in items.bodies])
         return []
 
     def _found(self, found: Found) -> list[ServiceMessage]:
@@ -215,10 +260,10 @@ class Asking:
             )
         return [self._ask(part.storage, part.topics, after) for part in found.parts]
 
-    def _lost(self, answer: Answer) -> list[ServiceMessage]:
+    def _lost(self, answer: Answer[E]) -> list[ServiceMessage]:
         return self._cancelled([answer]) + self._ended(answer, LOST)
 
-    def _ended(self, answer: Answer, reason: str) -> list[ServiceMessage]:
+    def _ended(self, answer: Answer[E], reason: str) -> list[ServiceMessage]:
         answer.over = True
         if not reason:
             return []
@@ -243,7 +288,7 @@ class Asking:
     def hangs(self) -> list[ServiceMessage]:
         """Nothing has come for too long, and something should: all that is open is asked again."""
         self._finding.clear()
-        silent = [a for a in self._answers.values() if a.waits]
+        silent = [a for a in self._answers.values() if not (a.over or a.events or a.late)]
         error = ConnectionLostError("no storage answered in time")
         if not silent:
             return self._failed(self.question.topics, self._last, error)
@@ -262,17 +307,19 @@ class Asking:
         if limit and self.given >= limit:
             return True
         answers = self._answers.values()
-        return not self._finding and all(a.over and not a.events and not a.late for a in answers)
+        told = all(a.over and not a.events and not a.late for a in answers)
+        return self._started and not self._finding and told
 
     @property
     def hands_over(self) -> bool:
         """Whether only what comes in meanwhile may still come."""
         answers = self._answers.values()
-        return not self._finding and all((a.is_late or a.over) and not a.events for a in answers)
+        told = all((a.is_late or a.over) and not a.events for a in answers)
+        return self._started and not self._finding and told
 
-    def take(self) -> tuple[list[Event], list[ServiceMessage]]:
+    def take(self) -> tuple[list[E], list[ServiceMessage]]:
         """The events that can be given now, in order, and what is to be said because of that."""
-        found: list[Event] = []
+        found: list[E] = []
         while not self._finding and not self.over:
             answers = list(self._answers.values())
             if any(answer.waits for answer in answers):
@@ -285,7 +332,7 @@ class Asking:
                 found.append(event)
         return found, self._credits()
 
-    def _next_in_order(self, answers: list[Answer]) -> Event | None:
+    def _next_in_order(self, answers: list[Answer[E]]) -> E | None:
         some = [answer for answer in answers if answer.events]
         if not some:
             return None
@@ -294,14 +341,14 @@ class Asking:
         return first.events.popleft()
 
     @staticmethod
-    def _next_late(answers: list[Answer]) -> Event | None:
+    def _next_late(answers: list[Answer[E]]) -> E | None:
         for answer in answers:
             if answer.late:
                 answer.taken += 1
                 return answer.late.popleft()
         return None
 
-    def _is_new(self, event: Event) -> bool:
+    def _is_new(self, event: E) -> bool:
         position = position_of(event)
         if self._last is None or position > self._last:
             self._last = position

@@ -10,12 +10,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reefcast.client.asking import ATTEMPTS, WINDOW, Asking, Numbers, Question, position_of
 from reefcast.client.event import Event
 from reefcast.errors import ConnectionLostError, RefusedError
 from reefcast.model import wire
 from reefcast.model.messages import ServiceMessage
 from reefcast.model.publication import Publication
+from reefcast.storage.history.asking import (
+    ATTEMPTS,
+    WINDOW,
+    Asking,
+    Numbers,
+    Question,
+    position_of,
+)
 from reefcast.storage.history.messages import (
     Cancel,
     End,
@@ -113,7 +120,7 @@ class World:
 
 def ask(world: World, question: Question, loss: float = 0.0) -> Ids:
     """All that the question gives."""
-    asking = Asking(question, Numbers("c"))
+    asking = Asking(question, Numbers("c"), Event)
     world.tell(asking.start())
     found: list[Event] = []
     for _ in range(100_000):
@@ -192,7 +199,7 @@ def test_what_is_lost_on_the_way_is_asked_for_again() -> None:
 
 
 def test_no_more_may_come_than_is_taken() -> None:
-    asking = Asking(Question("x", ("t",)), Numbers("c"))
+    asking = Asking(Question("x", ("t",)), Numbers("c"), Event)
     asking.start()
     (request,) = asking.hear(Found(number=1, parts=(Part("s", 1, ("t",)),)))
     assert isinstance(request, Request)
@@ -205,7 +212,7 @@ def test_no_more_may_come_than_is_taken() -> None:
 
 
 def test_what_nobody_stores_is_an_error_that_says_what_to_do() -> None:
-    asking = Asking(Question("x", ("t",)), Numbers("c"))
+    asking = Asking(Question("x", ("t",)), Numbers("c"), Event)
     asking.start()
     asking.hear(Found(number=1, parts=(), missing=("t",)))
     assert isinstance(asking.error, RefusedError)
@@ -213,7 +220,7 @@ def test_what_nobody_stores_is_an_error_that_says_what_to_do() -> None:
 
 
 def test_it_fails_after_some_attempts_without_an_event() -> None:
-    asking = Asking(Question("x", ("t",)), Numbers("c"))
+    asking = Asking(Question("x", ("t",)), Numbers("c"), Event)
     (find,) = asking.start()
     for _ in range(ATTEMPTS + 1):
         assert asking.error is None
@@ -229,7 +236,7 @@ def test_it_fails_after_some_attempts_without_an_event() -> None:
 
 @pytest.mark.parametrize("got", [0, 3])
 def test_after_a_reconnect_it_goes_on_behind_what_was_given(got: int) -> None:
-    asking = Asking(Question("x", ("t",)), Numbers("c"))
+    asking = Asking(Question("x", ("t",)), Numbers("c"), Event)
     asking.start()
     asking.hear(Found(number=1, parts=(Part("s", 1, ("t",)),)))
     bodies = tuple(body((n, "p", n)) for n in range(1, got + 1))
@@ -243,7 +250,7 @@ def test_after_a_reconnect_it_goes_on_behind_what_was_given(got: int) -> None:
 
 
 def test_cancel_says_so_to_storages_that_are_at_it() -> None:
-    asking = Asking(Question("x", ("t",)), Numbers("c"))
+    asking = Asking(Question("x", ("t",)), Numbers("c"), Event)
     asking.start()
     asking.hear(Found(number=1, parts=(Part("s", 1, ("t",)), Part("r", 1, ("u",)))))
     asking.hear(

@@ -1,0 +1,205 @@
+"""`reefcast network place`: a plan of storages, applied to a network while it runs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shlex
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+
+from reefcast.cli.exit_codes import DONE, NO
+from reefcast.cli.options import DIRECTORY, INPUT_FILE, Number, json_option, network_argument
+from reefcast.errors import ConfigurationError
+from reefcast.network.file import NetworkFile, load_network
+from reefcast.network.placing import planned_storages, say_the_same, widened, with_storages
+from reefcast.network.rewriting import rewrite
+from reefcast.network.sections import StorageEntry
+from reefcast.storage.placement.plan_file import PlannedStorage, load_plan
+
+POLL_S = 0.2
+Storages = Sequence[StorageEntry]
+
+
+class Steps(NamedTuple):
+    """The network file `before`, while topics are taken over (`wide`), and the storages `then`."""
+
+    before: Storages
+    wide: NetworkFile
+    then: Storages
+
+
+@click.command(
+    "place",
+    epilog="Exit codes: 0 the storages are as PLAN says, and so is NETWORK; 1 not in time: run it "
+    "again.",
+)
+@network_argument
+@click.argument("plan", metavar="PLAN", type=INPUT_FILE)
+@click.option(
+    "--directory",
+    type=DIRECTORY,
+    default="history",
+    show_default=True,
+    help="Where storages that are new keep their history: each in a directory of its name there.",
+)
+@click.option(
+    "--wait",
+    "wait_s",
+    type=Number(0),
+    default=600.0,
+    show_default=True,
+    help="Wait for so many seconds at most until new storages have caught up, and old ones ended.",
+)
+@json_option("the storages, what each got and gave up, and what is missing still")
+def command(network: Path, plan: Path, directory: Path, wait_s: float, as_json: bool) -> None:
+    """Move the storages of a running network to where a plan wants them.
+
+        reefcast network place net.toml plan.toml
+
+    PLAN is what `reefcast plan storage --out` writes. While events flow and
+    history is asked for, storages start where PLAN has new ones, get what others
+    keep, and answer for it. Only when all brokers know that do others give it up;
+    those that keep nothing any more end. Nothing is lost: what a storage gives up
+    stays in its directory, unless its [[storage]] says forget.
+
+    `reefcast network up` starts and ends them as NETWORK says; where they run by
+    hand, `reefcast storage` has to be started for new ones. NETWORK is changed
+    twice, before and after. If this command ended in between, run it again.
+    """
+    steps = _widen(network, load_plan(plan, load_network(network).names), directory)
+    missing = asyncio.run(_place(network, steps, wait_s))
+    if as_json:
+        click.echo(json.dumps({"storages": _changes(steps), "missing": missing}))
+    elif missing:
+        click.echo(_not_over(network, steps, missing, wait_s))
+    else:
+        for change in _changes(steps):
+            click.echo(_in_words(change))
+        click.echo(f"{network} says so, too")
+    sys.exit(NO if missing else DONE)
+
+
+# --- the two steps --------------------------------------------------------------------------------
+
+
+def _widen(file: Path, plan: Sequence[PlannedStorage], directory: Path) -> Steps:
+    before: Storages = ()
+    then: Storages = ()
+
+    def widen(text: str, network: NetworkFile) -> str:
+        nonlocal before, then
+        before, then = network.storage, planned_storages(network.storage, plan, str(directory))
+        wide = widened(before, then)
+        _check_routing(network, wide)
+        return with_storages(text, wide)
+
+    wide = rewrite(file, widen)
+    return Steps(before, wide, then)
+
+
+def _check_routing(network: NetworkFile, wide: Storages) -> None:
+    from reefcast.server.storages import are_known_everywhere
+
+    if any(entry.joining for entry in wide) and not are_known_everywhere(network):
+        raise ConfigurationError(
+            f"with routing {network.network.routing!r} storages cannot take over topics from each "
+            "other: each answers for clients of its own broker only"
+        )
+
+
+def _narrow(file: Path, steps: Steps) -> None:
+    def narrow(text: str, network: NetworkFile) -> str:
+        if not say_the_same(network.storage, steps.wide.storage):
+            raise ConfigurationError(
+                f"the storages in {file} were changed by somebody else meanwhile: run this again"
+            )
+        return with_storages(text, steps.then)
+
+    rewrite(file, narrow)
+
+
+async def _place(file: Path, steps: Steps, wait_s: float) -> list[str]:
+    """Returns what is missing when the time is over."""
+    from reefcast.server.storages import still_answered, storages_known, unanswered
+
+    async def not_there() -> list[str]:
+        return unanswered(steps.wide, steps.then, await storages_known(steps.wide))
+
+    async def not_gone() -> list[str]:
+        known = await storages_known(steps.wide)
+        return still_answered(steps.wide.storage, steps.then, known)
+
+    until_s = asyncio.get_running_loop().time() + wait_s
+    missing = await _until_none(not_there, until_s)
+    if not missing:
+        _narrow(file, steps)
+        missing = await _until_none(not_gone, until_s)
+    return missing
+
+
+async def _until_none(look: Callable[[], Awaitable[list[str]]], until_s: float) -> list[str]:
+    said = ""
+    while missing := await look():
+        if asyncio.get_running_loop().time() > until_s:
+            break
+        if missing[0] != said:
+            said = missing[0]
+            click.echo(f"waiting: {said}", err=True)
+        await asyncio.sleep(POLL_S)
+    return missing
+
+
+# --- what is said of it ---------------------------------------------------------------------------
+
+
+def _changes(steps: Steps) -> list[dict[str, Any]]:
+    """Of the storages that there were or are now; `topics`: what they keep now."""
+    before = {entry.name: entry.complete for entry in steps.before}
+    then = {entry.name: entry.topics for entry in steps.then}
+    return [
+        {
+            "storage": entry.name,
+            "broker": entry.broker,
+            "directory": entry.directory,
+            "topics": then.get(entry.name, []),
+            "got": _without(then.get(entry.name, []), before.get(entry.name, [])),
+            "gave_up": _without(before.get(entry.name, []), then.get(entry.name, [])),
+        }
+        for entry in steps.wide.storage
+    ]
+
+
+def _without(topics: list[str], others: list[str]) -> list[str]:
+    return [topic for topic in topics if topic not in others]
+
+
+def _in_words(change: dict[str, Any]) -> str:
+    who = f"{change['storage']} at {change['broker']}"
+    if not change["topics"]:
+        return f"{who} has ended; what it had is in {change['directory']}"
+    words = f"{who} keeps {', '.join(change['topics'])}"
+    if not change["got"] and not change["gave_up"]:
+        return f"{words}, as before"
+    got = f"; got {', '.join(change['got'])}" if change["got"] else ""
+    gave_up = f"; gave up {', '.join(change['gave_up'])}" if change["gave_up"] else ""
+    return words + got + gave_up
+
+
+def _not_over(file: Path, steps: Steps, missing: list[str], wait_s: float) -> str:
+    more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
+    lines = [f"after {wait_s:g} s: {missing[0]}{more}"]
+    if not say_the_same(load_network(file).storage, steps.then):
+        old = {entry.name for entry in steps.before if entry.complete}
+        new = [entry.name for entry in steps.then if entry.name not in old]
+        by_hand = "; ".join(shlex.join(("reefcast", "storage", str(file), name)) for name in new)
+        hint = f" or, by hand, {by_hand}" if new else ""
+        lines.append(
+            "no storage has given anything up yet. Is everything running (`reefcast network up`"
+            f"{hint})? Run this again then: it goes on"
+        )
+    return "\n".join(lines)

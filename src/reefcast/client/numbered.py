@@ -1,0 +1,32 @@
+"""A client whose program numbers its events itself, under an id of its own choice.
+
+It is for a program that may come back, in another process, and publish the same events again. A
+broker that remembers the id passes on only what is numbered above the last event that it had (see
+`server.clients`), and storages keep one of each. So the numbers must go up, and the same event must
+have the same number and the same time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Self
+
+from reefcast.client.address import parse_addresses
+from reefcast.client.client import Client
+from reefcast.client.settings import Options, Settings
+
+
+class NumberedClient(Client):
+    """What is sent comes encoded (`encoding.encode_event`): `publish` is not for this client."""
+
+    @classmethod
+    async def connected_to(cls, urls: str | Sequence[str], id: str, options: Options) -> Self:
+        """As `reefcast.connect`."""
+        return await cls(parse_addresses(urls), Settings(**options), id)._open()
+
+    async def send(self, frames: Iterable[bytes]) -> None:
+        """Raises as `publish`."""
+        for frame in frames:
+            while self._session.refusals or not self._has_room():
+                await self._until_room()
+            self._publish(frame)

@@ -1,0 +1,55 @@
+"""A network file is changed: at once, by one at a time, and only into one that is right."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from reefcast.network.file import NetworkFile, read_network
+
+
+def rewrite(file: Path, change: Callable[[str, NetworkFile], str]) -> NetworkFile:
+    """Gives `file` the text that `change` makes of its text and what that says; returns what it
+    says then. Whoever reads the file meanwhile gets it as it was or as it is then; who changes it
+    as well waits.
+
+    Raises `ConfigurationError` if the file is wrong, or would be, and `OSError` if it cannot be
+    written, as well as what `change` raises; the file is as it was then."""
+    file = file.resolve()
+    with _alone_in(file.parent):
+        text = file.read_bytes().decode()
+        changed = change(text, read_network(text))
+        after = read_network(changed)
+        if changed != text:
+            replace_text(file, changed)
+    return after
+
+
+@contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Nobody else does this in the folder at the same time; the file itself will be another one."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def replace_text(file: Path, text: str) -> None:
+    """The file has this text from one moment to the next; its mode stays."""
+    mode = file.stat().st_mode
+    descriptor, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}-")
+    written = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(text.encode())
+        written.chmod(mode)
+        written.replace(file)
+    except BaseException:
+        written.unlink()
+        raise

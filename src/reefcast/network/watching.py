@@ -1,0 +1,31 @@
+"""A network file that may change while it is used."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from reefcast.network.file import NetworkFile, load_network
+
+
+class Watched:
+    """The file at this path."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self._seen: tuple[int, ...] = ()
+
+    def _signature(self) -> tuple[int, ...]:
+        try:
+            found = self.file.stat()
+        except OSError:
+            return (0,)
+        return (found.st_mtime_ns, found.st_size, found.st_ino)
+
+    def look(self) -> NetworkFile | None:
+        """What it says now, if it is another file than at the last look; else None. Raises
+        `ConfigurationError` if nobody can read it, once for each change."""
+        signature = self._signature()
+        if signature == self._seen:
+            return None
+        self._seen = signature
+        return load_network(self.file)

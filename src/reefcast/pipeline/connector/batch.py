@@ -1,0 +1,60 @@
+"""Batches: the history of a filter as a table."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.types import StructType
+
+from reefcast.pipeline.connector.columns import Columns
+from reefcast.pipeline.connector.options import ReadOptions
+from reefcast.pipeline.connector.pushdown import Pushdown, Pushed
+from reefcast.pipeline.connector.reading import Bounds, Slice, past, slice_events
+from reefcast.pipeline.connector.sentences import told, told_later
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class BatchReader(DataSourceReader):
+    """Reads what was published by now, in as many slices of time as it has partitions."""
+
+    def __init__(self, schema: StructType, options: ReadOptions) -> None:
+        self._schema = schema
+        self._selection = options.selection
+        self._pushed = Pushed(options.selection.filter, options.since_us, options.until_us)
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Returns those that Spark must apply itself."""
+        pushdown = Pushdown(self._schema, self._pushed)
+        left = [condition for condition in filters if not pushdown.take(condition)]
+        self._pushed = pushdown.pushed
+        self._selection = self._selection._replace(filter=self._pushed.filter)
+        return left
+
+    @told
+    def partitions(self) -> Sequence[InputPartition]:
+        """Raises what asking raises, `RefusedError` if nobody stores the topics."""
+        bounds = self._bounds()
+        pieces = bounds.pieces(self._selection.partitions)
+        return [Slice((span,)) for span in pieces] or [Slice(())]
+
+    def _bounds(self) -> Bounds:
+        """From the first event to now, or what was asked for of that."""
+        pushed, now_us = self._pushed, time.time_ns() // 1000
+        until_us = now_us if pushed.until_us is None else pushed.until_us
+        since_us = 0 if pushed.since_us is None else pushed.since_us
+        if since_us >= until_us:
+            return Bounds(0, 0)
+        with past(self._selection, "spark-planner") as history:
+            first = next(history.events(since_us, until_us, 1), None)
+        return Bounds(0, 0) if first is None else Bounds(first.time_us, min(until_us, now_us + 1))
+
+    @told_later
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, Slice)
+        columns = Columns(self._schema, self._pushed.present)
+        yield from columns.batches(slice_events(self._selection, partition, fail=True))

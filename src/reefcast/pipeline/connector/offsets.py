@@ -1,0 +1,56 @@
+"""How far a streaming query has read, as Spark keeps it in its checkpoint: a JSON object."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from reefcast.pipeline.connector.ids import Hashes, Ids, Sketch
+
+
+class Seen(NamedTuple):
+    """Which events of a stretch of time were read."""
+
+    since_us: int
+    until_us: int
+    sketch: Sketch
+
+
+class Late(NamedTuple):
+    """An event that came when its time had been read: its time, and its hash."""
+
+    time_us: int
+    hash: int
+
+
+class Offset(NamedTuple):
+    """All before `until_us` has been read, as far as it had come. `seen`: what was, of the times of
+    which something may still come; `late`: what this batch has beside what is between the offset
+    before and this one."""
+
+    until_us: int
+    seen: tuple[Seen, ...] = ()
+    late: tuple[Late, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "until_us": self.until_us,
+            "seen": [[s.since_us, s.until_us, str(s.sketch)] for s in self.seen],
+            "late": [[late.time_us, f"{late.hash:016x}"] for late in self.late],
+        }
+
+    @classmethod
+    def of_json(cls, value: dict[str, Any]) -> Offset:
+        seen = (Seen(since, until, Sketch.of_text(text)) for since, until, text in value["seen"])
+        late = (Late(time_us, int(text, 16)) for time_us, text in value["late"])
+        return cls(value["until_us"], tuple(seen), tuple(late))
+
+
+def late_hashes(late: Iterable[Late]) -> Hashes:
+    return np.array([each.hash for each in late], np.uint64)
+
+
+def late_of(ids: Ids) -> tuple[Late, ...]:
+    return tuple(map(Late, ids.times.tolist(), ids.hashes.tolist()))

@@ -1,0 +1,236 @@
+"""What a reader or writer can be told, named as users of Spark's Kafka source expect."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple, TypeVar
+
+from reefcast.client.address import parse_addresses
+from reefcast.errors import ConfigurationError
+from reefcast.model.filters import parse_filter
+from reefcast.model.topics import topic_filter, topic_patterns_of
+
+T = TypeVar("T")
+
+EARLIEST, LATEST = "earliest", "latest"
+PARTITIONS = 4
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+SAME_AS = {"since": "startingTimestamp", "until": "endingTimestamp"}
+"""Our word, and that of the Kafka source."""
+
+SHARED = ("url", "filter", "subscribe", "schema", "minPartitions", "since", "startingTimestamp")
+READ = (*SHARED, "until", "endingTimestamp")
+STREAM = (
+    *(*SHARED, "startingOffsets", "maxOffsetsPerTrigger"),
+    *("failOnDataLoss", "settleSeconds", "lateSeconds"),
+)
+WRITE = ("url", "topic")
+OF_SPARK = ("checkpointLocation", "queryName")
+"""Those that Spark hands on with ours."""
+
+
+class Selection(NamedTuple):
+    """What is read, by whom it is asked. `filter` says its topics. `partitions`: tasks that read at
+    the same time."""
+
+    url: str
+    filter: str
+    partitions: int
+
+
+class ReadOptions(NamedTuple):
+    """Of a batch. Microseconds; None: no bound."""
+
+    selection: Selection
+    since_us: int | None
+    until_us: int | None
+
+
+class StreamOptions(NamedTuple):
+    """Of a stream. `start`: a time in microseconds, or EARLIEST or LATEST. `settle_us`: so long
+    after its time an event is read; `late_us`: so long after its time it is still looked for.
+    `most_rows`: of one batch, as far as that can be; None: all."""
+
+    selection: Selection
+    start: int | str
+    settle_us: int
+    late_us: int
+    most_rows: int | None
+    fail_on_data_loss: bool
+
+
+class WriteOptions(NamedTuple):
+    """`topic`: of all rows; "" if the rows say it. `checkpoint`: where a query keeps its own."""
+
+    url: str
+    topic: str
+    checkpoint: str
+
+
+def read_options(options: Mapping[str, str]) -> ReadOptions:
+    """Raises `ConfigurationError` and `FilterSyntaxError`, as the others."""
+    given = _Given(options, READ, "reading")
+    since_us, until_us = given.time("since"), given.time("until")
+    if since_us is not None and until_us is not None and since_us > until_us:
+        raise ConfigurationError("option since is later than option until")
+    return ReadOptions(_selection(given), since_us, until_us)
+
+
+def stream_options(options: Mapping[str, str]) -> StreamOptions:
+    given = _Given(options, STREAM, "reading a stream")
+    settle_us = given.seconds("settleSeconds", 3.0)
+    late_us = given.seconds("lateSeconds", 120.0)
+    if late_us <= settle_us:
+        raise ConfigurationError(
+            f"option lateSeconds ({late_us / 1e6:g}) must exceed settleSeconds "
+            f"({settle_us / 1e6:g}): what is late comes after what is not"
+        )
+    most = given.read("maxOffsetsPerTrigger", _count, 0)
+    return StreamOptions(
+        _selection(given),
+        _start(given),
+        settle_us,
+        late_us,
+        most or None,
+        given.read("failOnDataLoss", _truth, True),
+    )
+
+
+def write_options(options: Mapping[str, str]) -> WriteOptions:
+    given = _Given(options, WRITE, "writing")
+    return WriteOptions(given.url(), given.text("topic"), given.text("checkpointLocation"))
+
+
+def schema_option(options: Mapping[str, str]) -> str:
+    return options.get("schema", "")
+
+
+def time_us(text: str) -> int:
+    """Microseconds since 1970 of a time in ISO 8601, or in milliseconds as Kafka's users write it.
+
+    Raises `ValueError`.
+    """
+    if text.isdigit():
+        return int(text) * 1000
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        time = datetime.min
+    if time.tzinfo is None:
+        raise ValueError(
+            f"{text!r} is no time with a zone, such as 2026-01-31T12:00:00Z, nor a number of "
+            "milliseconds since 1970"
+        )
+    return (time - EPOCH) // timedelta(microseconds=1)
+
+
+class _Given:
+    """Options as Spark hands them on: their names may have lost their capitals."""
+
+    def __init__(self, options: Mapping[str, str], known: tuple[str, ...], what: str) -> None:
+        self._options = {name.lower(): value for name, value in options.items()}
+        self._what = what
+        names = {name.lower() for name in (*known, *OF_SPARK)}
+        for name in self._options:
+            if name not in names:
+                raise ConfigurationError(_unknown(name, known, what))
+
+    def text(self, name: str) -> str:
+        return self._options.get(name.lower(), "").strip()
+
+    def read(self, name: str, parse: Callable[[str], T], default: T) -> T:
+        text = self.text(name)
+        if not text:
+            return default
+        try:
+            return parse(text)
+        except ValueError as error:
+            raise ConfigurationError(f"option {name}: {error}") from error
+
+    def time(self, name: str) -> int | None:
+        kafkas = SAME_AS[name]
+        if self.text(name) and self.text(kafkas):
+            raise ConfigurationError(f"options {name} and {kafkas} mean the same: give one of them")
+        text = self.text(name) or self.text(kafkas)
+        return self.read(name if self.text(name) else kafkas, time_us, 0) if text else None
+
+    def seconds(self, name: str, default_s: float) -> int:
+        """In microseconds."""
+        return round(self.read(name, _seconds, default_s) * 1e6)
+
+    def url(self) -> str:
+        url = self.text("url")
+        if not url:
+            raise ConfigurationError(
+                f'{self._what} needs the option url: .option("url", "reefcast://host:port"), the '
+                "address of a broker"
+            )
+        parse_addresses(url)
+        return url
+
+
+def _unknown(name: str, known: tuple[str, ...], what: str) -> str:
+    near = difflib.get_close_matches(name, [option.lower() for option in known], 1)
+    meant = [option for option in known if option.lower() in near]
+    hint = f"; did you mean {meant[0]}?" if meant else ""
+    return f"there is no option {name!r} for {what}: the options are {', '.join(known)}{hint}"
+
+
+def _selection(given: _Given) -> Selection:
+    partitions = given.read("minPartitions", _count, PARTITIONS)
+    return Selection(given.url(), _filter(given), partitions)
+
+
+def _filter(given: _Given) -> str:
+    """What `subscribe` (topics, with commas between them) and `filter` say together."""
+    topics = [topic.strip() for topic in given.text("subscribe").split(",") if topic.strip()]
+    filter = given.text("filter")
+    if filter:
+        parse_filter(filter)
+    parts = ([topic_filter(topics)] if topics else []) + ([filter] if filter else [])
+    whole = parts[0] if len(parts) == 1 else " AND ".join(f"({part})" for part in parts)
+    if not parts or topic_patterns_of(parse_filter(whole)) is None:
+        said = f"the filter {filter!r} does not say its topics" if filter else "no topic is given"
+        raise ConfigurationError(
+            f'{said}, and storages keep topics: add .option("subscribe", "fx"), with commas '
+            "between several, or topic = 'fx' AND ... to the filter"
+        )
+    return whole
+
+
+def _start(given: _Given) -> int | str:
+    since, offsets = given.time("since"), given.text("startingOffsets").lower()
+    if since is not None and offsets:
+        raise ConfigurationError("options since and startingOffsets both say where to start")
+    if since is not None:
+        return since
+    if offsets not in ("", EARLIEST, LATEST):
+        raise ConfigurationError(
+            f"option startingOffsets is {offsets!r}: it is earliest or latest; a time is given as "
+            "option since"
+        )
+    return offsets or LATEST
+
+
+def _count(text: str) -> int:
+    if not text.isdigit() or int(text) < 1:
+        raise ValueError(f"{text!r} is no whole number from 1 on")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds <= 86_400:
+        raise ValueError(f"{text!r} is no time in seconds, from 0 to 86400")
+    return seconds
+
+
+def _truth(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise ValueError(f"{text!r} is neither true nor false")
+    return text.lower() == "true"

@@ -1,0 +1,274 @@
+"""What the batches of a streaming query are made of. No clock, no connection: both come in.
+
+Theory of operation
+-------------------
+A batch has the events with times from the end of the one before it to its own end, which is
+`settle` before now: by then most have come to the storages. What is planned again after a restart
+must be the same batch, and what came later must be in a later one. So a batch is an exact set of
+events:
+
+- The planner asks for the events themselves (of those that may still get company: with times less
+  than `late` ago), remembers their hashes, and tells each task which ones it has to read.
+- The offset holds, beside the time, a sketch of these hashes for each `bucket` of time. After a
+  restart the set is found again: what there is now, without what came since.
+- When a bucket is older than `late`, the planner asks for it once more. What is there now and was
+  not seen is in the next batch (`Offset.late`). So each event is asked for twice, here and there.
+
+What is older than `late` when it is first planned is not asked for here: tasks read what there is.
+What comes later than `late` after its time is missed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from reefcast.pipeline.connector.ids import Hashes, Ids, Sketch, no_ids
+from reefcast.pipeline.connector.offsets import Late, Offset, Seen, late_hashes, late_of
+from reefcast.pipeline.connector.reading import Bounds, Slice, Span, data_loss
+
+BUCKETS = 4
+"""In the time of `late`."""
+MOST_LATE = 1000
+"""Late events in one batch; more than that wait for the next one."""
+LEAST_ROWS = 1000
+"""Of a task, where a batch could be cut into more."""
+
+
+class History(Protocol):
+    """What is needed of `reading.Past`."""
+
+    def ids(self, since_us: int, until_us: int, limit: int = 0) -> Ids: ...
+
+
+class Rules(NamedTuple):
+    """See the module. Microseconds. `partitions`: tasks; `fail`: whether lost data is an error."""
+
+    settle_us: int
+    late_us: int
+    partitions: int
+    fail: bool
+
+    @property
+    def bucket_us(self) -> int:
+        return max(self.late_us // BUCKETS, 1)
+
+    def bucket_of(self, time_us: int) -> int:
+        """Where its bucket begins."""
+        return time_us // self.bucket_us * self.bucket_us
+
+
+class Looked(NamedTuple):
+    """What is still to be looked at again, what was found late, and what is known of the former.
+    By spans: the hashes of what was read of them."""
+
+    seen: tuple[Seen, ...]
+    late: tuple[Late, ...]
+    hashes: dict[Span, Hashes]
+
+
+class Planner:
+    """Of one query, while its driver lives. `clock` tells microseconds."""
+
+    def __init__(self, history: History, rules: Rules, clock: Callable[[], int]) -> None:
+        self._history = history
+        self._rules = rules
+        self._clock = clock
+        self._batch: tuple[int, Ids] = (0, no_ids())
+        self._hashes: dict[Span, Hashes] = {}
+        self._settled: set[Span] = set()
+        self._empty_until_us = 0
+
+    # --- how far the next batch goes --------------------------------------------------------------
+
+    def latest(self, start: Offset, most: int | None = None, end_us: int | None = None) -> Offset:
+        """The end of the batch that begins at `start`; `start` itself if there is nothing to read.
+        `most` rows, as far as events have different times; `end_us`: no later than this."""
+        now_us = self._clock()
+        looked = self._look_again(start, now_us)
+        until_us = now_us - self._rules.settle_us
+        until_us = max(start.until_us, until_us if end_us is None else min(until_us, end_us))
+        recent_us = max(start.until_us, self._rules.bucket_of(now_us - self._rules.late_us))
+        old_us = min(recent_us, until_us)
+        old = self._old(start.until_us, old_us, most)
+        if most is not None and len(old.times) > most:
+            return self._planned(_cut(old, most), no_ids(), looked, looked.seen)
+        left = None if most is None else most - len(old.times)
+        until_us, ids = self._recent(old_us, until_us, left, must_go_on=not len(old.times))
+        if not (len(ids.times) or len(old.times) or looked.late):
+            return start
+        return self._planned(until_us, ids, looked, self._with(looked, ids, old_us, until_us))
+
+    def _planned(self, until_us: int, ids: Ids, looked: Looked, seen: tuple[Seen, ...]) -> Offset:
+        """From here on nothing fails: now it may be remembered."""
+        self._batch = (until_us, ids)
+        spans = {(each.since_us, each.until_us) for each in seen}
+        self._hashes = {
+            span: hashes
+            for span, hashes in {**self._hashes, **looked.hashes}.items()
+            if span in spans
+        }
+        return Offset(until_us, seen, looked.late)
+
+    def _old(self, since_us: int, until_us: int, most: int | None) -> Ids:
+        """One more than `most`, or any, that shows that there are some."""
+        if until_us <= max(since_us, self._empty_until_us):
+            return no_ids()
+        ids = self._history.ids(since_us, until_us, 1 if most is None else most + 1)
+        if not len(ids.times):
+            self._empty_until_us = until_us
+        return ids
+
+    def _recent(
+        self, since_us: int, until_us: int, most: int | None, *, must_go_on: bool
+    ) -> tuple[int, Ids]:
+        """Up to which time, and what there is."""
+        if most is None:
+            return until_us, self._history.ids(since_us, until_us)
+        ids = self._history.ids(since_us, until_us, most + 1)
+        if len(ids.times) <= most:
+            return until_us, ids
+        until_us = int(ids.times[most])
+        if must_go_on and until_us == ids.times[0]:  # as many as there are of this time
+            return until_us + 1, self._history.ids(since_us, until_us + 1)
+        return until_us, ids.between(since_us, until_us)
+
+    def _with(self, looked: Looked, ids: Ids, since_us: int, until_us: int) -> tuple[Seen, ...]:
+        """With what is read now: the last bucket goes on, or new ones begin."""
+        found = list(looked.seen)
+        while since_us < until_us:
+            bucket = self._rules.bucket_of(since_us)
+            end_us = min(until_us, bucket + self._rules.bucket_us)
+            hashes = ids.between(since_us, end_us).hashes
+            seen, known = Seen(since_us, end_us, Sketch(hashes)), True
+            if found and found[-1].until_us == since_us and found[-1].since_us >= bucket:
+                last = found.pop()
+                seen = Seen(last.since_us, end_us, seen.sketch.plus(last.sketch))
+                before = self._known(looked, (last.since_us, last.until_us))
+                known = before is not None
+                hashes = np.concatenate((before, hashes)) if before is not None else hashes
+            if known:
+                looked.hashes[seen.since_us, end_us] = hashes
+            found.append(seen)
+            since_us = end_us
+        return tuple(found)
+
+    def _known(self, looked: Looked, span: Span) -> Hashes | None:
+        return looked.hashes.get(span, self._hashes.get(span))
+
+    # --- what came late ---------------------------------------------------------------------------
+
+    def _look_again(self, start: Offset, now_us: int) -> Looked:
+        """Once, where nothing more can come."""
+        kept: list[Seen] = []
+        found: list[Late] = []
+        hashes: dict[Span, Hashes] = {}
+        self._settled &= {(seen.since_us, seen.until_us) for seen in start.seen}
+        for seen in start.seen:
+            room = MOST_LATE - len(found)
+            if seen.until_us + self._rules.late_us > now_us or room <= 0:
+                kept.append(seen)
+                continue
+            late = self._late_in(seen)
+            some = Ids(late.times[:room], late.hashes[:room])
+            found += late_of(some)
+            if len(late.times) > room:
+                span = (seen.since_us, seen.until_us)
+                kept.append(seen._replace(sketch=seen.sketch.plus(Sketch(some.hashes))))
+                if span in self._hashes:
+                    hashes[span] = np.concatenate((self._hashes[span], some.hashes))
+        return Looked(tuple(kept), tuple(found), hashes)
+
+    def _late_in(self, seen: Seen) -> Ids:
+        span = (seen.since_us, seen.until_us)
+        if span in self._settled:
+            return no_ids()
+        ids = self._history.ids(*span)
+        known = self._hashes.get(span)
+        late = self._unlike(ids, seen) if known is None else ids.without(known)
+        if not len(late.times):
+            self._settled.add(span)
+        return late
+
+    def _unlike(self, ids: Ids, seen: Seen) -> Ids:
+        difference = Sketch(ids.hashes).difference(seen.sketch)
+        if difference is not None:
+            return ids.within(difference.more)
+        self._too_many(seen.since_us, seen.until_us)
+        return no_ids()
+
+    def _too_many(self, since_us: int, until_us: int) -> None:
+        data_loss(
+            f"while the query was down, more events came late than can be told from the others (of "
+            f"the time from {since_us} to {until_us}, in microseconds since 1970)",
+            fail=self._rules.fail,
+        )
+
+    # --- what the tasks read ----------------------------------------------------------------------
+
+    def slices(self, start: Offset, end: Offset) -> list[Slice]:
+        """Of the batch between two offsets, whenever it is asked for."""
+        known_us = min(
+            (max(s.since_us, start.until_us) for s in end.seen if s.until_us > start.until_us),
+            default=end.until_us,
+        )
+        old = Bounds(start.until_us, known_us)
+        found = [Slice((span,)) for span in old.pieces(self._rules.partitions)]
+        planned_us, ids = self._batch
+        if planned_us != end.until_us:
+            ids = self._found_again(start, end, known_us)
+            self._batch = (end.until_us, ids)
+        return found + self._cut_by_count(ids, end.until_us) + _of_late(end.late)
+
+    def _cut_by_count(self, ids: Ids, until_us: int) -> list[Slice]:
+        rows = len(ids.times)
+        count = min(self._rules.partitions, max(rows // LEAST_ROWS, min(rows, 1)))
+        cuts = sorted({int(ids.times[rows * k // count]) for k in range(count)})
+        spans = pairwise([*cuts, until_us])
+        return [Slice((span,), ids.between(*span).hashes) for span in spans]
+
+    def _found_again(self, start: Offset, end: Offset, known_us: int) -> Ids:
+        """Of a batch that was planned before this driver began."""
+        ids = self._history.ids(known_us, end.until_us)
+        before = {seen.since_us: seen for seen in start.seen}
+        planned = Sketch()
+        for seen in end.seen:
+            if seen.until_us > known_us:
+                planned = planned.plus(seen.sketch)
+                if seen.since_us in before:
+                    planned = planned.minus(before[seen.since_us].sketch)
+        late = [
+            each
+            for each in end.late
+            if any(s.since_us <= each.time_us < s.until_us > known_us for s in end.seen)
+        ]
+        planned = planned.minus(Sketch(late_hashes(late)))
+        difference = Sketch(ids.hashes).difference(planned)
+        if difference is None:
+            self._too_many(known_us, end.until_us)
+            return ids
+        if len(difference.less):
+            data_loss(
+                f"{len(difference.less)} events of a batch that must be read again are not stored "
+                "any more",
+                fail=self._rules.fail,
+            )
+        return ids.without(difference.more)
+
+
+def _cut(ids: Ids, most: int) -> int:
+    """The end of a stretch with `most` of these events, or with all that have the time of the first
+    one. There are more."""
+    return max(int(ids.times[most]), int(ids.times[0]) + 1)
+
+
+def _of_late(late: tuple[Late, ...]) -> list[Slice]:
+    if not late:
+        return []
+    spans: tuple[Span, ...] = tuple(
+        (time_us, time_us + 1) for time_us in sorted({each.time_us for each in late})
+    )
+    return [Slice(spans, late_hashes(late))]

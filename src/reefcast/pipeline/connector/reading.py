@@ -1,0 +1,188 @@
+"""Reading the history in a task: a slice of it, whole, whatever happens meanwhile."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from pyspark.sql.datasource import InputPartition
+
+from reefcast import sync
+from reefcast.client import Event
+from reefcast.errors import ConnectionLostError, PeerError, RefusedError
+from reefcast.pipeline.connector.ids import Hashes, Ids, ids_of
+from reefcast.pipeline.connector.options import EPOCH, Selection
+
+if TYPE_CHECKING:
+    import numpy as np
+
+log = logging.getLogger("reefcast.spark")
+T = TypeVar("T")
+
+PATIENCE_S = 30.0
+"""For which a storage may be away, or not have yet what another one has."""
+PAUSE_S = 0.25
+Span = tuple[int, int]
+"""Microseconds from the first, inclusive, to the second, exclusive."""
+
+
+class Slice(InputPartition):
+    """What one task reads: events of these spans; if `expected` is not None, those with these
+    hashes, as bytes."""
+
+    def __init__(self, spans: tuple[Span, ...], expected: Hashes | None = None) -> None:
+        super().__init__((spans, None if expected is None else expected.tobytes()))
+
+    @property
+    def spans(self) -> tuple[Span, ...]:
+        spans: tuple[Span, ...] = self.value[0]
+        return spans
+
+    @property
+    def expected(self) -> Hashes | None:
+        import numpy as np
+
+        return None if self.value[1] is None else np.frombuffer(self.value[1], np.uint64)
+
+
+class Past:
+    """The history of one filter, as one connection sees it."""
+
+    def __init__(self, client: sync.Client, filter: str) -> None:
+        self._client = client
+        self._filter = filter
+
+    def events(self, since_us: int, until_us: int, limit: int = 0) -> Iterator[Event]:
+        yield from self._client.history(
+            self._filter, since=_time(since_us), until=_time(until_us), limit=limit
+        )
+
+    def ids(self, since_us: int, until_us: int, limit: int = 0) -> Ids:
+        if since_us >= until_us:
+            return ids_of(())
+        return ids_of(self.events(since_us, until_us, limit))
+
+
+@contextmanager
+def past(selection: Selection, name: str) -> Iterator[Past]:
+    """Raises `ConnectionLostError` if no broker can be reached."""
+    with sync.connect(selection.url, name=name) as client:
+        yield Past(client, selection.filter)
+
+
+def _time(time_us: int) -> datetime:
+    """The nearest that there is: neither infinity is one."""
+    least, most = (
+        datetime.min.replace(tzinfo=EPOCH.tzinfo),
+        datetime.max.replace(tzinfo=EPOCH.tzinfo),
+    )
+    try:
+        return EPOCH + timedelta(microseconds=time_us)
+    except OverflowError:
+        return least if time_us < 0 else most
+
+
+def patiently(work: Callable[[], T], patience_s: float = PATIENCE_S) -> T:
+    """Does it again while there is nobody who could answer."""
+    give_up_at_s = time.monotonic() + patience_s
+    while True:
+        try:
+            return work()
+        except (PeerError, RefusedError) as error:
+            if time.monotonic() > give_up_at_s:
+                raise
+            log.warning("the history cannot be read now, trying again: %s", error)
+            time.sleep(PAUSE_S)
+
+
+def slice_events(selection: Selection, part: Slice, *, fail: bool) -> Iterator[Event]:
+    """The events of a slice. `fail`: whether it is an error that some of them are gone."""
+    expected = part.expected
+    with past(selection, "spark-reader") as history:
+        for since_us, until_us in part.spans if expected is None else ():
+            yield from _resumed(history, since_us, until_us)
+        if expected is not None:
+            yield from _exactly(history, part.spans, expected, fail=fail)
+
+
+def _resumed(history: Past, since_us: int, until_us: int) -> Iterator[Event]:
+    """Of one span; asks again until somebody answers for it at all."""
+
+    def begun() -> tuple[Event | None, Iterator[Event]]:
+        events = history.events(since_us, until_us)
+        return next(events, None), events
+
+    first, rest = patiently(begun)
+    if first is not None:
+        yield first
+        yield from rest
+
+
+def _exactly(
+    history: Past, spans: tuple[Span, ...], expected: Hashes, *, fail: bool
+) -> Iterator[Event]:
+    """A storage may not have yet what another one had when the batch was planned; and what came in
+    since belongs to a later batch."""
+    missing = {int(each) for each in expected}
+    give_up_at_s = time.monotonic() + PATIENCE_S
+    while True:
+        for since_us, until_us in spans:
+            yield from _among(_resumed(history, since_us, until_us), missing)
+        if not missing:
+            return
+        if time.monotonic() > give_up_at_s:
+            break
+        time.sleep(PAUSE_S)
+    data_loss(
+        f"{len(missing)} of {len(expected)} events of this batch cannot be read any more: storages "
+        "have dropped them (see their limits and lifetimes), or one that had them is away",
+        fail=fail,
+    )
+
+
+def _among(events: Iterator[Event], missing: set[int]) -> Iterator[Event]:
+    """Those that are missing, which they are no more."""
+    for some in _chunks(events):
+        hashes: np.ndarray[tuple[int], np.dtype[np.uint64]] = ids_of(some).hashes
+        for event, each in zip(some, hashes.tolist(), strict=True):
+            if each in missing:
+                missing.remove(each)
+                yield event
+
+
+def _chunks(events: Iterator[Event], size: int = 4096) -> Iterator[list[Event]]:
+    chunk: list[Event] = []
+    for event in events:
+        chunk.append(event)
+        if len(chunk) == size:
+            yield chunk
+            chunk = []
+    if chunk:
+        yield chunk
+
+
+def data_loss(what: str, *, fail: bool) -> None:
+    """Raises `ConnectionLostError`, or says so and goes on."""
+    if fail:
+        raise ConnectionLostError(
+            f"{what}. To go on without them, set the option failOnDataLoss to false"
+        )
+    log.warning("%s; the query goes on, since failOnDataLoss is false", what)
+
+
+class Bounds(NamedTuple):
+    """A stretch of time, cut into pieces."""
+
+    since_us: int
+    until_us: int
+
+    def pieces(self, count: int) -> list[Span]:
+        length = self.until_us - self.since_us
+        count = max(1, min(count, length))
+        cuts = [self.since_us + length * k // count for k in range(count + 1)]
+        return [(a, b) for a, b in itertools.pairwise(cuts) if a < b]

@@ -1,0 +1,45 @@
+"""The data source `reefcast`: `spark.read`, `readStream`, `write` and `writeStream`."""
+
+from __future__ import annotations
+
+from pyspark.sql.datasource import DataSource
+from pyspark.sql.types import StructType
+
+from reefcast.pipeline.connector.batch import BatchReader
+from reefcast.pipeline.connector.columns import check_columns, schema_of
+from reefcast.pipeline.connector.options import (
+    read_options,
+    schema_option,
+    stream_options,
+    write_options,
+)
+from reefcast.pipeline.connector.sentences import told
+from reefcast.pipeline.connector.stream import StreamReader
+from reefcast.pipeline.connector.writing import BatchWriter, StreamWriter
+
+
+class ReefcastSource(DataSource):
+    """`format("reefcast")`; `reefcast.spark.register` makes a session know it."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "reefcast"
+
+    def schema(self) -> str:
+        return schema_of(schema_option(self.options))
+
+    @told
+    def reader(self, schema: StructType) -> BatchReader:
+        return BatchReader(check_columns(schema), read_options(self.options))
+
+    @told
+    def streamReader(self, schema: StructType) -> StreamReader:
+        return StreamReader(check_columns(schema), stream_options(self.options))
+
+    @told
+    def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
+        return BatchWriter(schema, write_options(self.options), overwrite=overwrite)
+
+    @told
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:
+        return StreamWriter(schema, write_options(self.options), overwrite=overwrite)

@@ -1,0 +1,40 @@
+"""Filters written by Spark: columns of texts of the filter language, made of columns of values."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+_NAME = re.compile(r"[A-Za-z_]\w*")
+
+
+def attribute(name: str) -> str:
+    """An attribute's name as filters say it: in double quotes, unless it is plain."""
+    return name if _NAME.fullmatch(name) else '"' + name.replace('"', '""') + '"'
+
+
+def quoted(value: Column) -> Column:
+    """String literals of these strings."""
+    return F.concat(F.lit("'"), F.replace(value, F.lit("'"), F.lit("''")), F.lit("'"))
+
+
+def equals(name: str, value: Column) -> Column:
+    """`name = 'value'`, of strings."""
+    return F.concat(F.lit(f"{attribute(name)} = "), quoted(value))
+
+
+def is_one_of(name: str, values: Column) -> Column:
+    """`name IN ('a', 'b')`, of lists of strings, none of which is empty."""
+    listed = F.concat_ws(", ", F.transform(values, quoted))
+    return F.concat(F.lit(f"{attribute(name)} IN ("), listed, F.lit(")"))
+
+
+def between(name: str, low: Column, high: Column) -> Column:
+    """`name BETWEEN low AND high`, of numbers."""
+    ends = (low.cast("string"), F.lit(" AND "), high.cast("string"))
+    return F.concat(F.lit(f"{attribute(name)} BETWEEN "), *ends)

@@ -1,0 +1,151 @@
+"""A process of this machine that runs a `reefcast` command, watched.
+
+One that dies is started again, after pauses that grow while it keeps dying; one that ends because
+it was told to (exit code 0) is not. None outlives the process that started it: each gets a pipe as
+its standard input and stops when that ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections.abc import Callable
+
+from reefcast.errors import LocalError, PeerError, ReefcastError
+
+START_S = 60.0
+FIRST_PAUSE_S = 0.1
+LONGEST_PAUSE_S = 5.0
+LIVED_S = 10.0
+"""What lived that long starts the row of pauses anew when it dies."""
+
+
+class Child:
+    """`what`: for example "broker b1"; `words`: a command of `reefcast` that takes `--json` and
+    `--until-eof`, and prints a line when it runs. `before_again`: called before it is started
+    again; `report` gets a line for each thing that happens."""
+
+    def __init__(
+        self,
+        what: str,
+        *words: str,
+        restart: bool,
+        before_again: Callable[[], None],
+        report: Callable[[str], None],
+    ) -> None:
+        self._what = what
+        self._words = words
+        self._restart = restart
+        self._before_again = before_again
+        self._report = report
+        self._process: asyncio.subprocess.Process | None = None
+        self._watcher: asyncio.Task[None] | None = None
+
+    @property
+    def pid(self) -> int:
+        """Of the last one; raises `LocalError` if there was none."""
+        if self._process is None:
+            raise LocalError(f"{self._what} was never started")
+        return self._process.pid
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.returncode is None
+
+    async def start(self) -> None:
+        """Returns when it runs. Raises `LocalError` if it does already, or cannot, and `PeerError`
+        if it takes too long."""
+        if self.running:
+            raise LocalError(f"{self._what} runs already")
+        process = self._process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "reefcast", *self._words, "--json", "--until-eof"),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+        )
+        await self._until_ready(process)
+        self._report(f"{self._what} runs (process {process.pid})")
+        self._be_watched()
+
+    async def keep_starting(self) -> None:
+        """The same, but what goes wrong is reported, and it is tried again as if it had died."""
+        try:
+            await self.start()
+        except ReefcastError as error:
+            self._report(str(error))
+            self._be_watched()
+
+    def _be_watched(self) -> None:
+        if self._watcher is None or self._watcher.done():
+            self._watcher = asyncio.create_task(self._watch())
+
+    async def _until_ready(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stdout is not None
+        try:
+            async with asyncio.timeout(START_S):
+                line = await process.stdout.readline()
+        except TimeoutError as error:
+            process.kill()
+            raise PeerError(f"{self._what} did not start within {START_S:g} s") from error
+        if not line:
+            code = await process.wait()
+            raise LocalError(
+                f"{self._what} ended with exit code {code} before it ran; its own words are above"
+            )
+
+    async def _watch(self) -> None:
+        """Starts it again whenever it dies, if that is wanted."""
+        loop = asyncio.get_running_loop()
+        pause_s = FIRST_PAUSE_S
+        while True:
+            assert self._process is not None
+            started_s = loop.time()
+            code = await _ended(self._process)
+            if code == 0:
+                return
+            self._report(f"{self._what} died ({_how(code)})")
+            if not self._restart:
+                return
+            if loop.time() - started_s > LIVED_S:
+                pause_s = FIRST_PAUSE_S
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+            self._before_again()
+            try:
+                await self.start()
+            except ReefcastError as error:
+                self._report(str(error))
+
+    async def kill(self) -> None:
+        """Ends it as `kill -9` does."""
+        if self._process is not None and self.running:
+            self._process.send_signal(signal.SIGKILL)
+            await self._process.wait()
+
+    async def stop(self, patience_s: float) -> int:
+        """Tells it to end, and leaves it ended; returns its exit code, 0 if it never ran."""
+        if self._watcher is not None:
+            self._watcher.cancel()
+            await asyncio.gather(self._watcher, return_exceptions=True)
+        if self._process is None:
+            return 0
+        if self.running:
+            self._process.terminate()
+        try:
+            async with asyncio.timeout(patience_s):
+                return await self._process.wait()
+        except TimeoutError:
+            self._process.kill()
+            return await self._process.wait()
+
+
+async def _ended(process: asyncio.subprocess.Process) -> int:
+    """Returns its exit code; what it prints until then is read, or it might wait for ever."""
+    assert process.stdout is not None
+    while await process.stdout.read(1 << 16):
+        pass
+    return await process.wait()
+
+
+def _how(code: int) -> str:
+    return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"

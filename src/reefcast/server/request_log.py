@@ -1,0 +1,67 @@
+"""The log of requests of a live broker: rows are collected; a thread writes them now and then."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+
+from reefcast.network.sections import RequestsSection
+from reefcast.storage.history.messages import Request
+from reefcast.storage.request_log import RequestLog, Rows
+
+log = logging.getLogger(__name__)
+
+
+class LiveRequestLog:
+    """What clients of this broker ask storages. What was not written is lost with the process: that
+    of the last `flush_s` seconds."""
+
+    def __init__(self, rows: RequestLog, section: RequestsSection) -> None:
+        self._log = rows
+        self._flush_s = section.flush_s
+        self._keep_s = section.keep_s
+        self._flushed_at_s = 0.0
+        self._writing: asyncio.Future[None] | None = None
+
+    def asked(self, request: Request) -> None:
+        """By a client: once for each question, so neither when it goes on with an answer that broke
+        off, nor when a storage looks for what it lacks."""
+        if request.after is None and not request.for_storage:
+            self._log.asked(time.time_ns() // 1000, request.topics)
+
+    def flush_if_due(self, now_s: float) -> None:
+        """Starts writing a file in a thread, unless one is at it or it is too early."""
+        busy = self._writing is not None and not self._writing.done()
+        if busy or now_s - self._flushed_at_s < self._flush_s:
+            return
+        self._flushed_at_s = now_s
+        rows = self._log.take()
+        self._writing = asyncio.get_running_loop().run_in_executor(None, self._write, rows)
+
+    def _write(self, rows: Rows) -> None:
+        """A full disk costs the log, not the broker."""
+        lost, self._log.lost = self._log.lost, 0
+        try:
+            self._log.write(rows)
+            self._log.remove_old(time.time() - self._keep_s)
+        except OSError as error:
+            lost += len(rows[0])
+            log.error("the log of requests: %s", error)
+        if lost:
+            log.error("%d rows of the log of requests are lost", lost)
+
+    async def finish(self) -> None:
+        """Writes all that is left."""
+        if self._writing is not None:
+            await self._writing
+        self._write(self._log.take())
+
+
+def open_request_log(section: RequestsSection, broker: str) -> LiveRequestLog | None:
+    """The log as the network file asks for it; loads the Parquet library now, not later."""
+    if not section.directory:
+        return None
+    import pyarrow.parquet  # noqa: F401 (loaded now, not while the first requests wait)
+
+    return LiveRequestLog(RequestLog(section.directory, broker), section)

@@ -1,0 +1,108 @@
+"""Which storages of a network file answer, and which brokers know it: from what brokers tell."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+from reefcast.errors import ReefcastError
+from reefcast.model.wire import StatusRequest
+from reefcast.network.file import NetworkFile
+from reefcast.network.sections import StorageEntry
+from reefcast.routing.registry import routing_named
+from reefcast.routing.router import Shape
+from reefcast.server.observer import observed
+from reefcast.storage.history.table import StorageTable
+
+_BEHIND = re.compile(r"-[0-9a-f]{12}")
+"""The random part of a client's id."""
+
+Rows = frozenset[tuple[str, str]]
+"""(topic, client id of the storage)."""
+Known = Mapping[str, Rows | None]
+"""By the name of the broker; None for one that does not answer."""
+
+
+async def storages_known(network: NetworkFile) -> Known:
+    """What each broker of `network` knows."""
+
+    async def ask(name: str) -> Rows | None:
+        try:
+            return await _rows(*network.address(name))
+        except ReefcastError:
+            return None
+
+    answers = await asyncio.gather(*(ask(name) for name in network.names))
+    return dict(zip(network.names, answers, strict=True))
+
+
+async def _rows(host: str, port: int) -> Rows:
+    """A broker tells some at a time."""
+    found: set[tuple[str, str]] = set()
+    left, seen = 1, 0
+    async with observed(host, port) as broker:
+        while left:
+            status = await broker.status(StatusRequest((StorageTable.name,), skip=seen))
+            table = status["rows"].get(StorageTable.name)
+            if table is None:
+                break
+            topic, storage = (table["columns"].index(column) for column in ("topic", "storage"))
+            found |= {(row[topic], row[storage]) for row in table["rows"]}
+            left, seen = table["left_out"], seen + len(table["rows"])
+    return frozenset(found)
+
+
+def answered(entry: StorageEntry, rows: Rows) -> set[str]:
+    """The topics that this storage answers for, as far as a broker knows."""
+    return {topic for topic, client in rows if _is_of(entry.name, client)}
+
+
+def _is_of(name: str, client: str) -> bool:
+    return client.startswith(name) and _BEHIND.fullmatch(client, len(name)) is not None
+
+
+def are_known_everywhere(network: NetworkFile) -> bool:
+    """Else each storage is known to its own broker only."""
+    return routing_named(network.network.routing).overlay is not Shape.NONE
+
+
+def unanswered(network: NetworkFile, storages: Iterable[StorageEntry], known: Known) -> list[str]:
+    """What is missing before all that these storages have completely can be asked for anywhere in
+    the network: sentences, the most important ones first."""
+    brokers = known if are_known_everywhere(network) else ()
+    own, elsewhere = [], []
+    for entry in storages:
+        own += list(_unknown_to(entry.broker, entry, known))
+        for broker in brokers:
+            if broker != entry.broker:
+                elsewhere += list(_unknown_to(broker, entry, known))
+    return list(dict.fromkeys(own + elsewhere))
+
+
+def _unknown_to(broker: str, entry: StorageEntry, known: Known) -> Iterator[str]:
+    rows = known[broker]
+    if rows is None:
+        yield f"broker {broker} does not answer"
+        return
+    answers = answered(entry, rows)
+    about = ", ".join(topic for topic in entry.complete if topic not in answers)
+    if about and broker == entry.broker:
+        yield f"storage {entry.name} does not answer for {about} yet"
+    elif about:
+        yield f"broker {broker} does not know yet that storage {entry.name} answers for {about}"
+
+
+def still_answered(
+    storages: Iterable[StorageEntry], then: Iterable[StorageEntry], known: Known
+) -> list[str]:
+    """What some of these storages answer for although, `then`, they do not keep it: sentences."""
+    kept = {entry.name: entry.topics for entry in then}
+    found = []
+    for entry in storages:
+        for broker, rows in known.items():
+            extra = answered(entry, rows or frozenset()).difference(kept.get(entry.name, ()))
+            if extra:
+                about = ", ".join(sorted(extra))
+                found.append(f"broker {broker} still knows storage {entry.name} for {about}")
+    return found

@@ -1,0 +1,204 @@
+"""`reefcast store` as it is run, killed and damaged while clients publish and ask."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import random
+from asyncio.subprocess import Process
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+import reefcast
+from children import CHILD_S, Children, ended, line_of
+from live_networks import path_network, running
+from reefcast.client import Client
+from reefcast.model.wire import StatusRequest
+from reefcast.server.observer import ask_status
+
+
+@pytest.fixture
+async def urls() -> AsyncIterator[list[str]]:
+    async with running(path_network(2)) as urls:
+        yield urls
+
+
+@pytest.fixture
+async def children() -> AsyncIterator[Children]:
+    async with Children() as children:
+        yield children
+
+
+async def store(children: Children, url: str, directory: Path) -> Process:
+    """A storage that answers."""
+    process = await children.start("store", url, "fx", "--directory", directory, "--json")
+    await until_answering(process)
+    return process
+
+
+async def until_answering(process: Process) -> None:
+    while True:
+        line = await line_of(process.stdout)
+        assert line, await ended(process)
+        if json.loads(line)["topics"] == ["fx"]:
+            return
+
+
+async def kill(process: Process) -> None:
+    process.kill()
+    await process.wait()
+
+
+async def asked(client: Client) -> list[int]:
+    """All that there is."""
+    while True:
+        try:
+            return [event["n"] async for event in client.history("topic = 'fx'")]
+        except (reefcast.RefusedError, reefcast.ConnectionLostError):
+            await asyncio.sleep(0.05)  # the word of a storage that has just come up is on its way
+
+
+async def until_asked(client: Client, everything: list[int]) -> None:
+    """What was published last is stored a moment later."""
+    found: list[int] = []
+    async with asyncio.timeout(CHILD_S):
+        while len(found) < len(everything):
+            found = await asked(client)
+    assert found == everything
+
+
+@asynccontextmanager
+async def publishing(url: str) -> AsyncIterator[list[int]]:
+    """Some hundred events a second, all the time; what was published."""
+    published: list[int] = []
+    stop = asyncio.Event()
+
+    async def publish() -> None:
+        async with reefcast.connect(url) as client:
+            for n in itertools.count():
+                if stop.is_set():
+                    return
+                await client.publish(n=n, topics=["fx"])
+                published.append(n)
+                if n % 10 == 9:
+                    await asyncio.sleep(0.01)
+
+    task = asyncio.create_task(publish())
+    try:
+        yield published
+    finally:
+        stop.set()
+        await task
+
+
+async def one_is_killed(
+    children: Children, url: str, directory: Path, lives: int, rng: random.Random
+) -> None:
+    """What a storage has answered with once, it answers with for ever."""
+    async with reefcast.connect(url) as client, publishing(url):
+        seen: list[int] = []
+        for _ in range(lives):
+            process = await store(children, url, directory)
+            found = await asked(client)
+            assert set(seen) <= set(found) and found == sorted(set(found))
+            await asyncio.sleep(rng.uniform(0.0, 0.3))
+            seen = await asked(client)
+            assert set(found) <= set(seen)
+            await kill(process)
+
+
+async def one_of_two_is_killed(
+    children: Children, urls: list[str], directory: Path, lives: int, rng: random.Random
+) -> None:
+    """While one of them is there, nothing that was published is lost, whatever becomes of the other
+    one and when: both have all of it in the end."""
+    places = [(url, directory / str(number)) for number, url in enumerate(urls)]
+    processes = [await store(children, *place) for place in places]
+    async with publishing(urls[0]) as published:
+        for _ in range(lives):
+            which = rng.randrange(2)
+            await kill(processes[which])
+            for _ in range(rng.choice((0, 0, 1))):  # also while it catches up
+                early = await children.start(
+                    "store", places[which][0], "fx", "--directory", places[which][1]
+                )
+                await asyncio.sleep(rng.uniform(0.5, 3.0))
+                await kill(early)
+            processes[which] = await store(children, *places[which])
+            await asyncio.sleep(rng.uniform(0.0, 0.3))
+    for one, other in ((0, 1), (1, 0)):
+        async with reefcast.connect(urls[one]) as client:
+            await until_asked(client, published)
+        await kill(processes[other])
+        async with reefcast.connect(urls[other]) as client:
+            await until_asked(client, published)
+        processes[other] = await store(children, *places[other])
+
+
+async def test_what_was_answered_survives_kills(
+    urls: list[str], children: Children, tmp_path: Path
+) -> None:
+    await one_is_killed(children, urls[0], tmp_path, 3, random.Random(1))
+
+
+async def test_nothing_is_lost_where_there_are_two(
+    urls: list[str], children: Children, tmp_path: Path
+) -> None:
+    await one_of_two_is_killed(children, urls, tmp_path, 2, random.Random(4))
+
+
+@pytest.mark.soak
+async def test_hundreds_of_kills(urls: list[str], children: Children, tmp_path: Path) -> None:
+    for seed in range(10):
+        rng = random.Random(seed)
+        await one_is_killed(children, urls[0], tmp_path / f"{seed}-one", 10, rng)
+        await one_of_two_is_killed(children, urls, tmp_path / f"{seed}-two", 10, rng)
+
+
+async def test_damage_is_mended_and_fetched_from_the_other_one(
+    urls: list[str], children: Children, tmp_path: Path
+) -> None:
+    places = [(url, tmp_path / str(number)) for number, url in enumerate(urls)]
+    processes = [await store(children, *place) for place in places]
+    everything = list(range(4000))
+    async with reefcast.connect(urls[0]) as client:
+        for n in everything:
+            await client.publish(n=n, topics=["fx"])
+        await until_asked(client, everything)
+        processes[0].terminate()
+        assert (await ended(processes[0]))[0] == 0
+        garble(places[0][1] / "history.sqlite")
+        processes[0] = await store(children, *places[0])
+        assert await asked(client) == everything, "the other one helps out"
+        await until_mended(places[0][1], urls[0])
+        await kill(processes[1])
+        await until_asked(client, everything)
+    processes[0].terminate()
+    code, _, errors = await ended(processes[0])
+    assert code == 0
+    assert "opened again, and mended" in errors and "its rows were saved" in errors
+
+
+async def until_mended(directory: Path, url: str) -> None:
+    """It was damaged, and answers again."""
+    host, port = url.removeprefix("reefcast://").split(":")
+    request = StatusRequest(tables=("storages",))
+    async with asyncio.timeout(CHILD_S):
+        while True:
+            rows = (await ask_status(host, int(port), request))["rows"]["storages"]["rows"]
+            answers = any(row[0] == "fx" and row[2] == 0 for row in rows)
+            if answers and (directory / "history.sqlite.damaged").exists():
+                return
+            await asyncio.sleep(0.05)
+
+
+def garble(database: Path) -> None:
+    """Every eighth page."""
+    data = bytearray(database.read_bytes())
+    for start in range(20 * 4096, len(data), 8 * 4096):
+        data[start : start + 4096] = bytes(4096)
+    database.write_bytes(data)

@@ -1,0 +1,134 @@
+"""Two brokers with a storage of all topics, for tests that do not run in an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import AsyncExitStack, contextmanager
+from pathlib import Path
+
+import reefcast
+from children import Children, line_of
+from live_networks import path_network, running
+
+READY_S, WITHIN_S = 60.0, 150.0
+
+
+class Network:
+    """`urls`: of its brokers; the storage is at the last one."""
+
+    def __init__(self, urls: list[str]) -> None:
+        self.urls = urls
+
+    @property
+    def url(self) -> str:
+        return self.urls[0]
+
+    def publish(self, topic: str, *events: dict[str, object], payload: bytes = b"") -> str:
+        """Returns the publisher's id, when all is stored."""
+        before = self.count(topic)
+        with reefcast.sync.connect(self.url, name="test") as client:
+            for event in events:
+                client.publish(event, topics=[topic], payload=payload)
+            client.flush(READY_S)
+        self.wait(topic, before + len(events))
+        return client.id
+
+    def events(self, topic: str) -> list[reefcast.Event]:
+        with reefcast.sync.connect(self.url) as client:
+            return list(client.history(f"topic = '{topic}'"))
+
+    def count(self, topic: str) -> int:
+        return len(self.events(topic))
+
+    def wait(self, topic: str, count: int) -> list[reefcast.Event]:
+        """Returns what is stored when there are so many; there must not be more."""
+        give_up_at_s = time.monotonic() + READY_S
+        while len(found := self.events(topic)) < count and time.monotonic() < give_up_at_s:
+            time.sleep(0.05)
+        assert len(found) == count, f"{len(found)} instead of {count} events of {topic}"
+        return found
+
+
+@contextmanager
+def live_history(directory: Path) -> Iterator[Network]:
+    """Brokers run in a thread, the storage as a command."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    ready: Future[list[str]] = Future()
+    over = asyncio.Event()
+    task = asyncio.run_coroutine_threadsafe(_serve(directory, ready, over), loop)
+    try:
+        yield Network(ready.result(READY_S))
+    finally:
+        loop.call_soon_threadsafe(over.set)
+        task.result(READY_S)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+async def _serve(directory: Path, ready: Future[list[str]], over: asyncio.Event) -> None:
+    try:
+        async with AsyncExitStack() as stack:
+            urls = await stack.enter_async_context(running(path_network(2)))
+            children = await stack.enter_async_context(Children())
+            storage = await children.start("store", urls[-1], "#", "--directory", directory)
+            line = await line_of(storage.stdout)
+            assert b"answers" in line, line
+            await _known(urls[0])
+            ready.set_result(urls)
+            await over.wait()
+    except BaseException as error:
+        if not ready.done():
+            ready.set_exception(error)
+        raise
+
+
+async def _known(url: str) -> None:
+    """The word of the storage has come to this broker."""
+    async with asyncio.timeout(READY_S), reefcast.connect(url) as client:
+        while True:
+            try:
+                async for _ in client.history("topic = 'nothing'", limit=1):
+                    pass
+                return
+            except reefcast.RefusedError:
+                await asyncio.sleep(0.02)
+
+
+class Listener:
+    """A live subscriber of a topic, in a thread."""
+
+    def __init__(self, url: str, topic: str) -> None:
+        self.ids: Counter[tuple[str, int]] = Counter()
+        self._client = reefcast.sync.connect(url, name="listener")
+        self._events = self._client.subscribe(f"topic = '{topic}'")
+        self._events.settled(READY_S)
+        self._thread = threading.Thread(target=self._listen)
+        self._thread.start()
+
+    def _listen(self) -> None:
+        for event in self._events:
+            self.ids[event.id] += 1
+
+    def wait(self, count: int, sender: subprocess.Popen[bytes]) -> int:
+        """Returns how many have come when there are at least so many."""
+        give_up_at_s = time.monotonic() + WITHIN_S
+        while len(self.ids) < count:
+            assert sender.poll() is None, "the sender has ended"
+            assert time.monotonic() < give_up_at_s, f"{len(self.ids)} came instead of {count}"
+            time.sleep(0.01)
+        return len(self.ids)
+
+    def close(self) -> Counter[tuple[str, int]]:
+        """How often each id came."""
+        self._client.close()
+        self._thread.join()
+        return self.ids

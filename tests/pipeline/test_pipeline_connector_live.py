@@ -1,0 +1,272 @@
+"""The connector against real brokers and a real storage."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from live_history import Network, live_history
+
+import reefcast
+import reefcast.spark
+from reefcast.client.encoding import encode_event
+from reefcast.pipeline.connector.publishing import Publisher
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+pytestmark = pytest.mark.spark
+SCHEMA = "symbol STRING, price DOUBLE, size BIGINT, firm BOOLEAN"
+QUOTES: tuple[dict[str, object], ...] = (
+    {"symbol": "IBM", "price": 99.5, "size": 10, "firm": True},
+    {"symbol": "IBM", "price": 120.0, "size": 5, "firm": False},
+    {"symbol": "SAP", "price": 130, "size": 7.0},
+    {"symbol": 7, "price": "n/a", "size": 7.5, "firm": 1},
+    {"symbol": "it's 5%"},
+)
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Network]:
+    with live_history(tmp_path_factory.mktemp("storage")) as network:
+        network.publish("quotes", *QUOTES, payload=b"raw")
+        yield network
+
+
+@pytest.fixture(scope="module", autouse=True)
+def registered(spark: SparkSession) -> None:
+    reefcast.spark.register(spark)
+
+
+@pytest.fixture(scope="module")
+def all_quotes(spark: SparkSession, network: Network, registered: None) -> DataFrame:
+    """Read, and then known to Spark alone."""
+    frame = quotes(spark, network)
+    return spark.createDataFrame(frame.collect(), frame.schema)
+
+
+def reader(spark: SparkSession, network: Network, topic: str, **options: Any) -> DataFrameReader:
+    asked = spark.read.format("reefcast").option("url", network.url).option("subscribe", topic)
+    return asked.options(**options)
+
+
+def quotes(spark: SparkSession, network: Network, **options: Any) -> DataFrame:
+    return reader(spark, network, "quotes", schema=SCHEMA, **options).load()
+
+
+# --- batches --------------------------------------------------------------------------------------
+
+
+def test_rows_have_what_every_event_has_and_the_attributes_of_the_schema(
+    spark: SparkSession, network: Network
+) -> None:
+    frame = quotes(spark, network, minPartitions=3)
+    assert frame.schema.simpleString() == (
+        "struct<timestamp:timestamp,publisher:string,seq:bigint,topics:array<string>,"
+        "payload:binary,symbol:string,price:double,size:bigint,firm:boolean>"
+    )
+    rows = frame.orderBy("seq").collect()
+    assert [(r.symbol, r.price, r["size"], r.firm) for r in rows] == [
+        ("IBM", 99.5, 10, True),
+        ("IBM", 120.0, 5, False),
+        ("SAP", 130.0, 7, None),
+        (None, None, None, None),
+        ("it's 5%", None, None, None),
+    ]
+    first, event = rows[0], network.events("quotes")[0]
+    assert (first.publisher, first.seq, first.topics) == (*event.id, ["quotes"])
+    assert bytes(first.payload) == b"raw"
+    assert first.timestamp.replace(tzinfo=UTC) == event.time
+
+
+def test_without_a_schema_the_attributes_are_json(spark: SparkSession, network: Network) -> None:
+    frame = reader(spark, network, "quotes").load().orderBy("seq")
+    parsed = frame.selectExpr("get_json_object(attributes, '$.price') price").collect()
+    assert [row.price for row in parsed] == ["99.5", "120.0", "130", "n/a", None]
+
+
+def test_a_schema_of_sparks_own_has_nothing_else(spark: SparkSession, network: Network) -> None:
+    frame = reader(spark, network, "quotes").schema("seq BIGINT, size INT").load()
+    assert [tuple(row) for row in frame.orderBy("seq").collect()] == [
+        (1, 10),
+        (2, 5),
+        (3, 7),
+        (4, None),
+        (5, None),
+    ]
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "price > 99.5 AND symbol = 'IBM'",
+        "symbol IN ('IBM', 'SAP', 'X') AND price <> 120",
+        "symbol LIKE '%5\\%' OR size <=> 7",
+        "symbol LIKE '%s%' AND symbol NOT LIKE 'x%' AND size IS NULL",
+        "price IS NULL AND firm IS NULL",
+        "NOT firm AND topics[0] = 'quotes'",
+        "timestamp >= timestamp'2020-01-01 00:00:00' AND size BETWEEN 6 AND 10",
+    ],
+)
+def test_a_condition_chooses_the_same_rows_wherever_it_is_applied(
+    spark: SparkSession, network: Network, all_quotes: DataFrame, where: str
+) -> None:
+    found = quotes(spark, network, minPartitions=1).where(where).collect()
+    assert sorted(found) == sorted(all_quotes.where(where).collect())
+
+
+def test_explain_shows_what_is_pushed_and_what_is_not(
+    spark: SparkSession, network: Network, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = quotes(spark, network).where(
+        "price > 100 AND symbol LIKE 'I%' AND firm IS NULL AND size IN (1, 2) "
+        "AND timestamp >= timestamp'2020-01-01 00:00:00' AND length(symbol) = 3 AND publisher = 'x'"
+    )
+    asked.explain("formatted")
+    plan = capsys.readouterr().out
+    pushed = next(line for line in plan.splitlines() if line.startswith("PushedFilters"))
+    for text in (
+        *("GreaterThan(price,100.0)", "StringStartsWith(symbol,I)", "IsNull(firm)"),
+        *("In(size, [1,2])", "GreaterThanOrEqual(timestamp,"),
+    ):
+        assert text in pushed
+    assert "publisher" not in pushed
+    left = next(line for line in plan.splitlines() if line.startswith("Condition"))
+    assert "length(symbol" in left
+    assert "(publisher" in left
+    assert "price" not in left
+
+
+def test_a_stretch_of_time(spark: SparkSession, network: Network) -> None:
+    times = [event.time for event in network.events("quotes")]
+    middle = quotes(spark, network, since=times[1].isoformat(), until=times[3].isoformat())
+    assert [row.seq for row in middle.orderBy("seq").collect()] == [2, 3]
+    nothing = quotes(spark, network, startingTimestamp="0", endingTimestamp="1000")
+    assert nothing.count() == 0
+
+
+def test_many_partitions_read_at_the_same_time(spark: SparkSession, network: Network) -> None:
+    network.publish("numbers", *({"n": n} for n in range(5000)))
+    frame = reader(spark, network, "numbers", schema="n BIGINT", minPartitions=5).load()
+    assert frame.rdd.getNumPartitions() == 5
+    assert sorted(row.n for row in frame.collect()) == list(range(5000))
+
+
+# --- writing --------------------------------------------------------------------------------------
+
+
+def test_rows_become_events(spark: SparkSession, network: Network) -> None:
+    time = datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=UTC)
+    rows = [("a", 1.5, 3, True, None, ["written", "too"], bytearray(b"p"), time)]
+    columns = "s STRING, d DOUBLE, i INT, b BOOLEAN, missing STRING"
+    frame = spark.createDataFrame(
+        rows, f"{columns}, topics ARRAY<STRING>, payload BINARY, timestamp TIMESTAMP"
+    )
+    frame.write.format("reefcast").mode("append").option("url", network.url).save()
+    (event,) = network.wait("written", 1)
+    assert dict(event) == {"s": "a", "d": 1.5, "i": 3, "b": True}
+    assert (event.topics, event.payload, event.time) == (("written", "too"), b"p", time)
+
+
+def test_a_topic_for_all_rows_and_a_time_for_each(spark: SparkSession, network: Network) -> None:
+    before = datetime.now(UTC)
+    frame = spark.range(3000, numPartitions=3).withColumnRenamed("id", "n")
+    writer = frame.write.format("reefcast").mode("append").option("url", network.url)
+    writer.option("topic", "range").save()
+    found = network.wait("range", 3000)
+    assert sorted(event["n"] for event in found) == list(range(3000))
+    assert {event.seq for event in found} == set(range(1, 1001))
+    assert len({event.publisher for event in found}) == 3
+    assert before - timedelta(seconds=1) < found[0].time <= datetime.now(UTC)
+
+
+# --- streams --------------------------------------------------------------------------------------
+
+
+def test_a_stream_has_each_event_once_also_those_that_come_late(
+    spark: SparkSession, network: Network, tmp_path: Path
+) -> None:
+    rows: list[tuple[int, int]] = []
+    network.publish("ticks", *({"n": n} for n in range(3000)))
+    stream = spark.readStream.format("reefcast").option("url", network.url)
+    stream = stream.option("filter", "topic = 'ticks' AND n <> 5").option("schema", "n BIGINT")
+    stream = stream.options(startingOffsets="earliest", settleSeconds=0.2, lateSeconds=3)
+
+    def keep(frame: DataFrame, batch: int) -> None:
+        rows.extend((row.n, frame.rdd.getNumPartitions()) for row in frame.collect())
+
+    query = stream.load().writeStream.foreachBatch(keep)
+    running = query.option("checkpointLocation", str(tmp_path)).start()
+    try:
+        until(running, lambda: len(rows) >= 2999)
+        assert {partitions for _, partitions in rows} & {2, 3, 4}
+        network.publish("ticks", *({"n": n} for n in range(3000, 3100)))
+        until(running, lambda: len(rows) >= 3099)
+        publish_late(network.url, "ticks", {"n": 3100}, 1.5)
+        until(running, lambda: len(rows) >= 3100)
+    finally:
+        running.stop()
+    assert sorted(n for n, _ in rows) == [n for n in range(3101) if n != 5]
+
+
+def test_a_query_that_ends_when_all_is_read_goes_on_where_it_was(
+    spark: SparkSession, network: Network, tmp_path: Path
+) -> None:
+    stream = spark.readStream.format("reefcast").option("url", network.url)
+    stream = stream.options(subscribe="daily", startingOffsets="earliest", schema="n BIGINT")
+    stream = stream.options(settleSeconds=0.1, maxOffsetsPerTrigger=40)
+    out, checkpoint = str(tmp_path / "out"), str(tmp_path / "checkpoint")
+    for day in (0, 1):
+        network.publish("daily", *({"n": 100 * day + n} for n in range(100)))
+        time.sleep(0.3)
+        query = stream.load().select("n").writeStream.format("parquet").option("path", out)
+        query = query.option("checkpointLocation", checkpoint).trigger(availableNow=True)
+        running = query.start()
+        assert running.awaitTermination(60)
+        assert [row["numInputRows"] for row in running.recentProgress][:3] == [40, 40, 20]
+        found = sorted(row.n for row in spark.read.parquet(out).collect())
+        assert found == list(range(100 * (day + 1)))
+
+
+def until(query: StreamingQuery, condition: Callable[[], bool]) -> None:
+    give_up_at_s = time.monotonic() + 60
+    while not condition() and time.monotonic() < give_up_at_s:
+        assert query.isActive, query.exception()
+        time.sleep(0.05)
+    assert condition()
+
+
+def publish_late(url: str, topic: str, event: dict[str, object], late_s: float) -> None:
+    """As a publisher that had no connection for a while."""
+    time_us = time.time_ns() // 1000 - round(late_s * 1e6)
+    publisher = Publisher(url, "late")
+    publisher.send([encode_event(("late", 1), time_us, event, (topic,), b"")])
+    publisher.flush()
+    publisher.close()
+
+
+# --- what goes wrong ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"subscribe": "quotes", "filtr": "n = 1"}, "no option 'filtr' .* did you mean filter"),
+        ({"filter": "n = 1"}, "does not say its topics"),
+        ({"filter": "topic = 'x' AND"}, "line 1, column 16: expected"),
+        ({"subscribe": "quotes", "url": "reefcast://127.0.0.1:1"}, "no connection to 127.0.0.1:1"),
+        ({"subscribe": "quotes", "schema": "seq INT"}, "'seq', a column that every event has"),
+        ({"subscribe": "quotes", "schema": "n DECIMAL(9,2)"}, r"decimal\(9,2\); an attribute is"),
+    ],
+)
+def test_mistakes_in_reading_are_told_in_a_sentence(
+    spark: SparkSession, network: Network, options: dict[str, str], sentence: str
+) -> None:
+    given = {"url": network.url, **options}
+    with pytest.raises(Exception, match=sentence):
+        spark.read.format("reefcast").options(**given).load().count()

@@ -1,0 +1,257 @@
+"""Batches of a streaming query as exact sets of events, against a past that goes on changing."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from reefcast.errors import ConnectionLostError
+from reefcast.pipeline.connector.ids import Hashes, Ids, Sketch, mixed
+from reefcast.pipeline.connector.offsets import Offset
+from reefcast.pipeline.connector.planning import MOST_LATE, Planner, Rules
+from reefcast.pipeline.connector.reading import Slice
+
+SETTLE, LATE = 10, 80
+RULES = Rules(settle_us=SETTLE, late_us=LATE, partitions=3, fail=True)
+
+
+def hash_of(number: int) -> int:
+    return int(mixed(np.array([number + 1], np.uint64))[0])
+
+
+class Storage:
+    """Events by number, with the times at which they were published and came."""
+
+    def __init__(self, times: dict[int, tuple[int, int]]) -> None:
+        self.now = 0
+        self.events = sorted((time, hash_of(n), came) for n, (time, came) in times.items())
+        self.asked = 0
+
+    def ids(self, since_us: int, until_us: int, limit: int = 0) -> Ids:
+        found = [
+            (time, hash)
+            for time, hash, came in self.events
+            if since_us <= time < until_us and came <= self.now
+        ]
+        found = found[:limit] if limit else found
+        self.asked += len(found)
+        return Ids(
+            np.array([time for time, _ in found], np.int64),
+            np.array([hash for _, hash in found], np.uint64),
+        )
+
+    def read(self, part: Slice) -> list[int]:
+        """What a task does."""
+        found = [h for span in part.spans for h in self.ids(*span).hashes.tolist()]
+        expected = part.expected
+        if expected is None:
+            return found
+        assert set(expected.tolist()) <= set(found), "what was planned is there"
+        return [hash for hash in found if hash in set(expected.tolist())]
+
+
+class Query:
+    """A query that is killed now and then; what its batches had, each from its last run."""
+
+    def __init__(self, storage: Storage, rules: Rules = RULES, start: int = 0) -> None:
+        self.storage = storage
+        self.rules = rules
+        self.done = Offset(start)
+        self.planned: Offset | None = None
+        self.rows: list[int] = []
+        self.restart()
+
+    def restart(self) -> None:
+        self.planner = Planner(self.storage, self.rules, lambda: self.storage.now)
+
+    def plan(self, most: int | None) -> None:
+        """As Spark: a batch that was begun comes before a new one."""
+        if self.planned is None:
+            end = stored(self.planner.latest(self.done, most))
+            self.planned = None if end == self.done else end
+
+    def run(self) -> list[int]:
+        if self.planned is None:
+            return []
+        slices = self.planner.slices(self.done, self.planned)
+        return [hash for part in slices for hash in self.storage.read(part)]
+
+    def finish(self, rows: list[int]) -> None:
+        self.rows += rows
+        self.done, self.planned = self.planned or self.done, None
+
+
+def stored(offset: Offset) -> Offset:
+    """As it comes back from a checkpoint. Sketches compare by their texts."""
+    text = json.dumps(offset.to_json())
+    again = Offset.of_json(json.loads(text))
+    assert json.dumps(again.to_json()) == text
+    return Same(again)
+
+
+class Same(Offset):
+    """Equal by what is stored."""
+
+    def __new__(cls, offset: Offset) -> Same:
+        return super().__new__(cls, *offset)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Offset) and self.to_json() == other.to_json()
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(self.until_us)
+
+
+@given(st.integers(0, 2**32), st.booleans())
+def test_whatever_is_late_and_killed_each_event_is_read_once(seed: int, limited: bool) -> None:
+    rng = random.Random(seed)
+    times = {}
+    for number in range(rng.randrange(1, 120)):
+        time = rng.randrange(500) if rng.random() < 0.7 else 100 * rng.randrange(5)
+        delay = rng.randrange(LATE + 1) if rng.random() < 0.2 else rng.randrange(SETTLE)
+        times[number] = (time, time + delay)
+    storage = Storage(times)
+    storage.now = rng.randrange(300)
+    query = Query(storage)
+    while storage.now < 900:
+        storage.now += rng.choice((1, 7, 30, 150))
+        query.plan(rng.randrange(1, 20) if limited else None)
+        storage.now += rng.randrange(5)  # tasks begin later
+        rows = query.run()
+        if rng.random() < 0.25:
+            query.restart()  # before the batch is committed: it is run again
+        else:
+            query.finish(rows)
+    for _ in range(200):  # what is left
+        storage.now += LATE
+        query.plan(None)
+        query.finish(query.run())
+    assert Counter(query.rows) == Counter(map(hash_of, times))
+
+
+def test_a_query_that_is_up_to_date_reads_each_event_twice() -> None:
+    storage = Storage({n: (n, n) for n in range(10_000)})
+    query = Query(storage)
+    while storage.now < 10_200:
+        storage.now += 20
+        query.plan(None)
+        query.finish([])
+    assert storage.asked == 2 * 10_000
+
+
+def test_what_is_old_is_left_to_the_tasks() -> None:
+    storage = Storage({n: (n, n) for n in range(10_000)})
+    storage.now = 20_000
+    query = Query(storage)
+    query.plan(None)
+    assert storage.asked == 1  # is there anything?
+    assert sorted(query.run()) == sorted(map(hash_of, range(10_000)))
+    slices = query.planner.slices(query.done, query.planned or query.done)
+    assert [part.spans for part in slices[:2]] == [((0, 6640),), ((6640, 13280),)]
+
+
+def test_recent_events_are_cut_into_tasks_of_equal_size() -> None:
+    rules = RULES._replace(late_us=100_000, settle_us=0)
+    storage = Storage({n: (n, n) for n in range(6000)})
+    storage.now = 7000
+    query = Query(storage, rules)
+    query.plan(None)
+    sizes = [len(storage.read(part)) for part in query.planner.slices(query.done, query.planned)]
+    assert sizes == [2000, 2000, 2000]
+
+
+def test_there_is_no_batch_without_events() -> None:
+    storage = Storage({1: (5000, 5000)})
+    query = Query(storage)
+    for storage.now in (10, 1000, 4000):
+        query.plan(None)
+        assert query.planned is None
+
+
+@pytest.mark.parametrize("count", [3 * MOST_LATE, 7])
+def test_many_late_events_come_in_several_batches(count: int) -> None:
+    """As after a publisher lost its broker for a while."""
+    storage = Storage({0: (0, 0)} | dict.fromkeys(range(1, count + 1), (1, 60)))
+    query = Query(storage)
+    for storage.now in (15, 30, 90, 120, 150, 180, 210):
+        query.plan(None)
+        rows = query.run()
+        assert len(rows) <= MOST_LATE
+        query.finish(rows)
+    assert Counter(query.rows) == Counter(map(hash_of, range(count + 1)))
+
+
+def lost_in_a_restart(*, fail: bool) -> Query:
+    """More came late while the query was down than its sketch can tell."""
+    storage = Storage({0: (0, 0)} | dict.fromkeys(range(1, 501), (1, 60)))
+    query = Query(storage, RULES._replace(fail=fail))
+    storage.now = 15
+    query.plan(None)
+    query.finish(query.run())
+    query.restart()
+    storage.now = 200
+    query.plan(None)
+    return query
+
+
+def test_too_many_late_events_are_an_error() -> None:
+    with pytest.raises(ConnectionLostError, match="failOnDataLoss"):
+        lost_in_a_restart(fail=True)
+
+
+def test_too_many_late_events_are_only_a_warning_if_so_wished(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    assert lost_in_a_restart(fail=False).rows == [hash_of(0)]
+    assert "more events came late than can be told" in caplog.text
+
+
+def test_a_batch_that_cannot_be_read_again_is_an_error() -> None:
+    storage = Storage({n: (n, n) for n in range(5)})
+    query = Query(storage)
+    storage.now = 20
+    query.plan(None)
+    query.restart()
+    storage.events = storage.events[1:]
+    with pytest.raises(ConnectionLostError, match=r"1 events of a batch .* not stored any more"):
+        query.run()
+
+
+# --- sketches -------------------------------------------------------------------------------------
+
+hashes = st.sets(st.integers(0, 2**64 - 1), max_size=25)
+
+
+def array(some: set[int]) -> Hashes:
+    return np.array(sorted(some), np.uint64)
+
+
+@given(hashes, hashes, hashes)
+@example({0}, set(), {2**64 - 1})
+def test_what_two_sets_differ_in_is_read_off(both: set[int], one: set[int], other: set[int]):
+    crowd = mixed(np.arange(10_000, dtype=np.uint64))
+    one, other = one - both, other - both
+    left, right = Sketch(crowd).plus(Sketch(array(both))), Sketch(crowd).plus(Sketch(array(both)))
+    left = left.plus(Sketch(array(one)))
+    right = Sketch.of_text(str(right.plus(Sketch(array(other)))))
+    found = left.difference(right)
+    assert found is not None
+    assert set(found.more.tolist()) == one - other
+    assert set(found.less.tolist()) == other - one
+
+
+@given(st.integers(0, 2**32))
+def test_a_sketch_never_tells_anything_wrong(seed: int) -> None:
+    rng = random.Random(seed)
+    some = {rng.getrandbits(64) for _ in range(rng.randrange(60, 400))}
+    found = Sketch(array(some)).difference(Sketch())
+    assert found is None or (set(found.more.tolist()) == some and not len(found.less))

@@ -1,0 +1,98 @@
+"""A real query between real brokers and a real storage is killed in the middle of its batches."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from live_history import Listener, Network, live_history
+
+from reefcast.client.encoding import encode_event
+from reefcast.pipeline.connector.publishing import Publisher
+
+PROGRAM = Path(__file__).with_name("spark_copy.py")
+BEFORE, RATE_PER_S, LATE_EVERY = 20_000, 200, 50
+
+
+@contextmanager
+def copying(network: Network, checkpoint: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """The query, with Java and all, until the end of the block: it is killed then."""
+    command = [sys.executable, str(PROGRAM), network.url, str(checkpoint)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
+    try:
+        yield process
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+class Source(threading.Thread):
+    """Publishes slowly all the while, and now and then an event that has been on its way for
+    seconds."""
+
+    def __init__(self, network: Network) -> None:
+        super().__init__()
+        self._network = network
+        self._over = threading.Event()
+        self.published = BEFORE
+
+    def run(self) -> None:
+        publisher = Publisher(self._network.url, "source")
+        while not self._over.wait(1 / RATE_PER_S):
+            time_us = time.time_ns() // 1000
+            if self.published % LATE_EVERY == 0:
+                time_us -= 4_000_000
+            event = encode_event(
+                ("source", self.published + 1), time_us, {"n": self.published}, ("in",), b""
+            )
+            publisher.send([event])
+            self.published += 1
+        publisher.flush()
+        publisher.close()
+
+    def stop(self) -> int:
+        self._over.set()
+        self.join()
+        return self.published
+
+
+@pytest.mark.spark
+def test_a_query_that_is_killed_loses_nothing_and_publishes_nothing_twice(
+    java: None, tmp_path: Path
+) -> None:
+    checkpoint = tmp_path / "checkpoint"
+    with live_history(tmp_path / "storage") as network:
+        network.publish("in", *({"n": n} for n in range(BEFORE)))
+        listener = Listener(network.urls[1], "out")
+        heard = 0
+        source = Source(network)
+        source.start()
+        for _ in range(2):
+            with copying(network, checkpoint) as process:
+                heard = listener.wait(heard + 1000, process)
+            assert unfinished(checkpoint), "it was killed in mid-batch"
+        with copying(network, checkpoint) as process:
+            listener.wait(heard + 5000, process)
+            count = source.stop()
+            listener.wait(count, process)
+        stored = network.wait("out", count)
+        assert Counter(event["n"] for event in stored) == Counter(range(count))
+        assert set(listener.close().values()) == {1}, "live, too, each came once"
+
+
+def unfinished(checkpoint: Path) -> bool:
+    """Whether there is a batch that has begun and not ended."""
+    begun, ended = (
+        {path.name for path in (checkpoint / name).iterdir() if path.name.isdigit()}
+        for name in ("offsets", "commits")
+    )
+    return begun > ended
