@@ -35,7 +35,8 @@ LAYERS = (
     ("network",),
     ("simulation",),
     ("server", "client"),
-    ("pipeline", "bench"),
+    ("pipeline",),
+    ("bench",),
     ("experiments",),
     ("cli",),
 )

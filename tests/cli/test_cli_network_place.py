@@ -17,7 +17,7 @@ import pytest
 
 import reefcast
 from children import CHILD_S, Children, ended, line_of
-from live_networks import make_network, url_of
+from live_networks import make_network, until, url_of
 from reefcast.network.file import dump_network, load_network
 from reefcast.network.sections import StorageEntry
 
@@ -42,6 +42,7 @@ class Running:
         self.children = children
         self.up: Process
         self.published = 0
+        self.pids: list[int] = []
         self.lines: list[str] = []
         self.known = 0
         """So many events have been found by everybody."""
@@ -50,9 +51,9 @@ class Running:
         self.up = await self.children.start("network", "up", self.file, "--json")
         self._reading = asyncio.create_task(self._read())
         told = json.loads(await line_of(self.up.stdout))
-        assert [each["storage"] for each in told["storages"]] == [
-            each.name for each in load_network(self.file).storage
-        ]
+        storages = [each.name for each in load_network(self.file).storage]
+        assert [each["storage"] for each in told["storages"]] == storages
+        self.pids = [each["pid"] for each in told["brokers"] + told["storages"]]
 
     async def _read(self) -> None:
         assert self.up.stderr is not None
@@ -65,11 +66,20 @@ class Running:
             assert await self.up.wait() == 0, self.lines
         await self._reading
 
+    async def until_free(self) -> None:
+        """All that ran under it, and was not told to end, has done so."""
+        left = [*self.pids, *self.storage_pids("at-b3")]
+        await until(lambda: not any(map(is_there, left)))
+
+    def storage_pids(self, storage: str) -> list[int]:
+        """Of its processes so far."""
+        words = f"storage {storage} runs (process "
+        return [int(line[len(words) : -1]) for line in self.lines if line.startswith(words)]
+
     async def pid(self, storage: str, *, after: int = 0) -> int:
         """Of its process, as soon as it runs, and is another one than that."""
         while True:
-            words = f"storage {storage} runs (process "
-            pids = [int(line[len(words) : -1]) for line in self.lines if line.startswith(words)]
+            pids = self.storage_pids(storage)
             if pids and pids[-1] != after:
                 return pids[-1]
             await asyncio.sleep(0.005)
@@ -142,6 +152,14 @@ class Running:
             yield
             for task in asked:
                 task.cancel()
+
+
+def is_there(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 @pytest.fixture
@@ -251,6 +269,24 @@ async def test_a_new_storage_waits_for_the_old_one_though_it_is_gone(
         command = await children.start(*network.placing(PLAN.replace("fx", "fx", 1)))
         await network.pid("at-b3")
         os.kill(await network.pid("s1"), signal.SIGKILL)
+        code, output, errors = await ended(command)
+        assert code == 0, (output, errors, network.lines)
+        assert kept(network.file) == {"at-b2": ("b2", ["fx"]), "at-b3": PLACED["at-b3"]}
+        await network.until_all_found()
+
+
+async def test_all_of_it_is_killed_in_the_middle(tmp_path: Path, children: Children) -> None:
+    """With the network itself; the command waits for it."""
+    s1 = entry(tmp_path, "s1", "b1", ["fx", "orders/#"])
+    async with running(tmp_path, children, s1) as network:
+        await network.publish(500)
+        await network.until_all_found()
+        command = await children.start(*network.placing(PLAN))
+        await network.pid("at-b3")
+        network.up.kill()
+        await network.up.wait()
+        await network.until_free()
+        await network.start()
         code, output, errors = await ended(command)
         assert code == 0, (output, errors, network.lines)
         assert kept(network.file) == {"at-b2": ("b2", ["fx"]), "at-b3": PLACED["at-b3"]}

@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import json
 import random
+import time
 from asyncio.subprocess import Process
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -17,8 +18,10 @@ import reefcast
 from children import CHILD_S, Children, ended, line_of
 from live_networks import path_network, running
 from reefcast.client import Client
-from reefcast.model.wire import StatusRequest
+from reefcast.model.publication import Publication
+from reefcast.model.wire import StatusRequest, encode_publication
 from reefcast.server.observer import ask_status
+from reefcast.storage.history.store import HistoryStore, Incoming
 
 
 @pytest.fixture
@@ -149,6 +152,66 @@ async def test_nothing_is_lost_where_there_are_two(
     urls: list[str], children: Children, tmp_path: Path
 ) -> None:
     await one_of_two_is_killed(children, urls, tmp_path, 2, random.Random(4))
+
+
+async def replayed_while_one_is_killed(
+    children: Children, urls: list[str], directory: Path, rng: random.Random
+) -> None:
+    """From the past into the present, while the storage that answers is killed."""
+    past = 20_000
+    places = [(url, directory / str(number)) for number, url in enumerate(urls)]
+    for _, place in places:
+        prefill(place, past)
+    processes = [await store(children, *place) for place in places]
+    async with reefcast.connect(urls[0]) as client:
+        async with publishing(urls[1]) as published:
+            events = client.subscribe("topic = 'fx'", replay=True, handover_s=1.0)
+            found = [event["n"] async for event in first(events, rng.choice((1, 100, past - 100)))]
+            await kill(processes[0])
+            found += [event["n"] async for event in first(events, past + 500 - len(found))]
+        async with asyncio.timeout(CHILD_S):
+            more = past + len(published) - len(found)
+            found += [event["n"] async for event in first(events, more)]
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.5):
+                found += [event["n"] for event in await events.next_batch()]
+    assert sorted(found) == sorted([*range(-past, 0), *published])
+    assert found[:past] == list(range(-past, 0))
+    await kill(processes[1])
+
+
+def prefill(directory: Path, count: int) -> None:
+    """Yesterday's."""
+    store, start_us = HistoryStore(directory, fail), (time.time_ns() // 1000) - 86_400_000_000
+    made = [
+        Publication("p", n, start_us - count + n, {"n": n - count}, ("fx",)) for n in range(count)
+    ]
+    store.append([Incoming(encode_publication(each)) for each in made])
+    store.close()
+
+
+def fail(error: Exception) -> None:
+    raise error
+
+
+async def first(events: AsyncIterator[reefcast.Event], count: int) -> AsyncIterator[reefcast.Event]:
+    for _ in range(count):
+        async with asyncio.timeout(CHILD_S):
+            event = await anext(events)
+        yield event
+
+
+async def test_a_replay_survives_a_kill_in_mid_answer(
+    urls: list[str], children: Children, tmp_path: Path
+) -> None:
+    await replayed_while_one_is_killed(children, urls, tmp_path, random.Random(2))
+
+
+@pytest.mark.soak
+async def test_replays_survive_kills(urls: list[str], children: Children, tmp_path: Path) -> None:
+    for seed in range(20):
+        rng = random.Random(seed)
+        await replayed_while_one_is_killed(children, urls, tmp_path / str(seed), rng)
 
 
 @pytest.mark.soak

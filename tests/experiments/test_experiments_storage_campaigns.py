@@ -12,11 +12,12 @@ import pytest
 
 from reefcast.errors import ConfigurationError, InternalError
 from reefcast.experiments.campaign import Campaign, Run
-from reefcast.experiments.storage import asking, readings, real, trees
+from reefcast.experiments.storage import advertising, asking, readings, real, trees
 from reefcast.experiments.storage.claims import PAPER
 from reefcast.experiments.storage.evidence import SECTIONS
 from reefcast.experiments.storage.parameters import section
 from reefcast.experiments.storage.placing import PLACEMENTS, alike, popular
+from reefcast.overlay.topology import names, path
 from reefcast.storage.placement.inputs import checked
 
 pytest.importorskip("scipy")
@@ -76,8 +77,8 @@ def test_what_is_simulated_is_what_was_computed(one: str, seed: int) -> None:
 
 def test_an_answer_that_lacks_something_is_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
     entries = section("placement", "small")
-    names = ("asked_s", "questions", "link_s", "publications_per_s")
-    values = {name: getattr(entries, name) for name in names}
+    used = ("asked_s", "questions", "link_s", "publications_per_s")
+    values = {name: getattr(entries, name) for name in used}
     forgetful = SimpleNamespace(**values, lifetime_s=5)
     monkeypatch.setattr(asking, "section", lambda name, scale: forgetful)
     with pytest.raises(InternalError, match="should have found"):
@@ -120,6 +121,32 @@ def test_other_readings(one: str) -> None:
         assert found["computed"] >= least * (1 - 1e-9)
 
 
+def test_rules_of_advertisements() -> None:
+    """On a tree of 20: four storages of five topics, each told once over all 19 links, by ours."""
+    ours = figures(advertising.CAMPAIGN, advertising.EVERY_STORAGE, 20)
+    assert ours == {"messages_to_tell": 380, "messages_to_withdraw": 95, "left_alone": 0}
+    paper = figures(advertising.CAMPAIGN, advertising.NEAREST_ONLY, 20)
+    assert paper["messages_to_tell"] < 380
+    assert paper["messages_to_withdraw"] < 95
+    assert 0 < paper["left_alone"] < 1
+
+
+def test_the_papers_rule_by_hand() -> None:
+    """On a line the middle has both storages, as they are equally near; each end its own. So when
+    one goes its end is left alone, and the broker beside it."""
+    line = path(names(5))
+    network = advertising.NearestOnly(line)
+    network.store("b1", ["t"])
+    assert network.messages == 4
+    network.store("b5", ["t"])
+    # To b4, which is nearer to it; and from there to b3, which is equally near and stops it.
+    assert network.messages == 6
+    network.store("b5", [])
+    # To b4 and b3; b2 hears of it, and never knew it.
+    assert network.messages == 9
+    assert [network.knows(broker, "t") for broker in line] == [True, True, True, False, False]
+
+
 def test_topics_of_different_popularity() -> None:
     rates = popular(50, 20, 2.0, random.Random(1))
     assert rates.shape == (50, 20)
@@ -160,7 +187,7 @@ def test_without_one_there_are_no_runs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_row_has_claims_a_plot_and_evidence() -> None:
-    rows = ("S1", "S2", "S3", "S1-popular", "S2-popular", "readings", "real")
+    rows = ("S1", "S2", "S3", "S1-popular", "S2-popular", "readings", "rules", "real")
     ids = [f"storage/{row}" for row in rows]
     assert list(dict.fromkeys(claim.id for claim in PAPER.claims)) == ids
     assert [id for plot in PAPER.plots for id in plot.ids] == ids

@@ -77,7 +77,7 @@ def live_history(directory: Path) -> Iterator[Network]:
 async def _serve(directory: Path, ready: Future[list[str]], over: asyncio.Event) -> None:
     try:
         async with AsyncExitStack() as stack:
-            urls = await stack.enter_async_context(running(path_network(2)))
+            urls = await stack.enter_async_context(running(path_network(2, session_s=600)))
             children = await stack.enter_async_context(Children())
             storage = await children.start("store", urls[-1], "#", "--directory", directory)
             line = await line_of(storage.stdout)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyspark.sql.types import DataType
 
 from reefcast.model.trace import FOUND_OVERLOADED
 from reefcast.overlay import topology
-from reefcast.pipeline.analysis import analyze
+from reefcast.pipeline import trace_metrics
+from reefcast.pipeline.analysis import TABLES, analyze, write_tables
 from reefcast.simulation.recording import TraceOptions
 from reefcast.simulation.simulation import Simulation
 from reefcast.simulation.world import Setup
@@ -42,6 +47,15 @@ def write_details(directory, level="full", sample=1.0):
     b.flush()
 
 
+def broker(name, **figures):
+    nothing = dict.fromkeys(("published", "sent", "deliveries", "matching_ns", "matched"), 0)
+    return {"broker": name, **nothing, **figures}
+
+
+def totals(analysis):
+    return {row["name"]: row["value"] for row in analysis.totals}
+
+
 def test_full_trace(spark, tmp_path):
     write_run(tmp_path, RUN)
     write_details(tmp_path)
@@ -63,13 +77,107 @@ def test_full_trace(spark, tmp_path):
         {"message": "subscribe", "count": 1, "size_bytes": 40},
     ]
     assert result.brokers == [
-        {"broker": "a", "published": 1, "sent": 1, "deliveries": 1, "matching_ns": 0},
-        {"broker": "b", "published": 1, "sent": 1, "deliveries": 2, "matching_ns": 3000},
-        {"broker": "c", "published": 0, "sent": 0, "deliveries": 0, "matching_ns": 0},
+        broker("a", published=1, sent=1, deliveries=1),
+        broker("b", published=1, sent=1, deliveries=2, matching_ns=3000, matched=3.0),
+        broker("c"),
     ]
     assert result.discards == [{"reason": "unwanted", "count": 1}]
     assert result.body_bytes == 105
     assert (result.link_publications, result.link_bytes) == (2, 290)
+    assert result.seconds == [
+        {
+            "second": 0,
+            "published": 2,
+            "sent": 2,
+            "deliveries": 3,
+            "delay_mean_us": 2000.0,
+            "delay_max_us": 4000,
+            "queue_max": None,
+        }
+    ]
+    found = totals(result)
+    assert (found["yield"], found["messages_per_publication"]) == (1.5, 1.0)
+    assert (found["pure_forwarders"], found["brokers_reached"]) == (0, 2)
+    assert result.delays["within_1s"] == 1.0
+
+
+def test_figures_of_the_way_of_publications(spark, tmp_path):
+    """p 1 goes from a over b, which nobody there wants, to c, which gets it from d again; the next
+    second brings two more publications, one of which takes 1.5 s."""
+    write_run(tmp_path, RUN | {"brokers": ["a", "b", "c", "d"]})
+    a, b, c, d = (TraceRecorder(tmp_path, name) for name in "abcd")
+    for time_us, seq in ((500_000, 1), (1_500_000, 2), (1_900_000, 3)):
+        a.row("publish", time_us, "p", seq, 10)
+    a.row("message", 500_000, "b", "publish", "p", 1, 20, 1)
+    a.row("message", 500_000, "d", "publish", "p", 1, 20, 1)
+    b.row("message", 500_100, "c", "publish", "p", 1, 20, 1)
+    d.row("message", 500_100, "c", "publish", "p", 1, 20, 1)
+    c.row("delivery", 600_000, "p", 1, 500_000, 3, 3, 2)
+    c.row("discard", 600_100, "p", 1, None, "duplicate")
+    a.row("delivery", 3_000_000, "p", 2, 1_500_000, 1, 1, 0)
+    b.row("queue", 1_000_000, "c", 7)
+    b.row("queue", 1_500_000, "c", 4)
+    for broker_, rows in ((a, 4), (b, 8)):
+        broker_.row("table", 1, "PRT", 99)
+        broker_.row("table", 2, "PRT", rows)
+    for recorder in (a, b, c, d):
+        recorder.flush()
+    result = analyze(spark, tmp_path)
+    assert totals(result) == {
+        "published": 3,
+        "deliveries": 4,
+        "link_publications": 4,
+        "link_bytes": 80,
+        "control_messages": 0,
+        "pure_forwarders": 2,
+        "brokers_reached": 3,
+        "duplicates": 1,
+        "duplicate_share": 0.25,
+        "body_bytes": 10,
+        "messages_per_publication": pytest.approx(4 / 3),
+        "yield": 1.0,
+        "published_per_s": pytest.approx(3 / 1.4),
+        "deliveries_per_s": pytest.approx(4 / 1.4),
+        "link_publications_per_s": pytest.approx(4 / 1.4),
+        "rows_PRT": 6.0,
+    }
+    assert result.delays["within_1s"] == 0.75
+    curve = [
+        (r["second"], r["published"], r["delay_max_us"], r["queue_max"]) for r in result.seconds
+    ]
+    assert curve == [(0, 1, 100_000, None), (1, 2, None, 7), (3, 0, 1_500_000, None)]
+
+
+def test_the_tables_that_are_written(spark, tmp_path):
+    write_run(tmp_path, RUN)
+    write_details(tmp_path)
+    result = analyze(spark, tmp_path)
+    files = write_tables(result, tmp_path / "tables")
+    assert {file.stem for file in files} == set(TABLES)
+    read = {
+        name: spark.read.parquet(str(tmp_path / "tables" / f"{name}.parquet")) for name in TABLES
+    }
+    for name, columns in TABLES.items():
+        assert read[name].schema == DataType.fromDDL(columns)
+        rows = [row.asDict() for row in read[name].collect()]
+        assert rows in (getattr(result, name), [getattr(result, name)])
+
+
+@given(
+    delays=st.lists(st.tuples(st.integers(0, 10**9), st.integers(1, 5)), min_size=1, max_size=30)
+)
+@settings(max_examples=8)
+def test_percentiles_are_those_of_all_deliveries(spark, delays):
+    """The slow twin sorts them; a delay is kept to four digits."""
+    schema = "broker STRING, hops BIGINT, time_us BIGINT, published_us BIGINT, subscribers BIGINT"
+    rows = [("a", i % 3, 5 + delay, 5, count) for i, (delay, count) in enumerate(delays)]
+    counts = trace_metrics.delivery_counts(spark.createDataFrame(rows, schema))
+    found = trace_metrics.delays(counts, 1.0).collect()[0]
+    every = sorted(delay for delay, count in delays for _ in range(count))
+    wanted = np.percentile(every, [50, 90, 99, 99.9])
+    assert [found[n] for n in ("p50", "p90", "p99", "p999")] == pytest.approx(wanted, rel=1e-3)
+    assert (found["count"], found["max"]) == (len(every), every[-1])
+    assert found["mean"] == pytest.approx(np.mean(every))
 
 
 def test_sampled_trace_is_scaled_up(spark, tmp_path):

@@ -65,7 +65,8 @@ def an_analysis(**changes):
         "queues": [{"broker": "a", "link": "b", "mean": 0.5, "most": 3}],
         "counters": [],
         "overloaded": [],
-        "body_bytes": 90.0,
+        "totals": [{"name": "body_bytes", "value": 90.0}],
+        "seconds": [],
     }
     return Analysis(**(values | changes))
 

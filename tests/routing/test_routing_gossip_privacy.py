@@ -74,7 +74,7 @@ def test_what_is_said_about_a_topic_does_not_depend_on_other_topics(seed: int, r
     alone = said_about("a", ["a"], seed, rule)
     among_others = said_about("a", ["c", "a", "b"], seed, rule)
     assert alone == among_others
-    assert len(alone) > 100
+    assert len(alone) > 10
 
 
 def words_of(value: Any) -> Iterator[str]:

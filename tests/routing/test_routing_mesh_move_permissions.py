@@ -91,6 +91,13 @@ class Network:
                 self.grant(target)
         return bool(self.moving) or any(self.links.values())
 
+    def run(self) -> None:
+        """Until nothing is left to happen."""
+        for _ in range(100_000):
+            if not self.step():
+                return
+        raise AssertionError("moves for ever")
+
 
 @given(SEEDS)
 def test_all_that_is_asked_is_granted_one_after_the_other_and_told_once(seed: int) -> None:
@@ -100,8 +107,7 @@ def test_all_that_is_asked_is_granted_one_after_the_other_and_told_once(seed: in
         asked.append(network.ask(network.rng.choice(sorted(network.tree))))
         for _ in range(network.rng.randrange(20)):
             network.step()
-    while network.step():
-        pass
+    network.run()
     assert network.granted == Counter(asked)
     assert set(network.heard.values()) == {1}
     assert len(network.heard) == 3 * len(asked) * len(network.tree)
@@ -121,8 +127,7 @@ def test_brokers_that_restart_take_nobodys_wish_along_and_let_no_two_move(seed: 
             asked = {wish for wish in asked if wish[0] != name}
         for _ in range(network.rng.randrange(20)):
             network.step()
-    while network.step():
-        pass
+    network.run()
     assert asked <= network.granted.keys()
     assert max(network.granted.values(), default=1) == 1
     last = {broker.open()[-1] for broker in network.brokers.values() if broker.open()}
@@ -162,8 +167,10 @@ def test_of_a_move_that_is_at_its_end_nothing_else_is_granted_and_it_is_not_aban
     assert coordinator.hear(grant)
     end = other.follow("end", grant.move, "old")
     assert end is not None
+    assert end.old == "old"
     assert coordinator.hear(end)
     assert coordinator.runs(grant.move)
+    assert not coordinator.runs(grant.move + 1)
     assert coordinator.grant() is None
     assert coordinator.follow("abandon", grant.move) is None
     assert not coordinator.hear(grant)
@@ -172,3 +179,18 @@ def test_of_a_move_that_is_at_its_end_nothing_else_is_granted_and_it_is_not_aban
     following = coordinator.grant()
     assert following is not None
     assert (following.mover, following.move) == ("n", grant.move + 1)
+
+
+def test_of_a_move_of_which_nothing_was_heard_nothing_follows() -> None:
+    here = Permissions("b", "c", lambda: 1.0)
+    assert not here.runs(1)
+    assert here.follow("end", 1) is None
+
+
+def test_a_wish_of_a_later_life_is_another_one_however_soon_that_begins() -> None:
+    coordinator = Permissions("c", "c", lambda: 0.0)
+    first = Permissions("b", "c", iter((7.0, 8.0)).__next__)
+    asks = [first.ask("old", "new"), first.ask("old", "new")]
+    assert [ask.wish for ask in asks] == [("b", 7_000_000, 1), ("b", 7_000_000, 2)]
+    again = Permissions("b", "c", lambda: 7.001).ask("old", "new")
+    assert all(coordinator.hear(ask) for ask in (*asks, again))

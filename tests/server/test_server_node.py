@@ -83,6 +83,39 @@ async def test_another_program_with_the_same_id_starts_at_zero(live: Live, one: 
     assert "took over" in await first.reason()
 
 
+async def test_what_a_publisher_repeats_is_passed_on_once(live: Live, one: OneBroker):
+    """It was killed, maybe, and publishes all again; or it is in two places at the same time."""
+    node = await one()
+    subscriber = await live.client(node, "s")
+    await subscriber.subscribe("n > 0")
+    first = await live.client(node, "c")
+    first.publish(5)
+    await first.until_acknowledged(5)
+    second = await live.client(node, "c", session="other")
+    second.publish(3)
+    await second.until_acknowledged(3)
+    second.publish(4)
+    await second.until_acknowledged(7)
+    await second.close()
+    await until(lambda: "c" not in node.clients.sessions)
+    third = await live.client(node, "c", session="third")
+    third.publish(9)
+    expect(await subscriber.seqs_of(9), 1, 9)
+    assert node.host.core.counters["published"] == 9
+
+
+async def test_what_is_repeated_takes_credit_and_gives_it_back(live: Live, one: OneBroker):
+    node = await one(credit=10)
+    first = await live.client(node, "c")
+    first.publish(10)
+    await first.until_acknowledged(10)
+    again = await live.client(node, "c", session="other")
+    for count in range(10, 100, 10):
+        again.publish(10)
+        await again.until_acknowledged(count)
+    assert again.hello.credit + again.credit() >= 90
+
+
 async def test_a_client_is_forgotten_after_a_while(live: Live, one: OneBroker):
     node = await one(session_s=0.001)
     first = await live.client(node, "c")
@@ -92,6 +125,10 @@ async def test_a_client_is_forgotten_after_a_while(live: Live, one: OneBroker):
     await until(lambda: "c" not in node.host.congestion.accounts)
     again = await live.client(node, "c")
     assert again.hello.received == 0
+    subscriber = await live.client(node, "s")
+    await subscriber.subscribe("n > 0")
+    again.publish(5)
+    expect(await subscriber.seqs_of(5), 1, 5)
 
 
 async def test_subscriptions_go_with_the_connection(live: Live):

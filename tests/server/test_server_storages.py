@@ -187,8 +187,11 @@ async def test_a_storage_that_cannot_run(tmp_path: Path) -> None:
     (tmp_path / "s").write_text("no directory")
     s = entry("s", "a", "x", folder=tmp_path)
     network, file = with_storages(tmp_path, s)
+    overlay = Overlay(network)
+    with pytest.raises(LocalError, match="broker a was never started"):
+        overlay.pid("a")
     with pytest.raises(LocalError, match="storage s ended with exit code 2 before it ran"):
-        await Overlay(network).__aenter__()
+        await overlay.__aenter__()
     # one that comes later is tried again and again, and the network goes on
     lines: list[str] = []
     replace_text(file, dump_network(replace(network, storage=[])))

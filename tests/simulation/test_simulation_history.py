@@ -92,7 +92,7 @@ def check_ended(simulation: Simulation, result: Result) -> None:
             assert client.past.storage.failed == ""
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(number=NUMBERS)
 def test_once_quiet_all_that_was_stored_is_found(number: int) -> None:
     simulation = changed(number, Kernel, harm=False)
@@ -107,7 +107,7 @@ def test_once_quiet_all_that_was_stored_is_found(number: int) -> None:
             assert (asked.error, asked.found) == ("", expected)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(number=NUMBERS)
 def test_after_crashes_it_is_found_or_nobody_has_it(number: int) -> None:
     """What was stored while a broker was down its storages may lack; who has all of a topic gives

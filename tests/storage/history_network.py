@@ -14,13 +14,15 @@ from reefcast.storage.history.service import HistoryService
 
 
 class Network:
-    """`graph`: the links that are up; `storages`: name -> its broker and its topics, of those that
-    are connected; `homes`: the brokers of all clients; `got`: what clients were sent."""
+    """`graph`: the links that are up; `beside`: connections that are none; `storages`: name -> its
+    broker and its topics, of those that are connected; `homes`: the brokers of all clients; `got`:
+    what clients were sent."""
 
     def __init__(self, graph: Graph, rng: random.Random) -> None:
         self.rng = rng
         self.services = {name: HistoryService(name) for name in graph}
         self.up: set[frozenset[str]] = set()
+        self.beside: set[frozenset[str]] = set()
         self.storages: dict[str, tuple[str, frozenset[str]]] = {}
         self.homes: dict[str, str] = {}
         self.got: dict[str, list[ServiceMessage]] = defaultdict(list)
@@ -44,21 +46,38 @@ class Network:
         for one, other in ((a, b), (b, a)):
             self._send(one, self.services[one].link_up(other, client=False))
 
+    def regrade(self, a: str, b: str, *, overlay: bool) -> None:
+        """A connection that stays becomes a link of the overlay, or is none any more: at one end
+        first."""
+        pair = frozenset((a, b))
+        (self.up if overlay else self.beside).add(pair)
+        (self.beside if overlay else self.up).discard(pair)
+        for one, other in ((a, b), (b, a)):
+            service = self.services[one]
+            told = service.link_up if overlay else service.link_down
+            self._send(one, told(other, client=False))
+            for _ in range(self.rng.choice((0, 1, 20))):
+                self.step()
+
     def disconnect(self, a: str, b: str) -> None:
         self.up.discard(frozenset((a, b)))
+        self.beside.discard(frozenset((a, b)))
         for one, other in ((a, b), (b, a)):
             self._under_way.pop((one, other), None)
         for one, other in ((a, b), (b, a)):
             self._send(one, self.services[one].link_down(other, client=False))
 
-    def restart(self, name: str) -> None:
-        """The broker loses its memory; its clients come again."""
+    def restart(self, name: str, *, noticed: bool) -> None:
+        """The broker loses its memory; its clients come again. `noticed`: its neighbours hear that
+        it is gone before they hear that it is there."""
+        for pair in sorted((p for p in self.beside if name in p), key=sorted):
+            self.disconnect(*sorted(pair))
         neighbours = self.graph[name]
         for other in neighbours:
             self._under_way.pop((name, other), None)
             self._under_way.pop((other, name), None)
         self.services[name] = HistoryService(name)
-        for other in neighbours:
+        for other in neighbours if noticed else ():
             self._send(other, self.services[other].link_down(name, client=False))
         for other in neighbours:
             self.connect(name, other)

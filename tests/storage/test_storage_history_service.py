@@ -45,7 +45,8 @@ def some_graph(rng: random.Random) -> Graph:
 def change(network: Network, rng: random.Random) -> None:
     """Something comes, goes, breaks or restarts."""
     brokers = list(network.services)
-    kind = rng.choice(("join", "leave", "store", "cut", "mend", "restart", "step"))
+    kinds = ("join", "leave", "store", "cut", "mend", "restart", "step", "demote", "promote")
+    kind = rng.choice(kinds)
     storages = sorted(network.homes)
     if kind == "join" or not storages:
         name = f"s{rng.randint(0, 5)}"
@@ -60,10 +61,14 @@ def change(network: Network, rng: random.Random) -> None:
         network.disconnect(*sorted(rng.choice(sorted(network.up, key=sorted))))
     elif kind == "mend" and len(brokers) > 1:
         a, b = rng.sample(brokers, 2)
-        if frozenset((a, b)) not in network.up:
+        if frozenset((a, b)) not in network.up | network.beside:
             network.connect(a, b)
     elif kind == "restart":
-        network.restart(rng.choice(brokers))
+        network.restart(rng.choice(brokers), noticed=rng.random() < 0.5)
+    elif kind == "demote" and network.up:
+        network.regrade(*sorted(rng.choice(sorted(network.up, key=sorted))), overlay=False)
+    elif kind == "promote" and network.beside:
+        network.regrade(*sorted(rng.choice(sorted(network.beside, key=sorted))), overlay=True)
     for _ in range(rng.choice((0, 1, 5, 50))):
         network.step()
 
@@ -233,6 +238,18 @@ def test_an_old_number_does_not_open_a_way_again() -> None:
     service.hear(Stored(topic="t", storage="s", seq=3, distance=64), "n", client=False)
     assert service.hear(new, "m", client=False) == []
     assert len(service.table) == 0
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_what_a_neighbour_says_early_waits_for_its_link(lost: bool) -> None:
+    """Unless the connection is lost before: who comes then may know nothing of it any more."""
+    service = HistoryService("b")
+    assert service.hear(Stored(topic="t", storage="s", seq=2, distance=0), "n", client=False) == []
+    assert len(service.table) == 0
+    if lost:
+        service.link_down("n", client=False)
+    service.link_up("n", client=False)
+    assert len(service.table) == (not lost)
 
 
 def test_its_own_broker_contradicts_that_a_storage_is_gone() -> None:

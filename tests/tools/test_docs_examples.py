@@ -14,6 +14,7 @@ ELSEWHERE = {
     "explain.md": "tests/cli/test_cli_explain.py",
     "history.md": "tests/client/test_client_history_live.py",
     "matching.md": "tests/bench/test_bench_matching_measure.py",
+    "spark-connector.md": "tests/pipeline/test_pipeline_connector_live.py",
     "python.md": "tools/python_reference.py",  # signatures, no programs
     "write-a-routing.md": "tests/server/test_server_write_a_routing.py",
 }

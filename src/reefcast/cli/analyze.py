@@ -18,16 +18,26 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("directory", type=DIRECTORY)
 @click.option("--out", type=OUTPUT_FILE, help="Write an HTML report to this file.")
+@click.option(
+    "--tables", type=DIRECTORY, help="Write all figures into this directory, as Parquet tables."
+)
 @click.option("--title", default="", help="Title of the report; by default the directory's name.")
 @master_option
 @json_option("all figures")
-def command(directory: Path, out: Path | None, title: str, master: str, as_json: bool) -> None:
+def command(
+    directory: Path,
+    out: Path | None,
+    tables: Path | None,
+    title: str,
+    master: str,
+    as_json: bool,
+) -> None:
     """Turn a trace into tables and an HTML report, with Spark.
 
         reefcast analyze out/trace --out report.html
 
     DIRECTORY holds the trace, of the simulator or of live brokers: they are the same to it. Delays,
-    load, tables, queues and discards are shown.
+    load, tables, queues and discards are shown. docs/spark.md has the columns of each table.
     """
     from reefcast.pipeline.session import spark_session
     from reefcast.storage.trace_files import read_run
@@ -37,6 +47,10 @@ def command(directory: Path, out: Path | None, title: str, master: str, as_json:
         from reefcast.pipeline.analysis import analyze
 
         analysis = analyze(spark, directory)
+    if tables is not None:
+        from reefcast.pipeline.analysis import write_tables
+
+        write_tables(analysis, tables)
     if out is not None:
         from reefcast.pipeline.report import Report, write_report
 
@@ -45,8 +59,9 @@ def command(directory: Path, out: Path | None, title: str, master: str, as_json:
         click.echo(json.dumps(dataclasses.asdict(analysis)))
     else:
         print_tables(analysis)
-        if out is not None:
-            click.echo(f"report: {out}")
+        for what, where in (("report", out), ("tables", tables)):
+            if where is not None:
+                click.echo(f"{what}: {where}")
 
 
 def print_tables(analysis: Analysis) -> None:

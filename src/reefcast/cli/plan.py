@@ -70,7 +70,9 @@ def command() -> None:
     help="How many storages there are; by default as few as can keep all copies.",
 )
 @seed_option
-@click.option("--out", type=OUTPUT_FILE, help="Write the plan to this file, as TOML.")
+@click.option(
+    "--out", type=OUTPUT_FILE, help="Write the plan to this file, for `reefcast network place`."
+)
 @click.option("--draw", type=OUTPUT_FILE, help="Write a drawing to this file, as SVG.")
 @json_option("the storages, the weights of topics, and mean hops of the plan and of others")
 def storage(

@@ -63,9 +63,21 @@ class Answering:
     # --- the answer -------------------------------------------------------------------------------
 
     async def run(self, store: Store, now_us: int, in_thread: InThread) -> None:
-        """Until the end is said. What comes in after the handover is not part of the answer."""
-        request, reply, loop = self.request, self._reply, asyncio.get_running_loop()
-        until_s = loop.time() + request.handover_s
+        """Until the end is said."""
+        loop = asyncio.get_running_loop()
+        closing = loop.call_later(self.request.handover_s, self._close)
+        try:
+            await self._read(store, now_us, in_thread)
+        finally:
+            closing.cancel()
+
+    def _close(self) -> None:
+        """What comes in from now on is not part of the answer, however long it takes to read."""
+        self._say(self._reply.close())
+        self._granted.set()
+
+    async def _read(self, store: Store, now_us: int, in_thread: InThread) -> None:
+        request, reply = self.request, self._reply
         found = store.read(
             request.topics,
             now_us,
@@ -80,11 +92,9 @@ class Answering:
             self._say(reply.found(bodies))
             await self._credit()
         self._say(reply.all_found())
-        if request.handover_s:
-            await asyncio.sleep(until_s - loop.time())
-            self._say(reply.close())
         while not reply.over:
-            await self._credit()
+            self._granted.clear()
+            await self._granted.wait()
 
     async def _credit(self) -> None:
         while self._reply.waits:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Generator
-from contextlib import suppress
 from typing import Self
 
 from reefcast.client.event import Event
@@ -14,20 +14,59 @@ from reefcast.client.history import History
 from reefcast.model.publication import PublicationId
 from reefcast.routing.recent import RecentIds
 
+SLACK_S = 60.0
+"""For so long an event may be on its way, and so far behind or ahead may publishers' clocks be."""
+
+
+def now_us() -> int:
+    """Microseconds UTC."""
+    return time.time_ns() // 1000
+
+
+class Given:
+    """The events that were given and may come once more by the other one of the two ways: all since
+    shortly before the replay began. When the past is over they are kept until what comes has been
+    published some time after it. Of events with an older time only the latest are known."""
+
+    def __init__(self) -> None:
+        self._since_us = now_us() - round(SLACK_S * 1e6)
+        self._until_us: int | None = None
+        self._ids: set[PublicationId] | None = set()
+        self._old: RecentIds[PublicationId] = RecentIds()
+
+    def is_new(self, event: Event) -> bool:
+        """Whether it was not given; it is from now on."""
+        if self._ids is None:
+            return True
+        if event.time_us < self._since_us:
+            return self._old.is_new(event.id)
+        if self._until_us is not None and self._until_us < min(event.time_us, now_us()):
+            self._ids = None
+            return True
+        if event.id in self._ids:
+            return False
+        self._ids.add(event.id)
+        return True
+
+    def past_is_over(self) -> None:
+        """Nothing comes from storages any more."""
+        self._until_us = now_us() + round(SLACK_S * 1e6)
+
 
 class Replay:
     """Past events by their time, then new ones, each once; read it as a `Subscription`.
 
     The subscription stands before storages are asked, and their answers stay open for the time of
     the handover: so what is under way in between is in one of the two, or in both. Ids tell.
-    New events wait here while the past is read; they are more the longer that takes.
+    New events wait here while the past is read; they are more the longer that takes. So are the ids
+    that are remembered.
     """
 
     def __init__(self, subscription: Subscription, history: History) -> None:
         self._subscription = subscription
         self._inbox = inbox_of(subscription)
         self._history: History | None = history
-        self._given: RecentIds[PublicationId] = RecentIds()
+        self._given = Given()
         self._events: deque[Event] = deque()
 
     def __await__(self) -> Generator[None, None, Self]:
@@ -73,6 +112,7 @@ class Replay:
         events = history.poll()
         if history.over:
             self._history = None
+            self._given.past_is_over()
         if history.over or history.hands_over:
             events += self._inbox.pop_all()
         return self._new(events) if events else await self._wait(history)
@@ -88,9 +128,8 @@ class Replay:
         finally:
             for wait in waits:
                 wait.cancel()
-                with suppress(asyncio.CancelledError):
-                    await wait
+            await asyncio.gather(*waits, return_exceptions=True)
         return []
 
     def _new(self, events: list[Event]) -> list[Event]:
-        return [event for event in events if self._given.is_new(event.id)]
+        return [event for event in events if self._given.is_new(event)]

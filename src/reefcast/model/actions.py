@@ -49,7 +49,7 @@ class Fault(Exception):
         self.expected = expected
 
 
-class _Part(NamedTuple):
+class Part(NamedTuple):
     """An expression being built. `kind` None: only evaluation will know. `levels` of nesting,
     `groups` of parentheses around each other inside, `position` of its first character."""
 
@@ -63,16 +63,16 @@ class _Part(NamedTuple):
 _WHAT = {Kind.NUMBER: "a number", Kind.STRING: "a string", Kind.BOOLEAN: "a condition"}
 
 
-def _demand(part: _Part, kind: Kind, where: str) -> None:
+def _demand(part: Part, kind: Kind, where: str) -> None:
     if part.kind is not None and part.kind is not kind:
         message = f"{where} takes {_WHAT[kind]}, but this is {_WHAT[part.kind]}"
         raise Fault(part.position, message, (_WHAT[kind],))
 
 
-def _node(expression: Expression, kind: Kind, position: int, *parts: _Part) -> _Part:
+def _node(expression: Expression, kind: Kind, position: int, *parts: Part) -> Part:
     levels = 1 + max(part.levels for part in parts)
     groups = max(part.groups for part in parts)
-    return _Part(expression, kind, position, _bounded(levels, position), groups)
+    return Part(expression, kind, position, _bounded(levels, position), groups)
 
 
 def _bounded(depth: int, position: int) -> int:
@@ -81,38 +81,38 @@ def _bounded(depth: int, position: int) -> int:
     return depth
 
 
-def _filter(part: _Part) -> Expression:
+def _filter(part: Part) -> Expression:
     _demand(part, Kind.BOOLEAN, "a filter")
     return part.expression
 
 
-def _or(*parts: _Part) -> _Part:
+def _or(*parts: Part) -> Part:
     for part in parts:
         _demand(part, Kind.BOOLEAN, "OR")
     terms = tuple(part.expression for part in parts)
     return _node(Or(terms), Kind.BOOLEAN, parts[0].position, *parts)
 
 
-def _and(*parts: _Part) -> _Part:
+def _and(*parts: Part) -> Part:
     for part in parts:
         _demand(part, Kind.BOOLEAN, "AND")
     terms = tuple(part.expression for part in parts)
     return _node(And(terms), Kind.BOOLEAN, parts[0].position, *parts)
 
 
-def _not(sign: Token, part: _Part) -> _Part:
+def _not(sign: Token, part: Part) -> Part:
     _demand(part, Kind.BOOLEAN, "NOT")
     return _node(Not(part.expression), Kind.BOOLEAN, _at(sign), part)
 
 
-def _comparison(left: _Part, sign: Token, right: _Part) -> _Part:
+def _comparison(left: Part, sign: Token, right: Part) -> Part:
     if left.kind is not None:
         _demand(right, left.kind, f"{sign} after {_WHAT[left.kind]}")
     compared = Comparison(str(sign), left.expression, right.expression)
     return _node(compared, Kind.BOOLEAN, left.position, left, right)
 
 
-def _between(part: _Part, negation: Token | None, low: _Part, high: _Part) -> _Part:
+def _between(part: Part, negation: Token | None, low: Part, high: Part) -> Part:
     kind = part.kind if part.kind is not None else low.kind
     for bound in (low, high):
         if kind is not None:
@@ -127,7 +127,7 @@ def _between(part: _Part, negation: Token | None, low: _Part, high: _Part) -> _P
     return inner._replace(levels=_bounded(inner.levels + 2, part.position))
 
 
-def _in(part: _Part, negation: Token | None, *listed: _Part) -> _Part:
+def _in(part: Part, negation: Token | None, *listed: Part) -> Part:
     kind = listed[0].kind
     assert kind is not None
     for value in listed:
@@ -138,7 +138,7 @@ def _in(part: _Part, negation: Token | None, *listed: _Part) -> _Part:
     return _node(expression, Kind.BOOLEAN, part.position, part)
 
 
-def _like(part: _Part, negation: Token | None, text: Token, escape: Token | None) -> _Part:
+def _like(part: Part, negation: Token | None, text: Token, escape: Token | None) -> Part:
     _demand(part, Kind.STRING, "LIKE")
     pattern = _unquoted(text)
     character = "" if escape is None else _unquoted(escape)
@@ -152,7 +152,7 @@ def _like(part: _Part, negation: Token | None, text: Token, escape: Token | None
     return _node(expression, Kind.BOOLEAN, part.position, part)
 
 
-def _matches(part: _Part, negation: Token | None, text: Token) -> _Part:
+def _matches(part: Part, negation: Token | None, text: Token) -> Part:
     _demand(part, Kind.STRING, "MATCHES")
     pattern = _unquoted(text)
     try:
@@ -164,38 +164,38 @@ def _matches(part: _Part, negation: Token | None, text: Token) -> _Part:
     return node if negation is None else _node(Not(expression), Kind.BOOLEAN, part.position, node)
 
 
-def _is_null(part: _Part, negation: Token | None) -> _Part:
+def _is_null(part: Part, negation: Token | None) -> Part:
     expression = IsNull(part.expression, negation is not None)
     return _node(expression, Kind.BOOLEAN, part.position, part)
 
 
-def _arithmetic(left: _Part, sign: Token, right: _Part) -> _Part:
+def _arithmetic(left: Part, sign: Token, right: Part) -> Part:
     for part in (left, right):
         _demand(part, Kind.NUMBER, str(sign))
     expression = Arithmetic(str(sign), left.expression, right.expression)
     return _node(expression, Kind.NUMBER, left.position, left, right)
 
 
-def _minus(sign: Token, part: _Part) -> _Part:
+def _minus(sign: Token, part: Part) -> Part:
     _demand(part, Kind.NUMBER, "-")
     return _node(Minus(part.expression), Kind.NUMBER, _at(sign), part)
 
 
-def _signed(sign: Token, digits: Token) -> _Part:
+def _signed(sign: Token, digits: Token) -> Part:
     factor = -1 if sign.type == "MINUS" else 1
     if digits.type == "FLOAT":
-        return _Part(Literal(factor * _finite(digits)), Kind.NUMBER, _at(sign))
+        return Part(Literal(factor * _finite(digits)), Kind.NUMBER, _at(sign))
     largest = INT64_MAX if factor > 0 else INT64_MAX + 1
-    return _Part(Literal(factor * _int64(digits, largest)), Kind.NUMBER, _at(sign))
+    return Part(Literal(factor * _int64(digits, largest)), Kind.NUMBER, _at(sign))
 
 
-def _group(parenthesis: Token, part: _Part) -> _Part:
+def _group(parenthesis: Token, part: Part) -> Part:
     position = _at(parenthesis)
     return part._replace(position=position, groups=_bounded(part.groups + 1, position))
 
 
-def _integer(digits: Token) -> _Part:
-    return _Part(Literal(_int64(digits, INT64_MAX)), Kind.NUMBER, _at(digits))
+def _integer(digits: Token) -> Part:
+    return Part(Literal(_int64(digits, INT64_MAX)), Kind.NUMBER, _at(digits))
 
 
 def _int64(digits: Token, largest: int) -> int:
@@ -207,8 +207,8 @@ def _int64(digits: Token, largest: int) -> int:
     return number
 
 
-def _float(digits: Token) -> _Part:
-    return _Part(Literal(_finite(digits)), Kind.NUMBER, _at(digits))
+def _float(digits: Token) -> Part:
+    return Part(Literal(_finite(digits)), Kind.NUMBER, _at(digits))
 
 
 def _finite(digits: Token) -> float:
@@ -218,19 +218,19 @@ def _finite(digits: Token) -> float:
     return number
 
 
-def _string(text: Token) -> _Part:
-    return _Part(Literal(_unquoted(text)), Kind.STRING, _at(text))
+def _string(text: Token) -> Part:
+    return Part(Literal(_unquoted(text)), Kind.STRING, _at(text))
 
 
-def _boolean(word: Token) -> _Part:
-    return _Part(Literal(word.type == "TRUE"), Kind.BOOLEAN, _at(word))
+def _boolean(word: Token) -> Part:
+    return Part(Literal(word.type == "TRUE"), Kind.BOOLEAN, _at(word))
 
 
-def _attribute(token: Token) -> _Part:
+def _attribute(token: Token) -> Part:
     name = _unquoted(token) if token.type == "QUOTED_NAME" else str(token)
     if not name:
         raise Fault(_at(token), "an attribute's name must not be empty", ("an attribute",))
-    return _Part(Attribute(name), None, _at(token))
+    return Part(Attribute(name), None, _at(token))
 
 
 def _unquoted(token: Token) -> str:
@@ -243,7 +243,7 @@ def _at(token: Token) -> int:
     return token.start_pos or 0
 
 
-_ACTIONS: dict[str, Callable[..., Any]] = {
+ACTIONS: dict[str, Callable[..., Any]] = {
     "filter": _filter,
     "or": _or,
     "and": _and,
@@ -271,5 +271,5 @@ def transformer() -> object:
     """What lark wants: an object with a method, taking the children, for each rule."""
     from lark import Transformer, v_args
 
-    methods = {rule: staticmethod(action) for rule, action in _ACTIONS.items()}
+    methods = {rule: staticmethod(action) for rule, action in ACTIONS.items()}
     return v_args(inline=True)(type("Actions", (Transformer,), methods))()

@@ -48,7 +48,6 @@ from reefcast.model.expression import (
     Minus,
     Not,
     Or,
-    attributes_of,
     children,
     evaluate,
     to_sql,
@@ -229,7 +228,7 @@ def _predicate(expression: Expression, negated: bool) -> Form:
 
 
 def _is_constant(expression: Expression) -> bool:
-    return not attributes_of(expression)
+    return not isinstance(expression, Attribute) and all(map(_is_constant, children(expression)))
 
 
 def _constrained(name: str, constraint: Constraint) -> Form:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec.structs import replace
@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from reefcast.errors import ConfigurationError
 from reefcast.model.patterns import topic_pattern_covers, topic_patterns_meet
 from reefcast.network.sections import StorageEntry
+from reefcast.storage.placement.plan_file import PlannedStorage
 
 if TYPE_CHECKING:
     from tomlkit.items import Array, InlineTable, Table
@@ -29,17 +30,8 @@ LISTS = ("topics", "joining")
 """Of a storage that stays, what a plan changes."""
 
 
-class Planned(Protocol):
-    """A storage of a plan."""
-
-    @property
-    def broker(self) -> str: ...
-    @property
-    def topics(self) -> Sequence[str]: ...
-
-
 def planned_storages(
-    storages: Sequence[StorageEntry], plan: Iterable[Planned], directory: str
+    storages: Sequence[StorageEntry], plan: Iterable[PlannedStorage], directory: str
 ) -> list[StorageEntry]:
     """The storages of the plan: that of the same broker, if there is one (of several the one that
     has the most of its topics), else a new one, limited and indexed as the one that has the most of

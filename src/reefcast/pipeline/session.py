@@ -92,6 +92,32 @@ def spark_session(application: str, master: str = DEFAULT_MASTER) -> Iterator[Sp
         session.stop()
 
 
+PARTITION_BYTES = 64 * 2**20
+"""Of a large input, what one task takes."""
+
+
+@contextlib.contextmanager
+def sized(spark: SparkSession, input_bytes: int) -> Iterator[None]:
+    """For jobs over an input of this size: as many partitions after a shuffle as it needs, where
+    that is more than the session has; and then methods generated for whole stages, which pay where
+    rows are many."""
+    settings = {}
+    if input_bytes > PARTITION_BYTES * int(spark.conf.get("spark.sql.shuffle.partitions") or 1):
+        partitions = str(1 + input_bytes // PARTITION_BYTES)
+        settings = {
+            "spark.sql.shuffle.partitions": partitions,
+            "spark.sql.codegen.wholeStage": "true",
+        }
+    before = {name: spark.conf.get(name) for name in settings}
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, former in before.items():
+            spark.conf.set(name, former or "")
+
+
 def check_java() -> None:
     """Spark's own message about a missing or old Java is a page long; ours is a sentence."""
     java = _java_command()

@@ -424,7 +424,8 @@ class Broker:
         if link in self.router.soft_links or down.lost:
             effects = then.act(self.router.soft_down(link, down.lost)) + then.unopened.went(link)
             kept = then.unopened.tokens(link)
-            return effects + then.finish(then.settlement.forget(link, kept))
+            effects += then.finish(then.settlement.forget(link, kept))
+            return effects + self._services_lose(link)
         self._require_up(link)
         client = self.clients.get(link)
         if client is not None:
@@ -433,9 +434,13 @@ class Broker:
         self.router.brokers.remove(link)
         effects = then.act(self.router.link_down(link))
         effects += then.finish(then.settlement.forget(link))  # may release what was held
-        for service in self._services:
-            effects += then.act(service.link_down(link, client=False))
+        effects += self._services_lose(link)
         return effects + self._tell_synced(self._relearning.went(link))
+
+    def _services_lose(self, link: LinkName) -> list[Effect]:
+        """A link to a broker, of the overlay or beside it."""
+        downs = [service.link_down(link, client=False) for service in self._services]
+        return [effect for sends in downs for effect in self._then.act(sends)]
 
     def _timer(self, timer: Timer, link: LinkName, now: float) -> list[Effect]:
         if timer.key == RELEARN_TIMER:

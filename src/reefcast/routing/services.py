@@ -23,11 +23,14 @@ class Service(ABC):
 
     @abstractmethod
     def link_up(self, link: LinkName, *, client: bool) -> Sequence[Send]:
-        """A client, or a neighbour without memory of this broker."""
+        """A client, or a neighbour without memory of this broker, even if its link was up. What a
+        neighbour says may come before: a link beside the overlay becomes one of it at the other end
+        first."""
 
     @abstractmethod
     def link_down(self, link: LinkName, *, client: bool) -> Sequence[Send]:
-        """It is gone."""
+        """It is gone, or is no link of the overlay any more. Also told of links to brokers that
+        never were."""
 
     @abstractmethod
     def tables(self) -> Mapping[str, TableView[Any]]:

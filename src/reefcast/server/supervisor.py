@@ -81,6 +81,7 @@ class Overlay:
         self._file = Path(self._folder.name) / "network.toml"
         self._brokers = {name: self._child("broker", name) for name in network.names}
         self._storages: dict[str, Child] = {}
+        self._kept: dict[str, StorageEntry] = {}
         self._following: asyncio.Task[None] | None = None
 
     def _child(self, kind: str, name: str) -> Child:
@@ -106,8 +107,7 @@ class Overlay:
         await self.stop()
 
     async def _start_all(self) -> None:
-        self._file.touch()
-        self._write_file()
+        self._file.write_text(dump_network(self.network), encoding="utf-8")
         if self.network.trace.level != "off":
             begin_run(self.network)
         await self._compile()
@@ -116,9 +116,6 @@ class Overlay:
         await asyncio.gather(*(self._added(each).start() for each in self.network.storage))
         await self._stored()
         self._following = asyncio.create_task(self._follow())
-
-    def _write_file(self) -> None:
-        replace_text(self._file, dump_network(self.network))
 
     async def _compile(self) -> None:
         """Once, here; the brokers load the result from the cache."""
@@ -145,34 +142,34 @@ class Overlay:
         """What else may have changed since the start holds for none of the processes."""
         try:
             now = self._watched.look() if self._watched else None
-            if now is None:
-                return
-            changed = replace(self.network, link=now.link, storage=now.storage).validate()
-        except ReefcastError as error:
+            if now is not None:
+                self._become(replace(self.network, link=now.link, storage=now.storage).validate())
+        except (ReefcastError, OSError) as error:
             self._report(f"links and storages are taken as they were before: {error}")
-        else:
-            if changed != self.network:
-                self.network = changed
-                self._write_file()
+
+    def _become(self, network: NetworkFile) -> None:
+        if network != self.network:
+            replace_text(self._file, dump_network(network))
+            self.network = network
 
     async def _follow(self) -> None:
         """Storages come and go with their entries; those that stay look at theirs themselves."""
-        started = {entry.name: entry for entry in self.network.storage}
         while True:
             self._look()
             now = {entry.name: entry for entry in self.network.storage}
-            gone = [name for name in started if is_another(started[name], now.get(name))]
+            gone = [name for name, each in self._kept.items() if is_another(each, now.get(name))]
             await asyncio.gather(*(self._removed(name) for name in gone))
-            new = [now[name] for name in now if name in gone or name not in started]
+            new = [entry for entry in now.values() if entry.name not in self._kept]
             await asyncio.gather(*(self._added(entry).keep_starting() for entry in new))
-            started = now
             await asyncio.sleep(FOLLOW_S)
 
     def _added(self, entry: StorageEntry) -> Child:
+        self._kept[entry.name] = entry
         child = self._storages[entry.name] = self._child("storage", entry.name)
         return child
 
     async def _removed(self, name: str) -> None:
+        del self._kept[name]
         await self._storages.pop(name).stop(STOP_S)
         self._report(f"storage {name} has ended")
 

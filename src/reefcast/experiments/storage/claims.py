@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from reefcast.experiments.campaign import Claim, Claims, Paper, Plot, What
-from reefcast.experiments.storage import readings, real, trees
+from reefcast.experiments.storage import advertising, readings, real, trees
 from reefcast.experiments.storage.evidence import evidence
 from reefcast.experiments.storage.parameters import FILE
 from reefcast.experiments.storage.parameters import PAPER as NAME
@@ -56,6 +56,11 @@ SIMULATED = (
 )
 
 OTHER = "computed; how else the paper can be read (evidence)"
+
+RULES = (
+    "not of the paper's evaluation. By its rule a broker knows the nearest storages only, and "
+    "tells of no others; so when one goes, those that knew no other are left alone. Ours knows all"
+)
 
 REAL = f"not of the paper: a real network, where {real.VARIABLE} names one; not measured without"
 
@@ -111,6 +116,19 @@ def _readings() -> Iterator[Claim]:
         yield _claim("readings", what, one, None, OTHER, kind="effect", against=against)
 
 
+def _advertisements() -> Iterator[Claim]:
+    ours, paper = advertising.EVERY_STORAGE, advertising.NEAREST_ONLY
+    for metric, measure in (
+        ("messages until all know of the storages", "messages_to_tell"),
+        ("messages until all know that one is gone", "messages_to_withdraw"),
+    ):
+        what = What(f"{metric}: {ours} over {paper}", advertising.NAME, measure)
+        yield _claim("rules", what, ours, None, RULES, kind="effect", against=paper)
+    for one in (paper, ours):
+        metric = f"know no storage of a topic any more, though there is one, share: {one}"
+        yield _claim("rules", What(metric, advertising.NAME, "left_alone"), one, None, RULES)
+
+
 def _claims() -> Iterator[Claim]:
     yield from _paper_says("S1", trees.BROKERS, "N", NOT_IN_ALL, ALIKE)
     yield _simulated("S1", trees.BROKERS, "N")
@@ -132,6 +150,7 @@ def _claims() -> Iterator[Claim]:
         words = f"{WORDS}; {POPULAR}"
         yield from _paper_says(row, campaign, over, words, words, POPULAR)
     yield from _readings()
+    yield from _advertisements()
     what = What("mean hops on a real network: pub/sub over rnd", real.NAME, HOPS)
     yield _claim("real", what, OURS, None, REAL, kind="effect", against=AT_RANDOM)
     yield from _to_the_best("real", real.NAME, "k, on a real network", REAL)
@@ -155,6 +174,7 @@ PAPER = Paper(
         trees.POPULAR_OVER_BROKERS,
         trees.POPULAR_OVER_CAPACITY,
         readings.CAMPAIGN,
+        advertising.CAMPAIGN,
         real.CAMPAIGN,
     ),
     claims=tuple(_claims()),
@@ -177,6 +197,16 @@ PAPER = Paper(
             "S2-popular",
         ),
         _plot("readings", "Other readings of the paper", readings.NAME, TOPICS, "readings"),
+        Plot(
+            "rules",
+            "Who is left alone when a storage goes",
+            advertising.NAME,
+            "left_alone",
+            "brokers",
+            "know no other storage, share",
+            "x",
+            (f"{NAME}/rules",),
+        ),
         _plot("real", "A real network", real.NAME, COPIES, "real"),
     ),
     parameters_file=FILE,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from reefcast.experiments.campaign import Measured
 from reefcast.experiments.evidence_tables import Section, tables
-from reefcast.experiments.storage import readings, real, trees
+from reefcast.experiments.storage import advertising, readings, real, trees
 
 COLUMNS = (
     ("mean hops", "mean_hops"),
@@ -50,6 +50,21 @@ SECTIONS = (
     _section(trees.POPULAR_CAPACITY, "S2, topics of different popularity", "topics of a storage"),
     _section(readings.NAME, "Other readings", "topics of a storage", READINGS)._replace(
         columns=(("mean hops, computed", "computed"),)
+    ),
+    _section(
+        advertising.NAME,
+        "What brokers are told of storages",
+        "brokers",
+        "Messages between brokers until all know of all storages, one storage after the other; and "
+        "until all know that one of them is gone. Left alone: of all brokers and topics of that "
+        "storage, those that know no other one then, though there is one.",
+    )._replace(
+        columns=(
+            ("messages to tell", "messages_to_tell"),
+            ("messages when one goes", "messages_to_withdraw"),
+            ("left alone", "left_alone"),
+        ),
+        routing_title="rule",
     ),
     _section(
         real.NAME,

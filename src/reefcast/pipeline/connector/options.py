@@ -26,7 +26,7 @@ STREAM = (
     *(*SHARED, "startingOffsets", "maxOffsetsPerTrigger"),
     *("failOnDataLoss", "settleSeconds", "lateSeconds"),
 )
-WRITE = ("url", "topic")
+WRITE = ("url", "topic", "orderBy")
 OF_SPARK = ("checkpointLocation", "queryName")
 """Those that Spark hands on with ours."""
 
@@ -62,10 +62,12 @@ class StreamOptions(NamedTuple):
 
 
 class WriteOptions(NamedTuple):
-    """`topic`: of all rows; "" if the rows say it. `checkpoint`: where a query keeps its own."""
+    """`topic`: of all rows; "" if the rows say it. `order`: columns by which the rows of a
+    partition are sorted; none: as they come. `checkpoint`: where a query keeps its own."""
 
     url: str
     topic: str
+    order: tuple[str, ...]
     checkpoint: str
 
 
@@ -100,7 +102,9 @@ def stream_options(options: Mapping[str, str]) -> StreamOptions:
 
 def write_options(options: Mapping[str, str]) -> WriteOptions:
     given = _Given(options, WRITE, "writing")
-    return WriteOptions(given.url(), given.text("topic"), given.text("checkpointLocation"))
+    return WriteOptions(
+        given.url(), given.text("topic"), given.names("orderBy"), given.text("checkpointLocation")
+    )
 
 
 def schema_option(options: Mapping[str, str]) -> str:
@@ -139,6 +143,11 @@ class _Given:
 
     def text(self, name: str) -> str:
         return self._options.get(name.lower(), "").strip()
+
+    def names(self, name: str) -> tuple[str, ...]:
+        """What stands between commas."""
+        parts = map(str.strip, self.text(name).split(","))
+        return tuple(part for part in parts if part)
 
     def read(self, name: str, parse: Callable[[str], T], default: T) -> T:
         text = self.text(name)
@@ -185,7 +194,7 @@ def _selection(given: _Given) -> Selection:
 
 def _filter(given: _Given) -> str:
     """What `subscribe` (topics, with commas between them) and `filter` say together."""
-    topics = [topic.strip() for topic in given.text("subscribe").split(",") if topic.strip()]
+    topics = given.names("subscribe")
     filter = given.text("filter")
     if filter:
         parse_filter(filter)

@@ -58,8 +58,11 @@ VALUES = (
 OURS = ("publisher", "seq", ATTRIBUTES)
 
 
-def check_rows(schema: StructType) -> None:
-    """Raises `ConfigurationError` for rows that are no events."""
+def check_rows(schema: StructType, order: Sequence[str] = ()) -> None:
+    """Raises `ConfigurationError` for rows that are no events, or cannot be sorted so."""
+    for name in order:
+        if name not in schema.names:
+            raise ConfigurationError(f"option orderBy: there is no column {name!r} to be sorted by")
     for field in schema:
         name, kind = field.name, field.dataType
         if name in OURS:
@@ -136,6 +139,18 @@ def _topics(several: Any, one: Any, rows: int, topic: str) -> Sequence[tuple[str
 
 def _payloads(column: Any, rows: int) -> Sequence[bytes]:
     return [b""] * rows if column is None else [each or b"" for each in column.to_pylist()]
+
+
+def in_order(batches: Iterable[pa.RecordBatch], order: Sequence[str]) -> Iterable[pa.RecordBatch]:
+    """All of them, sorted by these columns, if there are any."""
+    some = list(batches) if order else []
+    if not some:
+        return batches
+    import pyarrow as pa
+
+    whole = pa.Table.from_batches(some).sort_by([(name, "ascending") for name in order])
+    sorted_batches: list[pa.RecordBatch] = whole.to_batches()
+    return sorted_batches
 
 
 def publish(url: str, batches: Iterable[pa.RecordBatch], part: Part, topic: str) -> int:

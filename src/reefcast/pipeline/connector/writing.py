@@ -19,7 +19,7 @@ from reefcast.errors import ConfigurationError, InternalError
 from reefcast.pipeline.connector.checkpoint import Batch, last_batch
 from reefcast.pipeline.connector.columns import TIMESTAMP
 from reefcast.pipeline.connector.options import WriteOptions
-from reefcast.pipeline.connector.publishing import check_rows, part_of, publish
+from reefcast.pipeline.connector.publishing import Part, check_rows, in_order, part_of, publish
 from reefcast.pipeline.connector.sentences import told
 
 if TYPE_CHECKING:
@@ -36,13 +36,18 @@ class Published(WriterCommitMessage):
         self.rows = rows
 
 
-def _check(schema: StructType, *, overwrite: bool) -> None:
-    check_rows(schema)
+def _check(schema: StructType, options: WriteOptions, *, overwrite: bool) -> None:
+    check_rows(schema, options.order)
     if overwrite:
         raise ConfigurationError(
             'what was published cannot be overwritten: write in mode "append" (df.write), or '
             '"append" or "update" (df.writeStream)'
         )
+
+
+def _published(options: WriteOptions, batches: Iterator[pa.RecordBatch], part: Part) -> Published:
+    rows = in_order(batches, options.order)
+    return Published(publish(options.url, rows, part, options.topic))
 
 
 def _partition() -> int:
@@ -56,7 +61,7 @@ class BatchWriter(DataSourceArrowWriter):
     is another publisher."""
 
     def __init__(self, schema: StructType, options: WriteOptions, *, overwrite: bool) -> None:
-        _check(schema, overwrite=overwrite)
+        _check(schema, options, overwrite=overwrite)
         self._options = options
         self._job = uuid.uuid4().hex
         self._time_us = time.time_ns() // 1000
@@ -64,14 +69,14 @@ class BatchWriter(DataSourceArrowWriter):
     @told
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Published:
         part = part_of(self._job, 0, _partition(), self._time_us)
-        return Published(publish(self._options.url, iterator, part, self._options.topic))
+        return _published(self._options, iterator, part)
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
     """Made anew for each batch. The batch itself is known to the tasks alone."""
 
     def __init__(self, schema: StructType, options: WriteOptions, *, overwrite: bool) -> None:
-        _check(schema, overwrite=overwrite)
+        _check(schema, options, overwrite=overwrite)
         self._options = options
         self._batch: Batch | None = None
         if TIMESTAMP not in schema.names:
@@ -91,7 +96,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
                 "does another query use the same checkpoint?"
             )
         part = part_of(query, batch.number, _partition(), batch.time_us)
-        return Published(publish(self._options.url, iterator, part, self._options.topic))
+        return _published(self._options, iterator, part)
 
 
 def _checkpoint(options: WriteOptions) -> str:

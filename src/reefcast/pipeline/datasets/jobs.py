@@ -107,8 +107,12 @@ def write_as_it_is(table: str, rows: DataFrame, path: Path) -> Written:
 @contextlib.contextmanager
 def said_of(path: Path) -> Iterator[None]:
     """What Spark says of rows that it cannot read, as a sentence about the file."""
+    from py4j.protocol import Py4JJavaError  # of what a task met, where PySpark has no name for it
+
     try:
         yield
-    except PySparkException as error:
-        first = str(error).strip().split("\n", 1)[0]
+    except (PySparkException, Py4JJavaError) as error:
+        java = getattr(error, "java_exception", None)
+        said = str(error if java is None else java.getMessage())
+        first = said.strip().split("\n", 1)[0]
         raise ConfigurationError(f"{path} does not hold what it should: {first}") from error

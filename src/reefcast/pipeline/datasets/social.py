@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 ATTRIBUTES = ("author", "wall")
-_SCHEMA = "sender STRING, receiver STRING, hours DOUBLE"
+_SCHEMA = "sender STRING, receiver STRING, hours STRING"
 _HOUR_US = 3600 * 1_000_000
 
 
 def read(spark: SparkSession, path: Path) -> DataFrame:
-    """sender, receiver, hours."""
+    """sender, receiver, hours, strings all of them."""
     return read_without_heads(spark, path, _SCHEMA)
 
 
 def to_events(trace: DataFrame) -> DataFrame:
     """event, time_us and `ATTRIBUTES`."""
     rows = _of_two(trace).select(
-        F.rint(F.col("hours") * _HOUR_US).cast("bigint").alias("time_us"),
+        F.rint(F.col("hours").cast("double") * _HOUR_US).cast("bigint").alias("time_us"),
         F.col("sender").alias("author"),
         F.col("receiver").alias("wall"),
     )

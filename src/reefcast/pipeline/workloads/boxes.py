@@ -131,16 +131,17 @@ def box_around(sample: Sample, centre: int, wanted: float, edge: float) -> str:
     ranks = sample.ranks[:, at]
     apart = np.abs(sample.ranks - ranks[:, None]).max(axis=0)  # NaN where one is missing
     apart[at] = np.nan
+    apart = np.round(apart, DIGITS)
     reach = _reach(apart, wanted * (sample.ranks.shape[1] - 1), len(ranks), edge)
     terms = [
         f"{attribute(name)} BETWEEN {low} AND {high}"
-        for name, low, high in sample.ends(ranks, reach + ROUNDED)
+        for name, low, high in sample.ends(ranks, reach + 10.0**-DIGITS)
     ]
     return " AND ".join(terms)
 
 
-ROUNDED = 1e-9
-"""More than what is lost where ranks are rounded, less than any two differ."""
+DIGITS = 9
+"""Of a difference of ranks: any two that differ do so before; below, it is an error of floats."""
 
 
 def _reach(apart: Floats, wanted: float, attributes: int, edge: float) -> float:

@@ -65,7 +65,6 @@ class Permissions:
     def runs(self, move: int) -> bool:
         """Whether it was granted, and is not over."""
         last = self.last
-        last = self.last
         return last is not None and last.move == move and last.step in ("grant", "end")
 
     def follow(self, step: Step, move: int, old: LinkName = "") -> Permission | None:

@@ -4,7 +4,8 @@ in meanwhile. The methods return what is to be said to the broker.
 Rules
 -----
 - What was found is said as far as there is credit; the rest waits, and nothing more should be read.
-- With a handover the answer stays open when all was found: what is stored meanwhile is late.
+- With a handover the answer stays open for that long, and then until all was found: what is stored
+  in that time is late. What comes after it is live for who asks.
 - The end is said when nothing waits.
 """
 
@@ -50,9 +51,9 @@ class Reply:
         return self._ready()
 
     def all_found(self) -> list[ServiceMessage]:
-        """Nothing more is stored: the handover begins, if there is one."""
+        """Nothing more is stored."""
         self._all_found = True
-        self._closed = not self.request.handover_s
+        self._closed = self._closed or not self.request.handover_s
         return self._ready()
 
     def close(self) -> list[ServiceMessage]:
@@ -90,9 +91,11 @@ class Reply:
 
     def _ready(self) -> list[ServiceMessage]:
         said: list[ServiceMessage] = []
+        if self.over:
+            return said
         while self._found and self._credit > 0:
             said.append(self._items(self._found))
-        if self._found or not self._all_found or self.over:
+        if self._found or not self._all_found:
             return said
         if self.request.handover_s and not self._is_late:
             self._is_late = True

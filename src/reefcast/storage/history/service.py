@@ -128,11 +128,14 @@ class HistoryService(Service):
         return sends
 
     def link_down(self, link: LinkName, *, client: bool) -> Sequence[Send]:
+        self._early.pop(link, None)
         if client:
             self._clients.discard(link)
             self._stores.pop(link, None)
-        else:
+        elif link in self._brokers:
             self._brokers.remove(link)
+        else:  # a link beside the overlay
+            return []
         ended = self._open.pop(link, {})
         sends = self._close(self.table.by(link))
         for id, path in ended.items():

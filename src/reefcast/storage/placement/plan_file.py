@@ -8,11 +8,14 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from reefcast.errors import ConfigurationError
-from reefcast.storage.placement.inputs import Placement
+
+if TYPE_CHECKING:
+    from reefcast.storage.placement.inputs import Placement
 
 
 class PlannedStorage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -1,0 +1,159 @@
+"""From the past into the present: each event once, in whatever order and however often it comes."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import deque
+from typing import Any, cast
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reefcast.client import replay as replay_module
+from reefcast.client.event import Event
+from reefcast.client.inbox import Inbox
+from reefcast.client.replay import Given, Replay
+from reefcast.client.signal import Signal
+from reefcast.model.publication import Publication
+from reefcast.model.wire import encode_publication
+from reefcast.routing.recent import RecentIds
+
+NUMBERS = st.integers(0, 2**32)
+WAYS = ("past", "past and live", "late", "late and live", "live")
+"""How an event comes: it was stored when the storage was asked, or during the handover, or later;
+and it was routed before the subscription had settled, or after."""
+
+
+class Reading:
+    """Nobody stops reading for these few."""
+
+    def inbox_is_full(self, inbox: Inbox) -> None:
+        raise AssertionError
+
+    def inbox_has_room(self, inbox: Inbox) -> None:
+        raise AssertionError
+
+
+class FakeSubscription:
+    def __init__(self) -> None:
+        self._holding = Inbox(10_000, Reading())
+        self.is_settled = asyncio.Event()
+
+    async def settled(self) -> None:
+        await self.is_settled.wait()
+
+    async def next_batch(self) -> list[Event]:
+        while not self._holding.events:
+            await self._holding.changed.wait()
+        return self._holding.pop_all()
+
+
+class FakeHistory:
+    """`come`: what has come and was not taken."""
+
+    def __init__(self, subscription: FakeSubscription) -> None:
+        self._subscription = subscription
+        self.come: deque[Event] = deque()
+        self.changed = Signal()
+        self.over = self.hands_over = self.started = False
+
+    def start(self) -> None:
+        assert self._subscription.is_settled.is_set(), "asked before the subscription had settled"
+        self.started = True
+
+    def poll(self) -> list[Event]:
+        events = list(self.come)
+        self.come.clear()
+        return events
+
+    async def wait(self) -> None:
+        await self.changed.wait()
+
+
+def event(n: int, after_s: float = 0.0) -> Event:
+    """Published about now."""
+    time_us = replay_module.now_us() + round(after_s * 1e6)
+    return Event(encode_publication(Publication("p", n, time_us, {}, ("t",))))
+
+
+async def replayed(rng: random.Random) -> tuple[list[int], list[int], int]:
+    """What was read; what was in the past, in its order; how many events there are."""
+    subscription = FakeSubscription()
+    history = FakeHistory(subscription)
+    replay = Replay(cast(Any, subscription), cast(Any, history))
+    replay._given._old = RecentIds(0)
+    ways = [rng.choice(WAYS) for _ in range(rng.randint(0, 30))]
+    past = [n for n, way in enumerate(ways) if "past" in way]
+    late = [n for n, way in enumerate(ways) if "late" in way]
+    live = [n for n, way in enumerate(ways) if "live" in way]
+    rng.shuffle(late)
+    rng.shuffle(live)
+
+    async def world() -> None:
+        await asyncio.sleep(0)
+        subscription.is_settled.set()
+        waiting = deque(past)
+        coming = deque(live)
+        while waiting or coming or late or not history.over:
+            for _ in range(rng.choice((0, 0, 1, 3))):
+                await asyncio.sleep(0)
+            if coming and rng.random() < 0.5:
+                subscription._holding.put(event(coming.popleft()))
+            elif not history.started or history.over:
+                continue
+            elif waiting:
+                history.come.append(event(waiting.popleft()))
+            elif not history.hands_over:
+                history.hands_over = True
+            elif late:
+                history.come.append(event(late.pop()))
+            else:
+                history.over = True
+            history.changed.fire()
+
+    task = asyncio.ensure_future(world())
+    found: list[int] = []
+    async with asyncio.timeout(10):
+        while len(found) < len(ways) or not history.started:
+            found += await read(replay, rng.choice((0.0, 0.001, 1.0)))
+        await task
+    found += await read(replay, 0.002)
+    return found, past, len(ways)
+
+
+async def read(replay: Replay, patience_s: float) -> list[int]:
+    """A wait that is cancelled loses nothing."""
+    try:
+        async with asyncio.timeout(patience_s):
+            return [each.seq for each in await replay.next_batch()]
+    except TimeoutError:
+        return []
+
+
+@settings(max_examples=200, deadline=None)
+@given(NUMBERS)
+def test_each_event_comes_once_and_the_past_first(number: int) -> None:
+    found, past, count = asyncio.run(replayed(random.Random(number)))
+    assert sorted(found) == list(range(count))
+    assert found[: len(past)] == past
+
+
+def test_ids_are_forgotten_when_they_cannot_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    ids = Given()
+    first, ahead = event(1), event(2, after_s=1000.0)
+    assert ids.is_new(first) and not ids.is_new(first)
+    ids.past_is_over()
+    assert ids.is_new(ahead) and not ids.is_new(first), "a clock that is ahead changes nothing"
+    later_us = replay_module.now_us() + 100_000_000
+    monkeypatch.setattr(replay_module, "now_us", lambda: later_us)
+    assert not ids.is_new(first), "nor does time, while what comes is old"
+    assert ids.is_new(event(3)) and ids._ids is None
+
+
+def test_of_older_events_the_latest_are_known() -> None:
+    ids = Given()
+    old = event(1, after_s=-1000.0)
+    assert ids.is_new(old) and not ids.is_new(old)
+    assert ids._ids == set()

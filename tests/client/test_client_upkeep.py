@@ -1,0 +1,109 @@
+"""What a storage does beside storing and answering."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from reefcast.client import upkeep
+from reefcast.client.upkeep import Pace, Upkeep
+
+
+class Store:
+    """`more`: what each call of `clean` says; `last_us`: of the only topic."""
+
+    def __init__(self) -> None:
+        self.damage: Exception | None = None
+        self.more: list[bool] = []
+        self.last_us = 0
+        self.noted: list[dict[str, int]] = []
+        self.cleaned = asyncio.Event()
+
+    def clean(self, now_us: int) -> object:
+        if len(self.more) == 1:
+            self.cleaned.set()
+        return SimpleNamespace(more=self.more.pop(0))
+
+    def positions(self, topics: list[str]) -> dict[str, tuple[int, str, int]]:
+        return {"fx": (self.last_us, "p", 1)} if topics == ["fx"] else {}
+
+    def note_whole(self, marks: dict[str, int]) -> None:
+        self.noted.append(marks)
+
+
+async def do(work: Callable[[], Any]) -> Any:
+    await asyncio.sleep(0)
+    return work()
+
+
+@pytest.fixture
+async def store() -> Store:
+    return Store()
+
+
+def upkeep_of(store: Store) -> Upkeep:
+    return Upkeep(cast(Any, store), do, do, None)
+
+
+async def test_cleaning_goes_on_while_there_is_more(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All in one round: the next one would be in an hour."""
+    pauses = iter((0.0, 3600.0))
+    sleep = asyncio.sleep
+    monkeypatch.setattr(upkeep.asyncio, "sleep", lambda _: sleep(next(pauses)))
+    store.more = [True, True, True, False]
+    task = asyncio.create_task(upkeep_of(store).clean())
+    monkeypatch.undo()
+    async with asyncio.timeout(10):
+        await store.cleaned.wait()
+    task.cancel()
+    assert store.more == []
+
+
+async def test_damage_that_cleaning_meets_ends_it(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upkeep, "CLEAN_EVERY_S", 0.0)
+    store.more, store.damage = [True, True], ValueError("damaged")
+    with pytest.raises(ValueError, match="damaged"):
+        await upkeep_of(store).clean()
+    assert store.more == [True]
+
+
+async def test_what_is_whole_is_noted_when_it_changes(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Up to what was stored last, but not beyond now, whatever a publisher's clock says."""
+    monkeypatch.setattr(upkeep, "NOTE_EVERY_S", 0.0)
+    topics = {"fx"}
+    store.last_us = 5
+    task = asyncio.create_task(upkeep_of(store).note_whole(lambda: topics))
+    for last_us, more in ((7, "a"), (1 << 62, "b")):
+        for _ in range(20):
+            await asyncio.sleep(0)
+        store.last_us = last_us
+        topics.add(more)
+    for _ in range(20):
+        await asyncio.sleep(0)
+    task.cancel()
+    first, second, *_, last = store.noted
+    assert (first, second) == ({"fx": 5}, {"fx": 7, "a": 0})
+    assert last.keys() == {"fx", "a", "b"}
+    assert 7 < last["fx"] <= time.time_ns() // 1000
+
+
+def test_a_pace_rests_for_what_was_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    done_s = iter((1.0, 1.5, 1.5, 2.0, 2.0))
+    rested: list[float] = []
+    clock = SimpleNamespace(thread_time=lambda: next(done_s), sleep=rested.append)
+    monkeypatch.setattr(upkeep, "time", clock)
+    pace = Pace(0.25)
+    for _ in range(3):
+        pace.pause()
+    assert rested == pytest.approx([1.5, 1.5])

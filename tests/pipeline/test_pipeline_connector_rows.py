@@ -1,0 +1,316 @@
+"""Events as rows, rows as events, and the options, without Spark and mostly without brokers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    DataType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+import reefcast
+from live_networks import path_network, running, until
+from reefcast.client import Event
+from reefcast.errors import ConfigurationError, FilterSyntaxError, InvalidValueError
+from reefcast.model import wire
+from reefcast.model.publication import Publication, Value
+from reefcast.pipeline.connector.checkpoint import Batch, last_batch
+from reefcast.pipeline.connector.columns import Columns, check_columns, converted, schema_of
+from reefcast.pipeline.connector.options import read_options, stream_options, write_options
+from reefcast.pipeline.connector.publishing import (
+    Part,
+    check_rows,
+    frames,
+    in_order,
+    part_of,
+    publish,
+)
+
+URL = "reefcast://127.0.0.1:7301"
+
+
+def event(seq: int, attributes: dict[str, Value], topics: tuple[str, ...] = ("fx",)) -> Event:
+    return Event(wire.encode_publication(Publication("p", seq, 10**15, attributes, topics, b"x")))
+
+
+def schema(**kinds: DataType) -> StructType:
+    return StructType([StructField(name, kind) for name, kind in kinds.items()])
+
+
+# --- events as rows -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "shown"),
+    [
+        (LongType, [1, 7.0, 7.5, True, "1", None, math.nan, 2.0**63, -(2.0**63)], [1, 7]),
+        (IntegerType, [1, 2**31, -(2**31), 2**31 - 1, 7.0], [1, None, -(2**31), 2**31 - 1, 7]),
+        (DoubleType, [1, 2.5, True, "1", 2**53 + 1, math.inf], None),
+        (StringType, ["a", 1, True, 1.5, None], ["a"]),
+        (BooleanType, [True, 1, 0.0, "true", False], [True, None, None, None, False]),
+    ],
+)
+def test_what_does_not_fit_is_null(
+    kind: type[DataType], values: list[Any], shown: list[Any] | None
+) -> None:
+    if kind is DoubleType:
+        shown = [1.0, 2.5, None, None, 2.0**53, math.inf]
+    elif kind is LongType:
+        shown = [1, 7, *[None] * 6, -(2**63)]
+    elif kind is StringType:
+        shown = ["a", *[None] * 4]
+    assert list(converted(values, kind)) == shown
+    for value, alone in zip(values, shown or [], strict=True):
+        assert list(converted([value], kind)) == [alone]  # also where Arrow takes them as they are
+
+
+def test_a_row_of_arrow() -> None:
+    kinds = schema(
+        timestamp=TimestampType(),
+        publisher=StringType(),
+        seq=LongType(),
+        topics=ArrayType(StringType()),
+        payload=BinaryType(),
+        attributes=StringType(),
+        price=DoubleType(),
+    )
+    (batch,) = Columns(kinds).batches([event(3, {"price": 1, "è": math.nan})])
+    assert batch.to_pylist() == [
+        {
+            "timestamp": datetime(2001, 9, 9, 1, 46, 40, tzinfo=UTC),
+            "publisher": "p",
+            "seq": 3,
+            "topics": ["fx"],
+            "payload": b"x",
+            "attributes": '{"price": 1, "è": NaN}',
+            "price": 1.0,
+        }
+    ]
+
+
+def test_many_rows_come_in_several_batches_and_some_are_left_out() -> None:
+    events = (event(n, {"n": n + (n % 2) / 2}) for n in range(20_000))
+    batches = list(Columns(schema(n=LongType()), present=("n",)).batches(events))
+    assert [len(batch) for batch in batches] == [4096, 4096, 1808]
+    assert [n for batch in batches for n in batch.column(0).to_pylist()] == list(
+        range(0, 20_000, 2)
+    )
+
+
+@pytest.mark.parametrize(
+    ("kinds", "sentence"),
+    [
+        (schema(price=DecimalType(9, 2)), r"'price' is decimal\(9,2\); an attribute is one of"),
+        (schema(price=FloatType()), "'price' is float; an attribute is one of long, integer"),
+        (schema(seq=IntegerType()), "'seq' is int, but it is that of every event, bigint"),
+        (
+            StructType([StructField("seq", LongType()), StructField("seq", LongType())]),
+            "names 'seq', a column that every event has",
+        ),
+    ],
+)
+def test_columns_that_no_event_could_fill(kinds: StructType, sentence: str) -> None:
+    with pytest.raises(ConfigurationError, match=sentence):
+        check_columns(kinds)
+
+
+def test_the_schema_without_one() -> None:
+    assert schema_of("").endswith("payload binary, attributes STRING")
+
+
+# --- rows as events -------------------------------------------------------------------------------
+
+ROWS = pa.record_batch(
+    {
+        "n": pa.array([3, 1, 2]),
+        "f": pa.array([0.5, None, math.inf]),
+        "topic": pa.array(["a", None, "b"]),
+        "payload": pa.array([b"x", None, b""]),
+    }
+)
+
+
+def published(batches: list[Any], topic: str = "") -> list[Publication]:
+    found = list(frames(batches, part_of("q", 2, 5, 1000), topic))
+    return [
+        wire.CLIENT_CODEC.decode_publish(frame[wire.HEAD_BYTES :]).publication for frame in found
+    ]
+
+
+def test_rows_are_numbered_and_timed_through_all_batches() -> None:
+    rows = published([ROWS, ROWS])
+    assert [row.publisher for row in rows] == ["spark-q-5"] * 6
+    assert [row.seq for row in rows] == [2 * 2**32 + n for n in range(1, 7)]
+    assert [row.time_us for row in rows] == list(range(1000, 1006))
+    assert [row.topics for row in rows[:3]] == [("a",), (), ("b",)]
+    assert [row.payload for row in rows[:3]] == [b"x", b"", b""]
+    assert [row.attributes for row in rows[:3]] == [
+        {"n": 3, "f": 0.5},
+        {"n": 1},
+        {"n": 2, "f": math.inf},
+    ]
+    assert {row.topics for row in published([ROWS], "c")} == {("c",)}
+
+
+def test_rows_that_say_their_times_and_topics() -> None:
+    times = pa.array([5, 7], pa.timestamp("us", tz="UTC"))
+    rows = pa.record_batch({"timestamp": times, "topics": pa.array([["a", "b"], None])})
+    assert [(row.time_us, row.topics) for row in published([rows])] == [(5, ("a", "b")), (7, ())]
+    missing = pa.record_batch({"timestamp": pa.array([None], pa.timestamp("us", tz="UTC"))})
+    with pytest.raises(InvalidValueError, match="a row has no timestamp"):
+        published([missing])
+
+
+def test_rows_are_sorted_if_so_wished() -> None:
+    rows = published(list(in_order(iter([ROWS, ROWS.slice(1)]), ("n",))))
+    assert [row.attributes["n"] for row in rows] == [1, 1, 2, 2, 3]
+    assert published(list(in_order([ROWS], ()))) == published([ROWS])
+    assert published(list(in_order(iter([]), ("n",)))) == []
+
+
+@pytest.mark.parametrize(
+    ("kinds", "order", "sentence"),
+    [
+        (
+            schema(publisher=StringType()),
+            (),
+            r"'publisher' cannot be written: .*\.drop\('publisher'\)",
+        ),
+        (schema(topic=LongType()), (), "'topic' is bigint; it must be string"),
+        (schema(x=DecimalType(9, 2)), (), r"'x' is decimal\(9,2\); an attribute is a number"),
+        (schema(x=TimestampType()), (), "'x' is timestamp; an attribute is a number"),
+        (schema(topic=StringType(), topics=ArrayType(StringType())), (), "leave one out"),
+        (schema(x=LongType()), ("x", "y"), "orderBy: there is no column 'y'"),
+    ],
+)
+def test_rows_that_are_no_events(kinds: StructType, order: tuple[str, ...], sentence: str) -> None:
+    with pytest.raises(ConfigurationError, match=sentence):
+        check_rows(kinds, order)
+
+
+async def test_a_task_that_fails_and_is_done_again_publishes_each_row_once() -> None:
+    """Also where another attempt is still at it."""
+    batches = [pa.record_batch({"n": pa.array(range(n, n + 500))}) for n in range(0, 5000, 500)]
+    part = part_of("q", 7, 0, 10**15)
+
+    def failing() -> Iterator[Any]:
+        yield from batches[:8]
+        raise KeyError("upstream")
+
+    def attempt(some: Any) -> int:
+        return publish(urls[0], some, part, "fx")
+
+    async with running(path_network(2)) as urls, reefcast.connect(urls[1]) as client:
+        subscription = await client.subscribe("topic = 'fx'", local_queue_limit=10_000)
+        with pytest.raises(KeyError):
+            await asyncio.to_thread(attempt, failing())
+        assert await asyncio.to_thread(attempt, batches) == 5000
+        assert await asyncio.to_thread(attempt, batches) == 5000
+        await asyncio.to_thread(publish, urls[0], batches[:1], part_of("q", 8, 0, 10**15), "fx")
+        await until(lambda: subscription.waiting >= 5500)
+        numbers = [event["n"] for event in await subscription.next_batch()]
+    assert numbers == [*range(5000), *range(500)]
+
+
+async def test_what_a_broker_refuses_is_an_error_of_the_task() -> None:
+    rows = [pa.record_batch({"n": pa.array([1])})]
+    async with running(path_network(1)) as urls:
+        part = Part("x" * 300, 1, 1)
+        with pytest.raises(reefcast.ReefcastError, match="1 to 200 characters"):
+            await asyncio.to_thread(publish, urls[0], rows, part, "fx")
+
+
+# --- options --------------------------------------------------------------------------------------
+
+
+def test_options_of_readers() -> None:
+    given = {"url": URL, "subscribe": "fx, orders/#", "FILTER": "n > 1", "minPartitions": "7"}
+    read = read_options(
+        {**given, "since": "2026-01-31T12:00:00+01:00", "endingTimestamp": "1800000000000"}
+    )
+    assert read.selection.filter == "(topic MATCHES 'fx' OR topic MATCHES 'orders/#') AND (n > 1)"
+    assert read.selection.partitions == 7
+    assert (read.since_us, read.until_us) == (1769857200 * 10**6, 1800000000 * 10**6)
+    stream = stream_options({**given, "startingOffsets": "Earliest", "failOnDataLoss": "FALSE"})
+    assert (stream.start, stream.fail_on_data_loss, stream.most_rows) == ("earliest", False, None)
+    assert stream_options({**given, "since": "5"}).start == 5000
+    assert stream_options(given).start == "latest"
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"url": ""}, "needs the option url"),
+        ({"subscribe": ""}, "no topic is given, and storages keep topics"),
+        ({"subscribe": "", "filter": "n = 1"}, "'n = 1' does not say its topics"),
+        ({"url": "tcp://x"}, "does not name a broker"),
+        ({"since": "yesterday"}, "option since: 'yesterday' is no time with a zone"),
+        (
+            {"startingTimestamp": "2026-01-01T00:00"},
+            "option startingTimestamp: .* no time with a zone",
+        ),
+        ({"since": "1", "startingTimestamp": "1"}, "since and startingTimestamp mean the same"),
+        ({"since": "1", "startingOffsets": "latest"}, "both say where to start"),
+        ({"startingOffsets": "newest"}, "'newest': it is earliest or latest"),
+        ({"minPartitions": "0"}, "minPartitions: '0' is no whole number from 1 on"),
+        ({"maxOffsetsPerTrigger": "-1"}, "maxOffsetsPerTrigger: '-1' is no whole number"),
+        ({"settleSeconds": "soon"}, "settleSeconds: 'soon' is no time in seconds"),
+        ({"lateSeconds": "2"}, r"lateSeconds \(2\) must exceed settleSeconds \(3\)"),
+        ({"failOnDataLoss": "no"}, "failOnDataLoss: 'no' is neither true nor false"),
+        ({"until": "5"}, "no option 'until' for reading a stream: the options are url, filter"),
+        ({"maxOffsetPerTrigger": "5"}, "did you mean maxOffsetsPerTrigger"),
+    ],
+)
+def test_options_that_are_wrong(options: dict[str, str], sentence: str) -> None:
+    with pytest.raises(ConfigurationError, match=sentence):
+        stream_options({"url": URL, "subscribe": "fx", **options})
+
+
+def test_options_of_batches_and_writers_that_are_wrong() -> None:
+    with pytest.raises(ConfigurationError, match="since is later than option until"):
+        read_options({"url": URL, "subscribe": "fx", "since": "5", "until": "4"})
+    with pytest.raises(FilterSyntaxError, match="line 1, column 4"):
+        read_options({"url": URL, "filter": "n >"})
+    with pytest.raises(ConfigurationError, match=r"no option 'topics' .* did you mean topic"):
+        write_options({"url": URL, "topics": "fx"})
+
+
+# --- checkpoints ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("as_url", [False, True])
+def test_the_time_of_a_batch_is_found_in_the_checkpoint(tmp_path: Path, as_url: bool) -> None:
+    folder = tmp_path / "with a space" / "offsets"
+    folder.mkdir(parents=True)
+    for batch in (9, 10):
+        written = {"batchWatermarkMs": 0, "batchTimestampMs": 1000 + batch}
+        (folder / str(batch)).write_text(f"v1\n{json.dumps(written)}\n0")
+    (folder / ".11.crc").write_text("not a batch")
+    path = folder.parent.as_uri() if as_url else str(folder.parent)
+    assert last_batch(path) == Batch(10, 1_010_000)
+
+
+@pytest.mark.parametrize("checkpoint", ["/nowhere/at/all", "ftp://host/path"])
+def test_a_checkpoint_that_cannot_be_read(checkpoint: str) -> None:
+    with pytest.raises(ConfigurationError, match="give each row a column timestamp"):
+        last_batch(checkpoint)
