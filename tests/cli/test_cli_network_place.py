@@ -24,8 +24,8 @@ from reefcast.network.sections import StorageEntry
 NAMES = ["b1", "b2", "b3"]
 FX, ORDERS = "topic = 'fx'", "topic MATCHES 'orders/#'"
 WITHIN_S = 90.0
-GAP_S = 0.002
-"""Between two events."""
+GAP_S, ASKED_S = 0.002, 0.02
+"""Between two events, and between two questions."""
 
 
 def entry(folder: Path, name: str, broker: str, topics: Sequence[str]) -> StorageEntry:
@@ -146,6 +146,7 @@ class Running:
                 while True:
                     for filter in (FX, ORDERS):
                         await self._count(client, filter)
+                        await asyncio.sleep(ASKED_S)
 
         async with asyncio.TaskGroup() as tasks:
             asked = [tasks.create_task(ask(name)) for name in NAMES]

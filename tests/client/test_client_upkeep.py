@@ -5,13 +5,18 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from live_networks import until
 from reefcast.client import upkeep
 from reefcast.client.upkeep import Pace, Upkeep
+from reefcast.model.publication import Publication
+from reefcast.model.wire import encode_publication
+from reefcast.storage.history.store import HistoryStore, Incoming
 
 
 class Store:
@@ -56,10 +61,10 @@ async def test_cleaning_goes_on_while_there_is_more(
     """All in one round: the next one would be in an hour."""
     pauses = iter((0.0, 3600.0))
     sleep = asyncio.sleep
-    monkeypatch.setattr(upkeep.asyncio, "sleep", lambda _: sleep(next(pauses)))
+    clock = SimpleNamespace(sleep=lambda _: sleep(next(pauses)))
+    monkeypatch.setattr(upkeep, "asyncio", clock)
     store.more = [True, True, True, False]
     task = asyncio.create_task(upkeep_of(store).clean())
-    monkeypatch.undo()
     async with asyncio.timeout(10):
         await store.cleaned.wait()
     task.cancel()
@@ -96,6 +101,25 @@ async def test_what_is_whole_is_noted_when_it_changes(
     assert (first, second) == ({"fx": 5}, {"fx": 7, "a": 0})
     assert last.keys() == {"fx", "a", "b"}
     assert 7 < last["fx"] <= time.time_ns() // 1000
+
+
+async def test_what_cannot_be_sealed_is_tried_again(
+    store: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(upkeep, "SEAL_EVERY_S", 0.01)
+    history = HistoryStore(tmp_path, lambda error: None, segment_us=1000)
+    event = Publication("p", 1, 500, {}, ("fx",))
+    history.append([Incoming(encode_publication(event))])
+    (tmp_path / "segments").write_text("in the way")
+    task = asyncio.create_task(Upkeep(history, do, do, 0.0).seal())
+    await asyncio.sleep(0.05)
+    assert history.closed(1000) == [0] and not task.done()
+    (tmp_path / "segments").unlink()
+    await until(lambda: not history.closed(1000))
+    task.cancel()
+    [segment] = history._segments.all
+    assert segment.footer.rows == 1
+    history.close()
 
 
 def test_a_pace_rests_for_what_was_done(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from reefcast.experiments.campaign import Campaign
 from reefcast.experiments.mesh import light
 from reefcast.experiments.storage import trees
 from reefcast.experiments.storage.parameters import FILE
+from reefcast.simulation import kernel
 
 SOURCES = {
     "burst": "def runs(scale): ...\ndef measure(run):\n    from paper.common import size\n",
@@ -99,4 +101,16 @@ def test_the_placement_of_storages_counts_where_it_is_imported() -> None:
     reached = {path.stem for path in found if path.parent.name == "placement"}
     assert reached == {"baselines", "greedy", "inputs", "optimum", "plan_file", "steps"}
     elsewhere = versions._reached({Path(light.__file__)}, Path(light.__file__).parent)
-    assert not any(path.parent.name == "placement" for path in elsewhere)
+    assert not any(path.parent.name in ("placement", "history") for path in elsewhere)
+
+
+def test_history_counts_where_it_is_simulated() -> None:
+    """The modules of it that the simulator imports, and the service that it gives to brokers."""
+    found = versions._reached({Path(trees.__file__)}, FILE.parent)
+    reached = {path.stem for path in found if path.parent.name == "history"}
+    simulation = Path(kernel.__file__).parent.rglob("*.py")
+    texts = "".join(path.read_text(encoding="utf-8") for path in simulation)
+    imported = set(re.findall(r"^from reefcast\.storage\.history\.(\w+) import", texts, re.M))
+    assert imported <= reached
+    assert "table" in reached
+    assert all(path.exists() for path in found)

@@ -259,15 +259,14 @@ def test_the_examples_of_spark_connector_md(
     spark: SparkSession,
     network: Network,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     network.publish("quotes", {"symbol": "IBM", "price": 250.25})
     before = network.count("alerts")
-    monkeypatch.chdir(tmp_path)
     shown = []
     for source in re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL):
         text = source.replace("reefcast://127.0.0.1:7301", network.url)
+        text = text.replace("checkpoints/", f"{tmp_path}/")
         exec(compile(text, GUIDE.name, "exec"), {"__name__": "example"})
         shown.append(capsys.readouterr().out)
     table, told = shown

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import re
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -223,6 +224,14 @@ def test_ids_of_any_type_and_column_names(spark: SparkSession) -> None:
         frame, wanted, event_id="at", subscription_id="who", filter_column="text"
     )
     assert rows(counted) == [(("IBM", 7), 2), (("SAP", 8), 0)]
+
+
+def test_examples_of_the_page(spark: SparkSession) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "spark-matching.md").read_text(encoding="utf-8")
+    examples = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    assert len(examples) == 2
+    for source in examples:
+        exec(compile(source, "spark-matching.md", "exec"), {"spark": spark})
 
 
 # --- what is wrong --------------------------------------------------------------------------------

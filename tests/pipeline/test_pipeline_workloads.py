@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
+from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
+from reefcast.cli import dataset
 from reefcast.cli import workload as cli
 from reefcast.errors import ConfigurationError
 from reefcast.experiments.covering.workload import covering_degree
@@ -15,6 +19,7 @@ from reefcast.model.filters import parse_filter
 
 pytestmark = pytest.mark.spark
 
+PAGE = Path(__file__).parents[2] / "docs" / "spark-datasets.md"
 STOCKS = "event BIGINT, time_us BIGINT, symbol STRING, price DOUBLE, volume BIGINT, rest DOUBLE"
 
 
@@ -47,8 +52,14 @@ def test_events_do_not_depend_on_partitions(stream, monkeypatch):
 def test_events_are_what_they_should_be(stream):
     events = stream(4000, 3, 2, 2.0, 10.0)
     assert dict(events.dtypes) == {
-        **{"event": "bigint", "time_us": "bigint", "topic": "array<string>", "class": "string"},
-        **{"price": "bigint", "x1": "double", "x2": "double", "x3": "double"},
+        "event": "bigint",
+        "time_us": "bigint",
+        "topic": "array<string>",
+        "class": "string",
+        "price": "bigint",
+        "x1": "double",
+        "x2": "double",
+        "x3": "double",
     }
     found = rows_of(events)
     assert [row[:2] for row in found] == [(i, i * 100_000) for i in range(4000)]
@@ -61,7 +72,7 @@ def test_events_are_what_they_should_be(stream):
     assert set(topics) == {"t0", "t1"} and 0.77 < topics["t0"] / 4000 < 0.83
     for i in (5, 6, 7):
         numbers = [row[i] for row in found]
-        assert 0 <= min(numbers) and max(numbers) < 1 and len(set(numbers)) == 4000
+        assert min(numbers) >= 0 and max(numbers) < 1 and len(set(numbers)) == 4000
         assert 0.48 < sum(numbers) / 4000 < 0.52
     prices = [row[4] for row in found]
     assert 0 <= min(prices) < 1000 and 999_000 < max(prices) < 1_000_000
@@ -258,8 +269,8 @@ def figures_of(told):
 def test_the_commands_hang_together(spark, run, tmp_path):
     network = tmp_path / "net.toml"
     network.write_text(
-        'routing = "flooding"\n[[broker]]\nname = "b1"\nlisten = "127.0.0.1:7301"\n'
-        '[[broker]]\nname = "b2"\nlisten = "127.0.0.1:7302"\n[[link]]\nends = ["b1", "b2"]\n'
+        '[[broker]]\nname = "b1"\nlisten = "127.0.0.1:7301"\n'
+        '[[broker]]\nname = "b2"\nlisten = "127.0.0.1:7302"\n[[link]]\nbetween = ["b1", "b2"]\n'
     )
     told = run("events", tmp_path, "--publications", 5000, "--classes", 4, "--zipf", 1)
     events = tmp_path / "events.parquet"
@@ -311,3 +322,23 @@ def test_events_must_be_there(spark, tmp_path):
     spark.range(3).write.parquet(str(tmp_path / "ids"))
     with pytest.raises(ConfigurationError, match="there is no column event"):
         read_events(spark, tmp_path / "ids")
+
+
+EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+
+
+@pytest.mark.parametrize("number", range(len(EXAMPLES)))
+def test_examples_of_spark_datasets_md_run(spark, tmp_path, monkeypatch, number):
+    monkeypatch.chdir(tmp_path)
+    exec(compile(EXAMPLES[number], PAGE.name, "exec"), {"__name__": "example"})
+
+
+def test_commands_of_spark_datasets_md_parse():
+    lines = re.findall(r"^    reefcast (dataset|workload) (.*)$", PAGE.read_text(), re.MULTILINE)
+    for group, line in lines:
+        command = {"dataset": dataset.command, "workload": cli.command}[group]
+        words = line.split()
+        if group == "workload":
+            command = cli.command.commands[words.pop(0)]
+        command.make_parser(click.Context(command)).parse_args(words)
+    assert len(lines) == 12

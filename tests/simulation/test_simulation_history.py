@@ -16,10 +16,11 @@ from reefcast.model.filters import parse_filter
 from reefcast.model.patterns import topic_pattern_covers, topic_patterns_meet
 from reefcast.model.publication import Publication, PublicationId
 from reefcast.model.topics import topic_patterns_of
-from reefcast.overlay.topology import names, path
+from reefcast.overlay.topology import names, path, random_tree
 from reefcast.simulation.faults import Crash
 from reefcast.simulation.history import Asked
 from reefcast.simulation.kernel import Kernel
+from reefcast.simulation.links import LinkSpec
 from reefcast.simulation.plain import PlainKernel
 from reefcast.simulation.simulation import Result, Simulation
 from reefcast.simulation.world import Setup
@@ -149,6 +150,42 @@ def test_the_fast_kernel_asks_and_answers_as_its_plain_twin(number: int) -> None
 
 def test_one_seed_gives_one_run() -> None:
     assert outcome(7, Kernel) == outcome(7, Kernel)
+
+
+@settings(max_examples=20, deadline=None)
+@given(number=NUMBERS)
+def test_who_subscribes_and_then_asks_misses_nothing(number: int) -> None:
+    """The answer stays open for longer than anything is under way: what was published is in it, or
+    was delivered, or both."""
+    rng = random.Random(number)
+    tree = random_tree(names(rng.randint(2, 8)), rng)
+    brokers = list(tree)
+    link = LinkSpec(rng.uniform(1e-4, 0.02), jitter_s=rng.choice((0.0, 0.005)))
+    simulation = Simulation(Setup(graph=tree, seed=number, link=link))
+    for name in ("s1", "s2"):
+        simulation.store(name, rng.choice(brokers), ["t"], 0.0)
+    for _ in range(200):
+        at_s, n = rng.uniform(3.0, 6.0), rng.randint(0, 2)
+        client = rng.choice(brokers)
+        simulation.publish(f"p-{client}", client, {"n": n}, at_s, topics=("t",))
+    home, text = rng.choice(brokers), "topic = 't' AND n > 0"
+    simulation.subscribe("c", home, text, 3.5)
+    simulation.request("c", home, text, 4.5, handover_s=1.0)
+    result = simulation.run()
+    (asked,) = result.asked
+    wanted = {
+        one.publication.id for one in result.published if one.publication.attributes["n"] != 0
+    }
+    came = simulation.deliveries()
+    live = {
+        (publisher, int(seq))
+        for publisher, seq, client in zip(came.publisher, came.seq, came.client, strict=True)
+        if client == "c"
+    }
+    assert set(asked.found) | live == wanted
+    assert asked.error == ""
+    assert len(set(asked.found)) == len(asked.found)
+    assert len(live) < len(wanted)
 
 
 # --- single cases ---------------------------------------------------------------------------------

@@ -211,6 +211,12 @@ def test_no_more_may_come_than_is_taken() -> None:
     assert more == More(id=("c", 2), path=("c", "b", "s"), at=1, count=WINDOW)
 
 
+def test_before_it_has_asked_nothing_is_over() -> None:
+    """A client that is not connected asks later."""
+    asking = Asking(Question("x", ("t",), handover_s=1.0), Numbers("c"), Event)
+    assert asking.take() == ([], []) and not asking.over and not asking.hands_over
+
+
 def test_what_nobody_stores_is_an_error_that_says_what_to_do() -> None:
     asking = Asking(Question("x", ("t",)), Numbers("c"), Event)
     asking.start()
@@ -232,6 +238,21 @@ def test_it_fails_after_some_attempts_without_an_event() -> None:
         find = said[0] if said else find
     assert isinstance(asking.error, ConnectionLostError)
     assert "storage 's' is gone" in str(asking.error)
+
+
+@pytest.mark.parametrize("got", [0, 3])
+def test_an_answer_that_breaks_off_is_asked_for_behind_what_came(got: int) -> None:
+    """Whatever of it was given already."""
+    asking = Asking(Question("x", ("t",)), Numbers("c"), Event)
+    asking.start()
+    asking.hear(Found(number=1, parts=(Part("s", 1, ("t",)),)))
+    path, bodies = ("c", "b", "s"), tuple(body((n, "p", n)) for n in range(1, got + 1))
+    asking.hear(Items(id=("c", 2), path=path, at=0, before=0, bodies=bodies))
+    [find] = asking.hear(End(id=("c", 2), path=path, at=0, before=got, reason="gone"))
+    assert isinstance(find, Find)
+    [request] = asking.hear(Found(number=find.number, parts=(Part("r", 1, ("t",)),)))
+    assert isinstance(request, Request)
+    assert request.after == ((got, "p", got) if got else None)
 
 
 @pytest.mark.parametrize("got", [0, 3])

@@ -11,9 +11,12 @@ from reefcast.storage.history.messages import (
     FARTHEST,
     MOST_HOPS,
     End,
+    Find,
+    Found,
     Items,
     More,
     OnPath,
+    Part,
     Request,
     Stored,
     Stores,
@@ -68,6 +71,25 @@ def test_a_link_that_is_up_already_is_told_all_again_and_stays_one() -> None:
     here = service("n")
     assert here.link_up("n", client=False) == [Send("n", told("t", 2))]
     assert here.hear(Stores(topics=()), "s", client=True) == [Send("n", told("t", 3, FARTHEST))]
+
+
+def test_a_neighbour_that_comes_up_anew_is_told_once_that_its_ways_are_lost() -> None:
+    here = service("nm", "c")
+    here.hear(told("t", 2), "n", client=False)
+    lost = told("t", 3, FARTHEST)
+    assert here.link_up("n", client=False) == [Send("m", lost), Send("n", lost)]
+
+
+def test_a_storage_that_asks_is_sent_to_others() -> None:
+    here = service("n", "s")
+    here.hear(Stored(topic="t", storage="r", seq=2, distance=3), "n", client=False)
+    for client, parts in (("s", [Part("r", 4, ("t",))]), ("c", [Part("s", 0, ("t",))])):
+        here.link_up(client, client=True)
+        [answer] = here.hear(Find(number=1, topics=("t",)), client, client=True)
+        assert answer == Send(client, Found(number=1, parts=tuple(parts)))
+    here.hear(Stores(topics=("t", "u")), "s", client=True)
+    [answer] = here.hear(Find(number=2, topics=("u",)), "s", client=True)
+    assert answer == Send("s", Found(number=2, parts=(), missing=("u",)))
 
 
 # --- requests -------------------------------------------------------------------------------------

@@ -15,7 +15,9 @@ ELSEWHERE = {
     "history.md": "tests/client/test_client_history_live.py",
     "matching.md": "tests/bench/test_bench_matching_measure.py",
     "spark-connector.md": "tests/pipeline/test_pipeline_connector_live.py",
+    "spark-datasets.md": "tests/pipeline/test_pipeline_workloads.py",
     "python.md": "tools/python_reference.py",  # signatures, no programs
+    "spark-matching.md": "tests/pipeline/test_pipeline_matching.py",
     "write-a-routing.md": "tests/server/test_server_write_a_routing.py",
 }
 EXAMPLES = {

@@ -155,8 +155,8 @@ def _ingest(
         batch = [Incoming(encode_publication(each)) for each in made]
         with clock:
             store.append(batch)
-        if start and start % 1_000_000 == 0:
-            tell(f"{start:,} messages, {start / max(clock.cpu, 1e-9):,.0f} for a second of CPU")
+        if (done := start + len(batch) - first) % 1_000_000 == 0:
+            tell(f"{done:,} messages, {done / clock.cpu:,.0f} for a second of CPU")
     return clock.row(what, "reefcast", end, end - first)
 
 

@@ -1,12 +1,13 @@
-"""`reefcast plan`: where storages should stand."""
+"""`reefcast plan`: storages, clusters, soft links and covering, from what happened or will."""
 
 from __future__ import annotations
 
 import json
 import random
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -14,6 +15,7 @@ from reefcast.cli.options import (
     DIRECTORY,
     INPUT_FILE,
     OUTPUT_FILE,
+    Number,
     Whole,
     json_option,
     master_option,
@@ -23,7 +25,11 @@ from reefcast.cli.options import (
 from reefcast.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from reefcast.pipeline.planning.plan import Plan
     from reefcast.storage.placement.inputs import Inputs, Placement, RatesByBroker
+C = TypeVar("C", bound=Callable[..., Any])
 
 TIME_LIMIT_S = 20.0
 """For the optimum."""
@@ -39,7 +45,27 @@ NAMES = {
 
 @click.group()
 def command() -> None:
-    """Plan a network: where its storages should stand."""
+    """Plan a network: its storages, clusters, soft links and covering.
+
+    Each plan is made from what happened (a log, a trace) or from tables that say
+    what will, with Spark; it is printed beside figures to compare it by, and
+    written as a table and a picture.
+    """
+
+
+def _written(plan: str) -> Callable[[C], C]:
+    """`--out` and `--draw`, which all plans have; `plan` says as what the plan is written."""
+    options = (
+        click.option("--out", type=OUTPUT_FILE, help=f"Write the plan to this file, as {plan}."),
+        click.option("--draw", type=OUTPUT_FILE, help="Write a drawing to this file, as SVG."),
+    )
+
+    def decorate(function: C) -> C:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate
 
 
 @command.command()
@@ -204,3 +230,208 @@ def _print(described: dict[str, Any]) -> None:
         hops.add_row(NAMES[name], f"{value:.3f}", against)
     for table in (plan, hops):
         plain_console().print(table)
+
+
+# --- plans that are tables -----------------------------------------------------------------------
+
+SUBSCRIPTIONS = click.argument(
+    "subscriptions", metavar="SUBSCRIPTIONS", type=click.Path(exists=True, path_type=Path)
+)
+JSON = json_option("the rows of the plan, and its figures")
+SHOWN = 20
+"""Rows that people are shown; the file has all."""
+
+
+@command.command()
+@click.argument("events", metavar="EVENTS", type=click.Path(exists=True, path_type=Path))
+@SUBSCRIPTIONS
+@click.option("--clusters", type=Whole(2), required=True, help="Clusters of the SCOT.")
+@click.option(
+    "--capacity",
+    type=Whole(1),
+    help="Subscribers that a cluster takes; by default a tenth more than an even share.",
+)
+@click.option(
+    "--away",
+    type=Number(0),
+    default=0.0,
+    show_default=True,
+    help="Cost of a delivery to a subscriber that is not in its home cluster, in hops between "
+    "clusters.",
+)
+@click.option(
+    "--sample",
+    type=Whole(1),
+    default=1000,
+    show_default=True,
+    help="Events, at most, that interests are told from.",
+)
+@master_option
+@seed_option
+@_written("a Parquet table")
+@JSON
+def clusters(
+    events: Path,
+    subscriptions: Path,
+    clusters: int,
+    capacity: int | None,
+    away: float,
+    sample: int,
+    master: str,
+    seed: int,
+    out: Path | None,
+    draw: Path | None,
+    as_json: bool,
+) -> None:
+    """Choose the cluster of each subscriber: subgroups by interest and location.
+
+        reefcast plan clusters events.parquet subscriptions.parquet --clusters 4
+
+    EVENTS has the column event (a number) and one for each attribute, SUBSCRIPTIONS
+    has client and filter, and may have cluster: where the client is at home. A
+    publication takes a hop to each cluster that holds somebody who wants it, so
+    subscribers with the same interests come to the same cluster.
+    """
+    from reefcast.pipeline.planning import clusters as planning
+    from reefcast.pipeline.planning.tables import read_table
+    from reefcast.pipeline.session import spark_session
+
+    with spark_session("reefcast plan clusters", master) as spark:
+        published = read_table(spark, events, ["event"])
+        wanted = read_table(spark, subscriptions, ["client", "filter"])
+        made = planning.wants(planning.interests(published, wanted, sample))
+    plan = planning.plan_clusters(made, planning.rules(made, clusters, capacity, away), seed)
+    _conclude(plan, planning.draw, out, draw, as_json=as_json)
+
+
+@command.command()
+@click.argument("directory", metavar="TRACE", type=DIRECTORY)
+@click.option(
+    "--delta", type=Whole(2), default=4, show_default=True, help="Hops that a soft link spans."
+)
+@click.option(
+    "--fanout",
+    type=Whole(1),
+    default=35,
+    show_default=True,
+    help="Primary and soft links of a broker, together.",
+)
+@click.option(
+    "--capacity",
+    type=Number(0, min_open=True),
+    help="Publications per second that a broker can send; by default none is overloaded.",
+)
+@click.option(
+    "--threshold",
+    type=Number(0),
+    default=0.8,
+    show_default=True,
+    help="Share of its capacity above which a broker is worth bypassing.",
+)
+@master_option
+@_written("a Parquet table")
+@JSON
+def links(
+    directory: Path,
+    delta: int,
+    fanout: int,
+    capacity: float | None,
+    threshold: float,
+    master: str,
+    out: Path | None,
+    draw: Path | None,
+    as_json: bool,
+) -> None:
+    """Choose soft links that would have paid, from a trace.
+
+        reefcast plan links out/trace --fanout 8
+
+    TRACE is that of a run on a tree, at level full. A link counts a publication
+    that would have gone over it past brokers that only passed it on; its gain is
+    that of the mesh: publications, times brokers bypassed, the more where these
+    were overloaded.
+    """
+    from functools import partial
+
+    from reefcast.overlay.topology import graph
+    from reefcast.pipeline.planning import links as planning
+    from reefcast.pipeline.session import spark_session
+    from reefcast.storage.trace_files import read_run
+
+    run = read_run(directory)
+    overlay = graph(run["brokers"], [(a, b) for a, b in run["links"]])
+    given = planning.Rules(delta, fanout, capacity, threshold)
+    planning.check(run, overlay, given)
+    with spark_session("reefcast plan links", master) as spark:
+        pairs, rates = planning.read(spark, directory, run["brokers"], delta)
+    plan = planning.plan_links(overlay, pairs, rates, given)
+    _conclude(plan, partial(planning.draw, graph=overlay), out, draw, as_json=as_json)
+
+
+@command.command()
+@SUBSCRIPTIONS
+@master_option
+@_written("a Parquet table")
+@JSON
+def covering(
+    subscriptions: Path, master: str, out: Path | None, draw: Path | None, as_json: bool
+) -> None:
+    """Say what covering would spare, and what an unsubscription would cause.
+
+        reefcast plan covering subscriptions.parquet
+
+    SUBSCRIPTIONS has subscription (a number) and filter. The plan has a row for
+    each root, a subscription that no other covers, with how many would be sent if
+    it went; their mean is the covering degree of the set.
+    """
+    from reefcast.pipeline.planning import covering as planning
+    from reefcast.pipeline.planning.tables import read_table
+    from reefcast.pipeline.session import spark_session
+
+    with spark_session("reefcast plan covering", master) as spark:
+        plan = planning.plan_covering(read_table(spark, subscriptions, ["subscription", "filter"]))
+    _conclude(plan, planning.draw, out, draw, as_json=as_json)
+
+
+def _conclude(
+    plan: Plan,
+    drawn: Callable[[Figure, Plan], None],
+    out: Path | None,
+    draw: Path | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Writes what was asked for, and prints the plan."""
+    from reefcast.pipeline.planning.plan import write_table
+
+    if out:
+        write_table(plan, out)
+    if draw:
+        from reefcast.pipeline.drawing import svg_file
+
+        draw.write_text(
+            svg_file("plan", 8.0, 5.0, lambda figure: drawn(figure, plan)), encoding="utf-8"
+        )
+    if as_json:
+        click.echo(json.dumps({"rows": plan.rows, "figures": plan.figures}))
+        return
+    _print_plan(plan)
+    for written in filter(None, (out, draw)):
+        click.echo(f"wrote {written}")
+
+
+def _print_plan(plan: Plan) -> None:
+    from rich.table import Table
+
+    from reefcast.cli.terminal import plain_console
+
+    rows = Table(*plan.columns)
+    for row in plan.rows[:SHOWN]:
+        rows.add_row(*("" if row[name] is None else str(row[name]) for name in plan.columns))
+    figures = Table("figure", "value")
+    for name, value in plan.figures.items():
+        figures.add_row(name, f"{value:.6g}")
+    for table in (rows, figures):
+        plain_console().print(table)
+    if len(plan.rows) > SHOWN:
+        click.echo(f"the first {SHOWN} of {len(plan.rows)} rows")

@@ -163,13 +163,14 @@ def matching(
     subscriptions.parquet.
     """
 
+    clients = _clients(advertisements, network, seed)
+
     def make(spark: SparkSession) -> Workload:
         from reefcast.pipeline.workloads import jobs
         from reefcast.pipeline.workloads.boxes import Boxes
 
         wanted = Boxes(subscriptions, selectivity, zipf, attributes, seed)
-        there = jobs.read_events(spark, events)
-        return jobs.write_boxes(there, wanted, _clients(advertisements, network, seed), out)
+        return jobs.write_boxes(jobs.read_events(spark, events), wanted, clients, out)
 
     _run(make, master, as_json)
 
@@ -212,12 +213,14 @@ def covering(
     subscriptions.parquet.
     """
 
+    clients = _clients(advertisements, network, seed)
+
     def make(spark: SparkSession) -> Workload:
         from reefcast.pipeline.workloads import jobs
         from reefcast.pipeline.workloads.covered import Covered
 
         wanted = Covered(subscriptions, degree, selectivity, seed)
-        return jobs.write_covered(spark, wanted, _clients(advertisements, network, seed), out)
+        return jobs.write_covered(spark, wanted, clients, out)
 
     _run(make, master, as_json)
 
@@ -255,10 +258,11 @@ def interests(
     subscriptions.parquet.
     """
 
+    at = _clients(False, network, seed)
+
     def make(spark: SparkSession) -> Workload:
         from reefcast.pipeline.workloads import jobs
 
-        at = _clients(False, network, seed)
         return jobs.write_interests(spark, clients, topics, correlation, at, out)
 
     _run(make, master, as_json)
@@ -295,11 +299,12 @@ def advertisements(
     advertisements.parquet.
     """
 
+    at = _clients(True, network, seed)
+
     def make(spark: SparkSession) -> Workload:
         from reefcast.pipeline.workloads import jobs
 
-        there = jobs.read_events(spark, events)
-        return jobs.write_advertisements(there, by, _clients(True, network, seed), out)
+        return jobs.write_advertisements(jobs.read_events(spark, events), by, at, out)
 
     _run(make, master, as_json)
 

@@ -100,6 +100,7 @@ class StorageNode:
         self._taken: list[Event] = []
         self._writing = asyncio.Lock()
         self._changed = Signal()
+        self._answered = Signal()
         self._connections = 0
         self._ready: set[str] = set()
         self._whole: set[str] = set()
@@ -172,6 +173,7 @@ class StorageNode:
         for _, task in self._answering.values():
             task.cancel()
         self._answering.clear()
+        self._answered.fire()
         self._ready.clear()
         self._whole.clear()
         self.answers = ()
@@ -292,8 +294,10 @@ class StorageNode:
         self._changed.fire()
         with suppress(TimeoutError):
             async with asyncio.timeout(ANSWERS_S):
-                while topic in self.answers or self._orphans(topic):
+                while topic in self.answers:
                     await self._changed.wait()
+                while self._orphans(topic):
+                    await self._answered.wait()
         for answering, task in self._orphans(topic):
             answering.fail(GONE)
             task.cancel()
@@ -359,6 +363,7 @@ class StorageNode:
         except DamagedError as error:
             answering.fail(f"the storage is damaged: {error}")
             self._damage = error
+            self._changed.fire()
         finally:
             self._answering.pop(request.id, None)
-            self._changed.fire()
+            self._answered.fire()

@@ -4,12 +4,16 @@ what it has for certain. It takes small steps, between which what comes in is st
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Awaitable, Callable, Collection
 from functools import partial
 from typing import Any, Protocol
 
+from reefcast.errors import LocalError
 from reefcast.storage.history.store import HistoryStore
+
+log = logging.getLogger(__name__)
 
 CLEAN_EVERY_S = 1.0
 SEAL_EVERY_S = 60.0
@@ -64,16 +68,21 @@ class Upkeep:
             self._raise_damage()
 
     async def seal(self) -> None:
-        """For ever: what has ended long enough ago."""
+        """For ever: what has ended long enough ago. A full disk only delays it."""
         while self._seal_after_s is not None:
-            before_us = now_us() - round(self._seal_after_s * 1e6)
-            for since_us in await self._read(partial(self._store.closed, before_us)):
-                pause = Pace(SEAL_SHARE).pause
-                segment = await self._read(partial(self._store.export, since_us, now_us(), pause))
-                self._raise_damage()
-                if segment is not None:
-                    await self._change(partial(self._store.seal, segment))
+            try:
+                await self._seal_before(now_us() - round(self._seal_after_s * 1e6))
+            except LocalError as error:
+                log.error("%s", error)
             await asyncio.sleep(SEAL_EVERY_S)
+
+    async def _seal_before(self, before_us: int) -> None:
+        for since_us in await self._read(partial(self._store.closed, before_us)):
+            pause = Pace(SEAL_SHARE).pause
+            segment = await self._read(partial(self._store.export, since_us, now_us(), pause))
+            self._raise_damage()
+            if segment is not None:
+                await self._change(partial(self._store.seal, segment))
 
     async def note_whole(self, topics: Callable[[], Collection[str]]) -> None:
         """For ever: nothing is lacking of these up to what was stored last. Events come in their

@@ -28,7 +28,7 @@ SHARED = Path(__file__).parent
 PACKAGE = ["reefcast", "experiments"]
 PLACEMENT = ["reefcast", "storage", "placement"]
 SIMULATED_HISTORY = ["reefcast", "simulation", "history"]
-HISTORY = ("asking", "messages", "replying", "service", "table")
+HISTORY = ("asking", "messages", "replying", "rows", "service", "table")
 """What of `storage.history` the simulator runs."""
 
 

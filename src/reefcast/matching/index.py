@@ -19,9 +19,10 @@ import numpy as np
 
 from reefcast.errors import InvalidValueError, LocalError
 from reefcast.matching import engine, plan
-from reefcast.matching.columns import columns_of, row_of
+from reefcast.matching.columns import columns_of
 from reefcast.matching.interface import Matches
 from reefcast.matching.machine import Array
+from reefcast.matching.residuals import decide
 from reefcast.matching.state import S_BYTES, S_SEED, STATE_WORDS
 from reefcast.model.expression import evaluate
 from reefcast.model.filters import TOPIC, Filter, parse_filter
@@ -201,9 +202,7 @@ class CompiledIndex(Generic[K]):
         first = given.rows + 1
         found, offsets = self._out[first:end], self._out[:first].copy()
         if self._decided and end > first and found.min() < 0:
-            events = [row_of(given, i) for i in range(given.rows)]
-            found, ends = self._decide_all(found, offsets.tolist(), events)
-            offsets = np.array(ends)
+            found, offsets = decide(found, offsets, given, self._decided)
         if given.event_of_row is not None:
             found, offsets = _of_events(found, offsets, given.event_of_row, given.events)
         return Matches(offsets, self._keys[found])

@@ -137,9 +137,10 @@ class LinkEntry(Section):
 class StorageEntry(Section):
     """A storage, as `reefcast store` runs one. `name`: brokers know it by this, with a random part
     behind. `broker`: where it attaches. `topics`: names, and patterns as MQTT has them.
-    `directory`: where its history is kept, its own. `index`: attributes to look events up by, each
-    with its kind, for instance `{price = "number"}`. `lifetime_s`: seconds after which events are
-    forgotten, by default never; `most`: events that it keeps, the newest, by default all.
+    `directory`: where its history is kept, its own, as seen from where it is started. `index`:
+    attributes to look events up by, each with its kind, for instance `{price = "number"}`.
+    `lifetime_s`: seconds after which events are forgotten, by default never; `most`: events that it
+    keeps, the newest, by default all.
     `seal_after_s`: seconds from the end of a day (UTC) until it is moved into a Parquet file.
     `forget`: what it has of topics that it does not keep any more is removed. `joining`: those of
     its topics that it takes over from other storages, and does not answer for before it has all

@@ -45,6 +45,7 @@ from reefcast.model.messages import (
 from reefcast.simulation.links import DROPPED, Link
 from reefcast.simulation.node import Node, Service
 from reefcast.simulation.recording import BrokerTrace
+from reefcast.simulation.sizes import framed_size, wire_bytes
 from reefcast.simulation.world import (
     CLIENT_RANK,
     FIRST_LINK_RANK,
@@ -52,8 +53,6 @@ from reefcast.simulation.world import (
     NoProgressError,
     Setup,
     World,
-    framed_size,
-    wire_bytes,
 )
 
 ACTION_RANK = 0

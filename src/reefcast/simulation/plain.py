@@ -19,7 +19,8 @@ from typing import Any, NamedTuple
 from reefcast.model.messages import Input, LinkName, Publish, Timer
 from reefcast.simulation.links import DROPPED, Link
 from reefcast.simulation.node import Node, Service
-from reefcast.simulation.world import NoProgressError, Setup, World, framed_size
+from reefcast.simulation.sizes import framed_size
+from reefcast.simulation.world import NoProgressError, Setup, World
 
 TRANSMITTED, SERVED, INTERVENTION, TIMER, CLIENT, ARRIVAL, START = range(7)
 

@@ -161,7 +161,7 @@ class Simulation:
     ) -> int:
         """The client becomes a storage of these topics (names and patterns), which forgets what is
         older than `lifetime_s`; returns a handle for `withdraw`. See `history`."""
-        past = self.world.past_of(client, broker)
+        past = self.world.histories.of(client, broker)
         if past.storage is not None:
             raise ConfigurationError(f"client {client} is a storage already")
         handle = self.subscribe(client, broker, topic_filter(topics), at_s)
@@ -193,7 +193,7 @@ class Simulation:
             limit=limit,
             handover_s=handover_s,
         )
-        past = self.world.past_of(client, broker)
+        past = self.world.histories.of(client, broker)
         handle = self.world.next_handle()
         past.plan(handle, question, patience_s)
         self._schedule(handle, Scripted(at_s, handle, client, "request"))

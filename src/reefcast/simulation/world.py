@@ -11,7 +11,7 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, ClassVar
 
 from reefcast.errors import ConfigurationError, InternalError
@@ -36,7 +36,6 @@ from reefcast.model.messages import (
     Settled,
 )
 from reefcast.model.publication import Publication, PublicationId
-from reefcast.model.wire import FrameKind, encode, encode_publication, header_bytes
 from reefcast.overlay.scot import Scot
 from reefcast.overlay.topology import Edge, Graph, edges_of
 from reefcast.routing.broker import Broker
@@ -48,18 +47,17 @@ from reefcast.routing.tables import IndexFactory
 from reefcast.simulation.clients import Scripted, SimClient
 from reefcast.simulation.costs import CostModel
 from reefcast.simulation.faults import Crash, Cut, Fault, Move, check_faults
-from reefcast.simulation.history import PastClient
+from reefcast.simulation.histories import Histories
 from reefcast.simulation.links import Link, LinkSpec
 from reefcast.simulation.node import Node, Service
 from reefcast.simulation.prices import Prices
 from reefcast.simulation.recording import Recording, TraceOptions
 from reefcast.simulation.shared_index import SharedMatching
 from reefcast.simulation.signs import SIGNS
+from reefcast.simulation.sizes import message_size, publication_size
 from reefcast.simulation.soft_links import Handling, SoftLinks
 from reefcast.storage.history.service import HistoryService
 
-PUBLISH_OVERHEAD_BYTES = 9
-"""Frame head, header length and header of a PUBLISH frame."""
 TIMER_RANK, CLIENT_RANK, FIRST_LINK_RANK = 1, 2, 3
 """Ranks order what happens at the same instant: interventions 0, timers 1, clients 2, links."""
 
@@ -141,6 +139,7 @@ class World(ABC):
         self.interventions: list[tuple[float, int, Callable[[float], None]]] = []
         self._intervention_number = 0
         self._last_handle = 0
+        self.histories = Histories(self)
         self._last_rank = FIRST_LINK_RANK - 1
         self.soft = SoftLinks(
             self,
@@ -337,20 +336,6 @@ class World(ABC):
             raise ConfigurationError(f"client {name} sits at {client.broker}, not at {broker}")
         return client
 
-    def past_of(self, name: str, broker: str) -> PastClient:
-        """The client's part that is about history."""
-        client = self.client(name, broker)
-        if client.past is None:
-
-            def later(at_s: float) -> int:
-                handle = self.next_handle()
-                self.scripts[handle] = Scripted(at_s, handle, name, "wake")
-                self.schedule(handle, at_s)
-                return handle
-
-            client.past = PastClient(name, broker, later)
-        return client.past
-
     def next_handle(self) -> int:
         """Numbers scripts, in the order in which they were planned."""
         self._last_handle += 1
@@ -403,7 +388,7 @@ class World(ABC):
         for effect in service.effects:
             if isinstance(effect, Deliver):
                 self.record.handed_out(node.trace, effect, at)
-                self._store(node, effect, at)
+                self.histories.delivered(node, effect, at)
             elif isinstance(effect, Send):
                 out = node.links.get(effect.link)
                 if out is None:
@@ -437,27 +422,9 @@ class World(ABC):
         client = self.clients[effect.link]
         self.record.answered(node.trace, effect.link, message, message_size(message), at)
         if isinstance(message, ServiceMessage):
-            self._does(node, client, lambda: client.hear(message, at), at)
-            return
-        claim = client.answered(message, at)
-        if claim is not None and client.past is not None:
-            self._does(node, client, lambda: client.settled(claim, at), at)
-
-    def _store(self, node: Node, deliver: Deliver, at: float) -> None:
-        for name, storage in node.storages.items():
-            if name in deliver.to:
-                keep = partial(storage.keep, deliver.publish.publication)
-                self._does(node, self.clients[name], keep, at)
-
-    def _does(
-        self, node: Node, client: SimClient, action: Callable[[], Sequence[Input]], at: float
-    ) -> None:
-        """At `at` the client does something, and says what follows to its broker."""
-
-        def act() -> None:
-            node.queue.extend((at, client.name, item, 0) for item in action() if client.connected)
-
-        self.when(node, at, act)
+            self.histories.told(node, client, message, at)
+        else:
+            self.histories.settled(node, client, client.answered(message, at), at)
 
     def _discard(self, node: Node, effect: Discard, at: float) -> None:
         self.record.discarded(node.trace, effect.publish, None, effect.reason, at)
@@ -516,25 +483,3 @@ class World(ABC):
             for _, link in sorted(node.links.items()):
                 drawn = (drawn * 31 + link.rng.getrandbits(64)) % 2**64
         return drawn
-
-
-def publication_size(publication: Publication) -> int:
-    """Bytes of its PUBLISH frame, with a header that holds nothing but a hop count."""
-    return PUBLISH_OVERHEAD_BYTES + len(encode_publication(publication))
-
-
-def message_size(message: Any) -> int:
-    """Bytes of the frame that carries the message; of a publication without what its header says
-    (see `publication_size`)."""
-    if type(message) is Publish:
-        return publication_size(message.publication)
-    return len(encode(FrameKind.CONTROL, message))
-
-
-def framed_size(message: Any, size: int) -> int:
-    """`size` is what `message_size` says; with what a publication's header says on top."""
-    return size + wire_bytes(message.header) if type(message) is Publish else size
-
-
-wire_bytes = lru_cache(maxsize=4096)(header_bytes)
-"""Bytes that a header adds to a frame."""

@@ -31,7 +31,8 @@ from reefcast.simulation.links import Link, LinkSpec
 from reefcast.simulation.node import Node
 from reefcast.simulation.recording import BrokerTrace, Recording, tag_of
 from reefcast.simulation.simulation import Simulation
-from reefcast.simulation.world import Setup, publication_size
+from reefcast.simulation.sizes import publication_size
+from reefcast.simulation.world import Setup
 
 STRATEGIES: tuple[StrategyName, ...] = ("S0", "S1", "S2", "SH")
 CURVE_S = 10.0

@@ -39,10 +39,7 @@ class Published(WriterCommitMessage):
 def _check(schema: StructType, options: WriteOptions, *, overwrite: bool) -> None:
     check_rows(schema, options.order)
     if overwrite:
-        raise ConfigurationError(
-            'what was published cannot be overwritten: write in mode "append" (df.write), or '
-            '"append" or "update" (df.writeStream)'
-        )
+        raise ConfigurationError('what was published cannot be overwritten: write in mode "append"')
 
 
 def _published(options: WriteOptions, batches: Iterator[pa.RecordBatch], part: Part) -> Published:

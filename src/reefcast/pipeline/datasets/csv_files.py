@@ -30,7 +30,7 @@ def read_with_heads(spark: SparkSession, path: Path) -> DataFrame:
     """
     _check(path)
     rows = spark.read.csv(
-        str(path), header=True, enforceSchema=False, nullValue="null", mode="FAILFAST"
+        str(path.resolve()), header=True, enforceSchema=False, nullValue="null", mode="FAILFAST"
     )
     columns = [F.col(f"`{name}`") for name in rows.columns]
     return rows.select(*columns, F.col("_metadata.file_name").alias(FILE), line().alias(LINE))
@@ -40,7 +40,7 @@ def read_without_heads(spark: SparkSession, path: Path, schema: str) -> DataFram
     """Raises `ConfigurationError` where there is no file; a row that does not fit `schema` fails
     the job that meets it."""
     _check(path)
-    return spark.read.csv(str(path), schema=schema, mode="FAILFAST")
+    return spark.read.csv(str(path.resolve()), schema=schema, mode="FAILFAST")
 
 
 def line() -> Column:

@@ -32,7 +32,9 @@ def read(spark: SparkSession, path: Path) -> DataFrame:
     if not path.exists():
         raise ConfigurationError(f"{path}: there is no such file or folder")
     fields = F.split(F.trim("value"), r"\s+").alias("fields")
-    lines = spark.read.text(str(path)).select(fields).where(F.size("fields") == len(_COLUMNS))
+    lines = (
+        spark.read.text(str(path.resolve())).select(fields).where(F.size("fields") == len(_COLUMNS))
+    )
     whole = lines.where(F.forall("fields", lambda field: field.rlike(r"^\d{1,18}$")))
     rows = whole.select(
         *(F.col("fields")[i].cast("bigint").alias(name) for i, name in enumerate(_COLUMNS))

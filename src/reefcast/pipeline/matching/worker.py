@@ -33,6 +33,10 @@ PAIRS = 1 << 18
 subscriptions, and what is found must be kept until it is handed on."""
 
 
+ONE_CONJUNCTION = b"\x91"
+"""How a packed filter begins that has a single one: a list of one, to msgpack."""
+
+
 class Loaded(NamedTuple):
     """An index whose keys are places in `ids`."""
 
@@ -41,13 +45,19 @@ class Loaded(NamedTuple):
 
 
 class ShippedFilter(Filter):
-    """A filter as it came: packed, with the conditions that Python must decide about."""
+    """A filter as it came: packed, with the conditions that Python must decide about: for a single
+    conjunction its residuals, for several the whole expression."""
 
     __slots__ = ()
 
     def __init__(self, packed: bytes, decided: tuple[Expression, ...] | None) -> None:
         self.packed = packed
-        self.conjunctions = () if decided is None else (Conjunction({}, decided),)
+        open_ones = () if decided is None else (Conjunction({}, decided),)
+        if packed[:1] == ONE_CONJUNCTION or not open_ones:
+            self.conjunctions = open_ones
+        else:
+            self.conjunctions = open_ones * 2
+            (self.expression,) = open_ones[0].residuals
 
 
 _loaded: OrderedDict[str, Loaded] = OrderedDict()

@@ -160,14 +160,15 @@ def away_share(made: Wants, placed: Assignment) -> float:
     has_home = made.homes >= 0
     deliveries = made.wanted.sum(axis=1)
     of_all = deliveries[has_home].sum()
-    return float(deliveries[has_home & (made.homes != placed)].sum() / of_all) if of_all else 0.0
+    strayed = deliveries[has_home & (made.homes != placed)].sum()
+    return float(strayed / of_all) if of_all else 0.0
 
 
 def cost(made: Wants, placed: Assignment, away: float) -> float:
     """What a plan keeps low, as the module says."""
     deliveries = made.wanted.sum(axis=1)
     strayed = deliveries[(made.homes >= 0) & (made.homes != placed)].sum()
-    return entered(made, placed) + away * float(strayed) / made.wanted.shape[1]
+    return entered(made, placed) + away * float(strayed) / len(made.wanted[0])
 
 
 def at_random(made: Wants, given: Rules, seed: int) -> Assignment:
@@ -184,7 +185,7 @@ def assign(made: Wants, given: Rules) -> Assignment:
     for client in by_interest:
         plan.put(client)
     for _ in range(PASSES):
-        if not any([plan.move(client) for client in by_interest]):
+        if sum(map(plan.move, by_interest)) == 0:
             break
     return plan.placed
 

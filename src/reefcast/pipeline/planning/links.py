@@ -1,11 +1,11 @@
 """Which soft links of a mesh would have paid, from the trace of a run on the tree alone.
 
 A publication that went from A over X and Y to B would have gone from A to B at once, over a soft
-link, if X and Y only passed it on: had a subscriber there wanted it, or had it gone on from there to
-two brokers, they would have got it all the same (strategy S2: each anchor directly unless a closer
-one lies on its path). So for each pair of brokers within Delta we count the publications for which
-all brokers between were such relays: what the link would have carried. Each of them spares as many
-messages as it bypasses brokers, and the gain is the paper's (`routing.mesh.gains`):
+link, if X and Y only passed it on: had a subscriber there wanted it, or had it gone on from there
+to two brokers, they would have got it all the same (strategy S2: each anchor directly unless a
+closer one lies on its path). So for each pair of brokers within Delta we count the publications for
+which all brokers between were such relays: what the link would have carried. Each of them spares as
+many messages as it bypasses brokers, and the gain is the paper's (`routing.mesh.gains`):
 
     gain = publications * (distance - 1) * loadScaling
 
@@ -16,18 +16,21 @@ the most gain that `fanout` leaves room for at both ends.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql import functions as F
 
 from reefcast.errors import ConfigurationError
-from reefcast.overlay.topology import Graph, hops_from, is_connected
+from reefcast.overlay.topology import Graph, edges_of, hops_from, is_tree
+from reefcast.pipeline.analysis import read_kind
 from reefcast.pipeline.planning.plan import Plan, Row
 from reefcast.routing.mesh.gains import load_scaling
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from matplotlib.figure import Figure
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 SCHEMA = (
     "a STRING, b STRING, distance BIGINT, publications BIGINT, spared BIGINT, gain DOUBLE, "
@@ -48,6 +51,17 @@ class Rules(NamedTuple):
 
 
 # --- from a trace --------------------------------------------------------------------------------
+
+
+def read(
+    spark: SparkSession, directory: Path, brokers: Sequence[str], delta: int
+) -> tuple[list[Row], dict[str, float]]:
+    """The pairs (`PAIRS`), and the rates of brokers."""
+    messages = read_kind(spark, directory, "message")
+    found = ways(messages, read_kind(spark, directory, "delivery"), brokers)
+    pairs: list[Row] = [row.asDict() for row in carried(found, delta).collect()]
+    rates = sent_per_s(messages, brokers).collect()
+    return pairs, {row["broker"]: row["rate"] or 0.0 for row in rates}
 
 
 def ways(messages: DataFrame, deliveries: DataFrame, brokers: Sequence[str]) -> DataFrame:
@@ -112,22 +126,24 @@ def sent_per_s(messages: DataFrame, brokers: Sequence[str]) -> DataFrame:
 # --- the plan ------------------------------------------------------------------------------------
 
 
-def check(graph: Graph, given: Rules) -> None:
-    """Raises `ConfigurationError`, with the numbers, for an overlay that is no tree, or rules that
-    leave no room."""
-    links = sum(map(len, graph.values())) // 2
-    if links != len(graph) - 1 or not is_connected(graph):
+def check(run: Mapping[str, Any], graph: Graph, given: Rules) -> None:
+    """Raises `ConfigurationError`, with the numbers, for a trace that does not tell of every
+    message, an overlay that is no tree, or rules that leave no room."""
+    if run.get("level", "full") != "full":
         raise ConfigurationError(
-            f"{len(graph)} brokers with {links} links are no tree: soft links are planned from the "
-            "trace of a run whose overlay is one, without soft links"
+            f"the trace is of level {run['level']}: which way a publication took is told by all of "
+            "its messages, so take one of level full"
         )
-    if given.delta < 2:
-        raise ConfigurationError(f"delta = {given.delta}: a soft link bypasses a broker, give 2")
+    if not is_tree(graph):
+        raise ConfigurationError(
+            f"{len(graph)} brokers with {len(edges_of(graph))} links are no tree: soft links are "
+            "planned from the trace of a run whose overlay is one, without soft links"
+        )
     most = max(len(around) for around in graph.values())
     if given.fanout <= min(len(around) for around in graph.values()):
         raise ConfigurationError(
-            f"fanout = {given.fanout} leaves no broker room for a soft link: there are up to {most} "
-            "primary ones"
+            f"fanout = {given.fanout} leaves no broker room for a soft link: there are up to "
+            f"{most} primary ones"
         )
 
 
@@ -143,7 +159,7 @@ def plan_links(
         broker: rate / given.capacity_per_s if given.capacity_per_s else 0.0
         for broker, rate in rates.items()
     }
-    rows = []
+    rows: list[dict[str, Any]] = []
     for (a, b), count in publications.items():
         bypassed = between(graph, a, b)
         spared = count * len(bypassed)
@@ -175,7 +191,7 @@ def between(graph: Graph, a: str, b: str) -> list[str]:
 def _chosen(graph: Graph, rows: Sequence[Row], given: Rules) -> list[Row]:
     """Best first, as far as both ends have room."""
     room = {broker: given.fanout - len(around) for broker, around in graph.items()}
-    chosen = []
+    chosen: list[Row] = []
     for row in rows:
         ends = (row["a"], row["b"])
         takes = row["gain"] > 0 and all(room[end] > 0 for end in ends)
@@ -201,7 +217,6 @@ def draw(figure: Figure, plan: Plan, graph: Graph) -> None:
     """The tree, and the chosen links across it: the wider, the more they would have spared."""
     from matplotlib.patches import FancyArrowPatch
 
-    from reefcast.overlay.topology import edges_of
     from reefcast.pipeline.drawing import CORAL, INK, TEAL
     from reefcast.pipeline.layout import positions
 
@@ -214,11 +229,16 @@ def draw(figure: Figure, plan: Plan, graph: Graph) -> None:
     chosen = [row for row in plan.rows if row["chosen"]]
     most = max((row["gain"] for row in chosen), default=1.0)
     for row in chosen:
-        width = 0.5 + 3.5 * row["gain"] / most
-        style = {"connectionstyle": "arc3,rad=0.25", "arrowstyle": "-", "color": CORAL}
-        axes.add_patch(
-            FancyArrowPatch(place[row["a"]], place[row["b"]], linewidth=width, zorder=1, **style)
+        link = FancyArrowPatch(
+            place[row["a"]],
+            place[row["b"]],
+            connectionstyle="arc3,rad=0.25",
+            arrowstyle="-",
+            color=CORAL,
+            linewidth=0.5 + 3.5 * row["gain"] / most,
+            zorder=1,
         )
+        axes.add_patch(link)
     for broker, (x, y) in place.items():
         axes.scatter([x], [y], s=60, color=TEAL, zorder=2)
         axes.annotate(

@@ -37,11 +37,7 @@ _FIRST = "SELECT min(time_us) FROM message INDEXED BY by_time WHERE time_us >= ?
 def closed(database: sqlite3.Connection, segments: Segments, before_us: int) -> list[int]:
     """Where stretches start that end by `before_us` and have rows. A file whose rows are still
     being dropped is waited for: it has them."""
-    busy = {
-        segment.footer.since_us
-        for segment in segments.all
-        if segments.dropped.get(segment.name, 0) < segment.footer.rows
-    }
+    busy = {segment.footer.since_us for segment in segments.all if segments.is_dropping(segment)}
     found: list[int] = []
     length_us, since_us = segments.length_us, INT64_MIN
     while True:

@@ -162,18 +162,23 @@ class Segments:
 
     def remove_old(self, now_us: int, forgotten: Callable[[str], bool]) -> list[str]:
         """Those all of whose rows have expired or all of whose topics are forgotten, and the oldest
-        beyond the limit; returns their names."""
+        beyond the limit, of which the database has nothing any more; returns their names."""
         by_age = sorted(self.all, key=lambda each: each.footer.since_us)
         size = sum(each.bytes for each in by_age)
         removed = []
         for segment in by_age:
             footer = segment.footer
-            too_much = self.most_bytes is not None and size > self.most_bytes
+            too_much = (
+                self.most_bytes is not None
+                and size > self.most_bytes
+                and not self.is_dropping(segment)
+            )
             expired = footer.last_expiry_us is not None and footer.last_expiry_us <= now_us
             if too_much or expired or all(forgotten(each.topic) for each in footer.extents):
                 size -= segment.bytes
                 removed.append(segment.name)
                 self._leave_out(segment)
+                self.dropped.pop(segment.name, None)
                 segment.path.unlink(missing_ok=True)
                 with suppress(OSError):  # others are in there
                     segment.path.parent.rmdir()
@@ -182,10 +187,13 @@ class Segments:
     def to_drop(self) -> tuple[Segment, int] | None:
         """One that the database still has rows of, and how many of its rows have gone there."""
         for segment in self.all:
-            done = self.dropped.get(segment.name, 0)
-            if done < segment.footer.rows:
-                return segment, done
+            if self.is_dropping(segment):
+                return segment, self.dropped.get(segment.name, 0)
         return None
+
+    def is_dropping(self, segment: Segment) -> bool:
+        """Whether the database still has rows of it."""
+        return self.dropped.get(segment.name, 0) < segment.footer.rows
 
     def tell(self, topics: Topics) -> None:
         """Which topics there are, of which the database need know nothing."""

@@ -307,13 +307,16 @@ class HistoryStore:
         """Writes the stretch that starts there into a Parquet file, and verifies it; None if there
         is nothing to write. Takes its time, and does not stand in the way of `append`; `pause` is
         called after every 2000 rows or so, and may wait. What is damaged is reported, and left
-        out."""
+        out. Raises `LocalError` if no file can be written: then all is as it was."""
         span = Span(
             (since_us - 1, ABOVE_ALL, INT64_MAX), since_us + self._segments.length_us - 1, now_us
         )
         topics = sorted(self._topics, key=lambda topic: topic.name)
         sources = database_sources(self._reading, topics, None, (), span, Seeds())
-        return sealing.export(self._segments, since_us, sources, topics, self._found, pause)
+        try:
+            return sealing.export(self._segments, since_us, sources, topics, self._found, pause)
+        except OSError as error:
+            raise LocalError(f"{self._segments.folder}: nothing can be sealed: {error}") from error
 
     # --- reads: at any time ----------------------------------------------------------------------
 

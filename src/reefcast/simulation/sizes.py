@@ -1,0 +1,35 @@
+"""How many bytes messages have on a link."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from reefcast.model.messages import Publish
+from reefcast.model.publication import Publication
+from reefcast.model.wire import FrameKind, encode, encode_publication, header_bytes
+
+PUBLISH_OVERHEAD_BYTES = 9
+"""Frame head, header length and header of a PUBLISH frame."""
+
+
+def publication_size(publication: Publication) -> int:
+    """Bytes of its PUBLISH frame, with a header that holds nothing but a hop count."""
+    return PUBLISH_OVERHEAD_BYTES + len(encode_publication(publication))
+
+
+def message_size(message: Any) -> int:
+    """Bytes of the frame that carries the message; of a publication without what its header says
+    (see `publication_size`)."""
+    if type(message) is Publish:
+        return publication_size(message.publication)
+    return len(encode(FrameKind.CONTROL, message))
+
+
+def framed_size(message: Any, size: int) -> int:
+    """`size` is what `message_size` says; with what a publication's header says on top."""
+    return size + wire_bytes(message.header) if type(message) is Publish else size
+
+
+wire_bytes = lru_cache(maxsize=4096)(header_bytes)
+"""Bytes that a header adds to a frame."""

@@ -1,0 +1,97 @@
+"""A standalone Spark cluster of two workers: a sweep, and a streaming query, run on it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from live_history import live_history
+
+from reefcast.experiments.campaign import RUN_S
+from spark_cluster import Cluster, standalone_cluster
+
+pytestmark = pytest.mark.spark
+COMMAND_S = 240.0
+
+
+@pytest.fixture(scope="module")
+def cluster(java: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with standalone_cluster(tmp_path_factory.mktemp("cluster")) as started:
+        yield started
+
+
+def python(cluster: Cluster, *arguments: object) -> subprocess.CompletedProcess[str]:
+    """A driver in a process of its own, as tests have a session of another master already."""
+    done = subprocess.run(
+        [sys.executable, *map(str, arguments)],
+        env=cluster.environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=COMMAND_S,
+    )
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def test_a_sweep(cluster: Cluster, tmp_path: Path) -> None:
+    """Both workers take part, and what they measured comes back to the one who asked."""
+    table = tmp_path / "all.parquet"
+    sweep = ("experiment", "run", "octopia/O2", "--seeds", 2, "--results", tmp_path / "results")
+    where = ("--out", table, "--json", "--master", cluster.master)
+    done = python(cluster, "-m", "reefcast", *sweep, *where)
+    (stored,) = json.loads(done.stdout)
+    assert stored["ours"] == pytest.approx(4 / 56 - 1)
+    told = done.stderr.splitlines()
+    assert told[-1].startswith(f"{len(told)}/{len(told)} publishers ")
+    rows = pq.read_table(table).to_pylist()
+    assert {row["seed"] for row in rows} == {0, 1}
+    assert sum(row["metric"] == RUN_S for row in rows) == len(told)
+    for worker in cluster.work:
+        assert list(worker.glob("app-*/*/stderr")), "this worker had no executor"
+
+
+QUERY = """
+import sys
+import reefcast.spark
+from reefcast.pipeline.session import spark_session
+
+master, url, checkpoint = sys.argv[1:]
+with spark_session("alerts", master) as spark:
+    reefcast.spark.register(spark)
+    quotes = (
+        spark.readStream.format("reefcast")
+        .options(url=url, subscribe="quotes", startingOffsets="earliest", settleSeconds=0)
+        .options(schema="symbol STRING, price DOUBLE", minPartitions=2)
+        .load()
+    )
+    alerts = quotes.where("price >= 100").selectExpr("symbol", "price", "'alerts' AS topic")
+    query = (
+        alerts.writeStream.format("reefcast")
+        .options(url=url, checkpointLocation=checkpoint)
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    print(sum(batch["numInputRows"] for batch in query.recentProgress))
+"""
+
+
+def test_a_streaming_query(cluster: Cluster, tmp_path: Path) -> None:
+    """Tasks read from a storage and publish to a broker, each from where it runs; started again,
+    the query finds nothing that it has not had."""
+    script = tmp_path / "alerts.py"
+    script.write_text(QUERY, encoding="utf-8")
+    with live_history(tmp_path / "storage") as network:
+        network.publish("quotes", *({"symbol": f"s{i}", "price": i} for i in range(90, 120)))
+        asked = (script, cluster.master, network.url, tmp_path / "checkpoint")
+        assert python(cluster, *asked).stdout == "30\n"
+        alerts = network.wait("alerts", 20)
+        assert sorted(event["price"] for event in alerts) == list(range(100, 120))
+        assert python(cluster, *asked).stdout == "0\n"
+        assert network.count("alerts") == 20
