@@ -55,7 +55,7 @@ bench: $(STAMP) ## the figures: live broker, simulator, matching, covering, mesh
 	$(BIN)/reefcast bench gossip
 	$(BIN)/reefcast bench history
 
-history: $(STAMP) ## the history's figures with STORED messages (10 million: 6 GB in /tmp, ten minutes)
+history: $(STAMP) ## the history's figures with STORED messages (10 million: 5 GB in /tmp, ten minutes)
 	$(BIN)/reefcast bench history --stored $(STORED)
 
 docs: $(STAMP) ## regenerate the reference pages under docs/

@@ -249,7 +249,8 @@ class Replay(_Events):
         self._replay = replay
 
     def settled(self, timeout: float | None = None) -> None:
-        """See `Subscription`."""
+        """Returns when every broker that must know of the filters knows them; raises as that of
+        `Subscription` does."""
         self._thread.run(self._replay.settled(), timeout)
 
     def cancel(self, timeout: float | None = None) -> None:

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 import signal
+import sqlite3
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from children import Children, ended, line_of
-from live_networks import path_network, running
+from live_networks import path_network, running, until
+from reefcast.model.publication import Publication
+from reefcast.model.wire import encode_publication
+from reefcast.storage.history.store import HistoryStore, Incoming
 
 
 @pytest.fixture
@@ -30,8 +35,9 @@ async def test_what_was_published_is_printed_later(
 ) -> None:
     arguments = (url, "fx", "orders/#", "--directory", tmp_path, "--index", "n=number", "--json")
     storage = await children.start("store", *arguments)
-    ready = json.loads(await line_of(storage.stdout))
-    assert ready["topics"] == ["fx", "orders/#"]
+    answers: list[str] = []
+    while answers != ["fx", "orders/#"]:
+        answers = json.loads(await line_of(storage.stdout))["topics"]
     for n in range(3):
         await children.run("publish", url, f"n={n}", "--topic", "orders/1")
     asked = ("history", url, "topic MATCHES 'orders/+' AND n > 0", "--json")
@@ -43,7 +49,8 @@ async def test_what_was_published_is_printed_later(
     storage.send_signal(signal.SIGKILL)
     await ended(storage)
     storage = await children.start("store", *arguments)
-    await line_of(storage.stdout)
+    while json.loads(await line_of(storage.stdout))["topics"] != answers:
+        pass
     code, output, errors = await children.run(*asked, "--limit", 1)
     assert (code, json.loads(output)["attributes"]) == (0, {"n": 1})
     assert errors == "reefcast: 1 event\n"
@@ -66,3 +73,35 @@ async def test_what_is_wrong_is_said(url: str, children: Children, tmp_path: Pat
     )
     assert code
     assert "write it as price=number" in errors
+
+
+async def test_days_are_sealed_and_topics_forgotten(
+    url: str, children: Children, tmp_path: Path
+) -> None:
+    """As `--seal-after` and `--forget` say; the other one says neither."""
+    for name, options in (
+        ("one", ("--seal-after", 10)),
+        ("other", ("--seal-after", 1e10, "--forget")),
+    ):
+        store = HistoryStore(tmp_path / name, lambda error: None)
+        for topic in ("fx", "b"):
+            event = Publication("p", 1, 1_577_836_800_000_000, {}, (topic,))
+            store.append([Incoming(encode_publication(event))])
+        store.close()
+        process = await children.start(
+            "store", url, "fx", "--directory", tmp_path / name, *options, "--json"
+        )
+        await line_of(process.stdout)
+        await until(partial(is_kept, tmp_path / name, name))
+        process.send_signal(signal.SIGTERM)
+        assert (await ended(process))[0] == 0
+
+
+def is_kept(directory: Path, name: str) -> bool:
+    """Both are sealed, or what is not kept is gone."""
+    if name == "one":
+        return len(list(directory.glob("segments/*/*.parquet"))) == 1
+    database = sqlite3.connect(directory / "history.sqlite")
+    rows = dict(database.execute("SELECT name, rows FROM topic"))
+    database.close()
+    return rows == {"fx": 1, "b": 0} and not (directory / "segments").exists()

@@ -1,17 +1,26 @@
-"""`reefcast plan storage`: what it prints, draws and writes."""
+"""`reefcast plan`: what it prints, draws and writes."""
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner, Result
 
 from reefcast.cli.plan import command
 from reefcast.errors import ConfigurationError
+from reefcast.overlay import topology
+from reefcast.simulation.recording import TraceOptions
+from reefcast.simulation.simulation import Simulation
+from reefcast.simulation.world import Setup
 from reefcast.storage.placement.plan_file import load_plan
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 BROKERS = ("b1", "b2", "b3", "b4", "b5")
 RATES = """broker,topic,rate_per_s
@@ -35,8 +44,15 @@ def files(tmp_path: Path) -> list[str]:
     return ["storage", str(network), "--rates", str(rates)]
 
 
-def plan(*arguments: str) -> Result:
-    return CliRunner().invoke(command, arguments)
+def plan(*arguments: object) -> Result:
+    return CliRunner().invoke(command, [str(argument) for argument in arguments])
+
+
+@pytest.fixture
+def shared_spark(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The commands take the tests' one session, and leave it."""
+    session = "reefcast.pipeline.session.spark_session"
+    monkeypatch.setattr(session, lambda name, master: contextlib.nullcontext(spark))
 
 
 def test_json(files: list[str]) -> None:
@@ -80,7 +96,7 @@ def test_what_cannot_be(files: list[str], changed: tuple[str, ...], says: str) -
 
 
 @pytest.mark.spark
-def test_rates_from_a_log(files: list[str], java: None, tmp_path: Path) -> None:
+def test_rates_from_a_log(files: list[str], shared_spark: None, tmp_path: Path) -> None:
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     rows = [(i * 1_000_000, "b1", "x") for i in range(9)] + [(10_000_000, "b5", "y")]
     times_us, brokers, topics = map(list, zip(*rows, strict=True))
@@ -94,3 +110,89 @@ def test_rates_from_a_log(files: list[str], java: None, tmp_path: Path) -> None:
     found = json.loads(done.output)
     assert found["weights"] == pytest.approx({"x": 0.9, "y": 0.1})
     assert [each["broker"] for each in found["storages"]] == ["b1", "b5"]
+
+
+# --- plans that are tables -----------------------------------------------------------------------
+
+
+def write_parquet(file: Path, **columns: list[object]) -> Path:
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    pq.write_table(pa.table(columns), file)
+    return file
+
+
+@pytest.mark.spark
+def test_clusters(shared_spark: None, tmp_path: Path) -> None:
+    events = write_parquet(tmp_path / "events.parquet", event=[0, 1, 2, 3], x=[0, 1, 2, 3])
+    subscriptions = write_parquet(
+        tmp_path / "subscriptions.parquet",
+        client=["ann", "bob", "eve", "joe"],
+        filter=["x < 2", "x >= 2", "x <= 1", "x > 1"],
+    )
+    out, drawing = tmp_path / "plan.parquet", tmp_path / "plan.svg"
+    asked = ("clusters", events, subscriptions, "--clusters", 2)
+    done = plan(*asked, "--capacity", 2, "--out", out, "--draw", drawing, "--json")
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.output)
+    assert found["figures"]["clusters entered by a publication, this plan"] == 1.0
+    placed = {row["client"]: row["cluster"] for row in found["rows"]}
+    assert placed["ann"] == placed["eve"] != placed["bob"] == placed["joe"]
+    assert pytest.importorskip("pyarrow.parquet").read_table(out).to_pylist() == found["rows"]
+    assert ">subscribers<" in drawing.read_text(encoding="utf-8")
+    text = plan(*asked)
+    assert "none is below" in text.output and "ann" in text.output
+    refused = plan(*asked, "--capacity", 1)
+    assert "2 clusters x 1 subscribers = 2, but there are 4" in str(refused.exception)
+    wrong = plan("clusters", subscriptions, subscriptions, "--clusters", 2)
+    assert "has no column event; it has client, filter" in str(wrong.exception)
+
+
+@pytest.mark.spark
+def test_links(shared_spark: None, tmp_path: Path) -> None:
+    """Five brokers in a row, one subscriber at the far end: a link of four hops spares three."""
+    simulation = Simulation(
+        Setup(graph=topology.path(BROKERS), trace=TraceOptions(tmp_path / "trace"))
+    )
+    simulation.subscribe("client", "b5", "x >= 0", at_s=0.0)
+    for x in range(10):
+        simulation.publish("publisher", "b1", {"x": x}, at_s=1.0 + x)
+    simulation.run()
+    drawing = tmp_path / "plan.svg"
+    done = plan("links", tmp_path / "trace", "--draw", drawing, "--json")
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.output)
+    assert found["rows"][0] == {
+        "a": "b1",
+        "b": "b5",
+        "distance": 4,
+        "publications": 10,
+        "spared": 30,
+        "gain": 30.0,
+        "chosen": True,
+    }
+    assert found["figures"]["links that would have paid"] == 6
+    assert ">b3<" in drawing.read_text(encoding="utf-8")
+    refused = plan("links", tmp_path / "trace", "--fanout", 1)
+    assert "fanout = 1 leaves no broker room" in str(refused.exception)
+    assert "holds no trace" in str(plan("links", tmp_path).exception)
+
+
+@pytest.mark.spark
+def test_covering(shared_spark: None, tmp_path: Path) -> None:
+    subscriptions = write_parquet(
+        tmp_path / "subscriptions.parquet",
+        subscription=list(range(30)),
+        filter=["x > 0", *(f"x = {i}" for i in range(1, 20)), *(f"y = {i}" for i in range(10))],
+    )
+    out, drawing = tmp_path / "plan.parquet", tmp_path / "plan.svg"
+    done = plan("covering", subscriptions, "--out", out, "--draw", drawing)
+    assert done.exit_code == 0, done.output
+    rows = pytest.importorskip("pyarrow.parquet").read_table(out).to_pylist()
+    assert rows[0] == {"subscription": 0, "filter": "x > 0", "triggered": 19}
+    assert len(rows) == 11 and rows[1]["triggered"] == 0
+    assert "covering degree" in done.output and f"wrote {drawing}" in done.output
+    found = json.loads(plan("covering", subscriptions, "--json").output)
+    assert found["rows"] == rows
+    assert found["figures"]["roots of all subscriptions, share"] == pytest.approx(11 / 30)
+    wrong = plan("covering", out.with_name("no-such-folder"))
+    assert wrong.exit_code == 2

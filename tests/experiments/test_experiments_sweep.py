@@ -125,6 +125,25 @@ def test_one_table_of_all_that_was_measured(spark, tmp_path):
     assert [row["metric"] for row in rows[:4]] == ["delay", "queue", "queue", RUN_S]
 
 
+@pytest.mark.spark
+def test_nothing_goes_on_after_ctrl_c(spark, tmp_path):
+    """Two runs hold both cores when the first of the others has ended."""
+    paper = held(toy_paper(tmp_path / "toy"), tmp_path / "gate")
+    whole = evaluation(tmp_path / "results", paper, paper.campaigns[:1], "small", None)
+
+    def interrupted(ended):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        whole.sweep(spark, interrupted)
+    running, until = spark.sparkContext.statusTracker().getActiveJobsIds, time.monotonic() + 60
+    while running() and time.monotonic() < until:
+        time.sleep(0.1)
+    assert list(running()) == []
+    begun = (tmp_path / "begun").read_text(encoding="utf-8").splitlines()
+    assert len(begun) < len(whole.runs)
+
+
 def test_local_masters_get_retries():
     assert [patient(f"local[{n}]") for n in ("2", "*")] == ["local[2,3]", "local[*,3]"]
     assert patient("local") == "local[1,3]"

@@ -12,6 +12,7 @@ from reefcast.model.trace import FOUND_OVERLOADED
 from reefcast.overlay import topology
 from reefcast.pipeline import trace_metrics
 from reefcast.pipeline.analysis import TABLES, analyze, write_tables
+from reefcast.pipeline.session import sized
 from reefcast.simulation.recording import TraceOptions
 from reefcast.simulation.simulation import Simulation
 from reefcast.simulation.world import Setup
@@ -161,6 +162,16 @@ def test_the_tables_that_are_written(spark, tmp_path):
         assert read[name].schema == DataType.fromDDL(columns)
         rows = [row.asDict() for row in read[name].collect()]
         assert rows in (getattr(result, name), [getattr(result, name)])
+
+
+def test_large_inputs_get_more_partitions(spark):
+    names = ("spark.sql.shuffle.partitions", "spark.sql.codegen.wholeStage")
+    before = [spark.conf.get(name) for name in names]
+    with sized(spark, 10 * 2**30):
+        assert [spark.conf.get(name) for name in names] == ["161", "true"]
+    assert [spark.conf.get(name) for name in names] == before
+    with sized(spark, 1000):
+        assert [spark.conf.get(name) for name in names] == before
 
 
 @given(

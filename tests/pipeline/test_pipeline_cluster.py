@@ -16,7 +16,7 @@ from reefcast.experiments.campaign import RUN_S
 from spark_cluster import Cluster, standalone_cluster
 
 pytestmark = pytest.mark.spark
-COMMAND_S = 240.0
+COMMAND_S = 600.0
 
 
 @pytest.fixture(scope="module")

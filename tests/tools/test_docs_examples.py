@@ -18,6 +18,7 @@ ELSEWHERE = {
     "spark-datasets.md": "tests/pipeline/test_pipeline_workloads.py",
     "python.md": "tools/python_reference.py",  # signatures, no programs
     "spark-matching.md": "tests/pipeline/test_pipeline_matching.py",
+    "spark.md": "tests/pipeline/test_pipeline_spark_docs.py",
     "write-a-routing.md": "tests/server/test_server_write_a_routing.py",
 }
 EXAMPLES = {

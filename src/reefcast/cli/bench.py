@@ -382,7 +382,7 @@ def history(stored: int, directory: Path | None, as_json: bool) -> None:
 
     The baselines are plain SQLite with the same tables, and DuckDB over the
     sealed segments. Where a history is kept already, what it lacks is added.
-    Ten million messages take 4 GB and some ten minutes.
+    Ten million messages take 5 GB and some ten minutes.
     """
     from reefcast.bench.history import bench, duckdb_is_missing
 

@@ -27,7 +27,7 @@ COMMANDS = {
     "history": "Print past events that match a filter, oldest first.",
     "network": "Check, run and ask a whole network of brokers.",
     "peer": "Run a peer: a broker of routing gossip that is in no network file.",
-    "plan": "Plan a network: where its storages should stand.",
+    "plan": "Plan a network: its storages, clusters, soft links and covering.",
     "publish": "Publish events from the command line, a file or standard input.",
     "simulate": "Run a network file in the simulator, and check what came of it.",
     "storage": "Run one storage of a network file.",

@@ -118,17 +118,22 @@ def storage(
 
         reefcast plan storage net.toml --rates rates.csv --capacity 5
 
-    Storages come near to where requests are made. It prints the plan, and the
+    Storages come near to where requests are made. What storages of NETWORK keep
+    now is placed in any case, and requests for orders/7 count for orders/#, if
+    that is kept. It prints the plan, and the
     mean distance from a request to the nearest storage that keeps its topic: of
     the plan, and of others that it can be compared with; the best one only for
     small networks, and where scipy is installed (the extra `plan`).
     """
     from reefcast.network.file import load_network
     from reefcast.storage.placement.inputs import inputs
+    from reefcast.storage.placement.kept import rates_of_kept
     from reefcast.storage.placement.steps import place
 
-    overlay = load_network(network).graph()
-    made = inputs(overlay, _rates(rates, log, master), copies, capacity, storages)
+    file = load_network(network)
+    kept = {topic for entry in file.storage for topic in entry.topics}
+    asked = rates_of_kept(_rates(rates, log, master), kept)
+    made = inputs(file.graph(), asked, copies, capacity, storages)
     steps = place(made)
     hops = compared(made, steps.placement, seed)
     if out:

@@ -114,10 +114,10 @@ def read(file: Path) -> Page | None:
 
 
 def _line(row: str) -> Line:
-    cells = dict(zip(page.TITLES, _CELLS.split(row[2:-2]), strict=True))
-    state = cells["state"].strip()
-    values = (cells[name].strip() for name in ("id", "what", "paper", "ours"))
-    return Line(*values, _SHOWN.get(state, state))
+    texts = (cell.strip() for cell in _CELLS.split(row[2:-2]))
+    cells = dict(zip(page.TITLES, texts, strict=True))
+    state = _SHOWN.get(cells["state"], cells["state"])
+    return Line(cells["id"], cells["what"], cells["paper"], cells["ours"], state)
 
 
 def unmade(paper: Paper, made: Page) -> list[str]:

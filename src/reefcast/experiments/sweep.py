@@ -14,8 +14,9 @@ from __future__ import annotations
 import re
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -63,17 +64,18 @@ def sweep(
     Returns those that failed.
     """
     failed = []
-    for ended in _as_they_end(spark, results, results.missing(runs)):
-        if ended.error:
-            failed.append(ended)
-        tell(ended)
+    with closing(_as_they_end(spark, results, results.missing(runs))) as ends:
+        for ended in ends:
+            if ended.error:
+                failed.append(ended)
+            tell(ended)
     return failed
 
 
 # --- the driver's side ---------------------------------------------------------------------------
 
 
-def _as_they_end(spark: SparkSession, results: Store, runs: Sequence[Run]) -> Iterator[Ended]:
+def _as_they_end(spark: SparkSession, results: Store, runs: Sequence[Run]) -> Generator[Ended]:
     if not runs:
         return
     threads = ThreadPoolExecutor(WAITING * _cores(spark))

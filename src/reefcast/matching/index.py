@@ -22,7 +22,7 @@ from reefcast.matching import engine, plan
 from reefcast.matching.columns import columns_of
 from reefcast.matching.interface import Matches
 from reefcast.matching.machine import Array
-from reefcast.matching.residuals import decide
+from reefcast.matching.residuals import Open, decide, open_of
 from reefcast.matching.state import S_BYTES, S_SEED, STATE_WORDS
 from reefcast.model.expression import evaluate
 from reefcast.model.filters import TOPIC, Filter, parse_filter
@@ -77,6 +77,7 @@ class CompiledIndex(Generic[K]):
         self._given = 0  # handles given out so far
         self._free: list[int] = []
         self._decided: dict[int, Filter] = {}  # by handle: Python decides about some conjunction
+        self._left_open: dict[int, Open] = {}  # the same, for batches of columns
         self._topical: set[int] = set()  # filters that look at the topic
         self._room = 0
         self._enlarge_out(FIRST_ROOM)
@@ -116,11 +117,12 @@ class CompiledIndex(Generic[K]):
     def add(self, key: K, filter: Filter) -> None:
         if key in self._handles:
             raise LocalError(f"key {key!r} is in the index already; remove it first")
-        packed, has_residuals = filter.packed, any(c.residuals for c in filter.conjunctions)
+        packed, left_open = filter.packed, open_of(filter)
         handle = self._new_handle()
         self._put_key(handle, key)
-        if has_residuals:
+        if left_open is not None:
             self._decided[handle] = filter
+            self._left_open[handle] = left_open
         if filter.looks_at_topics():
             self._topical.add(handle)
         engine.add_filter(self._state, handle, id(packed) + BYTES_HEAD)
@@ -136,6 +138,7 @@ class CompiledIndex(Generic[K]):
         if self._keys.dtype == object:
             self._keys[handle] = None
         self._decided.pop(handle, None)
+        self._left_open.pop(handle, None)
         self._topical.discard(handle)
 
     def _new_handle(self) -> int:
@@ -202,7 +205,7 @@ class CompiledIndex(Generic[K]):
         first = given.rows + 1
         found, offsets = self._out[first:end], self._out[:first].copy()
         if self._decided and end > first and found.min() < 0:
-            found, offsets = decide(found, offsets, given, self._decided)
+            found, offsets = decide(found, offsets, given, self._left_open)
         if given.event_of_row is not None:
             found, offsets = _of_events(found, offsets, given.event_of_row, given.events)
         return Matches(offsets, self._keys[found])

@@ -13,6 +13,7 @@ numpy does not do.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,6 +27,7 @@ from reefcast.model.expression import (
     Expression,
     Literal,
     Minus,
+    attributes_of,
     evaluate,
 )
 from reefcast.model.filters import Filter
@@ -37,8 +39,8 @@ FEWEST_ROWS = 8
 
 
 class _Numbers(NamedTuple):
-    """int64 or float64 `values`, of which those `known` count. `bound`: no integer is larger, minus
-    its sign; None for floats."""
+    """int64 or float64 `values`, of which those `known` count. `bound`: no integer is larger, its
+    sign left aside; None for floats."""
 
     values: Array
     known: Array
@@ -49,50 +51,58 @@ class _InexactError(Exception):
     """Numpy does not do."""
 
 
+class Open(NamedTuple):
+    """What is left to decide about a filter: whether all `conditions` are TRUE. With `several`
+    conjunctions the kernel may find the filter again, open or not."""
+
+    conditions: tuple[Expression, ...]
+    several: bool
+
+
+def open_of(filter: Filter) -> Open | None:
+    """None if the kernel decides alone; for equal conditions the same object, as a rule."""
+    if not any(conjunction.residuals for conjunction in filter.conjunctions):
+        return None
+    several = len(filter.conjunctions) > 1
+    return _kept((filter.expression,) if several else filter.conjunctions[0].residuals, several)
+
+
+@lru_cache(maxsize=1 << 16)
+def _kept(conditions: tuple[Expression, ...], several: bool) -> Open:
+    return Open(conditions, several)
+
+
 def decide(
-    found: Array, offsets: Array, columns: Columns, filters: Mapping[int, Filter]
+    found: Array, offsets: Array, columns: Columns, left_open: Mapping[int, Open]
 ) -> tuple[Array, Array]:
     """Handles and offsets of what holds. `found`: as the kernel wrote it, -1 - handle for what is
-    open, which may stand there again, open or not, if the filter has several conjunctions;
-    `filters`: by handle."""
+    open; `left_open`: by handle."""
     rows = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
     holds = found >= 0
     opened = np.flatnonzero(~holds)
     handles = np.where(holds, found, -1 - found)
+    distinct, inverse = np.unique(handles[opened], return_inverse=True)
+    asked = [left_open[handle] for handle in distinct.tolist()]
     batch = _Batch(columns)
-    for asked, places in _grouped(handles[opened], filters):
-        holds[opened[places]] = batch.truths(asked, rows[opened[places]])
-    several = [handle for handle in set(handles[opened].tolist()) if _is_several(filters[handle])]
+    for each, places in _grouped(asked, inverse):
+        holds[opened[places]] = batch.truths(each.conditions, rows[opened[places]])
+    several = [handle for handle, each in zip(distinct, asked, strict=True) if each.several]
     if several:
         holds &= ~_repeated(rows, handles, holds & np.isin(handles, several))
     counts = np.bincount(rows[holds], minlength=len(offsets) - 1)
     return handles[holds], np.concatenate(([0], np.cumsum(counts)))
 
 
-def _is_several(filter: Filter) -> bool:
-    return len(filter.conjunctions) > 1
-
-
-def _grouped(
-    handles: Array, filters: Mapping[int, Filter]
-) -> list[tuple[tuple[Expression, ...], Array]]:
-    """The conditions that are asked for, each list of them once, and for which of the handles."""
-    distinct, inverse = np.unique(handles, return_inverse=True)
+def _grouped(asked: Sequence[Open], inverse: Array) -> list[tuple[Open, Array]]:
+    """Each condition once, with its places; `inverse`: which of `asked`, by place."""
     numbers: dict[int, int] = {}
-    asked: list[tuple[Expression, ...]] = []
-    number_of = np.empty(len(distinct), np.int64)
-    for i, handle in enumerate(distinct.tolist()):
-        filter = filters[handle]
-        several = _is_several(filter)
-        conditions = (filter.expression,) if several else filter.conjunctions[0].residuals
-        number = numbers.setdefault(id(filter if several else conditions), len(asked))
-        if number == len(asked):
-            asked.append(conditions)
-        number_of[i] = number
+    number_of = np.array([numbers.setdefault(id(each), len(numbers)) for each in asked], np.int64)
+    each_once = {id(each): each for each in asked}
     number_of_place = number_of[inverse]
     order = np.argsort(number_of_place, kind="stable")
-    ends = np.cumsum(np.bincount(number_of_place, minlength=len(asked)))
-    return list(zip(asked, np.split(order, ends[:-1]), strict=True))
+    ends = np.cumsum(np.bincount(number_of_place, minlength=len(numbers)))
+    parts = np.split(order, ends[:-1])
+    return list(zip((each_once[identity] for identity in numbers), parts, strict=True))
 
 
 def _repeated(rows: Array, handles: Array, among: Array) -> Array:
@@ -125,9 +135,19 @@ class _Batch:
         return truths
 
     def _row_by_row(self, conditions: Sequence[Expression], rows: Array) -> Array:
-        events = (row_of(self._columns, row) for row in rows.tolist())
+        columns = self._only(conditions)
+        events = (row_of(columns, row) for row in rows.tolist())
         return np.array(
             [all(evaluate(each, event) is True for each in conditions) for event in events], bool
+        )
+
+    def _only(self, conditions: Sequence[Expression]) -> Columns:
+        """The columns that they look at."""
+        wanted = frozenset().union(*map(attributes_of, conditions))
+        pairs = zip(self._columns.names, self._columns.keep, strict=True)
+        kept = [(name, column) for name, column in pairs if name in wanted]
+        return self._columns._replace(
+            names=[name for name, _ in kept], keep=[column for _, column in kept]
         )
 
     def _truths(self, condition: Expression, rows: Array) -> Array:
@@ -147,6 +167,8 @@ class _Batch:
                 return _literal(value, len(rows))
             case Minus(operand):
                 values, known, bound = self._value(operand, rows)
+                if bound is not None and bound > INT64_MAX:
+                    raise _InexactError
                 return _Numbers(-values, known, bound)
             case Arithmetic(sign, left, right):
                 return _calculated(sign, self._value(left, rows), self._value(right, rows))
@@ -161,15 +183,21 @@ class _Batch:
     def _read(self, name: str) -> _Numbers:
         """Only of numbers: others would have to be compared among each other."""
         if name not in self._columns.names:
-            raise _InexactError
+            return _unknown(self._columns.rows)
         column = self._columns.keep[self._columns.names.index(name)]
         known = np.ones(len(column), bool)
         if not isinstance(column, np.ndarray):
             known = column.is_valid().to_numpy(zero_copy_only=False)
-            column = column.fill_null(0).to_numpy(zero_copy_only=False) if known.any() else known
+            if not known.any():
+                return _unknown(len(column))
+            column = column.fill_null(0).to_numpy(zero_copy_only=False)
         if column.dtype not in (np.dtype(np.int64), np.dtype(float)):
             raise _InexactError
         return _Numbers(column, known, _bound(column))
+
+
+def _unknown(count: int) -> _Numbers:
+    return _Numbers(np.zeros(count, np.int64), np.zeros(count, bool), 0)
 
 
 def _bound(values: Array) -> int | None:
@@ -223,7 +251,7 @@ def _compared(sign: str, left: Array, right: Array) -> Array:
         equal |= no_left & no_right
         less |= no_right & ~no_left
         more |= no_left & ~no_right
-    return {
+    answer: Array = {
         "=": equal,
         "<>": less | more,
         "<": less,
@@ -231,3 +259,4 @@ def _compared(sign: str, left: Array, right: Array) -> Array:
         ">": more,
         ">=": more | equal,
     }[sign]
+    return answer

@@ -102,20 +102,20 @@ def sized(spark: SparkSession, input_bytes: int) -> Iterator[None]:
     that is more than the session has; and then methods generated for whole stages, which pay where
     rows are many."""
     settings = {}
-    if input_bytes > PARTITION_BYTES * int(spark.conf.get("spark.sql.shuffle.partitions") or 1):
+    if input_bytes > PARTITION_BYTES * int(str(spark.conf.get("spark.sql.shuffle.partitions"))):
         partitions = str(1 + input_bytes // PARTITION_BYTES)
         settings = {
             "spark.sql.shuffle.partitions": partitions,
             "spark.sql.codegen.wholeStage": "true",
         }
-    before = {name: spark.conf.get(name) for name in settings}
+    before = {name: str(spark.conf.get(name)) for name in settings}
     for name, value in settings.items():
         spark.conf.set(name, value)
     try:
         yield
     finally:
         for name, former in before.items():
-            spark.conf.set(name, former or "")
+            spark.conf.set(name, former)
 
 
 def check_java() -> None:

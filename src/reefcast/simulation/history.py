@@ -190,8 +190,7 @@ class PastClient:
 
     def withdrawn(self, handle: int) -> Messages:
         storage = self.storage
-        stores = storage is not None and storage.handle == handle
-        return [Stores(topics=())] if stores else []
+        return storage.withdrawn() if storage is not None and storage.handle == handle else []
 
     def wake_at(self, at_s: float, action: Callable[[float], Messages]) -> None:
         """Unless the connection is lost before."""
@@ -261,7 +260,8 @@ def _ended(asked: Asked, error: Exception | None, now: float) -> Messages:
 
 
 class SimStorage:
-    """A storage: see the module's docstring. `handle`: of its subscription."""
+    """A storage: see the module's docstring. `handle`: of its subscription; `failed`: why it could
+    not get what it lacks from the others, so that it does not answer."""
 
     def __init__(
         self, client: PastClient, handle: int, topics: Sequence[str], lifetime_s: float
@@ -290,7 +290,6 @@ class SimStorage:
 
     def _catch_up(self, topics: list[str], now: float) -> Messages:
         if not topics:
-            self._catching_up = None
             return [Stores(topics=self.topics)]
         asking = self._client.question(topics[0])
         end = partial(self._caught_up, topics[1:])
@@ -303,13 +302,22 @@ class SimStorage:
 
     def _caught_up(self, left: list[str], error: Exception | None, now: float) -> Messages:
         """A `RefusedError` says that nobody else stores the topic."""
+        self._catching_up = None
         if error is not None and not isinstance(error, RefusedError):
             self.failed = str(error)
             return []
         return self._catch_up(left, now)
 
+    def withdrawn(self) -> Messages:
+        """It stores nothing more; who has asked gets the rest."""
+        self._give_up_catching_up()
+        return [Stores(topics=())]
+
     def disconnected(self) -> None:
         self._replies.clear()
+        self._give_up_catching_up()
+
+    def _give_up_catching_up(self) -> None:
         if self._catching_up is not None:
             self._client.drop(self._catching_up)
             self._catching_up = None

@@ -1,0 +1,60 @@
+"""docs/spark.md: its examples run, and its tables have the columns that are written."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from reefcast.experiments import effects
+from reefcast.overlay import topology
+from reefcast.pipeline.analysis import TABLES
+from reefcast.pipeline.planning import clusters, covering, links
+from reefcast.simulation.recording import TraceOptions
+from reefcast.simulation.simulation import Simulation
+from reefcast.simulation.world import Setup
+
+GUIDE = (Path(__file__).parents[2] / "docs" / "spark.md").read_text(encoding="utf-8")
+TYPES = {"int64": "BIGINT", "float64": "DOUBLE", "string": "STRING", "bool": "BOOLEAN"}
+NAMED = r"`(\w+)` (int64|float64|string)"
+ROW = r"\| `(\w+)` \| (int64|float64|string|bool) \|"
+
+
+def ddl(found: list[tuple[str, str]]) -> str:
+    return ", ".join(f"{name} {TYPES[type]}" for name, type in found)
+
+
+def test_the_tables_of_an_analysis() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| (`.*) \| .* \|$", GUIDE, re.MULTILINE)
+    shown = {name: ddl(re.findall(NAMED, columns)) for name, columns in rows if ", " in columns}
+    assert shown == TABLES
+
+
+@pytest.mark.parametrize(
+    ("after", "schema"),
+    [
+        ("*One table.*", effects.RESULTS),
+        ("**clusters**", clusters.SCHEMA),
+        ("**links**", links.SCHEMA),
+        ("**covering**", covering.SCHEMA),
+    ],
+)
+def test_the_columns_of_a_table(after: str, schema: str) -> None:
+    table = GUIDE.split(after)[1].split("|---|---|---|\n")[1].split("\n\n")[0]
+    assert ddl(re.findall(ROW, table)) == schema
+
+
+@pytest.mark.spark
+def test_examples(spark, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    trace = TraceOptions(tmp_path / "out" / "trace")
+    simulation = Simulation(Setup(graph=topology.path(["a", "b"]), trace=trace))
+    simulation.subscribe("client", "b", "x >= 0", at_s=0.0)
+    simulation.publish("publisher", "a", {"x": 1}, at_s=1.0)
+    simulation.run()
+    shared = {"spark": spark}
+    for source in re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL):
+        exec(compile(source, "spark.md", "exec"), shared)
+    written = spark.read.parquet("out/late").collect()
+    assert [row["publisher"] for row in written] == ["publisher"]
