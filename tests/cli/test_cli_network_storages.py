@@ -138,6 +138,10 @@ async def test_a_plan_where_storages_run_by_hand(tmp_path: Path, children: Child
     network, file = write(tmp_path, s)
     words = ("place", file, plan(tmp_path, b2=["x"]), "--directory", tmp_path / "new")
     async with running(network) as urls:
+        before = file.read_text()
+        done = await invoke(*words, "--wait", "0")
+        assert (done.exit_code, file.read_text()) == (1, before)  # who has it must be there
+        assert done.stdout.startswith("after 0 s: storage s does not answer for x yet (and 1 more)")
         await children.start("storage", file, "s")
         await until_known(network, ("s", "x"))
         async with reefcast.connect(urls[0]) as client:
@@ -148,8 +152,8 @@ async def test_a_plan_where_storages_run_by_hand(tmp_path: Path, children: Child
         assert done.exit_code == 1
         assert done.stdout == (
             "after 0 s: storage at-b2 does not answer for x yet (and 1 more)\n"
-            "no storage has given anything up yet. Is everything running (`reefcast network up` "
-            f"or, by hand, reefcast storage {file} at-b2)? Run this again then: it goes on\n"
+            "no storage has given anything up yet. Is everything running (`reefcast network up`"
+            f", or, by hand, reefcast storage {file} NAME)? Run this again then: it goes on\n"
         )
         wide = [(each.name, each.topics, each.joining) for each in load_network(file).storage]
         assert wide == [("s", ["x"], []), ("at-b2", ["x"], ["x"])]

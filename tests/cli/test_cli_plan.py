@@ -70,6 +70,19 @@ def test_json(files: list[str]) -> None:
     assert hops["rnd"] >= hops["plan"]
 
 
+def test_what_is_kept_is_placed_in_any_case(files: list[str]) -> None:
+    """Who asks for x counts for the pattern that is kept; nobody asks for z."""
+    with Path(files[1]).open("a", encoding="utf-8") as network:
+        network.write('[[storage]]\nname = "s"\nbroker = "b3"\ndirectory = "d"\n')
+        network.write('topics = ["x/#", "z"]\n')
+    done = plan(*files, "--copies", "1", "--capacity", "2", "--json")
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.output)
+    assert found["weights"] == pytest.approx({"x/#": 9 / 13, "y": 4 / 13, "z": 0})
+    kept = [topic for each in found["storages"] for topic in each["topics"]]
+    assert sorted(kept) == ["x/#", "y", "z"]
+
+
 def test_text_and_files(files: list[str], tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     out, drawing = tmp_path / "plan.toml", tmp_path / "plan.svg"

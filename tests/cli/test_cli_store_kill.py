@@ -140,6 +140,8 @@ async def one_of_two_is_killed(
         async with reefcast.connect(urls[other]) as client:
             await until_asked(client, published)
         processes[other] = await store(children, *places[other])
+    for process in processes:
+        await kill(process)
 
 
 async def test_what_was_answered_survives_kills(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 
 from live_networks import until
 from reefcast.client import upkeep
-from reefcast.client.upkeep import Pace, Upkeep
+from reefcast.client.upkeep import Pace, StoppedError, Upkeep
 from reefcast.model.publication import Publication
 from reefcast.model.wire import encode_publication
 from reefcast.storage.history.store import HistoryStore, Incoming
@@ -131,3 +132,36 @@ def test_a_pace_rests_for_what_was_done(monkeypatch: pytest.MonkeyPatch) -> None
     for _ in range(3):
         pace.pause()
     assert rested == pytest.approx([1.5, 1.5])
+    pace.stopped = True
+    with pytest.raises(StoppedError):
+        pace.pause()
+
+
+async def test_sealing_ends_when_it_is_not_wanted_any_more(tmp_path: Path) -> None:
+    """What was written so far is gone."""
+    history = HistoryStore(tmp_path, lambda error: None, segment_us=1000)
+    event = Publication("p", 1, 500, {}, ("fx",))
+    history.append([Incoming(encode_publication(event))])
+    begun, stopped = threading.Event(), threading.Event()
+    ended: list[Exception] = []
+
+    def export(since_us: int, at_us: int, pause: Callable[[], None]) -> None:
+        def wait() -> None:
+            begun.set()
+            stopped.wait(10)
+            pause()
+
+        try:
+            HistoryStore.export(history, since_us, at_us, wait)
+        except StoppedError as error:
+            ended.append(error)
+
+    store = SimpleNamespace(closed=history.closed, export=export, damage=None)
+    task = asyncio.create_task(Upkeep(cast(Any, store), do, asyncio.to_thread, 0.0).seal())
+    await asyncio.to_thread(begun.wait, 10)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    stopped.set()
+    await until(lambda: ended)
+    assert list((tmp_path / "segments").rglob("*.parquet")) == []
+    history.close()

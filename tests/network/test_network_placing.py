@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reefcast.errors import ConfigurationError
-from reefcast.model.patterns import topic_pattern_covers
+from reefcast.model.patterns import topic_pattern_covers, topic_patterns_meet
 from reefcast.network.file import NetworkFile, dump_network, read_network
 from reefcast.network.placing import (
     planned_storages,
@@ -60,10 +60,18 @@ def storages(draw: st.DrawFn) -> list[StorageEntry]:
 
 @st.composite
 def plans(draw: st.DrawFn, kept: Sequence[StorageEntry]) -> list[PlannedStorage]:
-    """Plans by which all that is kept stays: somebody gets each topic."""
+    """Plans by which all that is kept stays: somebody gets each topic. The others are parts of
+    those, or new altogether."""
     topics = {topic for each in kept for topic in each.complete}
+    others = [
+        topic
+        for topic in TOPICS
+        if any(topic_pattern_covers(own, topic) for own in topics)
+        or not any(topic_patterns_meet(own, topic) for own in topics)
+    ]
     given: dict[str, set[str]] = {}
-    for topic in sorted(topics | set(draw(st.lists(st.sampled_from(TOPICS))))):
+    more = draw(st.lists(st.sampled_from(others))) if others else []
+    for topic in sorted(topics | set(more)):
         for broker in draw(st.lists(st.sampled_from(BROKERS), min_size=1, unique=True)):
             given.setdefault(broker, set()).add(topic)
     return [PlannedStorage(broker, tuple(sorted(given[broker]))) for broker in sorted(given)]
@@ -144,7 +152,9 @@ def test_what_a_plan_must_not_forget() -> None:
     before = [entry("s1", "b1", ["x", "a/#"])]
     with pytest.raises(ConfigurationError, match="s1 keeps 'a/#', and by the plan nobody would"):
         planned_storages(before, plan(b1=["x", "a/+"]), "new")
-    assert planned_storages(before, plan(b1=["x"], b2=["#"]), "new")
+    with pytest.raises(ConfigurationError, match="the plan has '#'; storage s1 keeps some of it"):
+        planned_storages(before, plan(b1=["x"], b2=["#"]), "new")
+    assert planned_storages(before, plan(b2=["x", "a/#"], b3=["a/1"]), "new")
 
 
 TEXT = """\

@@ -16,7 +16,7 @@ import reefcast
 from children import Children, line_of
 from live_networks import path_network, running
 
-READY_S, WITHIN_S = 60.0, 150.0
+READY_S, WITHIN_S = 60.0, 300.0
 
 
 class Network:
@@ -111,7 +111,7 @@ class Listener:
         self._client = reefcast.sync.connect(url, name="listener")
         self._events = self._client.subscribe(f"topic = '{topic}'")
         self._events.settled(READY_S)
-        self._thread = threading.Thread(target=self._listen)
+        self._thread = threading.Thread(target=self._listen, daemon=True)
         self._thread.start()
 
     def _listen(self) -> None:

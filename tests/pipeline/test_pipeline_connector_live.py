@@ -92,6 +92,15 @@ def test_without_a_schema_the_attributes_are_json(spark: SparkSession, network: 
     assert [row.price for row in parsed] == ["99.5", "120.0", "130", "n/a", None]
 
 
+def test_a_view_of_sql(spark: SparkSession, network: Network) -> None:
+    spark.sql(
+        f"CREATE TEMPORARY VIEW quotes USING reefcast OPTIONS (url '{network.url}', "
+        f"subscribe 'quotes', schema '{SCHEMA}')"
+    )
+    assert spark.sql("SELECT price FROM quotes WHERE size = 5").collect() == [(120.0,)]
+    spark.sql("DROP VIEW quotes")
+
+
 def test_a_schema_of_sparks_own_has_nothing_else(spark: SparkSession, network: Network) -> None:
     frame = reader(spark, network, "quotes").schema("seq BIGINT, size INT").load()
     assert [tuple(row) for row in frame.orderBy("seq").collect()] == [

@@ -32,6 +32,7 @@ class Storage:
         self.now = 0
         self.events = sorted((time, hash_of(n), came) for n, (time, came) in times.items())
         self.asked = 0
+        self.spans: list[tuple[int, int]] = []
 
     def ids(self, since_us: int, until_us: int, limit: int = 0) -> Ids:
         found = [
@@ -41,6 +42,7 @@ class Storage:
         ]
         found = found[:limit] if limit else found
         self.asked += len(found)
+        self.spans.append((since_us, until_us))
         return Ids(
             np.array([time for time, _ in found], np.int64),
             np.array([hash for _, hash in found], np.uint64),
@@ -144,6 +146,7 @@ def test_a_query_that_is_up_to_date_reads_each_event_twice() -> None:
     while storage.now < 10_200:
         storage.now += 20
         query.plan(None)
+        query.planner.slices(query.done, query.planned or query.done)
         query.finish([])
     assert storage.asked == 2 * 10_000
 
@@ -175,6 +178,21 @@ def test_there_is_no_batch_without_events() -> None:
     for storage.now in (10, 1000, 4000):
         query.plan(None)
         assert query.planned is None
+    query.plan(None)
+    assert (0, 4000 - LATE) not in storage.spans[-2:], "that is known to be empty"
+
+
+@pytest.mark.parametrize("now", [50, 5000])
+def test_events_of_the_same_time_are_in_one_batch(now: int) -> None:
+    storage = Storage({n: (10 + n // 50, 10) for n in range(100)})
+    query = Query(storage)
+    storage.now = now
+    for _ in range(2):
+        query.plan(10)
+        rows = query.run()
+        assert len(rows) == 50
+        query.finish(rows)
+    assert len(set(query.rows)) == 100
 
 
 @pytest.mark.parametrize("count", [3 * MOST_LATE, 7])
@@ -188,6 +206,34 @@ def test_many_late_events_come_in_several_batches(count: int) -> None:
         assert len(rows) <= MOST_LATE
         query.finish(rows)
     assert Counter(query.rows) == Counter(map(hash_of, range(count + 1)))
+
+
+def test_what_is_left_of_many_late_events_survives_a_restart() -> None:
+    count = MOST_LATE + 50
+    storage = Storage({0: (0, 0)} | dict.fromkeys(range(1, count + 1), (1, 60)))
+    query = Query(storage)
+    for storage.now in (15, 90, 120, 150):
+        query.plan(None)
+        query.finish(query.run())
+        if len(query.rows) == MOST_LATE + 1:
+            query.restart()
+    assert Counter(query.rows) == Counter(map(hash_of, range(count + 1)))
+
+
+def test_many_late_events_in_a_batch_that_is_run_again() -> None:
+    """With new events that follow at once upon those that were read before."""
+    count = MOST_LATE + 50
+    late = dict.fromkeys(range(1, count + 1), (1, 60))
+    storage = Storage({0: (0, 0)} | late | {count + 1: (95, 95)})
+    query = Query(storage)
+    storage.now = 15
+    query.plan(None)
+    query.finish(query.run())
+    storage.now = 106
+    query.plan(None)
+    query.restart()
+    query.finish(query.run())
+    assert len(query.rows) == 1 + MOST_LATE + 1
 
 
 def lost_in_a_restart(*, fail: bool) -> Query:
@@ -238,7 +284,7 @@ def array(some: set[int]) -> Hashes:
 @given(hashes, hashes, hashes)
 @example({0}, set(), {2**64 - 1})
 def test_what_two_sets_differ_in_is_read_off(both: set[int], one: set[int], other: set[int]):
-    crowd = mixed(np.arange(10_000, dtype=np.uint64))
+    crowd = mixed(np.arange(1000, dtype=np.uint64))
     one, other = one - both, other - both
     left, right = Sketch(crowd).plus(Sketch(array(both))), Sketch(crowd).plus(Sketch(array(both)))
     left = left.plus(Sketch(array(one)))

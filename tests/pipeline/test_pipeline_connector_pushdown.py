@@ -154,6 +154,12 @@ def test_nearly_everything_is_pushed(data: st.DataObject, kind: type[DataType]) 
         (DoubleType, Not(In((NAME,), [1.0, -2.5])), 'NOT ("a ""b" IN (1.0, -2.5))'),
         (LongType, GreaterThan((NAME,), -5), '"a ""b" > -5'),
         (BooleanType, EqualTo((NAME,), True), '"a ""b" = TRUE'),
+        (StringType, StringStartsWith((NAME,), "a!_"), "\"a \"\"b\" LIKE 'a!!!_%' ESCAPE '!'"),
+        (
+            StringType,
+            IsNull((NAME,)),
+            '("a ""b" IS NULL OR ("a ""b" > 0 OR "a ""b" <= 0) OR "a ""b" IN (TRUE, FALSE))',
+        ),
     ],
 )
 def test_how_it_is_said(kind: type[DataType], condition: Filter, text: str) -> None:
@@ -167,6 +173,7 @@ FIELDS = StructType(
         StructField("seq", LongType()),
         StructField("topic", StringType()),
         StructField("price", DoubleType()),
+        StructField("size", LongType()),
     ]
 )
 TIME = datetime(2026, 1, 2, 3, 4, 5, 6, tzinfo=UTC)
@@ -208,6 +215,13 @@ def test_the_time_of_publication_bounds_what_is_read(
         EqualTo(("unknown",), 1.0),
         EqualTo(("price",), "text"),
         In(("price",), [float(n) for n in range(9000)]),
+        EqualTo(("price",), 2.0**53),
+        LessThan(("price",), math.nan),
+        Not(In(("price",), [1.0, None])),
+        In(("price",), [None]),
+        Not(EqualNullSafe(("price",), 1.0)),
+        IsNull(("size",)),
+        EqualNullSafe(("size",), None),
         Not(EqualTo(("timestamp",), TIME)),
         In(("timestamp",), [TIME]),
         IsNull(("timestamp",)),

@@ -20,7 +20,7 @@ from reefcast.client.encoding import encode_event
 from reefcast.pipeline.connector.publishing import Publisher
 
 PROGRAM = Path(__file__).with_name("spark_copy.py")
-BEFORE, RATE_PER_S, LATE_EVERY = 20_000, 200, 50
+BEFORE, RATE_PER_S, LATE_EVERY = 9000, 100, 50
 
 
 @contextmanager
@@ -40,7 +40,7 @@ class Source(threading.Thread):
     seconds."""
 
     def __init__(self, network: Network) -> None:
-        super().__init__()
+        super().__init__(daemon=True)
         self._network = network
         self._over = threading.Event()
         self.published = BEFORE
@@ -72,16 +72,13 @@ def test_a_query_that_is_killed_loses_nothing_and_publishes_nothing_twice(
     checkpoint = tmp_path / "checkpoint"
     with live_history(tmp_path / "storage") as network:
         network.publish("in", *({"n": n} for n in range(BEFORE)))
-        listener = Listener(network.urls[1], "out")
-        heard = 0
-        source = Source(network)
+        listener, source = Listener(network.urls[1], "out"), Source(network)
         source.start()
-        for _ in range(2):
-            with copying(network, checkpoint) as process:
-                heard = listener.wait(heard + 1000, process)
-            assert unfinished(checkpoint), "it was killed in mid-batch"
         with copying(network, checkpoint) as process:
-            listener.wait(heard + 5000, process)
+            heard = listener.wait(1000, process)
+        assert unfinished(checkpoint), "it was killed in mid-batch"
+        with copying(network, checkpoint) as process:
+            listener.wait(heard + 2000, process)
             count = source.stop()
             listener.wait(count, process)
         stored = network.wait("out", count)

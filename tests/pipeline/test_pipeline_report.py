@@ -66,7 +66,18 @@ def an_analysis(**changes):
         "counters": [],
         "overloaded": [],
         "totals": [{"name": "body_bytes", "value": 90.0}],
-        "seconds": [],
+        "seconds": [
+            {
+                "second": 7 + i,
+                "published": 5,
+                "sent": 9,
+                "deliveries": 30 * i,
+                "delay_mean_us": None if i == 1 else 1500.0,
+                "delay_max_us": None if i == 1 else 3200,
+                "queue_max": 3,
+            }
+            for i in range(3)
+        ],
     }
     return Analysis(**(values | changes))
 
@@ -181,6 +192,13 @@ def test_examples_of_a_failed_check_are_shown():
     report = Report("Demo", an_analysis(), check)
     assert "dest = &#39;SFO&#39; AND x &lt; 1" in render(report)
     assert (cards(report)[0].value, cards(report)[0].tone) == ("failed", "bad")
+
+
+def test_page_shows_the_whole_run_and_its_course():
+    html = render(Report("Run", an_analysis()))
+    assert "<td>body_bytes</td>" in html and ">seconds of the run<" in html
+    once = an_analysis(seconds=an_analysis().seconds[:1], totals=[])
+    assert "Over time" not in render(Report("Run", once))
 
 
 def test_same_input_same_page():

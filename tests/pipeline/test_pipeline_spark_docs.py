@@ -46,8 +46,7 @@ def test_the_columns_of_a_table(after: str, schema: str) -> None:
 
 
 @pytest.mark.spark
-def test_examples(spark, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_examples(spark, tmp_path):
     trace = TraceOptions(tmp_path / "out" / "trace")
     simulation = Simulation(Setup(graph=topology.path(["a", "b"]), trace=trace))
     simulation.subscribe("client", "b", "x >= 0", at_s=0.0)
@@ -55,6 +54,7 @@ def test_examples(spark, tmp_path, monkeypatch):
     simulation.run()
     shared = {"spark": spark}
     for source in re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL):
-        exec(compile(source, "spark.md", "exec"), shared)
-    written = spark.read.parquet("out/late").collect()
+        here = source.replace('"out/', f'"{tmp_path}/out/')  # Spark's own folder stays as it is
+        exec(compile(here, "spark.md", "exec"), shared)
+    written = spark.read.parquet(str(tmp_path / "out" / "late")).collect()
     assert [row["publisher"] for row in written] == ["publisher"]

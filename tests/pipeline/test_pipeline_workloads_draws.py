@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from reefcast.errors import ConfigurationError
 from reefcast.experiments.gossip import correlation as gossip_correlation
 from reefcast.model.filters import parse_filter
+from reefcast.pipeline.matching.shared import stream_of
 from reefcast.pipeline.workloads import boxes, correlation, draws, interests, samples
 
 # --- Zipf ----------------------------------------------------------------------------------------
@@ -53,11 +54,7 @@ def test_shares_that_cannot_be(wrong):
 
 
 def sample(columns):
-    table = pa.table(columns)
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as stream:
-        stream.write_table(table)
-    return samples.read_sample(sink.getvalue().to_pybytes(), list(columns))
+    return samples.read_sample(stream_of(pa.table(columns)), list(columns))
 
 
 def inside(columns, filter_text):

@@ -26,10 +26,10 @@ Storages = Sequence[StorageEntry]
 
 
 class Steps(NamedTuple):
-    """The network file `before`, while topics are taken over (`wide`), and the storages `then`."""
+    """The storages of the network file before, while topics are taken over, and then."""
 
     before: Storages
-    wide: NetworkFile
+    wide: Storages
     then: Storages
 
 
@@ -53,7 +53,7 @@ class Steps(NamedTuple):
     type=Number(0),
     default=600.0,
     show_default=True,
-    help="Wait for so many seconds at most until new storages have caught up, and old ones ended.",
+    help="Wait for so many seconds at most until storages have caught up, and others ended.",
 )
 @json_option("the storages, what each got and gave up, and what is missing still")
 def command(network: Path, plan: Path, directory: Path, wait_s: float, as_json: bool) -> None:
@@ -70,9 +70,10 @@ def command(network: Path, plan: Path, directory: Path, wait_s: float, as_json: 
     `reefcast network up` starts and ends them as NETWORK says; where they run by
     hand, `reefcast storage` has to be started for new ones. NETWORK is changed
     twice, before and after. If this command ended in between, run it again.
+    All storages of NETWORK must be there; take out one that is gone for good.
     """
-    steps = _widen(network, load_plan(plan, load_network(network).names), directory)
-    missing = asyncio.run(_place(network, steps, wait_s))
+    planned = load_plan(plan, load_network(network).names)
+    steps, missing = asyncio.run(_place(network, planned, directory, wait_s))
     if as_json:
         click.echo(json.dumps({"storages": _changes(steps), "missing": missing}))
     elif missing:
@@ -87,59 +88,70 @@ def command(network: Path, plan: Path, directory: Path, wait_s: float, as_json: 
 # --- the two steps --------------------------------------------------------------------------------
 
 
-def _widen(file: Path, plan: Sequence[PlannedStorage], directory: Path) -> Steps:
-    before: Storages = ()
-    then: Storages = ()
-
-    def widen(text: str, network: NetworkFile) -> str:
-        nonlocal before, then
-        before, then = network.storage, planned_storages(network.storage, plan, str(directory))
-        wide = widened(before, then)
-        _check_routing(network, wide)
-        return with_storages(text, wide)
-
-    wide = rewrite(file, widen)
-    return Steps(before, wide, then)
-
-
-def _check_routing(network: NetworkFile, wide: Storages) -> None:
+def _steps(network: NetworkFile, plan: Sequence[PlannedStorage], directory: Path) -> Steps:
+    """Raises `ConfigurationError` for a plan that cannot be carried out."""
     from reefcast.server.storages import are_known_everywhere
 
+    then = planned_storages(network.storage, plan, str(directory))
+    wide = widened(network.storage, then)
     if any(entry.joining for entry in wide) and not are_known_everywhere(network):
         raise ConfigurationError(
             f"with routing {network.network.routing!r} storages cannot take over topics from each "
             "other: each answers for clients of its own broker only"
         )
+    return Steps(network.storage, wide, then)
+
+
+async def _place(
+    file: Path, plan: Sequence[PlannedStorage], directory: Path, wait_s: float
+) -> tuple[Steps, list[str]]:
+    """With what is missing when the time is over."""
+    from reefcast.server.storages import still_answered, storages_known, unanswered
+
+    network = load_network(file)
+    steps = _steps(network, plan, directory)
+    until_s = asyncio.get_running_loop().time() + wait_s
+
+    async def until_answered(storages: Storages) -> list[str]:
+        async def look() -> list[str]:
+            return unanswered(network, storages, await storages_known(network))
+
+        return await _until_none(look, until_s)
+
+    async def not_gone() -> list[str]:
+        return still_answered(steps.wide, steps.then, await storages_known(network))
+
+    # Who is not there now may have what nobody else has.
+    missing = await until_answered(steps.before)
+    if not missing:
+        steps = _widen(file, plan, directory)
+        missing = await until_answered(steps.then)
+    if not missing:
+        _narrow(file, steps)
+        missing = await _until_none(not_gone, until_s)
+    return steps, missing
+
+
+def _widen(file: Path, plan: Sequence[PlannedStorage], directory: Path) -> Steps:
+    steps: list[Steps] = []
+
+    def widen(text: str, network: NetworkFile) -> str:
+        steps.append(_steps(network, plan, directory))
+        return with_storages(text, steps[0].wide)
+
+    rewrite(file, widen)
+    return steps[0]
 
 
 def _narrow(file: Path, steps: Steps) -> None:
     def narrow(text: str, network: NetworkFile) -> str:
-        if not say_the_same(network.storage, steps.wide.storage):
+        if not say_the_same(network.storage, steps.wide):
             raise ConfigurationError(
                 f"the storages in {file} were changed by somebody else meanwhile: run this again"
             )
         return with_storages(text, steps.then)
 
     rewrite(file, narrow)
-
-
-async def _place(file: Path, steps: Steps, wait_s: float) -> list[str]:
-    """Returns what is missing when the time is over."""
-    from reefcast.server.storages import still_answered, storages_known, unanswered
-
-    async def not_there() -> list[str]:
-        return unanswered(steps.wide, steps.then, await storages_known(steps.wide))
-
-    async def not_gone() -> list[str]:
-        known = await storages_known(steps.wide)
-        return still_answered(steps.wide.storage, steps.then, known)
-
-    until_s = asyncio.get_running_loop().time() + wait_s
-    missing = await _until_none(not_there, until_s)
-    if not missing:
-        _narrow(file, steps)
-        missing = await _until_none(not_gone, until_s)
-    return missing
 
 
 async def _until_none(look: Callable[[], Awaitable[list[str]]], until_s: float) -> list[str]:
@@ -170,7 +182,7 @@ def _changes(steps: Steps) -> list[dict[str, Any]]:
             "got": _without(then.get(entry.name, []), before.get(entry.name, [])),
             "gave_up": _without(before.get(entry.name, []), then.get(entry.name, [])),
         }
-        for entry in steps.wide.storage
+        for entry in steps.wide
     ]
 
 
@@ -194,12 +206,9 @@ def _not_over(file: Path, steps: Steps, missing: list[str], wait_s: float) -> st
     more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
     lines = [f"after {wait_s:g} s: {missing[0]}{more}"]
     if not say_the_same(load_network(file).storage, steps.then):
-        old = {entry.name for entry in steps.before if entry.complete}
-        new = [entry.name for entry in steps.then if entry.name not in old]
-        by_hand = "; ".join(shlex.join(("reefcast", "storage", str(file), name)) for name in new)
-        hint = f" or, by hand, {by_hand}" if new else ""
+        by_hand = shlex.join(("reefcast", "storage", str(file)))
         lines.append(
-            "no storage has given anything up yet. Is everything running (`reefcast network up`"
-            f"{hint})? Run this again then: it goes on"
+            "no storage has given anything up yet. Is everything running (`reefcast network up`, "
+            f"or, by hand, {by_hand} NAME)? Run this again then: it goes on"
         )
     return "\n".join(lines)

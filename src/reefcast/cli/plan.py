@@ -119,11 +119,11 @@ def storage(
         reefcast plan storage net.toml --rates rates.csv --capacity 5
 
     Storages come near to where requests are made. What storages of NETWORK keep
-    now is placed in any case, and requests for orders/7 count for orders/#, if
-    that is kept. It prints the plan, and the
-    mean distance from a request to the nearest storage that keeps its topic: of
-    the plan, and of others that it can be compared with; the best one only for
-    small networks, and where scipy is installed (the extra `plan`).
+    is placed in any case, and requests for orders/7 count for orders/#, if that
+    is kept. It prints the plan, and the mean distance from a request to the
+    nearest storage that keeps its topic: of the plan, and of others that it can
+    be compared with; the best one only for small networks, and where scipy is
+    installed (the extra `plan`). `reefcast network place` carries it out.
     """
     from reefcast.network.file import load_network
     from reefcast.storage.placement.inputs import inputs

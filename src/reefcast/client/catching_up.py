@@ -10,6 +10,7 @@ from reefcast.client.event import Event
 from reefcast.client.history import History
 from reefcast.client.session import Session
 from reefcast.errors import ConnectionLostError, RefusedError
+from reefcast.model.topics import topic_filter
 from reefcast.storage.history.asking import question_about
 from reefcast.storage.history.store import HistoryStore
 
@@ -21,12 +22,6 @@ ways take their time."""
 PATIENCE_S = 10.0
 AT_ONCE = 32
 """Topics that are fetched at the same time."""
-
-
-def topic_filter(topic: str) -> str:
-    """What a storage of this topic, a name or a pattern, subscribes to."""
-    quoted = topic.replace("'", "''")
-    return f"topic MATCHES '{quoted}'"
 
 
 class CatchUp:
@@ -54,7 +49,7 @@ class CatchUp:
         or it breaks off; the topic may not be wanted any more."""
         since_us = self._store.whole_us(topic)
         question = question_about(
-            topic_filter(topic),
+            topic_filter([topic]),
             since_us=None if since_us is None else since_us - int(OVERLAP_S * 1e6),
             handover_s=self._handover_s,
             for_storage=True,

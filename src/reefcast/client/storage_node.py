@@ -26,7 +26,7 @@ from functools import partial
 from typing import TypeVar
 
 from reefcast.client.answering import Answering, decoded
-from reefcast.client.catching_up import CatchUp, topic_filter
+from reefcast.client.catching_up import CatchUp
 from reefcast.client.client import Client, session_of
 from reefcast.client.event import Event
 from reefcast.client.handles import inbox_of
@@ -40,6 +40,7 @@ from reefcast.errors import (
 )
 from reefcast.model.messages import ServiceMessage
 from reefcast.model.patterns import check_topic_pattern, topic_pattern_covers, topic_patterns_meet
+from reefcast.model.topics import topic_filter
 from reefcast.storage.history.messages import Cancel, More, Request, RequestId, Stores
 from reefcast.storage.history.store import HistoryStore, Incoming
 
@@ -109,7 +110,7 @@ class StorageNode:
         self._joining: frozenset[str] = frozenset()
         self._damage: DamagedError | None = None
         self.change(topics, joining)
-        initial = list(map(topic_filter, self.topics)) or [NOTHING]
+        initial = [topic_filter([topic]) for topic in dict.fromkeys(topics)] or [NOTHING]
         self._subscription = client.subscribe(*initial, local_queue_limit=QUEUE)
 
     # --- from outside -----------------------------------------------------------------------------
@@ -262,8 +263,8 @@ class StorageNode:
 
     async def _take_in(self, topic: str) -> None:
         await self._keep_topics(self._tended)
-        if topic_filter(topic) not in self._subscription.filters:
-            await self._subscription.add(topic_filter(topic))
+        if topic_filter([topic]) not in self._subscription.filters:
+            await self._subscription.add(topic_filter([topic]))
 
     async def _get_ready(self, topic: str) -> None:
         """Once for each connection, and again until nothing is lacking; then waits."""
@@ -302,7 +303,7 @@ class StorageNode:
             answering.fail(GONE)
             task.cancel()
         if topic not in self.topics:
-            await self._subscription.remove(topic_filter(topic))
+            await self._subscription.remove(topic_filter([topic]))
             await self._keep_topics([other for other in self._tended if other != topic])
 
     def _orphans(self, topic: str) -> list[tuple[Answering, asyncio.Task[None]]]:

@@ -33,15 +33,22 @@ class Do(Protocol):
     def __call__(self, work: Callable[[], Any], /) -> Awaitable[Any]: ...
 
 
+class StoppedError(Exception):
+    """What a thread was doing is not wanted any more."""
+
+
 class Pace:
-    """Of a thread that is to take this share of a processor at most."""
+    """Of a thread that is to take this share of a processor at most, until it is stopped."""
 
     def __init__(self, share: float) -> None:
         self._rest = 1 / share - 1
         self._done_s: float | None = None
+        self.stopped = False
 
     def pause(self) -> None:
-        """Called by that thread, now and then."""
+        """Called by that thread, now and then; raises `StoppedError`."""
+        if self.stopped:
+            raise StoppedError
         if self._done_s is not None:
             time.sleep(self._rest * (time.thread_time() - self._done_s))
         self._done_s = time.thread_time()
@@ -78,8 +85,12 @@ class Upkeep:
 
     async def _seal_before(self, before_us: int) -> None:
         for since_us in await self._read(partial(self._store.closed, before_us)):
-            pause = Pace(SEAL_SHARE).pause
-            segment = await self._read(partial(self._store.export, since_us, now_us(), pause))
+            pace = Pace(SEAL_SHARE)
+            try:
+                export = partial(self._store.export, since_us, now_us(), pace.pause)
+                segment = await self._read(export)
+            finally:
+                pace.stopped = True  # the thread may still be at it
             self._raise_damage()
             if segment is not None:
                 await self._change(partial(self._store.seal, segment))

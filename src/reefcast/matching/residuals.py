@@ -190,8 +190,10 @@ class _Batch:
             known = column.is_valid().to_numpy(zero_copy_only=False)
             if not known.any():
                 return _unknown(len(column))
+            if str(column.type) not in ("int64", "double"):
+                raise _InexactError
             column = column.fill_null(0).to_numpy(zero_copy_only=False)
-        if column.dtype not in (np.dtype(np.int64), np.dtype(float)):
+        if column.dtype == bool:
             raise _InexactError
         return _Numbers(column, known, _bound(column))
 

@@ -37,7 +37,8 @@ def planned_storages(
     has the most of its topics), else a new one, limited and indexed as the one that has the most of
     its topics; its history is in `directory`, under its name.
 
-    Raises `ConfigurationError` for a plan by which what is stored now would be stored no more."""
+    Raises `ConfigurationError` for a plan by which what is stored now would be stored no more, and
+    for topics of which several storages have parts: none could be taken over from."""
     made: list[StorageEntry] = []
     taken = {entry.name for entry in storages}
     for each in plan:
@@ -54,6 +55,7 @@ def planned_storages(
             new = replace(like, name=name, broker=each.broker, topics=new.topics, joining=[])
         made.append(replace(new, directory=str(PurePath(directory, name))))
     _check_kept(storages, made)
+    _check_taken_over(storages, made)
     return made
 
 
@@ -85,6 +87,16 @@ def _check_kept(storages: Iterable[StorageEntry], then: Sequence[StorageEntry]) 
                 )
 
 
+def _check_taken_over(storages: Sequence[StorageEntry], then: Iterable[StorageEntry]) -> None:
+    for topic in (topic for entry in then for topic in entry.topics):
+        if _begun(topic, storages) and not _kept(topic, storages):
+            has = next(entry for entry in storages if _begun(topic, [entry]))
+            raise ConfigurationError(
+                f"the plan has {topic!r}; storage {has.name} keeps some of it, and nobody all: "
+                "storages take over what one has. Let the plan have the topics of the network file"
+            )
+
+
 def _kept(topic: str, storages: Iterable[StorageEntry]) -> bool:
     """Whether one of them has all of it."""
     return any(topic_pattern_covers(own, topic) for entry in storages for own in entry.complete)
@@ -104,7 +116,7 @@ def _joined(
 ) -> StorageEntry:
     """With these topics as well."""
     new = [topic for topic in more if topic not in entry.topics]
-    joining = [topic for topic in new if not _kept(topic, [entry]) and _begun(topic, storages)]
+    joining = [topic for topic in new if not _kept(topic, [entry]) and _kept(topic, storages)]
     return replace(entry, topics=entry.topics + new, joining=entry.joining + joining)
 
 

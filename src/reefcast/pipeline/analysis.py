@@ -131,7 +131,7 @@ def read_kind(spark: SparkSession, directory: Path, kind: str) -> DataFrame:
     folder = directory / kind
     if not folder.is_dir():
         return spark.createDataFrame([], schema)
-    return spark.read.schema(schema).parquet(str(folder))
+    return spark.read.schema(schema).parquet(str(folder.absolute()))
 
 
 def _totals(

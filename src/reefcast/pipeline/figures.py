@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 from reefcast.pipeline import units
-from reefcast.pipeline.drawing import CORAL, SERIES, TEAL, svg_for_page
+from reefcast.pipeline.drawing import AMBER, CORAL, SERIES, TEAL, svg_for_page
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -44,6 +44,32 @@ def _draw_delays(figure: Figure, analysis: Analysis) -> None:
     within.set_ylim(0, 102)
     within.spines["right"].set_visible(True)
     within.set_ylabel("delivered within, %", color=CORAL)
+
+
+def over_time(analysis: Analysis) -> str:
+    """For each second of the run: publications and deliveries above, the longest delay below."""
+    return svg_for_page("time", 10, 4.2, lambda figure: _draw_over_time(figure, analysis.seconds))
+
+
+def _draw_over_time(figure: Figure, seconds: list[dict[str, Any]]) -> None:
+    counts, delays = figure.subplots(2, 1, sharex=True)
+    at = np.array(_column(seconds, "second"), dtype=float)
+    at -= at[0]
+    for name, colour in (("published", TEAL), ("sent", AMBER), ("deliveries", CORAL)):
+        label = "between brokers" if name == "sent" else name
+        counts.plot(at, _column(seconds, name), color=colour, label=label)
+    counts.set_ylabel("a second")
+    counts.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, fontsize=9)
+    for name, colour in (("delay_mean_us", TEAL), ("delay_max_us", CORAL)):
+        values = np.array(_column(seconds, name), dtype=float)  # None is NaN: a gap
+        delays.plot(at, values, color=colour, label=name.split("_")[1])
+    delays.set_yscale("symlog", linthresh=1)
+    delays.yaxis.set_major_formatter(FuncFormatter(lambda value, _: units.duration(value)))
+    delays.set_ylabel("delay")
+    delays.set_xlabel("seconds of the run")
+    delays.legend(loc="upper left", fontsize=9)
+    for axes in (counts, delays):
+        axes.grid(axis="y")
 
 
 # --- bars ----------------------------------------------------------------------------------------

@@ -65,6 +65,8 @@ def draw(report: Report) -> dict[str, str]:
         drawn["brokers"] = figures.brokers(analysis)
     if analysis.tables:
         drawn["tables"] = figures.tables(analysis)
+    if len(analysis.seconds) > 1:
+        drawn["over_time"] = figures.over_time(analysis)
     if report.costs:
         drawn["costs"] = figures.costs(list(report.costs))
     return drawn

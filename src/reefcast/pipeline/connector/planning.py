@@ -91,7 +91,7 @@ class Planner:
         looked = self._look_again(start, now_us)
         until_us = now_us - self._rules.settle_us
         until_us = max(start.until_us, until_us if end_us is None else min(until_us, end_us))
-        recent_us = max(start.until_us, self._rules.bucket_of(now_us - self._rules.late_us))
+        recent_us = max(start.until_us, now_us - self._rules.late_us)
         old_us = min(recent_us, until_us)
         old = self._old(start.until_us, old_us, most)
         if most is not None and len(old.times) > most:
@@ -169,7 +169,7 @@ class Planner:
         self._settled &= {(seen.since_us, seen.until_us) for seen in start.seen}
         for seen in start.seen:
             room = MOST_LATE - len(found)
-            if seen.until_us + self._rules.late_us > now_us or room <= 0:
+            if seen.until_us + self._rules.late_us >= now_us or room <= 0:
                 kept.append(seen)
                 continue
             late = self._late_in(seen)
@@ -240,12 +240,6 @@ class Planner:
                 planned = planned.plus(seen.sketch)
                 if seen.since_us in before:
                     planned = planned.minus(before[seen.since_us].sketch)
-        late = [
-            each
-            for each in end.late
-            if any(s.since_us <= each.time_us < s.until_us > known_us for s in end.seen)
-        ]
-        planned = planned.minus(Sketch(late_hashes(late)))
         difference = Sketch(ids.hashes).difference(planned)
         if difference is None:
             self._too_many(known_us, end.until_us)

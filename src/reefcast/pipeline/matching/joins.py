@@ -1,8 +1,9 @@
 """Events and subscriptions to pairs, or to how many there are.
 
-Costs, for n subscriptions: parsing takes about 0.2 ms for each filter, spread over the executors,
-and once more nothing: the parsed filters, about 100 bytes each, are broadcast, and each Python
-process makes an index of them (4 us and 400 bytes for each). From then on it is matching.
+Costs: parsing takes about 0.1 ms for each filter, spread over the executors, whenever `match` is
+called. The parsed filters, about 100 bytes each, are broadcast, and each Python process makes an
+index of them (4 us and 400 bytes for each). From then on it is matching, and handing over: columns
+that filters name go to Python, pairs come back.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ import xxhash
 from pyspark.sql.utils import is_remote
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import SparkSession
 
 
@@ -27,6 +28,16 @@ class Shared(NamedTuple):
 def share(spark: SparkSession, data: bytes) -> Shared:
     token = xxhash.xxh3_128_hexdigest(data)
     return Shared(token, Carried(data) if is_remote() else spark.sparkContext.broadcast(data))
+
+
+def stream_of(table: pa.Table) -> bytes:
+    """A table as a stream of Arrow's; `pa.ipc.open_stream(data).read_all()` reads it again."""
+    import pyarrow as pa
+
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
+    return bytes(sink.getvalue())
 
 
 def parallelism(spark: SparkSession) -> int:

@@ -3,12 +3,12 @@
 Executors parse the texts, for that is what takes long. What indexes need comes back: the normal
 form, packed, and the conditions that Python must decide about. An index itself cannot be shipped,
 for its tables lie in memory by address; but made of packed filters it is ready at once. For 10 000
-filters of flights, in ms on one core:
+filters of flights, in ms of one core:
 
-    broadcast      bytes   to bytes   to an index
-    texts           0.8M          1         2 340
-    filters         5.0M        560         1 100   (Filter objects, pickled)
-    packed          0.8M          2            35
+    broadcast     bytes   from bytes to an index
+    texts          0.8M                    1 350
+    filters        5.0M                    1 050   (Filter objects, pickled)
+    packed         0.8M                       50
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ def read_table(spark: SparkSession, path: Path, columns: Iterable[str]) -> DataF
     from pyspark.errors import AnalysisException
 
     try:
-        table = spark.read.parquet(str(path))
+        table = spark.read.parquet(str(path.absolute()))
     except AnalysisException as error:
         raise ConfigurationError(f"{path}: there are no Parquet files") from error
     missing = [name for name in columns if name not in table.columns]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from reefcast.pipeline.matching.shared import Shared, parallelism, share
+from reefcast.pipeline.matching.shared import Shared, parallelism, share, stream_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,22 +28,13 @@ def triggered(subscriptions: DataFrame) -> DataFrame:
     spark = subscriptions.sparkSession
     tasks = parallelism(spark)
     table = subscriptions.select("subscription", "filter").orderBy("subscription").toArrow()
-    shared = share(spark, _bytes_of(table))
+    shared = share(spark, stream_of(table))
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return _parts(batches, shared, tasks)
 
     parts = spark.range(0, tasks, 1, tasks).select(F.col("id").alias("part"))
     return parts.mapInArrow(run, "subscription BIGINT, triggered BIGINT")
-
-
-def _bytes_of(table: pa.Table) -> bytes:
-    import pyarrow as pa
-
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as stream:
-        stream.write_table(table)
-    return bytes(sink.getvalue())
 
 
 # --- in the executors ----------------------------------------------------------------------------

@@ -123,9 +123,12 @@ def write_interests(
     )
     name = F.concat(F.lit("s"), F.col("client").cast("string")).alias("client")
     filter_text = equals("topic", F.concat(F.lit("t"), F.col("topic").cast("string")))
-    rows = interests(spark, grid).select(filter_text.alias("filter"), name)
-    ranked = numbered_by_hash(rows, "subscription", "client", "filter")
-    made = write_table(SUBSCRIPTIONS, _placed(ranked, at), out / f"{SUBSCRIPTIONS}.parquet")
+    rows = interests(spark, grid).select(filter_text.alias("filter"), name).persist()
+    try:
+        ranked = numbered_by_hash(rows, "subscription", "client", "filter")
+        made = write_table(SUBSCRIPTIONS, _placed(ranked, at), out / f"{SUBSCRIPTIONS}.parquet")
+    finally:
+        rows.unpersist()
     found = measures.interests_reached(spark.read.parquet(made.path), topics)
     asked = {} if correlation is None else {f"pairs_{CONFIDENCE}": correlation}
     return _measured(spark, made, asked, found, out)
@@ -155,14 +158,14 @@ def read_events(spark: SparkSession, path: Path) -> DataFrame:
 
 
 def _write_filters(rows: DataFrame, clients: Clients, out: Path) -> Written:
-    """From number and filter."""
+    """From number and filter, in their order."""
     letter, name = clients.table[0], clients.table.removesuffix("s")
     owned = rows.select(
         F.col("number").alias(name),
         "filter",
         F.concat(F.lit(letter), F.col("number").cast("string")).alias("client"),
     )
-    return write_table(clients.table, _placed(owned, clients), out / f"{clients.table}.parquet")
+    return write_as_it_is(clients.table, _placed(owned, clients), out / f"{clients.table}.parquet")
 
 
 def _placed(rows: DataFrame, clients: Clients) -> DataFrame:

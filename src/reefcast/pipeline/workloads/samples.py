@@ -11,6 +11,7 @@ import numpy as np
 from pyspark.sql import functions as F
 
 from reefcast.errors import ConfigurationError
+from reefcast.pipeline.matching.shared import stream_of
 from reefcast.pipeline.workloads.draws import uniform
 
 if TYPE_CHECKING:
@@ -54,14 +55,10 @@ class Sample:
 def sample_of(events: DataFrame, names: Sequence[str], seed: int) -> bytes:
     """At most `SAMPLED` events, drawn by their numbers: a stream of Arrow's. Executors keep as many
     each, the driver too."""
-    import pyarrow as pa
-
     drawn = events.orderBy(uniform(seed, "sample", F.col("event")), "event").limit(SAMPLED)
     table = drawn.select(*(F.col(f"`{name}`") for name in names)).toArrow()
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as stream:
-        stream.write_table(table)
-    if not read_sample(data := bytes(sink.getvalue()), names).whole.size:
+    data = stream_of(table)
+    if not read_sample(data, names).whole.size:
         raise ConfigurationError(f"no event of the sample has all of {', '.join(names)}")
     return data
 

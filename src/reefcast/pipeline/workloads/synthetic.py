@@ -60,4 +60,5 @@ def synthetic_events(spark: SparkSession, stream: Stream) -> DataFrame:
 
 def _named(letter: str, stream: Stream, number: int) -> Column:
     drawn = uniform(stream.seed, letter, F.col("id"))
-    return F.concat(F.lit(letter), ranks(zipf(number, stream.zipf), drawn).cast("string"))
+    rank = ranks(zipf(number, stream.zipf), drawn) if stream.zipf else whole(number, drawn)
+    return F.concat(F.lit(letter), rank.cast("string"))
