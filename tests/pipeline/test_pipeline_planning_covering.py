@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reefcast.errors import ConfigurationError
+from reefcast.errors import ConfigurationError, LocalError
 from reefcast.model.covering import covers
 from reefcast.model.filters import parse_filter
 from reefcast.pipeline.planning.covering import plan_covering
@@ -69,6 +69,11 @@ def test_a_set_by_hand(spark):
 def test_what_cannot_be(spark):
     with pytest.raises(ConfigurationError, match="there are no subscriptions"):
         plan_covering(spark.createDataFrame([], SCHEMA))
+    with pytest.raises(LocalError, match="subscription 1: line 1, column 5"):
+        plan(spark, ["x = 1", "x > ?"])
+    named = spark.createDataFrame([("a", "x = 1")], "subscription STRING, filter STRING")
+    with pytest.raises(ConfigurationError, match="column subscription is STRING"):
+        plan_covering(named)
     twice = spark.createDataFrame([(1, "x = 1", "c"), (1, "x = 2", "d")], SCHEMA)
     with pytest.raises(ConfigurationError, match="2 subscriptions have 1 numbers"):
         plan_covering(twice)

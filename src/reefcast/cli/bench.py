@@ -396,9 +396,9 @@ def history(stored: int, directory: Path | None, as_json: bool) -> None:
 @click.option(
     "--events",
     type=Whole(1),
-    default=200_000,
+    default=336_776,
     show_default=True,
-    help="Flights to match, of 336 776.",
+    help="Flights to match; there are no more than by default.",
 )
 @click.option(
     "--data",

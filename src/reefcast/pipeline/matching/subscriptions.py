@@ -49,7 +49,7 @@ PARSED = {
 
 class Filters(NamedTuple):
     """`data`: a stream of Arrow's with the columns id, packed, decided (see `parsed`); `id_type`:
-    Spark's type of the ids; `attributes`: the names of all that the filters look at."""
+    Spark's type of the ids; `attributes`: the names of all that indexes of them look at."""
 
     data: bytes
     id_type: DataType
@@ -126,7 +126,15 @@ def _parsed(text: str | None) -> tuple[bytes, bytes | None, list[str], str | Non
         filter = parse_filter(text)
     except FilterSyntaxError as error:
         return b"", None, [], str(error)
-    return filter.packed, _decided(filter), sorted(attributes_of(filter.expression)), None
+    return filter.packed, _decided(filter), _attributes(filter), None
+
+
+def _attributes(filter: Filter) -> list[str]:
+    """The names that an index looks at."""
+    names = set()
+    for conjunction in filter.conjunctions:
+        names.update(conjunction.constraints, *map(attributes_of, conjunction.residuals))
+    return sorted(names)
 
 
 def _decided(filter: Filter) -> bytes | None:

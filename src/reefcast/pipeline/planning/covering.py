@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from reefcast.errors import ConfigurationError
+from reefcast.pipeline.matching.subscriptions import gathered
 from reefcast.pipeline.planning.plan import Plan, Row
 from reefcast.pipeline.workloads.covering import triggered
 
@@ -35,7 +36,12 @@ def roots(subscriptions: DataFrame) -> DataFrame:
 
 
 def plan_covering(subscriptions: DataFrame) -> Plan:
-    """Raises `ConfigurationError` for a table without subscriptions, or with one number twice."""
+    """Raises `ConfigurationError` for a table without subscriptions, or with one number twice, and
+    `LocalError` for a filter that cannot be read."""
+    kind = dict(subscriptions.dtypes)["subscription"]
+    if kind not in ("bigint", "int", "smallint", "tinyint"):
+        raise ConfigurationError(f"column subscription is {kind.upper()}: give whole numbers")
+    gathered(subscriptions, "subscription", "filter")  # tells which filters cannot be read
     counted = subscriptions.agg(
         F.count("subscription").alias("rows"), F.count_distinct("subscription").alias("numbers")
     ).collect()[0]
@@ -45,7 +51,8 @@ def plan_covering(subscriptions: DataFrame) -> Plan:
         raise ConfigurationError(
             f"{counted['rows']} subscriptions have {counted['numbers']} numbers: give each its own"
         )
-    found = [row.asDict() for row in roots(subscriptions).collect()]
+    numbered = subscriptions.withColumn("subscription", F.col("subscription").cast("bigint"))
+    found = [row.asDict() for row in roots(numbered).collect()]
     return Plan(SCHEMA, found, _figures(found, counted["rows"]))
 
 
