@@ -68,6 +68,7 @@ async def test_who_is_new_fetches_what_is_old_whatever_comes_meanwhile(
 ) -> None:
     """Also when it was cut short, and what came meanwhile was stored."""
     monkeypatch.setattr(catching_up, "OVERLAP_S", 0.0)
+    monkeypatch.setattr(upkeep, "NOTE_EVERY_S", 0.01)
     old_events(tmp_path / "old", 12_000)
     going_on = asyncio.create_task(published(urls[1], 2000, 12_000))
     async with storing(urls[2], tmp_path / "old") as old:
@@ -95,6 +96,23 @@ async def test_a_joining_topic_waits_for_who_has_it(
         async with storing(urls[2], tmp_path / "old"):
             await until_ready(new)
     assert stored_in(tmp_path / "new") == list(range(10))
+
+
+async def test_who_is_new_asks_all_others(urls: list[str], tmp_path: Path) -> None:
+    """Each of them lacks something, and does not know it."""
+    for name, first in (("one", 0), ("other", 40)):
+        old_events(tmp_path / name, 60, first)
+        store = HistoryStore(tmp_path / name, complain)
+        store.note_whole({"#": 2_000_000_000_000_000})
+        store.close()
+    async with (
+        storing(urls[0], tmp_path / "one", ("fx",)),
+        storing(urls[2], tmp_path / "other", ("#",)),
+        storing(urls[1], tmp_path / "new"),
+    ):
+        pass
+    assert stored_in(tmp_path / "one") == list(range(60))
+    assert stored_in(tmp_path / "new") == list(range(100))
 
 
 async def test_who_answered_alone_fetches_later_what_another_one_has(
@@ -138,14 +156,15 @@ async def test_what_has_come_is_stored_at_the_end(
 
     def slow(store: HistoryStore, items: list[Incoming]) -> object:
         first.set()
-        threading.Event().wait(0.2)
+        threading.Event().wait(0.5)
         return append(store, items)
 
     monkeypatch.setattr(HistoryStore, "append", slow)
     async with storing(urls[0], tmp_path) as node:
-        await published(urls[0], 300)
+        await published(urls[0], 1)
         await asyncio.to_thread(first.wait, WITHIN_S)
-        await until(lambda: node._subscription.waiting + len(node._taken) == 300)
+        await published(urls[0], 299, 1)
+        await until(lambda: node.stored + node._subscription.waiting + len(node._taken) >= 300)
     assert stored_in(tmp_path) == list(range(300))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import re
 from xml.etree import ElementTree
 
 import pytest
@@ -175,3 +176,24 @@ def test_a_routing_looks_the_same_in_all_plots():
     every = plots.looks(points())
     assert list(every) == ["fast", "slow"]
     assert every["fast"]["color"] != every["slow"]["color"]
+
+
+def many(count):
+    names = [f"routing number {i:02}" for i in range(count)]
+    return [Point("sizes", "delay", name, "", 10.0, 0.0, 4.0, None, 1) for name in names]
+
+
+def test_more_routings_than_colours_look_different_all_the_same():
+    every = plots.looks(many(20)).values()
+    assert len({tuple(sorted(look.items())) for look in every}) == 20
+    assert [look["linestyle"] for look in every] == ["-"] * 8 + ["--"] * 12
+
+
+def test_a_legend_is_as_wide_as_its_plot(toy):
+    """Seven long names, in several lines: none stands outside the picture."""
+    svg = plots.draw(toy.paper.plots[0], many(7), plots.looks(many(7)), "brokers")
+    width = float(re.search(r'viewBox="0 0 ([\d.]+) ', svg)[1])
+    places = [float(x) for x in re.findall(r'x="([\d.]+)"[^>]*>routing number', svg)]
+    assert len(places) == 7
+    assert max(places) < 0.8 * width
+    assert len(set(places)) < 7

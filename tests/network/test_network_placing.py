@@ -55,20 +55,29 @@ def storages(draw: st.DrawFn) -> list[StorageEntry]:
         topics = draw(st.lists(st.sampled_from(TOPICS), min_size=1, unique=True))
         joining = draw(st.lists(st.sampled_from(topics), unique=True))
         made.append(entry(f"s{number}", draw(st.sampled_from(BROKERS)), topics, joining))
+    complete = [topic for each in made for topic in each.complete]
+    for each in made:
+        each.joining = [topic for topic in each.joining if _is_kept(topic, complete)]
     return made
+
+
+def _is_kept(topic: str, kept: Iterable[str]) -> bool:
+    """Whether one has all of it."""
+    return any(topic_pattern_covers(own, topic) for own in kept)
+
+
+def _is_partly(topic: str, kept: Iterable[str]) -> bool:
+    """Whether there are parts of it, and none has all of it."""
+    return not _is_kept(topic, kept) and any(topic_patterns_meet(own, topic) for own in kept)
 
 
 @st.composite
 def plans(draw: st.DrawFn, kept: Sequence[StorageEntry]) -> list[PlannedStorage]:
     """Plans by which all that is kept stays: somebody gets each topic. The others are parts of
     those, or new altogether."""
-    topics = {topic for each in kept for topic in each.complete}
-    others = [
-        topic
-        for topic in TOPICS
-        if any(topic_pattern_covers(own, topic) for own in topics)
-        or not any(topic_patterns_meet(own, topic) for own in topics)
-    ]
+    topics = {topic for each in kept for topic in each.topics}
+    complete = [topic for each in kept for topic in each.complete]
+    others = [topic for topic in TOPICS if not _is_partly(topic, complete)]
     given: dict[str, set[str]] = {}
     more = draw(st.lists(st.sampled_from(others))) if others else []
     for topic in sorted(topics | set(more)):

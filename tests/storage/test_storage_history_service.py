@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from reefcast.errors import ProtocolError
 from reefcast.model.messages import Send
+from reefcast.model.patterns import topic_pattern_covers, topic_patterns_meet
 from reefcast.overlay.topology import Graph, graph, names, path, random_tree
 from reefcast.storage.history.messages import (
     Cancel,
@@ -88,6 +89,30 @@ def test_once_quiet_every_broker_knows_what_it_can_reach_and_how_far_it_is(numbe
     network = changed_network(number)
     for broker in network.services:
         assert network.known(broker) == network.expected(broker)
+
+
+@settings(max_examples=150, deadline=None)
+@given(NUMBERS)
+def test_who_catches_up_hears_of_all_that_have_some_of_it_but_not_of_itself(number: int) -> None:
+    network = changed_network(number)
+    rng = random.Random(number)
+    home = rng.choice(list(network.services))
+    asking = rng.choice([*(name for name, broker in network.homes.items() if broker == home), "me"])
+    if asking == "me":
+        network.join("me", home)
+    topic = rng.choice(TOPICS)
+    network.got[asking].clear()
+    network.say(asking, Find(number=7, topics=(topic,), every=True))
+    network.run()
+    (found,) = network.got[asking]
+    assert isinstance(found, Found)
+    expected = {
+        (storage, topic if topic_pattern_covers(stored, topic) else stored)
+        for stored, storage in network.expected(home)
+        if storage != asking and topic_patterns_meet(stored, topic)
+    }
+    assert {(part.storage, about) for part in found.parts for about in part.topics} == expected
+    assert found.missing == (() if expected else (topic,))
 
 
 @settings(max_examples=150, deadline=None)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
+from msgspec.structs import replace
 
 from reefcast.cli.exit_codes import DONE, NO
 from reefcast.cli.options import DIRECTORY, INPUT_FILE, Number, json_option, network_argument
@@ -94,6 +95,7 @@ def _steps(network: NetworkFile, plan: Sequence[PlannedStorage], directory: Path
 
     then = planned_storages(network.storage, plan, str(directory))
     wide = widened(network.storage, then)
+    replace(network, storage=wide).validate()
     if any(entry.joining for entry in wide) and not are_known_everywhere(network):
         raise ConfigurationError(
             f"with routing {network.network.routing!r} storages cannot take over topics from each "

@@ -1,4 +1,5 @@
-"""How a storage gets from another one what it lacks."""
+"""How a storage gets from others what it lacks: from all that answer for a topic, for each may have
+been away at another time."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ AT_ONCE = 32
 
 
 class CatchUp:
-    """`append` stores what is lacking of what another storage has.
+    """`append` stores what is lacking of what other storages have.
 
     The answer stays open for `handover_s`: what was routed before our subscription had settled, and
     is still on its way to the other storage, is in the answer then.
@@ -45,8 +46,8 @@ class CatchUp:
         self._free = asyncio.Semaphore(AT_ONCE)
 
     async def of(self, topic: str, is_wanted: Callable[[str], bool]) -> bool:
-        """Whether another storage told all that is lacking of this topic. None may answer for it,
-        or it breaks off; the topic may not be wanted any more."""
+        """Whether all others told all that is lacking of this topic. None may answer for it, or an
+        answer breaks off; the topic may not be wanted any more."""
         since_us = self._store.whole_us(topic)
         question = question_about(
             topic_filter([topic]),

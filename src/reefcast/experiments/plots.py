@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,16 +19,22 @@ _COLOURS = ("#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#
 _MARKERS = "os^Dvx*P"
 """Colours that colour-blind people tell apart (Okabe and Ito), and marks for those who print."""
 
+LETTERS, MARK = 13, 6
+"""Of a legend: letters in an inch; the room of a mark, in letters."""
+
 Looks = Mapping[str, dict[str, Any]]
 
 
 def looks(points: Iterable[Point]) -> Looks:
-    """Colour and mark of each routing, the same in all plots of these points."""
+    """Colour and mark of each routing, the same in all plots of these points. Where there are more
+    routings than colours, colours come again, with other marks, dashed."""
     routings = sorted({point.routing for point in points})
-    return {
-        routing: {"color": _COLOURS[i % len(_COLOURS)], "marker": _MARKERS[i % len(_MARKERS)]}
-        for i, routing in enumerate(routings)
-    }
+    return {routing: _look(*divmod(i, len(_COLOURS))) for i, routing in enumerate(routings)}
+
+
+def _look(again: int, place: int) -> dict[str, Any]:
+    marker = _MARKERS[(place + 3 * again) % len(_MARKERS)]
+    return {"color": _COLOURS[place], "marker": marker, "linestyle": "--" if again else "-"}
 
 
 def draw(plot: Plot, points: Sequence[Point], looks: Looks, x_name: str) -> str:
@@ -91,9 +97,16 @@ def _describe(figure: Figure, grid: Any, plot: Plot) -> None:
             by_label.values(),
             by_label.keys(),
             loc="outside upper left",
-            ncols=len(by_label),
+            ncols=_columns(by_label, figure.get_figwidth()),
             frameon=False,
         )
+
+
+def _columns(labels: Collection[str], width: float) -> int:
+    """Of a legend: as many as there is room for in a line of so many inches."""
+    widest = max(map(len, labels))
+    in_a_line = sum(map(len, labels)) + MARK * len(labels) <= LETTERS * width
+    return len(labels) if in_a_line else max(1, int(LETTERS * width / (widest + MARK)))
 
 
 def _title(x: float | None, x_name: str, variant: str) -> str:

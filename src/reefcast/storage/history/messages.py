@@ -50,10 +50,12 @@ class Stored(ServiceMessage, frozen=True, kw_only=True, tag="stored"):
 
 
 class Find(ServiceMessage, frozen=True, kw_only=True, tag="find"):
-    """A client asks its broker who answers for these topics, besides itself."""
+    """A client asks its broker who answers for these topics, besides itself: the nearest ones, or
+    `every` one."""
 
     number: Count
     topics: Topics
+    every: bool = False
 
 
 class Part(msgspec.Struct, frozen=True, array_like=True):

@@ -66,7 +66,7 @@ class HistoryService(Service):
         if isinstance(message, Stores):
             return self._store(message, link)
         if isinstance(message, Find):
-            parts, missing = self.table.parts(message.topics, but=link)
+            parts, missing = self.table.parts(message.topics, link, every=message.every)
             found = Found(number=message.number, parts=tuple(parts), missing=tuple(missing))
             return [Send(link, found)]
         if isinstance(message, Stored):

@@ -16,7 +16,7 @@ destination-sequenced distance-vector routing" (1994). Costs: a message for each
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from reefcast.model.messages import LinkName
@@ -91,13 +91,16 @@ class StorageTable(TableView[Key]):
         ways = [way for (_, name), way in self.ways.items() if name == storage and way.open]
         return min(ways, key=lambda way: way.distance).link if ways else None
 
-    def parts(self, topics: Iterable[str], but: str = "") -> tuple[list[Part], list[str]]:
+    def parts(
+        self, topics: Iterable[str], but: str = "", *, every: bool = False
+    ) -> tuple[list[Part], list[str]]:
         """Whom to ask about these topics (names or patterns), and those that nobody stores; `but`:
-        who asks, and need not ask itself."""
+        who asks, and need not ask itself; `every`: all that have something of them."""
         asked: dict[str, list[str]] = {}
         missing = []
         for topic in topics:
-            found = self._storages_of(topic, but)
+            is_open = [key for key, way in self.ways.items() if way.open and key[1] != but]
+            found = (_all_of if every else self._nearest_of)(topic, is_open)
             if not found:
                 missing.append(topic)
             for storage, about in found:
@@ -109,10 +112,9 @@ class StorageTable(TableView[Key]):
         ]
         return sorted(parts, key=lambda part: part.storage), missing
 
-    def _storages_of(self, topic: str, but: str) -> list[tuple[str, str]]:
+    def _nearest_of(self, topic: str, is_open: Sequence[Key]) -> list[tuple[str, str]]:
         """The nearest storage that has all of it; else, for a pattern, the nearest one of each
         topic that it may mean."""
-        is_open = [key for key, way in self.ways.items() if way.open and key[1] != but]
         whole = [key for key in is_open if topic_pattern_covers(key[0], topic)]
         if whole:
             return [(self._nearest(whole, topic), topic)]
@@ -143,3 +145,12 @@ class StorageTable(TableView[Key]):
     def describe(self, row: Key) -> tuple[Cell, ...]:
         way = self.ways[row]
         return (*row, way.distance, way.link)
+
+
+def _all_of(topic: str, is_open: Sequence[Key]) -> list[tuple[str, str]]:
+    """Each storage that has some of it, and what that is."""
+    return [
+        (storage, topic if topic_pattern_covers(stored, topic) else stored)
+        for stored, storage in sorted(is_open)
+        if topic_patterns_meet(topic, stored)
+    ]
