@@ -50,8 +50,8 @@ def test_what_was_left_out_stays_left_out() -> None:
 def test_filters_say_the_bounds_and_are_those_of_the_seed() -> None:
     values = tuple(float(i) + 0.25 for i in range(101))
     data = Statistics(dict.fromkeys(BOUNDED, values), {})
-    some = bench_spark.drawn(data, 20, seed=1)
-    assert some == bench_spark.drawn(data, 20, seed=1) != bench_spark.drawn(data, 20, seed=2)
+    some = bench_spark.drawn(data, 20, "one")
+    assert some == bench_spark.drawn(data, 20, "one") != bench_spark.drawn(data, 20, "two")
     for bounds in some:
         assert len(bounds) == 3
         filter = parse_filter(bench_spark.text(bounds))
@@ -95,15 +95,14 @@ def data(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         yield spark
 
     monkeypatch.setattr(bench_spark, "spark_session", session)
+    monkeypatch.setattr(bench_spark, "WARM", 2)
+    monkeypatch.setattr(bench_spark, "WARM_TURNS", 1)
     return tmp_path
 
 
 @pytest.mark.spark
-def test_all_engines_find_the_same(
-    spark: SparkSession, data: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_all_engines_find_the_same(spark: SparkSession, data: Path) -> None:
     told: list[str] = []
-    monkeypatch.setattr(bench_spark, "WARM", 2)
     rows = list(bench([110], 200, data, "local", told.append))
     assert [(row.engine, row.n, row.events) for row in rows] == [
         (engine, 110, 200) for engine in (REEFCAST, JOIN, LITERAL)
@@ -117,7 +116,6 @@ def test_all_engines_find_the_same(
 
 @pytest.mark.spark
 def test_leaving_out_is_told(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bench_spark, "WARM", 2)
     monkeypatch.setattr(
         bench_spark, "expected_s", lambda row, n: 0 if row.engine == REEFCAST else 1e9
     )
@@ -141,7 +139,6 @@ def test_an_engine_that_finds_something_else_is_an_error(
         row, (pairs, which) = honest(name, events, wanted, count)
         return row, (pairs + (name == JOIN), which)
 
-    monkeypatch.setattr(bench_spark, "WARM", 2)
     monkeypatch.setattr(bench_spark, "_one", lying)
     with pytest.raises(InternalError, match="range join finds"):
         list(bench([1], 20, data, "local", lambda _: None))

@@ -13,7 +13,10 @@ from click.testing import CliRunner, Result
 
 from reefcast.cli.plan import command
 from reefcast.errors import ConfigurationError
+from reefcast.network.file import dump_network, scot_network
 from reefcast.overlay import topology
+from reefcast.overlay.scot import scot
+from reefcast.pipeline.planning.clusters import at_home
 from reefcast.simulation.recording import TraceOptions
 from reefcast.simulation.simulation import Simulation
 from reefcast.simulation.world import Setup
@@ -156,8 +159,40 @@ def test_clusters(shared_spark: None, tmp_path: Path) -> None:
     assert "none is below" in text.output and "ann" in text.output
     refused = plan(*asked, "--capacity", 1)
     assert "2 clusters x 1 subscribers = 2, but there are 4" in str(refused.exception)
+    neither = plan("clusters", events, subscriptions)
+    assert "either --clusters or --network" in str(neither.exception)
     wrong = plan("clusters", subscriptions, subscriptions, "--clusters", 2)
     assert "has no column event; it has client, filter" in str(wrong.exception)
+
+
+@pytest.mark.spark
+def test_clusters_of_a_network(
+    files: list[str], spark: SparkSession, shared_spark: None, tmp_path: Path
+) -> None:
+    """Everybody stays where he is, if leaving costs enough."""
+    made = scot(topology.path(["x", "y"]), 2)
+    network = tmp_path / "scot.toml"
+    listen = (f"127.0.0.1:{7301 + number}" for number in range(len(made.graph)))
+    text = dump_network(scot_network(made, listen, routing="spr"))
+    network.write_text(text, encoding="utf-8")
+    subscriptions = write_parquet(
+        tmp_path / "subscriptions.parquet",
+        client=["ann", "bob"],
+        filter=["x = 1", "x = 1"],
+        broker=["x-0", "y-1"],
+    )
+    events = write_parquet(tmp_path / "events.parquet", event=[0], x=[1])
+    asked = ("clusters", events, subscriptions, "--network", network, "--capacity", 2, "--json")
+    found = json.loads(plan(*asked, "--away", 5).output)
+    assert [(row["home"], row["cluster"]) for row in found["rows"]] == [(0, 0), (1, 1)]
+    assert found["figures"]["everybody at home"] == 2.0
+    together = json.loads(plan(*asked).output)
+    assert len({row["cluster"] for row in together["rows"]}) == 1
+    refused = plan(*asked[:3], "--network", files[1])
+    assert "is no SCOT" in str(refused.exception)
+    elsewhere = spark.createDataFrame([("joe", "x-9")], "client STRING, broker STRING")
+    with pytest.raises(ConfigurationError, match="1 brokers of subscribers, such as 'x-9'"):
+        at_home(elsewhere, {"x-0": 0})
 
 
 @pytest.mark.spark

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
@@ -22,6 +22,7 @@ from live_storages import (
 import reefcast
 from live_networks import path_network, running, until
 from reefcast.client import catching_up, storage_node, upkeep
+from reefcast.client.catching_up import CatchUp
 from reefcast.client.storage_node import StorageNode
 from reefcast.errors import DamagedError
 from reefcast.model.publication import Publication
@@ -123,6 +124,35 @@ async def test_who_answered_alone_fetches_later_what_another_one_has(
     async with storing(urls[0], tmp_path / "new") as new, storing(urls[2], tmp_path / "old"):
         await until_stored(new, 10)
     assert stored_in(tmp_path / "new") == list(range(10))
+
+
+async def test_after_a_lost_connection_it_catches_up_before_it_answers(
+    urls: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetch, may_go_on = CatchUp.of, asyncio.Event()
+
+    async def later(self: CatchUp, topic: str, is_wanted: Callable[[str], bool]) -> bool:
+        await may_go_on.wait()
+        return await fetch(self, topic, is_wanted)
+
+    async with (
+        storing(urls[2], tmp_path / "other") as other,
+        storing(urls[0], tmp_path / "ours") as ours,
+        reefcast.connect(urls[0]) as client,
+    ):
+        monkeypatch.setattr(CatchUp, "of", later)
+        connection = ours._client._connection
+        assert connection is not None
+        connection.abort()
+        await published(urls[2], 10)
+        await until_stored(other, 10)
+        await until(lambda: ours._connections and ours._client.connected)
+        await asyncio.sleep(0.2)
+        assert ours.answers == ()
+        assert await numbers(client.history("topic = 'fx'")) == list(range(10))
+        may_go_on.set()
+        await until_ready(ours)
+    assert stored_in(tmp_path / "ours") == list(range(10))
 
 
 async def test_what_the_other_one_has_in_hand_is_fetched_too(

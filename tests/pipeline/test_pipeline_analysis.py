@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql.types import DataType
 
+from reefcast.cli.analyze import command
 from reefcast.model.trace import FOUND_OVERLOADED
 from reefcast.overlay import topology
 from reefcast.pipeline import trace_metrics
@@ -162,6 +166,20 @@ def test_the_tables_that_are_written(spark, tmp_path):
         assert read[name].schema == DataType.fromDDL(columns)
         rows = [row.asDict() for row in read[name].collect()]
         assert rows in (getattr(result, name), [getattr(result, name)])
+
+
+def test_the_command_writes_tables_and_a_report(spark, tmp_path, monkeypatch):
+    write_run(tmp_path / "trace", RUN)
+    write_details(tmp_path / "trace")
+    session = "reefcast.pipeline.session.spark_session"
+    monkeypatch.setattr(session, lambda name, master: contextlib.nullcontext(spark))
+    tables, report = tmp_path / "tables", tmp_path / "report.html"
+    asked = [str(tmp_path / "trace"), "--tables", str(tables), "--out", str(report)]
+    done = CliRunner().invoke(command, asked)
+    assert done.exit_code == 0, (done.output, done.exception)
+    assert f"report: {report}\ntables: {tables}\n" in done.output
+    assert len(list(tables.iterdir())) == len(TABLES)
+    assert "The whole run in figures" in report.read_text(encoding="utf-8")
 
 
 def test_large_inputs_get_more_partitions(spark):

@@ -12,10 +12,10 @@ pairs, which are counted and hashed, not kept. The baselines:
 
 Fairness: events are cached in memory as Spark keeps them, so are bounds. Time runs from the
 subscriptions' texts (or bounds) to the sum over all pairs: parsing, broadcasting and indexing are
-Reefcast's, planning is the others'. Before, each engine has run with few subscriptions of another
-seed, so that nothing is compiled or started within, and no text has been seen before. Nothing is
-extrapolated: a baseline that would take longer than `MOST_S`, going by fewer subscriptions, is left
-out, and its row says so by having no figures.
+Reefcast's, planning is the others'. Before, each engine has run some times with few subscriptions
+of another seed, so that little is compiled or started within, and no text has been seen before.
+Nothing is extrapolated: a baseline that would take longer than `MOST_S`, going by fewer
+subscriptions, is left out, and its row says so by having no figures.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ BOUNDED = (
 BOUNDS_EACH, WIDTH = 3, 10
 """Bounded attributes of a subscription; the percentage of the events between the bounds."""
 
-WARM, WARM_EVENTS = 20, 2000
+WARM, WARM_EVENTS, WARM_TURNS = 100, 20_000, 3
 MOST_S = 900.0
 """What a baseline may take for one number of subscriptions."""
 REEFCAST, JOIN, LITERAL = "reefcast", "range join", "literal filters"
@@ -90,15 +90,16 @@ def bench(
         found = gather(flights, BOUNDED, ["event"])
         tell("warming up")
         few = flights.where(F.col("event") < WARM_EVENTS)
-        list(_measured(few, drawn(found, WARM, seed=0), {}, lambda _: None))
+        for turn in range(WARM_TURNS):
+            list(_measured(few, drawn(found, WARM, f"warm {turn}"), {}, lambda _: None))
         before: dict[str, Row] = {}
         for n in sorted(sizes):
-            rows = list(_measured(flights, drawn(found, n, seed=n), before, tell))
+            rows = list(_measured(flights, drawn(found, n, f"{n}"), before, tell))
             before |= {row.engine: row for row in rows}
             yield from compared(rows)
 
 
-def drawn(data: Statistics, count: int, seed: int) -> list[Bounds]:
+def drawn(data: Statistics, count: int, seed: str) -> list[Bounds]:
     """Random subscriptions, numbered by their places."""
     rng = random.Random(seed)
     return [

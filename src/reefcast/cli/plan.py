@@ -250,7 +250,13 @@ SHOWN = 20
 @command.command()
 @click.argument("events", metavar="EVENTS", type=click.Path(exists=True, path_type=Path))
 @SUBSCRIPTIONS
-@click.option("--clusters", type=Whole(2), required=True, help="Clusters of the SCOT.")
+@click.option("--clusters", type=Whole(2), help="Clusters of the SCOT.")
+@click.option(
+    "--network",
+    type=INPUT_FILE,
+    help="In place of --clusters: network file of the SCOT at whose brokers the subscribers are "
+    "now (column broker), and so at home.",
+)
 @click.option(
     "--capacity",
     type=Whole(1),
@@ -278,7 +284,8 @@ SHOWN = 20
 def clusters(
     events: Path,
     subscriptions: Path,
-    clusters: int,
+    clusters: int | None,
+    network: Path | None,
     capacity: int | None,
     away: float,
     sample: int,
@@ -301,12 +308,29 @@ def clusters(
     from reefcast.pipeline.planning.tables import read_table
     from reefcast.pipeline.session import spark_session
 
+    count, homes = _clusters_of(clusters, network)
+    needed = ["client", "filter", *(["broker"] if homes else [])]
     with spark_session("reefcast plan clusters", master) as spark:
         published = read_table(spark, events, ["event"])
-        wanted = read_table(spark, subscriptions, ["client", "filter"])
+        wanted = read_table(spark, subscriptions, needed)
+        wanted = planning.at_home(wanted, homes) if homes else wanted
         made = planning.wants(planning.interests(published, wanted, sample))
-    plan = planning.plan_clusters(made, planning.rules(made, clusters, capacity, away), seed)
+    plan = planning.plan_clusters(made, planning.rules(made, count, capacity, away), seed)
     _conclude(plan, planning.draw, out, draw, as_json=as_json)
+
+
+def _clusters_of(clusters: int | None, network: Path | None) -> tuple[int, dict[str, int]]:
+    """How many there are, and with a network that of each broker."""
+    if clusters is not None and network is None:
+        return clusters, {}
+    if clusters is not None or network is None:
+        raise ConfigurationError("give either --clusters or --network: which clusters there are")
+    from reefcast.network.file import load_network
+
+    scot = load_network(network).scot()
+    if scot is None:
+        raise ConfigurationError(f"{network} is no SCOT: its brokers have no region and cluster")
+    return scot.clusters, {broker: place.cluster for broker, place in scot.places.items()}
 
 
 @command.command()

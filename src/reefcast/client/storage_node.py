@@ -46,7 +46,7 @@ from reefcast.storage.history.store import HistoryStore, Incoming
 
 log = logging.getLogger(__name__)
 
-AGAIN_S = 30.0
+AGAIN_S = 5.0
 """After which a storage looks again whether another one of a topic has come up."""
 JOINING_AGAIN_S = 1.0
 ANSWERS_S = 60.0

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import functions as F
@@ -29,7 +30,8 @@ from pyspark.sql.types import (
 
 from reefcast.errors import FilterSyntaxError, LocalError
 from reefcast.model.expression import attributes_of
-from reefcast.model.filters import Filter, parse_filter
+from reefcast.model.filters import Filter
+from reefcast.model.language import parse
 from reefcast.pipeline.matching.events import places
 from reefcast.pipeline.matching.shared import parallelism
 
@@ -38,6 +40,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 SHOWN_ERRORS = 3
+REMEMBERED = 1 << 16
+"""Texts whose parsed form a process of the executors keeps, some 200 bytes each: where interests
+are spread unevenly, many subscriptions say the same."""
+
 _TEXTS = ArrayType(StringType())
 PARSED = {
     "packed": BinaryType(),
@@ -119,22 +125,24 @@ def parsed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_arrays([batch.column(0), *arrays], ["id", *PARSED])
 
 
-def _parsed(text: str | None) -> tuple[bytes, bytes | None, list[str], str | None]:
+@lru_cache(maxsize=REMEMBERED)
+def _parsed(text: str | None) -> tuple[bytes, bytes | None, tuple[str, ...], str | None]:
+    """Not by `parse_filter`, which keeps whole filters."""
     if text is None:
-        return b"", None, [], "it has no filter: NULL; a filter that everything matches is TRUE"
+        return b"", None, (), "it has no filter: NULL; a filter that everything matches is TRUE"
     try:
-        filter = parse_filter(text)
+        filter = Filter(text, parse(text))
     except FilterSyntaxError as error:
-        return b"", None, [], str(error)
+        return b"", None, (), str(error)
     return filter.packed, _decided(filter), _attributes(filter), None
 
 
-def _attributes(filter: Filter) -> list[str]:
+def _attributes(filter: Filter) -> tuple[str, ...]:
     """The names that an index looks at."""
     names: set[str] = set()
     for conjunction in filter.conjunctions:
         names.update(conjunction.constraints, *map(attributes_of, conjunction.residuals))
-    return sorted(names)
+    return tuple(sorted(names))
 
 
 def _decided(filter: Filter) -> bytes | None:

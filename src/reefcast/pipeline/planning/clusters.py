@@ -61,6 +61,22 @@ class Rules(NamedTuple):
 # --- from tables ---------------------------------------------------------------------------------
 
 
+def at_home(subscriptions: DataFrame, homes: Mapping[str, int]) -> DataFrame:
+    """With a column `cluster`: that of the client's broker.
+
+    Raises `ConfigurationError` for a broker that is in no cluster.
+    """
+    brokers = sorted(row["broker"] for row in subscriptions.select("broker").distinct().collect())
+    strangers = [broker for broker in brokers if broker not in homes]
+    if strangers:
+        raise ConfigurationError(
+            f"{len(strangers)} brokers of subscribers, such as {strangers[0]!r}, are not among the "
+            f"{len(homes)} of the network"
+        )
+    pairs = (F.lit(part) for pair in homes.items() for part in pair)
+    return subscriptions.withColumn("cluster", F.create_map(*pairs)[F.col("broker")])
+
+
 def interests(events: DataFrame, subscriptions: DataFrame, most_events: int) -> DataFrame:
     """client, home, events (their numbers): of at most so many events, drawn by a hash."""
     number = F.col("event")
