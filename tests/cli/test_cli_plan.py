@@ -16,7 +16,6 @@ from reefcast.errors import ConfigurationError
 from reefcast.network.file import dump_network, scot_network
 from reefcast.overlay import topology
 from reefcast.overlay.scot import scot
-from reefcast.pipeline.planning.clusters import at_home
 from reefcast.simulation.recording import TraceOptions
 from reefcast.simulation.simulation import Simulation
 from reefcast.simulation.world import Setup
@@ -190,6 +189,8 @@ def test_clusters_of_a_network(
     assert len({row["cluster"] for row in together["rows"]}) == 1
     refused = plan(*asked[:3], "--network", files[1])
     assert "is no SCOT" in str(refused.exception)
+    from reefcast.pipeline.planning.clusters import at_home
+
     elsewhere = spark.createDataFrame([("joe", "x-9")], "client STRING, broker STRING")
     with pytest.raises(ConfigurationError, match="1 brokers of subscribers, such as 'x-9'"):
         at_home(elsewhere, {"x-0": 0})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -71,18 +71,28 @@ async def test_who_is_new_fetches_what_is_old_whatever_comes_meanwhile(
     monkeypatch.setattr(catching_up, "OVERLAP_S", 0.0)
     monkeypatch.setattr(upkeep, "NOTE_EVERY_S", 0.01)
     old_events(tmp_path / "old", 12_000)
-    going_on = asyncio.create_task(published(urls[1], 2000, 12_000))
+    append, may_go_on = StorageNode._append_lacking, asyncio.Event()
+
+    async def stuck(node: StorageNode, events: Sequence[reefcast.Event]) -> None:
+        await append(node, events)
+        await may_go_on.wait()
+
     async with storing(urls[2], tmp_path / "old") as old:
+        monkeypatch.setattr(StorageNode, "_append_lacking", stuck)
         async with attached(urls[0], tmp_path / "new") as new:
-            await until_stored(new, 1000)
-            assert not new.answers
+            await until_stored(new, 1)
+            going_on = asyncio.create_task(published(urls[1], 2000, 12_000))
+            await until(lambda: new._store.positions()["fx"] == old._store.positions()["fx"])
+            await asyncio.sleep(0.1)
+            assert not new.answers and new._store.whole_us("fx") is None
         assert len(stored_in(tmp_path / "new")) < 12_000
+        may_go_on.set()
         async with storing(urls[0], tmp_path / "new") as new:
             await going_on
             await until_stored(old, 2000)
             await until(lambda: new._store.positions() == old._store.positions())
-    found = stored_in(tmp_path / "new")
-    assert sorted(map(int, found)) == list(range(14_000))
+            await until(lambda: new._store.whole_us("fx"))
+    assert sorted(map(int, stored_in(tmp_path / "new"))) == list(range(14_000))
 
 
 async def test_a_joining_topic_waits_for_who_has_it(

@@ -33,20 +33,22 @@ _CASTS: tuple[tuple[type[T.DataType], str | None], ...] = (
 def with_attributes(
     events: DataFrame, id_name: str, wanted: Collection[str]
 ) -> tuple[DataFrame, list[str]]:
-    """The id, then the wanted attributes that there are; and their names.
-
-    Columns are renamed by their place, for Spark finds them by name in a way of its own: in either
-    case, with dots for what is inside of them. So the others are not even read.
-    """
+    """The id, then the wanted attributes that there are; and their names. The others are not even
+    read."""
     place = places(events, [id_name], wanted)
-    renamed = events.toDF(*(f"c{i}" for i in range(len(events.columns))))
     kinds = [field.dataType for field in events.schema.fields]
     names = sorted(name for name in place if name in wanted)
     attributes = [
         as_value(F.col(f"c{place[name]}"), name, kinds[place[name]]).alias(f"a{i}")
         for i, name in enumerate(names)
     ]
-    return renamed.select(F.col(f"c{place[id_name]}").alias("id"), *attributes), names
+    return by_place(events).select(F.col(f"c{place[id_name]}").alias("id"), *attributes), names
+
+
+def by_place(frame: DataFrame) -> DataFrame:
+    """With its columns as c0, c1 and so on: Spark finds them by name in a way of its own, in either
+    case, and with dots for what is inside of them."""
+    return frame.toDF(*(f"c{i}" for i in range(len(frame.columns))))
 
 
 def places(

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, LongType, StructField, StructType
 
 from reefcast.pipeline.matching import worker
-from reefcast.pipeline.matching.events import with_attributes
+from reefcast.pipeline.matching.events import by_place, places, with_attributes
 from reefcast.pipeline.matching.shared import Shared, share
 from reefcast.pipeline.matching.subscriptions import gathered
 
@@ -76,7 +76,8 @@ def match_counts(
         worker.counts_of_subscriptions, ("subscription", "events"), events, subscriptions, names
     )
     none = F.lit(0).cast("bigint").alias("events")
-    every = subscriptions.select(F.col(_quoted(subscription_id)).alias("subscription"), none)
+    place = places(subscriptions, [subscription_id])[subscription_id]
+    every = by_place(subscriptions).select(F.col(f"c{place}").alias("subscription"), none)
     return counted.unionAll(every).groupBy("subscription").agg(F.sum("events").alias("events"))
 
 
@@ -110,7 +111,3 @@ def _mapped(
 
 def _schema(titles: tuple[str, str], ids: dict[str, DataType]) -> StructType:
     return StructType([StructField(title, ids.get(title, LongType())) for title in titles])
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

@@ -32,7 +32,7 @@ from reefcast.errors import FilterSyntaxError, LocalError
 from reefcast.model.expression import attributes_of
 from reefcast.model.filters import Filter
 from reefcast.model.language import parse
-from reefcast.pipeline.matching.events import places
+from reefcast.pipeline.matching.events import by_place, places
 from reefcast.pipeline.matching.shared import parallelism
 
 if TYPE_CHECKING:
@@ -72,8 +72,7 @@ def gathered(subscriptions: DataFrame, id_name: str, filter_name: str) -> Filter
         raise LocalError(
             f"column {filter_name!r} holds no texts: it is {kinds[1].simpleString().upper()}"
         )
-    renamed = subscriptions.toDF(*(f"c{i}" for i in range(len(subscriptions.columns))))
-    rows = renamed.select(
+    rows = by_place(subscriptions).select(
         F.col(f"c{place[id_name]}").alias("id"), F.col(f"c{place[filter_name]}").alias("filter")
     )
     schema = StructType([StructField(*field) for field in {"id": kinds[0], **PARSED}.items()])
