@@ -22,15 +22,13 @@ DIFFERENT = {
     ("--tree", "default"): "the demo has one",
     ("--clusters", "default"): "the demo has one",
     ("--rate", "default"): "what each can carry",
+    ("--events", "default"): "a demo is to be quick, a benchmark takes all",
     ("--subscriptions", "default"): "a burst needs thousands",
     ("--publications", "default"): "a benchmark takes more than a simulation",
     ("--publications", "least"): "a simulation without any shows the control messages alone",
     ("--subscriptions", "least"): "a simulation without any shows what is forwarded for nobody",
     ("--routing", "default"): "a simulation takes the network file's",
-    (
-        "--directory",
-        "default",
-    ): "new storages of a plan have a place, one that is started says its own",
+    ("--directory", "default"): "new storages of a plan have a place, one that is started says it",
     ("--wait", "default"): "to catch up takes longer than to move a link",
     ("--scale", "default"): "the paper's takes a benchmark seconds, and a sweep hours",
 }

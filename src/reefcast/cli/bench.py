@@ -31,6 +31,8 @@ from reefcast.cli.options import (
     OUTPUT_FILE,
     C,
     Whole,
+    data_option,
+    events_option,
     json_option,
     master_option,
 )
@@ -393,20 +395,8 @@ def history(stored: int, directory: Path | None, as_json: bool) -> None:
 
 @command.command()
 @_sizes_option("100, 1 000 and 10 000")
-@click.option(
-    "--events",
-    type=Whole(1),
-    default=336_776,
-    show_default=True,
-    help="Flights to match; there are no more than by default.",
-)
-@click.option(
-    "--data",
-    type=DIRECTORY,
-    default="out/data",
-    show_default=True,
-    help="Where the data set is kept, and made at first.",
-)
+@events_option("all")
+@data_option
 @master_option
 @click.option(
     "--plot",

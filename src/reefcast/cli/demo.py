@@ -16,6 +16,8 @@ from reefcast.cli.options import (
     DIRECTORY,
     Whole,
     clusters_option,
+    data_option,
+    events_option,
     json_option,
     master_option,
     rate_option,
@@ -27,31 +29,12 @@ if TYPE_CHECKING:
     from reefcast.pipeline.demo import Summary
 
 
-def event_count(context: click.Context, parameter: click.Parameter, value: str) -> int:
-    """A number, or `all`."""
-    from reefcast.pipeline.flights import EVENT_COUNT
-
-    if value == "all":
-        return EVENT_COUNT
-    try:
-        return int(value)
-    except ValueError:
-        raise click.BadParameter(f"{value!r} is neither a number nor 'all'") from None
-
-
 @click.command(
     epilog="Exit codes: 0 the check passed; 1 something was lost, duplicated or unexpected."
 )
 @tree_option("path:3")
 @clusters_option(4)
-@click.option(
-    "--events",
-    callback=event_count,
-    default="50000",
-    show_default=True,
-    metavar="N|all",
-    help="Events to replay, the first ones in time.",
-)
+@events_option("50000")
 @click.option(
     "--subscriptions",
     type=Whole(1),
@@ -68,13 +51,7 @@ def event_count(context: click.Context, parameter: click.Parameter, value: str) 
     show_default=True,
     help="Write logs, traces and the report into this directory.",
 )
-@click.option(
-    "--data",
-    type=DIRECTORY,
-    default="out/data",
-    show_default=True,
-    help="Keep the events in this directory for the next time.",
-)
+@data_option
 @master_option
 @json_option("the summary")
 def command(

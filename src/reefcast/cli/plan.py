@@ -250,7 +250,7 @@ SHOWN = 20
 @command.command()
 @click.argument("events", metavar="EVENTS", type=click.Path(exists=True, path_type=Path))
 @SUBSCRIPTIONS
-@click.option("--clusters", type=Whole(2), help="Clusters of the SCOT.")
+@click.option("--clusters", type=Whole(1), help="Clusters of the SCOT.")
 @click.option(
     "--network",
     type=INPUT_FILE,
@@ -346,7 +346,7 @@ def _clusters_of(clusters: int | None, network: Path | None) -> tuple[int, dict[
     help="Primary and soft links of a broker, together.",
 )
 @click.option(
-    "--capacity",
+    "--broker-rate",
     type=Number(0, min_open=True),
     help="Publications per second that a broker can send; by default none is overloaded.",
 )
@@ -355,7 +355,7 @@ def _clusters_of(clusters: int | None, network: Path | None) -> tuple[int, dict[
     type=Number(0),
     default=0.8,
     show_default=True,
-    help="Share of its capacity above which a broker is worth bypassing.",
+    help="Share of the broker rate above which a broker is worth bypassing.",
 )
 @master_option
 @_written("a Parquet table")
@@ -364,7 +364,7 @@ def links(
     directory: Path,
     delta: int,
     fanout: int,
-    capacity: float | None,
+    broker_rate: float | None,
     threshold: float,
     master: str,
     out: Path | None,
@@ -389,7 +389,7 @@ def links(
 
     run = read_run(directory)
     overlay = graph(run["brokers"], [(a, b) for a, b in run["links"]])
-    given = planning.Rules(delta, fanout, capacity, threshold)
+    given = planning.Rules(delta, fanout, broker_rate, threshold)
     planning.check(run, overlay, given)
     with spark_session("reefcast plan links", master) as spark:
         pairs, rates = planning.read(spark, directory, run["brokers"], delta)
