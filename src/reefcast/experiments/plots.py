@@ -59,8 +59,9 @@ def draw(plot: Plot, points: Sequence[Point], looks: Looks, x_name: str) -> str:
         _limit(grid[0][0], [point.mean for point in mine])
         _describe(figure, grid, plot)
 
-    wide = 3.2 * len(columns) if len(columns) > 1 else 5.4
-    return svg(1 + wide, 0.9 + (2.4 if len(variants) > 1 else 3.0) * len(variants), panels)
+    wide = 1 + (3.2 * len(columns) if len(columns) > 1 else 5.4)
+    high = 0.7 + (2.4 if len(variants) > 1 else 3.0) * len(variants)
+    return svg(wide, high + 0.2 * _lines({point.routing for point in mine}, wide), panels)
 
 
 def _what(plot: Plot) -> tuple[str, str]:
@@ -100,6 +101,11 @@ def _describe(figure: Figure, grid: Any, plot: Plot) -> None:
             ncols=_columns(by_label, figure.get_figwidth()),
             frameon=False,
         )
+
+
+def _lines(labels: Collection[str], width: float) -> int:
+    """Of a legend; one where there is none."""
+    return -(-len(labels) // _columns(labels, width)) if labels else 1
 
 
 def _columns(labels: Collection[str], width: float) -> int:

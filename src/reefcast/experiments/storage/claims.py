@@ -34,7 +34,7 @@ SAME_AT_LAST = (
 
 ALIKE = (
     f"{WORDS}. Rates are drawn evenly for every broker and topic, which is what the paper's "
-    "sentence says; then all topics weigh the same to within some percent and want the same "
+    "sentence says; then all topics weigh the same to within about a tenth and want the same "
     "brokers, where there is room for some: what is lost against grd_opt is lost by the limits. "
     "The paper's example has weights of 0.12, 0.34 and 0.54: with topics of different popularity "
     "(rows S1-popular, S2-popular) pub/sub is nearer to grd_opt, as those that count most get what "
