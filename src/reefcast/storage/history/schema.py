@@ -28,7 +28,7 @@ from reefcast.errors import ConfigurationError, DamagedError
 from reefcast.model.values import Kind
 
 APPLICATION_ID = 0x72656568
-VERSION = 1
+VERSION = 2
 PAGE_BYTES = 4096
 CHECKPOINT_PAGES = 8000
 """In the log before they are moved into the database: 32 MB."""
