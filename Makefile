@@ -44,7 +44,7 @@ format: $(STAMP) ## format and mend what can be mended by itself
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(STAMP) ## the figures: live broker, simulator, matching, covering, mesh, gossip and history, each beside its baselines
+bench: java $(STAMP) ## the figures: live broker, simulator, matching, covering, mesh, gossip, history and Spark, each beside its baselines
 	$(BIN)/reefcast bench live
 	$(BIN)/reefcast bench sim
 	$(BIN)/reefcast bench match
@@ -54,6 +54,7 @@ bench: $(STAMP) ## the figures: live broker, simulator, matching, covering, mesh
 	$(BIN)/reefcast bench mesh
 	$(BIN)/reefcast bench gossip
 	$(BIN)/reefcast bench history
+	$(BIN)/reefcast bench spark
 
 history: $(STAMP) ## the history's figures with STORED messages (10 million: 5 GB in /tmp, ten minutes)
 	$(BIN)/reefcast bench history --stored $(STORED)
