@@ -44,9 +44,9 @@ ALIKE = (
 POPULAR = (
     "rates vary between 0 and a highest rate of the topic's own, drawn from 0 to 1: the paper's "
     "words can be read so, too, and its example is so. This reading was added after the literal "
-    "one (rows S1, S2) had missed the paper, and after four shapes of trees and five kinds of rates "
-    "had been looked at; on complete binary trees (50 brokers, two copies, five topics a storage) "
-    "pub/sub even did worse than rnd"
+    "one (rows S1, S2) had missed the paper, and after four shapes of trees and five kinds of "
+    "rates had been looked at; on complete binary trees (50 brokers, two copies, five topics a "
+    "storage) pub/sub even did worse than rnd"
 )
 
 GAP = (
