@@ -3,24 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from four_flights import EVENTS, FILTERS
 
 from reefcast.pipeline.check import check
 
 pytestmark = pytest.mark.spark
 
-EVENTS = [  # event, dest, delay, wind
-    (0, "SFO", 45, 10.0),
-    (1, "LAX", None, 30.0),
-    (2, "SFO", 5, None),
-    (3, "JFK", 90, 26.5),
-]
-FILTERS = [
-    (10, "dest = 'SFO' AND delay > 30"),
-    (11, "dest IN ('SFO','LAX')"),
-    (12, "wind > 25 AND NOT (delay < 60)"),
-    (13, '"delay" IS NULL OR wind IS NULL'),
-    (14, "dest = 'ORD'"),
-]
 PUBLICATIONS = [("p", 1, 0), ("p", 2, 1), ("q", 1, 2), ("q", 2, 3)]
 DELIVERIES = [
     (10, "p", 1),

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from four_flights import EVENTS
+from four_flights import FILTERS as FIVE_FILTERS
 
 from reefcast.errors import LocalError
 from reefcast.model.filters import parse_filter
@@ -23,20 +25,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-EVENTS = [  # event, dest, delay, wind
-    (0, "SFO", 45, 10.0),
-    (1, "LAX", None, 30.0),
-    (2, "SFO", 5, None),
-    (3, "JFK", 90, 26.5),
-]
-FILTERS = [
-    (10, "dest = 'SFO' AND delay > 30"),
-    (11, "dest IN ('SFO','LAX')"),
-    (12, "wind > 25 AND NOT (delay < 60)"),
-    (13, '"delay" IS NULL OR wind IS NULL'),
-    (14, "dest = 'ORD'"),
-    (15, "delay > wind * 4"),
-]
+FILTERS = [*FIVE_FILTERS, (15, "delay > wind * 4")]
 PAIRS = [(0, 10), (0, 11), (0, 15), (1, 11), (1, 13), (2, 11), (2, 13), (3, 12)]
 
 

@@ -255,6 +255,34 @@ def test_an_answer_that_breaks_off_is_asked_for_behind_what_came(got: int) -> No
     assert request.after == ((got, "p", got) if got else None)
 
 
+def test_an_end_that_tells_of_more_than_came_is_none() -> None:
+    """The last events were lost on the way, and nothing follows that would show the gap."""
+    asking = Asking(Question("x", ("t",)), Numbers("c"), Event)
+    asking.start()
+    asking.hear(Found(number=1, parts=(Part("s", 1, ("t",)),)))
+    path, bodies = ("c", "b", "s"), (body((1, "p", 1)), body((2, "p", 2)))
+    asking.hear(Items(id=("c", 2), path=path, at=0, before=0, bodies=bodies))
+    cancel, find = asking.hear(End(id=("c", 2), path=path, at=0, before=3))
+    assert isinstance(cancel, Cancel) and isinstance(find, Find)
+    (request,) = asking.hear(Found(number=find.number, parts=(Part("s", 1, ("t",)),)))
+    assert isinstance(request, Request) and request.after == (2, "p", 2)
+
+
+@pytest.mark.parametrize("got", [0, 3])
+def test_an_answer_that_hangs_is_asked_for_behind_what_came(got: int) -> None:
+    asking = Asking(Question("x", ("t",)), Numbers("c"), Event)
+    asking.start()
+    asking.hear(Found(number=1, parts=(Part("s", 1, ("t",)),)))
+    bodies = tuple(body((n, "p", n)) for n in range(1, got + 1))
+    asking.hear(Items(id=("c", 2), path=("c", "b", "s"), at=0, before=0, bodies=bodies))
+    asking.take()
+    cancel, find = asking.hangs()
+    assert isinstance(cancel, Cancel) and isinstance(find, Find)
+    (request,) = asking.hear(Found(number=find.number, parts=(Part("r", 1, ("t",)),)))
+    assert isinstance(request, Request)
+    assert request.after == ((got, "p", got) if got else None)
+
+
 @pytest.mark.parametrize("got", [0, 3])
 def test_after_a_reconnect_it_goes_on_behind_what_was_given(got: int) -> None:
     asking = Asking(Question("x", ("t",)), Numbers("c"), Event)
