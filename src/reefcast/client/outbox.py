@@ -7,8 +7,8 @@ Rules
   client registers anew (see `registrations`).
 - `resume` starts a connection: the broker's hello said how many numbered frames it has taken over
   from this client. Is it the very process that had them, these are forgotten and every
-  publication arrives exactly once; is it another one, all that was not acknowledged is sent again
-  and may arrive twice.
+  publication arrives exactly once; is it another one, all that was not acknowledged is sent again,
+  marked so that subscribers drop what they have had.
 - Each publication takes one of the broker's credits, resent ones too; those without a credit wait
   in `_unsent`, and nothing new may be published before them.
 - Frames collect in the output until the driver takes them, once per turn of its loop.
@@ -90,7 +90,10 @@ class Outbox:
         over. `same_broker`: the process that acknowledged so far."""
         if same_broker:
             self.acknowledge(received)
-        self._unsent.extendleft(reversed([frame for frame in self._unacknowledged if frame]))
+        unsure = [frame for frame in self._unacknowledged if frame]
+        if not same_broker:
+            unsure = [wire.again(frame) for frame in unsure]
+        self._unsent.extendleft(reversed(unsure))
         self._unacknowledged.clear()
         self._taken_over = received
         for message in controls:

@@ -5,6 +5,9 @@ The driver (`client`) makes connections, feeds their frames into `on_frames`, an
 broker has not taken over (`outbox`), the filters that it must keep (`registrations`), and the
 events that the application has not read yet (each subscription's `Inbox`).
 
+What a broker sends again, because another one failed that had it, comes marked. Of the latest
+publications the client remembers which they were, and drops what it has had.
+
 Reading stops while some inbox is full, so that the broker sees a slow client and applies its queue
 policy. It goes on all the same while a call waits for an answer of the broker (`awaiting_answer`):
 that answer comes behind the events, and a program that waits for it may be the very one that is
@@ -20,6 +23,7 @@ from typing import Protocol
 from reefcast.client.event import Event
 from reefcast.client.inbox import Holding, Inbox
 from reefcast.client.outbox import Outbox
+from reefcast.client.recent import RecentDeliveries
 from reefcast.client.registrations import Registration, Registrations, State
 from reefcast.client.settings import OnDeliveries, Settings, call_application
 from reefcast.client.signal import Signal
@@ -30,6 +34,7 @@ from reefcast.model.wire import FrameKind, Hello, Role
 from reefcast.storage.history.asking import Asking, Numbers
 from reefcast.storage.history.messages import CLIENT_CODEC, Cancel, More, Request
 
+_DELIVER, _DELIVER_AGAIN = int(FrameKind.DELIVER), int(FrameKind.DELIVER_AGAIN)
 ASKED = (Request, More, Cancel)
 """What storages are sent."""
 
@@ -77,6 +82,7 @@ class Session:
         self.numbers = Numbers(client_id)
         self._asking: dict[Asking[Event], Signal] = {}
         self._serving: Serving | None = None
+        self._recent = RecentDeliveries()
         self._holdings: set[Holding] = set()
         self._full: set[Inbox] = set()
         self._awaiting = 0
@@ -150,16 +156,29 @@ class Session:
         receiver = self.settings.on_deliveries
         deliveries: list[bytes] = []
         deliver = self._deliver if receiver is None else deliveries.append
-        for kind, payload in frames:
-            if kind == FrameKind.DELIVER:
-                deliver(payload)
-            else:
-                handler = self._handlers.get(kind)
-                if handler is None:
-                    raise ProtocolError(f"the broker sent a frame of kind {kind} out of place")
-                handler(payload)
+        latest: list[bytes] = []
+        try:
+            for kind, payload in frames:
+                if kind == _DELIVER:
+                    latest.append(payload)
+                    deliver(payload)
+                elif kind == _DELIVER_AGAIN:
+                    self._recent.note(latest)
+                    latest.clear()
+                    if self._recent.is_new(payload):
+                        deliver(payload)
+                else:
+                    self._hear(kind, payload)
+        finally:
+            self._recent.note(latest)
         if deliveries and receiver is not None:
             _hand_over(receiver, deliveries)
+
+    def _hear(self, kind: int, payload: bytes) -> None:
+        handler = self._handlers.get(kind)
+        if handler is None:
+            raise ProtocolError(f"the broker sent a frame of kind {kind} out of place")
+        handler(payload)
 
     def _deliver(self, payload: bytes) -> None:
         head, body = wire.split_parts(payload)

@@ -91,6 +91,11 @@ class Synced(Control, frozen=True, tag="synced"):
     """After a restart: the sender has told all that it knows; what it did not confirm is stale."""
 
 
+class Relearned(Control, frozen=True, tag="relearned"):
+    """After a restart: the sender knows again what its neighbours told it, so that publications
+    find their way from there (see `routing.holding`)."""
+
+
 class PeerMessage(Control, frozen=True, kw_only=True):
     """The root of what only brokers of one routing say to each other; answered like a table change.
 
@@ -121,6 +126,11 @@ class PeerMessage(Control, frozen=True, kw_only=True):
         return ()
 
 
+class Leaving(PeerMessage, frozen=True, kw_only=True, tag="leaving"):
+    """The sender is about to stop: what is published from now on waits at the receiver until the
+    sender is back. When it is answered, nothing more comes."""
+
+
 class ServiceMessage(Control, frozen=True, kw_only=True):
     """The root of what a service of brokers (`routing.services`) says to its other parts, and to
     clients; a subclass has a `tag`. Nobody waits for it to settle."""
@@ -129,7 +139,7 @@ class ServiceMessage(Control, frozen=True, kw_only=True):
 TableChange = Advertise | Unadvertise | Subscribe | Unsubscribe
 """What clients may send; each is answered by `Settled` or `Refused`."""
 
-SharedMessage = TableChange | Settled | Refused | Synced
+SharedMessage = TableChange | Settled | Refused | Synced | Relearned | Leaving
 """What brokers of every routing say to each other."""
 
 ControlMessage = SharedMessage | PeerMessage | ServiceMessage
@@ -161,11 +171,15 @@ FIRST_HOP = Header()
 
 
 class Publish(msgspec.Struct, frozen=True, gc=False):
-    """A publication on its way. `body` is its encoding as it came in; empty in the simulator."""
+    """A publication on its way. `body` is its encoding as it came in; empty in the simulator.
+
+    `again`: this copy was sent before, to a broker or by a link that failed then, so that some may
+    have the publication already. Clients drop what they have had."""
 
     publication: Publication
     header: Header = FIRST_HOP
     body: bytes = b""
+    again: bool = False
 
 
 # --- inputs of the core that are no messages -----------------------------------------------------
@@ -173,9 +187,13 @@ class Publish(msgspec.Struct, frozen=True, gc=False):
 
 class LinkUp(msgspec.Struct, frozen=True):
     """A link works, and its other end starts without memory of it (first contact, or a restart); a
-    connection that merely came back is no input at all (the link layer resends)."""
+    connection that merely came back is no input at all (the link layer resends).
+
+    `kept`: the publications, in their order, that the other end did not acknowledge in its former
+    life; those that it may have got then are marked `again`."""
 
     kind: LinkKind
+    kept: tuple[Publish, ...] = ()
 
 
 class LinkDown(msgspec.Struct, frozen=True):
@@ -200,7 +218,14 @@ class MoveLink(msgspec.Struct, frozen=True):
     new: LinkName
 
 
-Input = ControlMessage | Publish | LinkUp | LinkDown | Timer | MoveLink
+class Leave(msgspec.Struct, frozen=True):
+    """This broker is about to stop: the neighbours at the other ends of `links` are to hold back
+    what is for it."""
+
+    links: tuple[LinkName, ...]
+
+
+Input = ControlMessage | Publish | LinkUp | LinkDown | Timer | MoveLink | Leave
 
 
 # --- effects -------------------------------------------------------------------------------------

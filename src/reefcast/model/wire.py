@@ -6,6 +6,8 @@ Rules
   payload, at least 1, at most `MAX_FRAME_BYTES` (a peer that says more is told so and cut off).
 - The first frame in either direction is HELLO. A different `version` is answered with a GOODBYE
   that names both versions.
+- PUBLISH_AGAIN and DELIVER_AGAIN are PUBLISH and DELIVER of a copy that was sent before, to a
+  broker or by a link that failed then (`Publish.again`): a client that has had it drops it.
 - Payloads are msgpack. PUBLISH and DELIVER hold two parts: `header length (4 bytes) | header |
   body`; the body is the encoded `Publication`, never decoded again just to be forwarded. Of a
   publication's header the last fields are left out if they say nothing (see `Header.packed`).
@@ -24,7 +26,8 @@ Rules
 - From a broker to a client nothing is numbered: a client that lost its connection subscribes anew.
   It drops the publications that the broker's hello says are `received`, gives up its control
   frames that were not, goes on counting at `received`, and sends first its advertisements and
-  subscriptions (with fresh ids), then the publications that are left. A broker that was restarted
+  subscriptions (with fresh ids), then the publications that are left (PUBLISH_AGAIN, if another
+  program may have had them). A broker that was restarted
   says 0 and names no `peer_session`; so does one that has forgotten the client (`session_s`).
 - A client may send as many publications as the hello's `credit` and the CREDIT(n) frames since
   allow together. One that sends more than twice that window too many is cut off.
@@ -67,6 +70,10 @@ MAX_HELLO_BYTES = 64 * 1024
 HEADERS_KEPT, SHORT_HEADER_BYTES = 4096, 64
 QUEUE_POLICIES = ("block", "drop_oldest", "disconnect")
 """What may happen when a subscriber's queue is full."""
+MAX_NAME_CHARS = 200
+"""Of a client's id."""
+ID_BYTES = 1 + 3 + 4 * MAX_NAME_CHARS + 9
+"""Of a publication's encoding, at most: the array's head, the publisher's name, the number."""
 PING_INTERVAL_S = 5.0
 SILENCE_S = 15.0
 _LENGTH = struct.Struct(">I")
@@ -89,6 +96,8 @@ class FrameKind(IntEnum):
     PING = 10
     DONE = 11
     MOVE = 12
+    PUBLISH_AGAIN = 13
+    DELIVER_AGAIN = 14
 
 
 class Role(IntEnum):
@@ -152,6 +161,7 @@ class _Version(msgspec.Struct):
     version: int
 
 
+_AGAIN = bytes([FrameKind.PUBLISH_AGAIN])
 _encoder = msgspec.msgpack.Encoder()
 _version = msgspec.msgpack.Decoder(_Version)
 _hello = msgspec.msgpack.Decoder(Hello)
@@ -194,11 +204,18 @@ def encode_parts(kind: FrameKind, header: tuple[object, ...], body: bytes) -> by
 
 
 def encode_publish(publish: Publish) -> bytes:
-    return encode_parts(FrameKind.PUBLISH, publish.header.packed(), publish.body)
+    kind = FrameKind.PUBLISH_AGAIN if publish.again else FrameKind.PUBLISH
+    return encode_parts(kind, publish.header.packed(), publish.body)
 
 
-def encode_deliver(numbers: tuple[int, ...], body: bytes) -> bytes:
-    return encode_parts(FrameKind.DELIVER, numbers, body)
+def again(frame: bytes) -> bytes:
+    """The frame of a publication, marked as one that was sent before."""
+    return frame[:LENGTH_BYTES] + _AGAIN + frame[HEAD_BYTES:]
+
+
+def encode_deliver(numbers: tuple[int, ...], body: bytes, *, again: bool = False) -> bytes:
+    kind = FrameKind.DELIVER_AGAIN if again else FrameKind.DELIVER
+    return encode_parts(kind, numbers, body)
 
 
 def _decode(decoder: msgspec.msgpack.Decoder[T], payload: bytes | memoryview, what: str) -> T:
@@ -253,6 +270,19 @@ def split_parts(payload: bytes | memoryview) -> tuple[bytes | memoryview, bytes 
     return payload[LENGTH_BYTES:end], payload[end:]
 
 
+def delivery_keys(deliveries: Iterable[bytes]) -> list[int]:
+    """For each payload of a DELIVER frame a number that tells its publication from all others: the
+    hash of the first bytes of the body, which hold the publication's id."""
+    unpack = _LENGTH.unpack_from
+    try:
+        return [
+            hash(payload[(at := unpack(payload)[0] + LENGTH_BYTES) : at + ID_BYTES])
+            for payload in deliveries
+        ]
+    except struct.error as error:
+        raise ProtocolError("malformed delivery: it is shorter than its header's length") from error
+
+
 def decode_publication(body: bytes | memoryview) -> Publication:
     return _decode(_publication, body, "publication")
 
@@ -280,7 +310,8 @@ class Codec:
         message: ControlMessage = _decode(self._control, payload, "control message")
         return message
 
-    def decode_publish(self, payload: bytes) -> Publish:
+    def decode_publish(self, payload: bytes, again: bool = False) -> Publish:
+        """The payload of a PUBLISH or (`again`) PUBLISH_AGAIN frame."""
         head, body = split_parts(payload)
         if head == _FIRST_HOP:
             header = FIRST_HOP
@@ -288,7 +319,7 @@ class Codec:
             header = self._short_header(bytes(head))
         else:
             header = self._any_header(bytes(head))
-        return Publish(decode_publication(body), header, bytes(body))
+        return Publish(decode_publication(body), header, bytes(body), again)
 
 
 def _header_of(kind: type[Header] | None, head: bytes) -> Header:

@@ -14,7 +14,9 @@ Rules
 - A neighbour without memory of this broker (first contact, or a restart) is told all that it must
   know, then `Synced`. A broker that relearns says `Synced` to a neighbour only when it has heard it
   from all others; the neighbour then sweeps what was not said again. If some neighbour stays away
-  for `RELEARN_S`, it is not waited for.
+  for `RELEARN_S`, it is not waited for; but what is to settle waits for it until `patience_s`.
+- Publications for a neighbour that is about to stop, or that relearns, wait (see `holding`). Those
+  of a broker's own clients wait while it relearns itself.
 
 Tables: `clients` (advertisements, held publications), `settlement`, the router's (SRT, PRT, ...).
 """
@@ -36,6 +38,8 @@ from reefcast.model.messages import (
     Discard,
     Effect,
     Input,
+    Leave,
+    Leaving,
     LinkDown,
     LinkKind,
     LinkName,
@@ -45,6 +49,7 @@ from reefcast.model.messages import (
     Publish,
     Refused,
     Regrade,
+    Relearned,
     Send,
     ServiceMessage,
     SetTimer,
@@ -61,6 +66,8 @@ from reefcast.routing.clients import ClientState
 from reefcast.routing.consequences import Consequences
 from reefcast.routing.counts import Counts
 from reefcast.routing.covering.statistics import MemoryStatistics, Statistics
+from reefcast.routing.holding import HELD, Wait
+from reefcast.routing.holding import TIMER as ANSWER_TIMER
 from reefcast.routing.links import LinkQueues, Links, Overload
 from reefcast.routing.ordering import TIMER as ORDER_TIMER
 from reefcast.routing.ordering import Ordering
@@ -68,20 +75,30 @@ from reefcast.routing.registry import routing_named
 from reefcast.routing.relearning import Relearning
 from reefcast.routing.router import Decision, RoutingOptions, Surroundings
 from reefcast.routing.services import Service
+from reefcast.routing.settlement import Cause
 from reefcast.routing.status import links_status, router_status
 from reefcast.routing.tables import MOST_ROWS, IndexFactory
 
 HOLD_S = 2.0
 RELEARN_S = 5.0
+PATIENCE_S = 60.0
 RELEARN_TIMER = "relearn"
+ABSENT_TIMER = "absent"
 HOLD_TIMER = "hold:"
 ROUND_TIMER = "round"
 NO_TOPIC = "routing {routing!r} carries what has a topic: publish(..., topics=[...])"
 
 
+def _nothing_is_passed_on(source: LinkName, target: LinkName) -> bool:
+    """Of routings whose brokers tell each other nothing."""
+    return False
+
+
 class Broker:
     """One broker. `neighbours` are the brokers that it has links to, whether these are up or not,
-    and that it should hear from when it relearns."""
+    and that it should hear from when it relearns. `most_held`: publications that wait here for one
+    of them; `patience_s`: seconds after its start for which what is to settle waits for those that
+    have not been up."""
 
     def __init__(
         self,
@@ -97,6 +114,8 @@ class Broker:
         options: RoutingOptions | None = None,
         statistics: Statistics | None = None,
         services: Sequence[Service] = (),
+        most_held: int = HELD,
+        patience_s: float = PATIENCE_S,
     ) -> None:
         self.name = name
         self.links = Links(queues, overload)
@@ -119,11 +138,17 @@ class Broker:
         self.last_routed: list[tuple[Publish, Decision]] = []
         self._ordering = Ordering()
         self._in_rounds = False
-        self._relearning = Relearning(
-            self._neighbours if self.router.relearns else (), self.router.passes_on
-        )
+        self._patience_s = patience_s
+        passes_on = self.router.passes_on if self.router.relearns else _nothing_is_passed_on
+        self._relearning = Relearning(self._neighbours, passes_on)
         self.router.relearning = self._relearning.active
-        self._then = Consequences(self.router, self._relearning, self._is_up, self._regraded)
+        self._then = Consequences(
+            self.router, self._relearning, self._is_up, self._regraded, most_held
+        )
+        self._holding = self._then.holding
+        self.links.held = self._holding.queue_len
+        self._borrowed = 0
+        self.left = False
         self._handlers: dict[type, Callable[[Any, LinkName, float], list[Effect]]] = {
             Publish: self._one_publication,
             Advertise: self._table_change,
@@ -133,10 +158,13 @@ class Broker:
             Settled: self._answer,
             Refused: self._answer,
             Synced: self._synced,
+            Relearned: self._neighbour_relearned,
+            Leaving: self._neighbour_leaves,
             LinkUp: self._link_up,
             LinkDown: self._link_down,
             Timer: self._timer,
             MoveLink: self._move,
+            Leave: self._leave,
         }
         self._services = services
         for service in services:
@@ -150,7 +178,7 @@ class Broker:
         Raises `LocalError` if the driver breaks the rules (a message on a link that is not up), and
         `ProtocolError`, changing nothing, if the other end sent what it must not.
         """
-        if not isinstance(item, (LinkUp, LinkDown, Timer, MoveLink)):
+        if not isinstance(item, (LinkUp, LinkDown, Timer, MoveLink, Leave)):
             self._require_up(link)
         self.last_routed = []
         self.links.pass_time(now)
@@ -225,7 +253,7 @@ class Broker:
     def _route(self, batch: Sequence[Publish], link: LinkName, *, hosted: bool) -> list[Effect]:
         effects: list[Effect] = []
         delivered = forwarded = 0
-        routed, goes = self.last_routed, self.links.goes
+        routed, goes, holding = self.last_routed, self.links.goes, self._holding
         # zip's own `strict` takes twice as long.
         for publish, decision in zip_longest(batch, self.router.route(batch, link)):
             if publish is None or decision is None:
@@ -235,7 +263,11 @@ class Broker:
             routed.append((publish, decision))
             local, hops = decision.local, decision.hops
             for hop, header in hops:
-                effects.append(Send(hop, Publish(publish.publication, header, publish.body)))
+                copy = Publish(publish.publication, header, publish.body, publish.again)
+                if hop in holding.closed:
+                    effects += holding.pass_on(Send(hop, copy))
+                else:
+                    effects.append(Send(hop, copy))
                 goes(hop)
             if local:
                 effects.append(Deliver(publish, local))
@@ -374,11 +406,61 @@ class Broker:
             self.router.brokers.sort()
         then, settlement = self._then, self._then.settlement
         before = settlement.begin_life(link)
-        effects += then.send(then.cause(link), self.router.link_up(link))
+        wait, dropped = self._holding.begin(link, up.kept)
+        effects += dropped
+        cause = then.cause(link)
+        cause.then.append(lambda: then.due.append(partial(self._told, link, wait)))
+        sends = [*self.router.link_up(link), *self._lend_advertisement(link, wait)]
+        effects += then.send(cause, sends)
         effects += then.finish(settlement.resume(link, before, self.router.stand_ins))
         for service in self._services:
             effects += then.act(service.link_up(link, client=False))
-        return effects + self._tell_synced(self._relearning.came_up(link))
+        relearns = self._relearning.active
+        effects += self._tell_synced(self._relearning.came_up(link))
+        return effects if relearns else [*effects, Send(link, Relearned())]
+
+    def _lend_advertisement(self, link: LinkName, wait: Wait) -> list[Send]:
+        """Some of what waits may be of publishers that have left since: until it has been handed
+        over, an advertisement of this broker's own shows the neighbour where it goes."""
+        waiting = (send.message for send in wait.items)
+        if all(
+            self.router.advertised(publish.publication, link)
+            for publish in waiting
+            if isinstance(publish, Publish)
+        ):
+            return []
+        self._borrowed += 1
+        id = (f"@{self.name}", self._borrowed)
+        wait.add(Send(link, Unadvertise(id)))
+        return [Send(link, Advertise(id, TRUE.text))]
+
+    def _told(self, link: LinkName, wait: Wait) -> list[Effect]:
+        """The neighbour has answered all that it was told when its link came up."""
+        if not self._holding.is_present(link, wait):
+            return []
+        effects = self._holding.told(link, wait)
+        return [*self._sweep(link), *effects] if wait.synced else effects
+
+    def _neighbour_relearned(self, _: Relearned, link: LinkName, now: float) -> list[Effect]:
+        if link in self.clients:
+            raise ProtocolError(f"client {link!r} said Relearned; only brokers do")
+        return self._holding.relearned(link, now)
+
+    def _neighbour_leaves(self, message: Leaving, link: LinkName, now: float) -> list[Effect]:
+        if link not in self.router.brokers:
+            raise ProtocolError(f"{link!r} said Leaving, but is no neighbour in the overlay")
+        self._holding.leaves(link)
+        return [Send(link, Settled(message.token))]
+
+    def _leave(self, leave: Leave, link: LinkName, now: float) -> list[Effect]:
+        """`left` is true as soon as those neighbours have sent all."""
+        cause = Cause()
+        cause.then.append(self._has_left)
+        leaving = [Send(other, Leaving()) for other in leave.links if other in self.router.brokers]
+        return self._then.send(cause, leaving)
+
+    def _has_left(self) -> None:
+        self.left = True
 
     def _move(self, move: MoveLink, link: LinkName, now: float) -> list[Effect]:
         return self._then.act(self.router.move(move.old, move.new))
@@ -405,24 +487,31 @@ class Broker:
     def _synced(self, _: Synced, link: LinkName, now: float) -> list[Effect]:
         if link in self.clients:
             raise ProtocolError(f"client {link!r} said Synced; only brokers do")
-        cause = self._then.cause(link)
-        effects = self._then.send(cause, self.router.synced(link))
+        effects = self._sweep(link) if self._holding.may_sweep(link) else []
         return effects + self._tell_synced(self._relearning.heard(link))
+
+    def _sweep(self, link: LinkName) -> list[Effect]:
+        """What the neighbour has not said again does not hold any more."""
+        return self._then.send(self._then.cause(link), self.router.synced(link))
 
     def _tell_synced(self, links: list[LinkName]) -> list[Effect]:
         effects: list[Effect] = [Send(link, Synced()) for link in links]
-        if not self._relearning.is_just_over():
-            return effects
-        self.router.relearning = False
-        effects += self._then.act(self.router.relearned())
-        for id, cause in self._then.settlement.held.items():
-            self._then.wait_for_stand_ins(cause, id)
-        return effects + self._then.finish(self._then.settlement.let_go())
+        if self._relearning.is_just_over():
+            self.router.relearning = False
+            effects += self._then.act(self.router.relearned())
+            effects += [Send(link, Relearned()) for link in self.router.brokers]
+        if self._relearning.is_just_complete():
+            for id, cause in self._then.settlement.held.items():
+                self._then.wait_for_stand_ins(cause, id)
+            effects += self._then.finish(self._then.settlement.let_go())
+        return effects
 
     def _link_down(self, down: LinkDown, link: LinkName, now: float) -> list[Effect]:
         then = self._then
+        effects: list[Effect] = []
         if link in self.router.soft_links or down.lost:
-            effects = then.act(self.router.soft_down(link, down.lost)) + then.unopened.went(link)
+            lost = (*down.lost, *self._holding.given_up(link))
+            effects += then.act(self.router.soft_down(link, lost)) + then.unopened.went(link)
             kept = then.unopened.tokens(link)
             effects += then.finish(then.settlement.forget(link, kept))
             return effects + self._services_lose(link)
@@ -432,7 +521,8 @@ class Broker:
             client.leaving = True  # what it published and is held goes first
             return [] if client.held else self._client_left(client)
         self.router.brokers.remove(link)
-        effects = then.act(self.router.link_down(link))
+        effects += [Discard(publish, "link_lost") for publish in self._holding.given_up(link)]
+        effects += then.act(self.router.link_down(link))
         effects += then.finish(then.settlement.forget(link))  # may release what was held
         effects += self._services_lose(link)
         return effects + self._tell_synced(self._relearning.went(link))
@@ -444,11 +534,25 @@ class Broker:
 
     def _timer(self, timer: Timer, link: LinkName, now: float) -> list[Effect]:
         if timer.key == RELEARN_TIMER:
-            return self._tell_synced(self._relearning.give_up())
+            return self._stop_relearning(now)
+        if timer.key == ABSENT_TIMER:
+            self._relearning.forget_absent()
+            return self._tell_synced([])
+        if timer.key.startswith(ANSWER_TIMER):
+            return self._holding.answers_are_due(timer.key.removeprefix(ANSWER_TIMER))
         if timer.key == ROUND_TIMER:
             return [self._next_round(now), *self._then.act(self.router.round())]
         client = self.clients.get(timer.key.removeprefix(HOLD_TIMER))
+        if client is not None and self.relearning:
+            return [SetTimer(timer.key, now + HOLD_S)]
         return [] if client is None else self._release_held(client)
+
+    def _stop_relearning(self, now: float) -> list[Effect]:
+        """Some neighbours have stayed away so far."""
+        effects = self._tell_synced(self._relearning.give_up())
+        if not self._relearning.complete:
+            effects.append(SetTimer(ABSENT_TIMER, now + max(self._patience_s - RELEARN_S, 0.0)))
+        return effects
 
     def _next_round(self, now: float) -> SetTimer:
         return SetTimer(ROUND_TIMER, now + self.router.round_s, background=True)

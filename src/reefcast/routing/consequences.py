@@ -15,6 +15,7 @@ from reefcast.model.messages import (
     Send,
     TableChange,
 )
+from reefcast.routing.holding import HELD, Holding
 from reefcast.routing.relearning import Relearning
 from reefcast.routing.router import Action, Await, Router
 from reefcast.routing.settlement import Cause, Settlement, brought_by
@@ -23,8 +24,8 @@ from reefcast.routing.unopened import Unopened
 
 class Consequences:
     """Of one broker. `is_up`: whether a link of that name can be sent on; `regraded` is told of
-    links that come to belong to the overlay, or cease to. `due`: what is to be done next, because
-    what it waited for is over."""
+    links that come to belong to the overlay, or cease to; `most_held`: see `holding`. `due`: what
+    is to be done next, because what it waited for is over."""
 
     def __init__(
         self,
@@ -32,8 +33,10 @@ class Consequences:
         relearning: Relearning,
         is_up: Callable[[LinkName], bool],
         regraded: Callable[[Regrade], list[Effect]],
+        most_held: int = HELD,
     ) -> None:
         self.settlement = Settlement()
+        self.holding = Holding(most_held)
         self.unopened = Unopened(router)
         self.due: list[Callable[[], list[Effect]]] = []
         self._awaited: dict[object, Cause] = {}
@@ -50,7 +53,7 @@ class Consequences:
         brought = brought_by(message)
         if self._router.relearns and brought is not None:
             self.settlement.follow(cause, link, brought)
-        if self._relearning.active:
+        if not self._relearning.complete:
             self.settlement.hold(cause, getattr(message, "id", None))
         return cause
 
@@ -78,7 +81,8 @@ class Consequences:
                 message = action.message
                 if isinstance(message, Control):
                     message = self.settlement.attach(cause, message, action.link)
-                effects += self.unopened.pass_on(Send(action.link, message))
+                for send in self.unopened.pass_on(Send(action.link, message)):
+                    effects += self.holding.pass_on(send)
             else:
                 effects.append(action)
                 if isinstance(action, Regrade):

@@ -17,7 +17,7 @@ all of them evenly.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -133,6 +133,8 @@ class Links:
         overload: Overload | None = None,
     ) -> None:
         self._queues = queues or NoQueues()
+        self.held: Callable[[LinkName], int] = _nothing_held
+        """Kept by the broker: publications that wait at it, not at its driver, for a link."""
         self._put: Counts[LinkName] = Counts()
         self.now = 0.0
         """When the present input came, seconds."""
@@ -149,7 +151,7 @@ class Links:
     def queue_len(self, link: LinkName) -> int:
         """Publications waiting on `link`; those too that were put there since the present input
         came: the driver hears of them when all of it has been routed."""
-        return self._queues.queue_len(link) + self._put.get(link, 0)
+        return self._queues.queue_len(link) + self._put.get(link, 0) + self.held(link)
 
     def rates(self, link: LinkName) -> Rates:
         """Over the last whole window."""
@@ -193,6 +195,10 @@ class Links:
         """A publication goes out over `link`."""
         self._gone[link] += 1
         self._put[link] += 1
+
+
+def _nothing_held(link: LinkName) -> int:
+    return 0
 
 
 def _growth(counts: Mapping[LinkName, int], before: Mapping[LinkName, int]) -> dict[LinkName, int]:

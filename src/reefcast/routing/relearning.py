@@ -5,6 +5,9 @@ and said `Synced`, or until it gives up waiting. A broker says `Synced` to U whe
 from all neighbours whose news are passed on to U. On a tree these are all others, so the word
 travels from the leaves inwards and back out, and a neighbour that hears it knows that everything
 beyond has been told again.
+
+Whoever was given up is *absent*: what comes in still waits for it to settle (see `settlement`),
+until it is heard, or its link's patience is over, too.
 """
 
 from __future__ import annotations
@@ -22,11 +25,18 @@ class Relearning:
         self, expected: Iterable[LinkName], passes_on: Callable[[LinkName, LinkName], bool]
     ) -> None:
         self._missing = set(expected)
+        self._absent: set[LinkName] = set()
         self._passes_on = passes_on
         self.active = bool(self._missing)
         self._untold: dict[LinkName, None] = {}
         self._patience_runs = False
         self._just_over = False
+        self._just_complete = False
+
+    @property
+    def complete(self) -> bool:
+        """Whether nobody is missing, nor absent."""
+        return not (self._missing or self._absent)
 
     def start_patience(self) -> bool:
         """Whether the timer of patience is to be set now: once, while relearning."""
@@ -41,7 +51,10 @@ class Relearning:
 
     def heard(self, link: LinkName) -> list[LinkName]:
         """`link` said `Synced`; returns who is to be told now."""
+        before = self.complete
         self._missing.discard(link)
+        self._absent.discard(link)
+        self._just_complete |= self.complete and not before
         return self._tell()
 
     def went(self, link: LinkName) -> list[LinkName]:
@@ -51,8 +64,14 @@ class Relearning:
 
     def give_up(self) -> list[LinkName]:
         """Some neighbour stayed away for too long; returns who is to be told now."""
+        self._absent |= self._missing
         self._missing.clear()
         return self._tell()
+
+    def forget_absent(self) -> None:
+        """Nobody waits any longer for those that were given up."""
+        self._just_complete |= bool(self._absent)
+        self._absent.clear()
 
     def _tell(self) -> list[LinkName]:
         ready = [
@@ -70,3 +89,8 @@ class Relearning:
         """True once, when relearning is over: what was held back may go."""
         over, self._just_over = self._just_over, False
         return over
+
+    def is_just_complete(self) -> bool:
+        """True once, when nobody is missing nor absent any more: what waited to settle may."""
+        complete, self._just_complete = self._just_complete, False
+        return complete

@@ -40,6 +40,7 @@ from reefcast.model.messages import (
     TableChange,
     Unadvertise,
 )
+from reefcast.model.publication import Publication
 from reefcast.overlay.scot import Neighbours
 from reefcast.routing.covering.statistics import Statistics
 from reefcast.routing.links import Links
@@ -245,6 +246,11 @@ class Router(ABC):
         """Subscriptions that these neighbours were sent, and that stand there for `id`: it settles
         when they have."""
         return []
+
+    def advertised(self, publication: Publication, link: LinkName) -> bool:
+        """Whether `link` knows of an advertisement that this lies in, as far as that is needed for
+        it to find its way there."""
+        return True
 
     # --- links ------------------------------------------------------------------------------------
 

@@ -27,6 +27,7 @@ from reefcast.model.messages import (
     Send,
     Unadvertise,
 )
+from reefcast.model.publication import Publication
 from reefcast.routing.router import Router, Shape, Surroundings
 from reefcast.routing.tables import AdvertisementTable, Row, TableView
 from reefcast.routing.tree import NO_PRUNES, Prune, SubscriptionTree
@@ -73,6 +74,9 @@ class TreeRouter(Router):
         if not self.srt.has_text(link, row.filter.text):
             sends += self.tree.withdraw_unwanted(link)
         return sends
+
+    def advertised(self, publication: Publication, link: LinkName) -> bool:
+        return any(row.last_hop != link and row.filter.matches(publication) for row in self.srt)
 
     def _unadvertise_all(self, link: LinkName, ids: list[EntityId]) -> list[Send]:
         return [send for id in ids for send in TreeRouter.unadvertise(self, id, link)]

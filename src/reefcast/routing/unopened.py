@@ -21,7 +21,7 @@ class Unopened:
         self._router = router
         self._waiting: dict[LinkName, list[Effect]] = {}
 
-    def pass_on(self, send: Send) -> list[Effect]:
+    def pass_on(self, send: Send) -> list[Send]:
         """The send, or nothing if it has to wait."""
         if not self._router.awaits_link(send.link):
             return [send]

@@ -5,8 +5,8 @@ Rules
 - The broker whose name sorts first dials; the other refuses to be dialled by anyone else.
 - The link is *resumed* when each hello names the other's session: what is not acknowledged is sent
   again, and the core hears nothing. Otherwise one end has no memory of the link (first contact, a
-  restart, or patience that ran out): both start to count anew, what was under way is lost and
-  counted, and the core gets `LinkUp`.
+  restart, or patience that ran out): both start to count anew, and the core gets `LinkUp` with the
+  publications that the other end has not acknowledged. They go when it has relearned.
 - A connection that breaks is no input of the core, until `link_patience_s` later.
 - A soft link may become one of these, and one of these a soft link: see `overlay_links`.
 - What goes to the neighbour is in `outputs.LinkQueue`.
@@ -20,7 +20,7 @@ from typing import ClassVar
 
 import msgspec
 
-from reefcast.model.messages import LinkKind, LinkUp
+from reefcast.model.messages import LinkKind, LinkUp, Publish
 from reefcast.model.wire import Congestion, Hello
 from reefcast.server.broker_end import BrokerEnd
 from reefcast.server.connection import Connection
@@ -66,27 +66,32 @@ class BrokerLink(BrokerEnd):
 
     def greeted(self, connection: Connection, hello: Hello) -> None:
         """The other end's hello is here, ours has been sent: resume the link or start it anew."""
-        resumed = self.knows(hello)
+        resumed, kept = self.knows(hello), tuple[Publish, ...]()
         if resumed:
             self.queue.acknowledged(hello.received)
         else:
-            self.start_anew(hello.session)
+            kept = tuple(self.queue.start_anew())
+            self._begin(hello.session)
             connection.forget_received()
         self.connection = connection
         self.reconnects += 1
         self.close()
         self.queue.connect(connection.outbox)
         if not resumed:
-            self._host.driver.handle(LinkUp(LinkKind.BROKER), self.name)
+            self._host.driver.handle(LinkUp(LinkKind.BROKER, kept), self.name)
 
     def knows(self, hello: Hello) -> bool:
         """Whether each end remembers the other."""
         me = self._host.me.session
         return hello.session == self.peer_session and hello.peer_session == me
 
-    def start_anew(self, peer_session: str = "") -> None:
-        """What was under way is lost."""
-        self.queue.start_anew()
+    def give_up(self) -> None:
+        """What waited is lost."""
+        self.queue.give_up()
+        self._begin("")
+
+    def _begin(self, peer_session: str) -> None:
+        """Both ends count from 1."""
         self.peer_session = peer_session
         self._received = 0
 

@@ -21,13 +21,11 @@ import msgspec
 
 from reefcast.errors import ProtocolError
 from reefcast.model.messages import LinkDown, LinkKind, LinkUp
-from reefcast.model.wire import QUEUE_POLICIES, Hello
+from reefcast.model.wire import MAX_NAME_CHARS, QUEUE_POLICIES, Hello
 from reefcast.server.client_session import ClientSession
 from reefcast.server.connection import Connection
 from reefcast.server.credit import Account
 from reefcast.server.host import Host
-
-MAX_NAME_CHARS = 200
 
 
 class Memory(NamedTuple):

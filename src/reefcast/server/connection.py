@@ -41,7 +41,7 @@ ACK_DELAY_S = 0.002
 TICK_S = 1.0
 SAID_TO_PEER = (ProtocolError, InternalError)
 """The other side broke the protocol; this broker failed on what it sent, and has logged how."""
-_PUBLISH = int(FrameKind.PUBLISH)
+_PUBLISH, _PUBLISH_AGAIN = int(FrameKind.PUBLISH), int(FrameKind.PUBLISH_AGAIN)
 
 log = logging.getLogger(__name__)
 
@@ -141,6 +141,9 @@ class Connection(asyncio.Protocol):
             for kind, payload in self._reader.feed(data):
                 if kind == _PUBLISH and self.end is not None:
                     batch.append(self.end.codec.decode_publish(payload))
+                    continue
+                if kind == _PUBLISH_AGAIN and self.end is not None:
+                    batch.append(self.end.codec.decode_publish(payload, True))
                     continue
                 if batch:
                     whole, batch = batch, []

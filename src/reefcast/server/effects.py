@@ -84,13 +84,13 @@ class Effector:
         return failures
 
     def _deliver(self, deliver: Deliver) -> None:
-        clients, body = self._clients, deliver.publish.body
+        clients, body, again = self._clients, deliver.publish.body, deliver.publish.again
         frames: dict[tuple[int, ...], bytes] = {}
         for client, numbers in deliver.to.items():
             key = tuple(numbers)
             frame = frames.get(key)
             if frame is None:
-                frame = frames[key] = wire.encode_deliver(key, body)
+                frame = frames[key] = wire.encode_deliver(key, body, again=again)
             outbox = clients.get(client)
             if outbox is not None:
                 outbox.push_data(frame)
@@ -126,14 +126,21 @@ class Effector:
 
     def _publish_frame(self, publish: Publish) -> bytes:
         """The frame; the same for each neighbour that gets the same header."""
+        if publish.again:
+            return _checked(wire.encode_publish(publish))
         publication, header, frame = self._last
         if publication is not publish.publication or header is not publish.header:
-            frame = wire.encode_publish(publish)
-            if len(frame) > wire.LENGTH_BYTES + wire.MAX_FRAME_BYTES:
-                # It grew by its header; the neighbour would end the connection, again and again.
-                raise InternalError(f"the frame of {len(frame)} bytes is larger than frames may be")
+            frame = _checked(wire.encode_publish(publish))
             self._last = (publish.publication, publish.header, frame)
         return frame
+
+
+def _checked(frame: bytes) -> bytes:
+    """The frame, if a neighbour takes it: a publication grows by its header on its way."""
+    if len(frame) > wire.LENGTH_BYTES + wire.MAX_FRAME_BYTES:
+        # The neighbour would end the connection, again and again.
+        raise InternalError(f"the frame of {len(frame)} bytes is larger than frames may be")
+    return frame
 
 
 def in_words(effect: Effect) -> str:

@@ -76,6 +76,8 @@ def make_host(network: NetworkFile, name: str) -> Host:
         options=options,
         statistics=statistics,
         services=(HistoryService(name),),
+        most_held=limits.link_buffer,
+        patience_s=limits.link_patience_s,
     )
     driver = Driver(core, outputs, congestion, journal)
     codec = Codec((*core.router.messages, *HistoryService.messages), core.router.header)

@@ -16,6 +16,7 @@ import asyncio
 from collections.abc import Callable
 
 from reefcast.errors import ConfigurationError
+from reefcast.model.messages import Leave
 from reefcast.model.wire import Hello, Role, StatusRequest
 from reefcast.network.file import NetworkFile, dump_network
 from reefcast.server.broker_link import BrokerLink
@@ -76,15 +77,17 @@ class Node:
         self.overlay_links.dial()
 
     async def stop(self) -> None:
-        """Drain: no new input from clients; what was accepted from them goes out; subscribers get
-        what waits for them and GOODBYE, neighbours acknowledge what they were sent; at most
-        `drain_s` in all."""
+        """Drain: no new input from clients; what was accepted from them goes out; neighbours hold
+        back what is for this broker, and what they sent before goes on; subscribers get what waits
+        for them and GOODBYE, neighbours acknowledge what they were sent; at most `drain_s` in
+        all."""
         self.stopping = True
         self._close_doors()
         for session in self.clients.sessions.values():
             session.connection.stop_reading()
         until_s = self.loop.time() + self.network.limits.drain_s
-        await self._until(self._served, until_s)
+        self.host.driver.handle(Leave(self.overlay_links.connected), "")
+        await self._until(lambda: self.host.core.left and self._served(), until_s)
         self._keep_statistics()
         reason = f"broker {self.name} was told to stop; come back later"
         for session in list(self.clients.sessions.values()):

@@ -23,7 +23,7 @@ from reefcast.model.wire import LENGTH_BYTES, FrameKind
 
 FRAMES_PER_WRITE = 512
 HIGH_WATER_BYTES = 256 * 1024
-_DELIVER = int(FrameKind.DELIVER)
+_DELIVERIES = (int(FrameKind.DELIVER), int(FrameKind.DELIVER_AGAIN))
 _KIND_AT = LENGTH_BYTES
 
 
@@ -145,7 +145,7 @@ class Outbox:
 
     def _pop(self) -> bytes:
         frame = self._frames.popleft()
-        if frame[_KIND_AT] != _DELIVER and self._controls:
+        if frame[_KIND_AT] not in _DELIVERIES and self._controls:
             self._controls -= 1
         return frame
 
@@ -183,7 +183,7 @@ class Outbox:
     def drop_oldest(self) -> bytes:
         """Takes out the oldest delivery; control messages before it keep their places."""
         passed = []
-        while self._frames[0][_KIND_AT] != _DELIVER:
+        while self._frames[0][_KIND_AT] not in _DELIVERIES:
             passed.append(self._frames.popleft())
         oldest = self._frames.popleft()
         self._frames.extendleft(reversed(passed))

@@ -54,12 +54,17 @@ class LinkQueue:
         self._outbox = None
         self._relieve()
 
-    def start_anew(self) -> None:
-        """The other end has no memory of this link: what was under way is lost."""
-        lost, self.window = self.window.publications(), SendWindow()
-        for publish in lost:
-            self._journal.lost(publish, "link_lost", self.name)
+    def start_anew(self) -> list[Publish]:
+        """The other end has no memory of this link; returns the publications that it has not
+        acknowledged (see `SendWindow.publications`)."""
+        kept, self.window = self.window.publications(), SendWindow()
         self._relieve()
+        return kept
+
+    def give_up(self) -> None:
+        """The neighbour stayed away for too long: what waited for it is lost."""
+        for publish in self.start_anew():
+            self._journal.lost(publish, "link_lost", self.name)
 
     @property
     def drained(self) -> bool:

@@ -143,7 +143,7 @@ class OverlayLinks:
         if self.is_soft(link.name):
             self.lose(link.name)
         else:
-            link.start_anew()
+            link.give_up()
             self._host.driver.handle(LinkDown(), link.name)
 
     # --- the broker's end -------------------------------------------------------------------------
@@ -153,6 +153,11 @@ class OverlayLinks:
         self._stopping = True
         for attempts in self._dials.values():
             attempts.cancel()
+
+    @property
+    def connected(self) -> tuple[LinkName, ...]:
+        """The neighbours that can be talked to now."""
+        return tuple(link.name for link in self.links.values() if link.connection is not None)
 
     @property
     def drained(self) -> bool:

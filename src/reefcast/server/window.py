@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections import deque
 from typing import NamedTuple
 
+import msgspec
+
 from reefcast.errors import ProtocolError
 from reefcast.model.messages import Publish
 
@@ -77,6 +79,8 @@ class SendWindow:
         return [entry.frame for entry in self._sent]
 
     def publications(self) -> list[Publish]:
-        """All that would be lost if the other end had no memory of this link."""
-        entries = [*self._sent, *self._waiting.values()]
-        return [entry.publish for entry in entries if entry.publish is not None]
+        """Those that the other end has not acknowledged, in order. It may have got those that were
+        sent: they are marked `again`."""
+        sent = [entry.publish for entry in self._sent if entry.publish is not None]
+        waiting = [entry.publish for entry in self._waiting.values() if entry.publish is not None]
+        return [msgspec.structs.replace(publish, again=True) for publish in sent] + waiting

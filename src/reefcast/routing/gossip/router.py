@@ -315,7 +315,10 @@ class Gossip(Router):
                     hops.append((target, onward))
                 else:
                     self._late.append(
-                        Send(target, Publish(publish.publication, onward, publish.body))
+                        Send(
+                            target,
+                            Publish(publish.publication, onward, publish.body, publish.again),
+                        )
                     )
                     self.unfinished = True
             yield Decision(local, hops, matched)
@@ -362,7 +365,7 @@ class Gossip(Router):
 
     def _copies(self, publish: Publish, targets: Iterable[LinkName]) -> list[Action]:
         onward = Header(publish.header.hops + 1)
-        copy = Publish(publish.publication, onward, publish.body)
+        copy = Publish(publish.publication, onward, publish.body, publish.again)
         return self._connected(Send(target, copy) for target in targets)
 
     # --- repair -----------------------------------------------------------------------------------

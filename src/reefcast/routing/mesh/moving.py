@@ -317,7 +317,9 @@ class Moving:
         return MeshHeader(header.hops, tunnel_of(header), Stamp(self.plan.move, new))
 
     def _with_stamp(self, publish: Publish, new: bool) -> Publish:
-        return Publish(publish.publication, self._stamped(publish.header, new), publish.body)
+        return Publish(
+            publish.publication, self._stamped(publish.header, new), publish.body, publish.again
+        )
 
     # --- soft links -------------------------------------------------------------------------------
 

@@ -237,7 +237,12 @@ class MeshOverlay:
         return [
             Send(
                 branch,
-                Publish(publish.publication, self._wrap(publish.header, tunnel), publish.body),
+                Publish(
+                    publish.publication,
+                    self._wrap(publish.header, tunnel),
+                    publish.body,
+                    publish.again,
+                ),
             )
             for publish in lost
         ]

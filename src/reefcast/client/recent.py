@@ -1,0 +1,37 @@
+"""Which publications this client has had lately. No I/O.
+
+Brokers mark a delivery as *again* when another one failed that may have sent it before (see
+`Publish.again`); only then is the memory asked. So it has to be cheap for all others: a read's
+deliveries are remembered in one go, by the hash of the bytes in which the publication's id is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from reefcast.model import wire
+
+REMEMBERED = 50_000
+
+
+class RecentDeliveries:
+    """At least the last `remembered` publications, at most twice as many."""
+
+    def __init__(self, remembered: int = REMEMBERED) -> None:
+        self._remembered = remembered
+        self._young: set[int] = set()
+        self._old: set[int] = set()
+
+    def note(self, deliveries: Iterable[bytes]) -> None:
+        """Remember these payloads of DELIVER frames; raises `ProtocolError` for what is none."""
+        self._young.update(wire.delivery_keys(deliveries))
+        if len(self._young) >= self._remembered:
+            self._old, self._young = self._young, set()
+
+    def is_new(self, delivery: bytes) -> bool:
+        """Whether this publication has not come lately; it has from now on."""
+        (key,) = wire.delivery_keys((delivery,))
+        if key in self._young or key in self._old:
+            return False
+        self.note((delivery,))
+        return True

@@ -1,0 +1,162 @@
+"""Publications that wait for a neighbour which is about to stop, or which came back without memory.
+
+Rules
+-----
+- A neighbour that says `Leaving` gets no publication any more: what is for it waits here until it
+  is back.
+- So does what is for a neighbour whose link comes up anew (`LinkUp`): it may have restarted, and
+  find no way for publications before it has relearned. First comes what it did not acknowledge in
+  its former life (`LinkUp.kept`), then what is published meanwhile.
+- The wait ends when the neighbour has *relearned* (`Relearned`) and has answered all that it was
+  *told* when the link came up: then the subscriptions beyond it are there, those of advertisements
+  too that are new to it. An answer may have to wait for a broker further on that is away; so the
+  wait for answers ends `ANSWER_S` after `Relearned`.
+- An `Unadvertise` keeps its place among the publications: they need what it takes back.
+- At most `limit` publications wait for a neighbour. The oldest goes, counted as `link_lost`; all of
+  them go when the link is given up.
+- What the neighbour did not say again is swept when it has said `Synced` and has answered all that
+  it was told: before it has handled an advertisement it does not say what that one makes it say.
+
+Source: `delivery.md`, P5. Cost: a look into a dict for each copy that goes to a neighbour.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+
+from reefcast.model.messages import (
+    Discard,
+    Effect,
+    LinkName,
+    Publish,
+    Send,
+    SetTimer,
+    Unadvertise,
+)
+
+ANSWER_S = 2.0
+HELD = 100_000
+"""Publications that wait for one neighbour, unless the broker is told another number."""
+TIMER = "answer:"
+
+
+class Wait:
+    """Of one neighbour. `told`: it has answered what it was told; `relearned`, `synced`: it has
+    said so. `items`: what waits, in order; `publications`: how many of these are some."""
+
+    __slots__ = ("items", "publications", "relearned", "synced", "told")
+
+    def __init__(self) -> None:
+        self.items: deque[Send] = deque()
+        self.publications = 0
+        self.told = self.relearned = self.synced = False
+
+    def add(self, send: Send) -> None:
+        self.items.append(send)
+        self.publications += isinstance(send.message, Publish)
+
+    def drop_oldest(self) -> Publish:
+        """Take out the oldest publication; the remaining items keep their order."""
+        for place, send in enumerate(self.items):
+            if isinstance(send.message, Publish):
+                del self.items[place]
+                self.publications -= 1
+                return send.message
+        raise LookupError("no publication waits")
+
+
+class Holding:
+    """Of one broker. `closed`: the neighbours for which publications wait, with what waits."""
+
+    def __init__(self, limit: int = HELD) -> None:
+        self.closed: dict[LinkName, Wait] = {}
+        self._limit = limit
+        self._returns: dict[LinkName, Wait] = {}
+
+    def queue_len(self, link: LinkName) -> int:
+        """Publications that wait for `link`."""
+        wait = self.closed.get(link)
+        return 0 if wait is None else wait.publications
+
+    # --- a wait begins ----------------------------------------------------------------------------
+
+    def leaves(self, link: LinkName) -> None:
+        """The neighbour is about to stop."""
+        self._returns.pop(link, None)
+        self.closed.setdefault(link, Wait())
+
+    def begin(self, link: LinkName, kept: Iterable[Publish]) -> tuple[Wait, list[Effect]]:
+        """The neighbour is here, without memory; returns the new wait, and what had to go because
+        too many wait. What was withdrawn meanwhile need not be withdrawn from it any more."""
+        before, wait = self.closed.get(link), Wait()
+        for publish in kept:
+            wait.add(Send(link, publish))
+        for send in before.items if before is not None else ():
+            if isinstance(send.message, Publish):
+                wait.add(send)
+        self.closed[link] = self._returns[link] = wait
+        return wait, self._bounded(wait)
+
+    def pass_on(self, send: Send) -> Sequence[Effect]:
+        """The send; or, if it has to wait, what had to go for it."""
+        wait = self.closed.get(send.link)
+        if wait is None or not isinstance(send.message, Publish | Unadvertise):
+            return (send,)
+        wait.add(send)
+        return self._bounded(wait)
+
+    def _bounded(self, wait: Wait) -> list[Effect]:
+        over = wait.publications - self._limit
+        return [Discard(wait.drop_oldest(), "link_lost") for _ in range(over)]
+
+    # --- a wait ends ------------------------------------------------------------------------------
+
+    def told(self, link: LinkName, wait: Wait) -> list[Effect]:
+        """The neighbour has answered what it was told when `wait` began."""
+        wait.told = True
+        return self._release(link) if wait.relearned else []
+
+    def is_present(self, link: LinkName, wait: Wait) -> bool:
+        """Whether `wait` began when the neighbour came up last."""
+        return self._returns.get(link) is wait
+
+    def relearned(self, link: LinkName, now: float) -> list[Effect]:
+        """The neighbour has relearned."""
+        wait = self._returns.get(link)
+        if wait is None or wait.relearned:
+            return []
+        wait.relearned = True
+        if wait.told:
+            return self._release(link)
+        return [SetTimer(TIMER + link, now + ANSWER_S)]
+
+    def answers_are_due(self, link: LinkName) -> list[Effect]:
+        """The neighbour has been waited for long enough."""
+        wait = self._returns.get(link)
+        return self._release(link) if wait is not None and wait.relearned else []
+
+    def _release(self, link: LinkName) -> list[Effect]:
+        wait = self._returns[link]
+        if self.closed.get(link) is not wait:
+            return []
+        del self.closed[link]
+        items, wait.items = wait.items, deque()
+        return list(items)
+
+    def given_up(self, link: LinkName) -> list[Publish]:
+        """The link is no more; returns the publications that waited for it."""
+        self._returns.pop(link, None)
+        wait = self.closed.pop(link, None)
+        items = () if wait is None else wait.items
+        return [send.message for send in items if isinstance(send.message, Publish)]
+
+    # --- sweeping ---------------------------------------------------------------------------------
+
+    def may_sweep(self, link: LinkName) -> bool:
+        """The neighbour has said `Synced`: whether it has answered all before."""
+        wait = self._returns.get(link)
+        if wait is None:
+            return True
+        wait.synced = True
+        return wait.told
