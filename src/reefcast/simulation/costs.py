@@ -18,6 +18,7 @@ from reefcast.model.messages import (
     PeerMessage,
     Publish,
     Refused,
+    Relearned,
     Settled,
     Subscribe,
     Synced,
@@ -65,7 +66,7 @@ class CostModel:
     subscribe_s: float = 2.5e-4
     unsubscribe_s: float = 2.2e-5
     answer_s: float = 2e-6
-    """Settled, Refused and Synced, and what is said about history."""
+    """Settled, Refused, Synced and Relearned, and what is said about history."""
     link_s: float = 1e-4
     """A link that came up or went."""
     timer_s: float = 2e-6
@@ -101,6 +102,7 @@ class CostModel:
             Settled: self.answer_s,
             Refused: self.answer_s,
             Synced: self.answer_s,
+            Relearned: self.answer_s,
             LinkUp: self.link_s,
             LinkDown: self.link_s,
             Timer: self.timer_s,

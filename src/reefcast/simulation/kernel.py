@@ -114,7 +114,7 @@ class Kernel(World):
         publication = type(message) is Publish
         if session != out.session:
             if not out.soft:
-                self.lose(node, message, out.ended[session], out.target)
+                self.missed(node, out, message, out.ended[session])
             return
         extra = out.extra_s(at, message)
         if extra == DROPPED:
@@ -146,6 +146,7 @@ class Kernel(World):
     def empty(self, link: Link, now: float) -> list[Publish]:
         under_way = [entry[4] for entry in link.flight]
         link.flight.clear()
+        link.emptied.add(link.session)
         link.begin_session(now)
         return [message for message in under_way if type(message) is Publish]
 
@@ -257,10 +258,10 @@ class Kernel(World):
         """A message that cannot be served at once; or will never be."""
         self.now = arrival
         if session != link.session:
-            if not link.soft:
+            if not link.soft and session not in link.emptied:
                 self.lose(self.nodes[link.source], message, link.ended[session], link.target)
         elif not node.up:
-            self.lose(self.nodes[link.source], message, arrival, link.target)
+            self.missed(self.nodes[link.source], link, message, arrival)
         else:
             node.queue.append((arrival, link.source, message, size))
             self._drain(node, arrival)
@@ -268,7 +269,7 @@ class Kernel(World):
     # --- a broker's CPU ---------------------------------------------------------------------------
 
     def _set_limit(self, node: Node) -> None:
-        held = node.queue or node.urgent or node.leaving or node.relearning or not node.up
+        held = node.queue or node.urgent or node.leaving or not node.up
         node.limit = 0.0 if held else min(self._barrier, node.first_timer()[0])
 
     def _drain(self, node: Node, clock: float) -> None:

@@ -60,7 +60,7 @@ class Link:
     """`source` and `target` are brokers' names; `rank` orders simultaneous arrivals.
 
     `session` counts the times that an end crashed or came back: what belongs to an
-    earlier session is lost; `ended` says when each one ended. `rates` are `(from_s, bytes_per_s)`,
+    earlier session is lost, unless it was `emptied`; `ended` says when each one ended. `rates` are `(from_s, bytes_per_s)`,
     ascending. `number` counts the messages. `steady`: no fault touches the link. `flight`: for a
     kernel, what is on its way, in the order of arrival. `soft`: see `soft_links`; `open`: such a
     one is, from the side of its source.
@@ -74,6 +74,7 @@ class Link:
         "_reorders",
         "bytes_per_s",
         "cuts",
+        "emptied",
         "ended",
         "flight",
         "free_at",
@@ -121,6 +122,7 @@ class Link:
         self.soft, self.open = soft, not soft
         self.session = 0
         self.ended: list[float] = []
+        self.emptied: set[int] = set()
         self.number = 0
         self.free_at = 0.0
         self.last_arrival = 0.0

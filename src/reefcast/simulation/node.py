@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from reefcast.model.messages import Effect, Input, LinkName
+from reefcast.model.messages import Effect, Input, LinkName, Publish
 from reefcast.routing.broker import Broker
 from reefcast.simulation.clients import SimClient
 from reefcast.simulation.graph_work import GraphWork
@@ -31,7 +31,8 @@ class Node:
     """A broker and its CPU. The core is replaced when the broker restarts.
 
     `links`: outgoing, by neighbour; `neighbours`: those of the overlay, without soft links;
-    `linked`: neighbours whose link this core believes up; `queue`: inputs that wait for the CPU as
+    `linked`: neighbours whose link this core believes up; `kept`: publications that these have not
+    acknowledged, and that wait until they are back; `queue`: inputs that wait for the CPU as
     `(arrival, link, item, size)`; `urgent`: interventions that wait for the service under way,
     `(at, link, item)`; `timers`: key -> due; `background`: those that nobody waits for. `plain`: no
     fault touches its links, and no storage is here. The CPU is busy until `busy_until`, with
@@ -44,7 +45,6 @@ class Node:
         self.core: Broker
         self.up = False
         self.plain = False
-        self.relearning = False
         self.now = 0.0
         self.busy_until = 0.0
         self.limit = 0.0
@@ -52,6 +52,7 @@ class Node:
         self.neighbours: tuple[LinkName, ...] = ()
         self.background: set[str] = set()
         self.linked: set[LinkName] = set()
+        self.kept: dict[LinkName, list[Publish]] = {}
         self.clients: list[SimClient] = []
         self.storages: dict[str, SimStorage] = {}
         self.queue: deque[tuple[float, LinkName, Any, int]] = deque()  # inputs, and `signs`

@@ -166,7 +166,7 @@ class PlainKernel(World):
         assert isinstance(out, PlainLink)
         if session != out.session:
             if not out.soft:
-                self.lose(node, message, out.ended[session], out.target)
+                self.missed(node, out, message, out.ended[session])
             return
         extra = out.extra_s(at, message)
         if extra == DROPPED:
@@ -211,12 +211,12 @@ class PlainKernel(World):
     def _arrived(self, link: PlainLink, sent: Waiting, session: int) -> None:
         source, target = self.nodes[link.source], self.nodes[link.target]
         if session != link.session:
-            if not link.soft:
+            if not link.soft and session not in link.emptied:
                 self.lose(source, sent.message, link.ended[session], link.target)
             return
         link.on_wire.popleft()
         if not target.up:
-            self.lose(source, sent.message, self.now, link.target)
+            self.missed(source, link, sent.message, self.now)
         else:
             target.queue.append((self.now, link.source, sent.message, sent.size))
             self._wake(target)
@@ -229,6 +229,7 @@ class PlainKernel(World):
         link.waiting.clear()
         link.on_wire.clear()
         link.change += 1
+        link.emptied.add(link.session)
         link.begin_session(now)
         return [message for message in under_way if type(message) is Publish]
 

@@ -134,7 +134,7 @@ class Recording:
     """`forwarded`: publications sent between brokers; `control`: the other messages between them,
     by kind; `delivered_clients`, `delivered_subscriptions`: deliveries, counted in two ways;
     `keep`: whether they are kept as well (`delivered`, `delivered_at`). `damaged`: publications of
-    which a fault took a copy, or that met a broker which was still relearning its tables."""
+    which a fault took a copy."""
 
     def __init__(self, trace: TraceOptions | None, brokers: Sequence[str], keep: bool) -> None:
         self.keep = keep
