@@ -31,8 +31,10 @@ Rules
   says 0 and names no `peer_session`; so does one that has forgotten the client (`session_s`).
 - A client may send as many publications as the hello's `credit` and the CREDIT(n) frames since
   allow together. One that sends more than twice that window too many is cut off.
-- Each side sends PING(0) when it has sent nothing for `PING_INTERVAL_S`; nobody answers it. Who
-  has heard nothing for `SILENCE_S` closes the connection.
+- Each side sends PING(0) when it has sent nothing for a while; nobody answers it. A client does so
+  after `PING_INTERVAL_S`, and a broker that has heard nothing of it for `SILENCE_S` closes the
+  connection. A broker does so after `BROKER_PING_S`, or more often to its neighbours: those who
+  wait for it are told how long they should (`[limits] silence_s`, `connect(silence_s=...)`).
 - STATUS comes from an observer (`StatusRequest`), and is answered with a map. MOVE comes from one,
   too (`MoveLink`); it is answered with STATUS, in which the last move is this one, or with GOODBYE
   if there can be none.
@@ -76,6 +78,7 @@ ID_BYTES = 1 + 3 + 4 * MAX_NAME_CHARS + 9
 """Of a publication's encoding, at most: the array's head, the publisher's name, the number."""
 PING_INTERVAL_S = 5.0
 SILENCE_S = 15.0
+BROKER_PING_S = 1.0
 _LENGTH = struct.Struct(">I")
 _HEAD = struct.Struct(">IB")
 _PARTS = struct.Struct(">IBI")

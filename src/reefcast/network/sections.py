@@ -43,7 +43,9 @@ class LimitsSection(Section):
     `link_patience_s`: seconds until a neighbour that is away is given up. `max_clients`:
     connections of clients. `session_s`: seconds for which a broker remembers how much it has taken
     from a client that lost its connection. `drain_s`: seconds that a broker takes at most to
-    empty its queues when it is told to stop."""
+    empty its queues when it is told to stop. `silence_s`: seconds without a word after which the
+    connection to a neighbour is given up, as that hangs or cannot be reached; what is for it waits
+    as for one that is away."""
 
     credit: int = 4096
     queue_limit: int = 10_000
@@ -54,6 +56,7 @@ class LimitsSection(Section):
     max_clients: int = 10_000
     session_s: float = 60.0
     drain_s: float = 5.0
+    silence_s: float = 5.0
 
 
 class OverloadSection(Section):

@@ -11,7 +11,8 @@ Rules
   *told* when the link came up: then the subscriptions beyond it are there, those of advertisements
   too that are new to it. An answer may have to wait for a broker further on that is away; so the
   wait for answers ends `ANSWER_S` after `Relearned`.
-- An `Unadvertise` keeps its place among the publications: they need what it takes back.
+- An `Unadvertise` keeps its place among the publications: they need what it takes back. So does an
+  advertisement that comes again behind it.
 - At most `limit` publications wait for a neighbour. The oldest goes, counted as `link_lost`; all of
   them go when the link is given up.
 - What the neighbour did not say again is swept when it has said `Synced` and has answered all that
@@ -26,8 +27,11 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 
 from reefcast.model.messages import (
+    Advertise,
+    ControlMessage,
     Discard,
     Effect,
+    EntityId,
     LinkName,
     Publish,
     Send,
@@ -43,18 +47,30 @@ TIMER = "answer:"
 
 class Wait:
     """Of one neighbour. `told`: it has answered what it was told; `relearned`, `synced`: it has
-    said so. `items`: what waits, in order; `publications`: how many of these are some."""
+    said so. `items`: what waits, in order; `publications`: how many of these are some;
+    `withdrawn`: advertisements that are taken back among them."""
 
-    __slots__ = ("items", "publications", "relearned", "synced", "told")
+    __slots__ = ("items", "publications", "relearned", "synced", "told", "withdrawn")
 
     def __init__(self) -> None:
         self.items: deque[Send] = deque()
         self.publications = 0
+        self.withdrawn: set[EntityId] = set()
         self.told = self.relearned = self.synced = False
 
     def add(self, send: Send) -> None:
+        message = send.message
         self.items.append(send)
-        self.publications += isinstance(send.message, Publish)
+        if isinstance(message, Publish):
+            self.publications += 1
+        elif isinstance(message, Unadvertise):
+            self.withdrawn.add(message.id)
+
+    def delays(self, message: ControlMessage | Publish) -> bool:
+        """Whether this has to wait, too."""
+        if isinstance(message, Advertise):
+            return message.id in self.withdrawn
+        return isinstance(message, Publish | Unadvertise)
 
     def drop_oldest(self) -> Publish:
         """Take out the oldest publication; the remaining items keep their order."""
@@ -101,7 +117,7 @@ class Holding:
     def pass_on(self, send: Send) -> Sequence[Effect]:
         """The send; or, if it has to wait, what had to go for it."""
         wait = self.closed.get(send.link)
-        if wait is None or not isinstance(send.message, Publish | Unadvertise):
+        if wait is None or not wait.delays(send.message):
             return (send,)
         wait.add(send)
         return self._bounded(wait)

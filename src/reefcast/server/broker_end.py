@@ -17,6 +17,8 @@ class BrokerEnd(End):
         self.name = queue.name
         self.queue = queue
         self.codec = host.codec
+        self.silence_s = host.limits.silence_s
+        self.ping_s = min(self.silence_s / 5, self.ping_s)
         self.connection: Connection | None = None
         self._host = host
 

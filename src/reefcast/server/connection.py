@@ -39,6 +39,9 @@ second without effort looked overloaded a third of the time. A read of many fram
 once, so that it costs a fast connection nothing."""
 ACK_DELAY_S = 0.002
 TICK_S = 1.0
+TICKS_OF_SILENCE = 10
+"""At least, so that the end of a silence is found to a tenth."""
+PING = wire.encode(FrameKind.PING, 0)
 SAID_TO_PEER = (ProtocolError, InternalError)
 """The other side broke the protocol; this broker failed on what it sent, and has logged how."""
 _PUBLISH, _PUBLISH_AGAIN = int(FrameKind.PUBLISH), int(FrameKind.PUBLISH_AGAIN)
@@ -51,6 +54,10 @@ class End:
 
     what: ClassVar[str] = "connection"
     codec: Codec = wire.CLIENT_CODEC
+    silence_s: float = wire.SILENCE_S
+    """After how long without a word the connection is given up."""
+    ping_s: float = wire.BROKER_PING_S
+    """After how long without another word this side says one."""
 
     def publications(self, batch: list[Publish]) -> None:
         raise self._out_of_place("PUBLISH")
@@ -106,6 +113,7 @@ class Connection(asyncio.Protocol):
         self._reader = FrameReader(wire.MAX_HELLO_BYTES)
         self._heard = False
         self._silent_ticks = self._idle_ticks = 0
+        self._tick_s = TICK_S
         self._received = self._told = 0
         self._ack_timer: asyncio.TimerHandle | None = None
         self._tick_timer: asyncio.TimerHandle | None = None
@@ -243,7 +251,9 @@ class Connection(asyncio.Protocol):
         self.greeted = True
         self._reader.max_bytes = wire.MAX_FRAME_BYTES
         self._stop_timers()
-        self._tick_timer = self._loop.call_later(TICK_S, self._tick)
+        if end is not None:
+            self._tick_s = min(TICK_S, end.silence_s / TICKS_OF_SILENCE)
+            self._tick_timer = self._loop.call_later(self._tick_s, self._tick, end)
 
     def say_hello(self, hello: Hello) -> None:
         """Also sets what is acknowledged: the frames after those that the hello counts."""
@@ -287,16 +297,17 @@ class Connection(asyncio.Protocol):
     def _no_hello(self) -> None:
         self.goodbye(f"no hello within {HELLO_S:g} s")
 
-    def _tick(self) -> None:
-        """Ticks are counted, not seconds: a broker that was suspended does not blame the others."""
-        self._tick_timer = self._loop.call_later(TICK_S, self._tick)
+    def _tick(self, end: End) -> None:
+        """Ticks are counted, not seconds: a broker that was suspended does not blame the others.
+        What came last came before the first silent tick, maybe a whole tick before."""
+        self._tick_timer = self._loop.call_later(self._tick_s, self._tick, end)
         self._silent_ticks = 0 if self._heard else self._silent_ticks + 1
         self._idle_ticks = 0 if self.outbox.wrote else self._idle_ticks + 1
         self._heard = self.outbox.wrote = False
-        if self._silent_ticks * TICK_S >= wire.SILENCE_S:
-            self.goodbye(f"nothing was heard for {wire.SILENCE_S:g} s", retry=True)
-        elif self._idle_ticks * TICK_S >= wire.PING_INTERVAL_S:
-            self.outbox.push_urgent(wire.encode(FrameKind.PING, 0))
+        if (self._silent_ticks + 1) * self._tick_s >= end.silence_s:
+            self.goodbye(f"nothing was heard for {end.silence_s:g} s", retry=True)
+        elif (self._idle_ticks + 1) * self._tick_s >= end.ping_s:
+            self.outbox.push_urgent(PING)
 
     def stop_reading(self) -> None:
         if not self.transport.is_closing():

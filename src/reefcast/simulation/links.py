@@ -59,11 +59,11 @@ class LinkSpec:
 class Link:
     """`source` and `target` are brokers' names; `rank` orders simultaneous arrivals.
 
-    `session` counts the times that an end crashed or came back: what belongs to an
-    earlier session is lost, unless it was `emptied`; `ended` says when each one ended. `rates` are `(from_s, bytes_per_s)`,
-    ascending. `number` counts the messages. `steady`: no fault touches the link. `flight`: for a
-    kernel, what is on its way, in the order of arrival. `soft`: see `soft_links`; `open`: such a
-    one is, from the side of its source.
+    `session` counts the times that an end crashed or came back: what belongs to an earlier session
+    is lost, unless it was `emptied`; `ended` says when each one ended. `rates` are
+    `(from_s, bytes_per_s)`, ascending. `number` counts the messages. `steady`: no fault touches the
+    link. `flight`: for a kernel, what is on its way, in the order of arrival. `soft`: see
+    `soft_links`; `open`: such a one is, from the side of its source.
     """
 
     __slots__ = (

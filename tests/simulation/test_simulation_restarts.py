@@ -1,0 +1,104 @@
+"""What neighbours hold for a broker that dies and comes back is delivered (`delivery.md`, P5)."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from simulation_scenarios import FILTERS, random_setup
+
+from reefcast.routing.broker import HOLD_S
+from reefcast.routing.mesh.options import MeshOptions
+from reefcast.simulation.checkers import check
+from reefcast.simulation.faults import Crash, Fault
+from reefcast.simulation.simulation import Simulation
+from reefcast.simulation.world import Setup
+
+NUMBERS = st.integers(0, 2**32)
+ROUTINGS = ("flooding", "acyclic", "spr", "idr", "tid-s", "tid-d", "mesh", "spr-mesh", "idr-mesh")
+SHAPE = {"mesh": "acyclic", "spr-mesh": "spr", "idr-mesh": "idr"}
+START_S, LASTS_S = 30.0, 3.0
+"""All has settled when publishers start; and how long they go on."""
+
+
+def small_setup(rng: random.Random, routing: str) -> Setup:
+    setup = random_setup(rng, SHAPE.get(routing, routing))
+    setup = replace(setup, routing=routing, costs=replace(setup.costs, publication_s=1e-5))
+    if routing not in SHAPE:
+        return setup
+    strategy = rng.choice(("S0", "S1", "S2", "SH"))
+    mesh = MeshOptions(strategy=strategy, round_s=0.5) if routing == "mesh" else None
+    return replace(setup, options=mesh, broker_options={})
+
+
+def deaths(setup: Setup, rng: random.Random) -> list[Fault]:
+    """Of one or two brokers, neighbours maybe; they are back within a second."""
+    dead = rng.sample(list(setup.graph), min(rng.randint(1, 2), len(setup.graph)))
+    at_s = START_S + rng.uniform(0.3, 1.0)
+    return [
+        Crash(broker, at_s + rng.choice((0.0, 0.2, 0.7)), at_s + rng.uniform(0.8, 1.8))
+        for broker in dead
+    ]
+
+
+def steady_clients(simulation: Simulation, rng: random.Random) -> None:
+    """Subscribers that stay; publishers that stay, and some that come, publish and go."""
+    brokers = list(simulation.setup.graph)
+    for number in range(6):
+        at = rng.choice(brokers)
+        simulation.subscribe(f"s{number}", at, rng.choice(FILTERS), rng.uniform(0.0, 1.0))
+    for number in range(4):
+        publisher, at = f"p{number}", rng.choice(brokers)
+        simulation.advertise(publisher, at, "TRUE", rng.uniform(0.0, 1.0))
+        for _ in range(60):
+            some = {"a": rng.randint(0, 5), "s": rng.choice(("x", "y", "z"))}
+            simulation.publish(publisher, at, some, START_S + rng.uniform(0.0, LASTS_S))
+    for number in range(4):
+        guest, at = f"g{number}", rng.choice(brokers)
+        come_s = START_S + rng.uniform(0.0, LASTS_S - 1.0)
+        handle = simulation.advertise(guest, at, "a >= 0", come_s)
+        for i in range(5):
+            simulation.publish(guest, at, {"a": i, "s": "x"}, come_s + 0.01 * i + 0.01)
+        simulation.withdraw(handle, come_s + rng.uniform(0.1, 0.6))
+
+
+def run_deaths(number: int, routing: str) -> Simulation:
+    rng = random.Random(number)
+    setup = small_setup(rng, routing)
+    simulation = Simulation(replace(setup, faults=deaths(setup, rng)))
+    steady_clients(simulation, rng)
+    simulation.run(until_s=START_S + 120.0)
+    return simulation
+
+
+def check_deaths(number: int, routing: str) -> None:
+    simulation = run_deaths(number, routing)
+    report = check(simulation)
+    problems = {kind: found for kind, found in report.problems.items() if found}
+    problems.pop("not_quiet", None)  # rounds of a mesh go on
+    assert not problems
+    assert report.delivered == report.expected > 20
+    for published in simulation.result().published:
+        if published.publication.id in simulation.result().damaged:
+            at_s = published.publication.time_us / 1e6
+            assert any(
+                f.at_s - HOLD_S <= at_s <= f.at_s  # so long it may wait in the memory
+                for f in simulation.setup.faults
+                if isinstance(f, Crash)
+            ), f"{published.publication.id}, published at {at_s}, is lost"
+
+
+@settings(max_examples=60, deadline=None)
+@given(NUMBERS, st.sampled_from(ROUTINGS))
+def test_only_what_was_in_the_dead_brokers_memory_is_lost(number: int, routing: str) -> None:
+    check_deaths(number, routing)
+
+
+@pytest.mark.soak
+def test_many_deaths() -> None:
+    for number in range(2_000):
+        for routing in ROUTINGS:
+            check_deaths(number, routing)
