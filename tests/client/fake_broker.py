@@ -27,7 +27,9 @@ class FakeBroker:
         self.client_session = ""
         self.port = 0
         self.controls: deque[ControlMessage] = deque()
+        self.resent: list[int] = []
         self.publications: list[Publication] = []
+        self.resent: list[int] = []
         self.hellos: list[Hello] = []
         self.goodbyes: list[str] = []
         self.came = asyncio.Event()
@@ -118,10 +120,11 @@ class FakeBroker:
             self.received += self.acknowledges
             if self.answers:
                 self.send_control(Settled(message.token))
-        elif kind == FrameKind.PUBLISH:
+        elif kind in (FrameKind.PUBLISH, FrameKind.PUBLISH_AGAIN):
             if self.acknowledges:
                 self.received += 1
                 self.publications.append(wire.CLIENT_CODEC.decode_publish(payload).publication)
+                self.resent += [self.publications[-1].seq] * (kind == FrameKind.PUBLISH_AGAIN)
             if self.tops_up:
                 self.send(FrameKind.CREDIT, 1)
         elif kind == FrameKind.GOODBYE:

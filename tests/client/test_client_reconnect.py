@@ -109,6 +109,7 @@ async def test_a_restarted_broker_gets_again_what_was_not_acknowledged(
     broker.restart()
     await client.flush(timeout=10)
     assert numbers(broker) == [1, 2, 3, 4, 5, 2, 3, 4, 5]
+    assert broker.resent == [2, 3, 4, 5]  # marked, so that subscribers drop what they have had
 
 
 async def test_a_second_broker_stands_by() -> None:

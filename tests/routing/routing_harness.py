@@ -25,6 +25,7 @@ from reefcast.model.messages import (
     LinkUp,
     Publish,
     Refused,
+    Relearned,
     Send,
     SetTimer,
     Settled,
@@ -41,6 +42,17 @@ from reefcast.routing.router import RoutingOptions
 
 LENGTHS = (0, 0, 1, 3, 11, 40)
 STEPS_S = (0.0, 0.0, 0.004, 0.03, 0.3)
+
+
+def link_up(broker: Broker, link: str, now: float = 0.0) -> list[Effect]:
+    """A neighbour comes up, knows all, and answers at once what it is told; what the broker does
+    when the link comes up."""
+    effects = broker.handle(LinkUp(LinkKind.BROKER), link, now)
+    for effect in effects:
+        if isinstance(effect, Send) and getattr(effect.message, "token", 0):
+            broker.handle(Settled(effect.message.token), link, now)
+    broker.handle(Relearned(), link, now)
+    return effects
 
 
 def rows_of(broker: Broker, table: str) -> list[dict[str, object]]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pytest
+from routing_harness import link_up
 
 from reefcast.errors import LocalError, ProtocolError
 from reefcast.model.messages import (
@@ -48,7 +49,7 @@ BEYOND_B = (("C", "B"), ("D", "C"), ("E", "D"), ("F", "C"))
 def broker(options: MeshOptions | None = None, *, client: bool = True) -> Broker:
     """A, with its tables full and a publisher."""
     made = Broker("A", "mesh", neighbours=["B"], options=options or MeshOptions())
-    made.handle(LinkUp(LinkKind.BROKER), "B", 0.0)
+    link_up(made, "B", 0.0)
     made.handle(Vicinity(brokers=BEYOND_B, token=1), "B", 0.0)
     made.handle(Synced(), "B", 0.0)
     for number, anchor in enumerate("DEF"):
@@ -117,7 +118,7 @@ def test_while_its_branch_relearns_an_anchor_stays_known() -> None:
     """B restarts and tells nothing at first: what was served directly still is."""
     made = broker(MeshOptions(strategy="S2"))
     soft(made, "D", "F")
-    made.handle(LinkUp(LinkKind.BROKER), "B", 1.0)
+    link_up(made, "B", 1.0)
     made.handle(Vicinity(brokers=(), token=9), "B", 1.0)
     assert publish(made, 1) == ["D", "F"]
     made.handle(Vicinity(brokers=BEYOND_B, token=10), "B", 1.0)
@@ -201,7 +202,7 @@ def test_a_candidate_that_carries_is_opened_and_one_that_idles_is_closed() -> No
     assert publish(made, 12, 41.0) == ["D", "F"]
     made.handle(Timer(ROUND_TIMER), "", 60.0)
     for anchor in "DE":
-        made.handle(LinkUp(LinkKind.BROKER), "B", 61.0)
+        link_up(made, "B", 61.0)
         made.handle(Vicinity(brokers=BEYOND_B, token=20), "B", 61.0)
         message = Anchored(id=("sF", 1), filter="x > 0", anchor="F", token=21)
         made.handle(message, "B", 61.0)
@@ -230,7 +231,7 @@ def test_what_comes_over_a_soft_link_from_a_branch_that_is_gone_does_not_go_back
     soft(made, "D")
     made.handle(LinkDown(), "B", 1.0)
     assert targets(made.handle(publication(1), "D", 1.0)) == []
-    made.handle(LinkUp(LinkKind.BROKER), "B", 2.0)
+    link_up(made, "B", 2.0)
     made.handle(Vicinity(brokers=(), token=9), "B", 2.0)
     message = Anchored(id=("sB", 1), filter="x > 0", anchor="B", token=10)
     made.handle(message, "B", 2.0)

@@ -7,6 +7,7 @@ from collections import Counter
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from routing_harness import link_up
 
 from reefcast.matching.scan import ScanIndex
 from reefcast.model.messages import (
@@ -48,7 +49,7 @@ def broker_with(
     up = [link for link in LINKS if link not in down]
     rng.shuffle(up)
     for link in up:
-        broker.handle(LinkUp(LinkKind.BROKER), link, 0.0)
+        link_up(broker, link)
     for number, link in enumerate(interested):
         broker.handle(Subscribe(("s", number + 1), "TRUE"), link, 0.0)
     for link in up:

@@ -29,6 +29,7 @@ from reefcast.model.publication import Publication
 from reefcast.model.wire import FrameKind, Role, StatusRequest
 from reefcast.routing.broker import Broker
 from reefcast.routing.clt import CivSet
+from reefcast.server.connection import End
 from reefcast.server.node import Node
 
 
@@ -219,9 +220,8 @@ async def test_no_hello_in_time(
 async def test_silence_is_noticed_and_pings_prevent_it(
     live: Live, node: Node, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("reefcast.server.connection.TICK_S", 0.1)
-    monkeypatch.setattr(wire, "SILENCE_S", 0.3)
-    monkeypatch.setattr(wire, "PING_INTERVAL_S", 0.1)
+    monkeypatch.setattr(End, "silence_s", 0.3)
+    monkeypatch.setattr(End, "ping_s", 0.05)
     client = await live.client(node)
     assert wire.decode_number(await client.next(FrameKind.PING)) == 0
     for _ in range(5):

@@ -291,12 +291,13 @@ async def test_statistics_outlive_the_process_of_their_broker(
     file = tmp_path / "net.toml"
     file.write_text(dump_network(network), encoding="utf-8")
     nodes = {name: await live.node(network, name) for name in network.names[1:]}
-    publisher = await publisher_at(live, nodes["b5"])
-    here = await live.client(nodes["b3"], "x = 2")
-    await here.subscribe("x = 2")
     for life in (1, 2):
         async with process_of(file, "b1", end):
             await linked(nodes.values())
+            if life == 1:
+                publisher = await publisher_at(live, nodes["b5"])
+                here = await live.client(nodes["b3"], "x = 2")
+                await here.subscribe("x = 2")
             clients = {}
             for name in ("x = 1", "x > 0"):
                 clients[name] = await RawClient.connect(network.address("b1"), name, f"life {life}")
