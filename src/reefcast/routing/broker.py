@@ -12,9 +12,7 @@ Rules
 - Every control message is answered (`settlement`): Settled when all that it caused is done, Refused
   with a sentence when it was wrong.
 - A neighbour without memory of this broker (first contact, or a restart) is told all that it must
-  know, then `Synced`. A broker that relearns says `Synced` to a neighbour only when it has heard it
-  from all others; the neighbour then sweeps what was not said again. If some neighbour stays away
-  for `RELEARN_S`, it is not waited for; but what is to settle waits for it until `patience_s`.
+  know (see `neighbour_links`).
 - Publications for a neighbour that is about to stop, or that relearns, wait (see `holding`). Those
   of a broker's own clients wait while it relearns itself.
 
@@ -66,32 +64,21 @@ from reefcast.routing.clients import ClientState
 from reefcast.routing.consequences import Consequences
 from reefcast.routing.counts import Counts
 from reefcast.routing.covering.statistics import MemoryStatistics, Statistics
-from reefcast.routing.holding import HELD, Wait
-from reefcast.routing.holding import TIMER as ANSWER_TIMER
+from reefcast.routing.holding import HELD
 from reefcast.routing.links import LinkQueues, Links, Overload
+from reefcast.routing.neighbour_links import PATIENCE_S, NeighbourLinks, relearning_of
 from reefcast.routing.ordering import TIMER as ORDER_TIMER
 from reefcast.routing.ordering import Ordering
 from reefcast.routing.registry import routing_named
-from reefcast.routing.relearning import Relearning
 from reefcast.routing.router import Decision, RoutingOptions, Surroundings
 from reefcast.routing.services import Service
-from reefcast.routing.settlement import Cause
 from reefcast.routing.status import links_status, router_status
 from reefcast.routing.tables import MOST_ROWS, IndexFactory
 
 HOLD_S = 2.0
-RELEARN_S = 5.0
-PATIENCE_S = 60.0
-RELEARN_TIMER = "relearn"
-ABSENT_TIMER = "absent"
 HOLD_TIMER = "hold:"
 ROUND_TIMER = "round"
 NO_TOPIC = "routing {routing!r} carries what has a topic: publish(..., topics=[...])"
-
-
-def _nothing_is_passed_on(source: LinkName, target: LinkName) -> bool:
-    """Of routings whose brokers tell each other nothing."""
-    return False
 
 
 class Broker:
@@ -138,17 +125,16 @@ class Broker:
         self.last_routed: list[tuple[Publish, Decision]] = []
         self._ordering = Ordering()
         self._in_rounds = False
-        self._patience_s = patience_s
-        passes_on = self.router.passes_on if self.router.relearns else _nothing_is_passed_on
-        self._relearning = Relearning(self._neighbours, passes_on)
+        self._relearning = relearning_of(self.router, self._neighbours)
         self.router.relearning = self._relearning.active
         self._then = Consequences(
             self.router, self._relearning, self._is_up, self._regraded, most_held
         )
         self._holding = self._then.holding
         self.links.held = self._holding.queue_len
-        self._borrowed = 0
-        self.left = False
+        self.neighbours = NeighbourLinks(
+            name, self.router, self._relearning, self._then, patience_s
+        )
         self._handlers: dict[type, Callable[[Any, LinkName, float], list[Effect]]] = {
             Publish: self._one_publication,
             Advertise: self._table_change,
@@ -390,9 +376,7 @@ class Broker:
     # --- links and timers -------------------------------------------------------------------------
 
     def _link_up(self, up: LinkUp, link: LinkName, now: float) -> list[Effect]:
-        effects: list[Effect] = []
-        if self._relearning.start_patience():
-            effects.append(SetTimer(RELEARN_TIMER, now + RELEARN_S))
+        effects = self.neighbours.begin(now)
         if self.router.round_s and not self._in_rounds:
             self._in_rounds = True
             effects.append(self._next_round(now))
@@ -401,66 +385,24 @@ class Broker:
         if up.kind is LinkKind.SOFT:
             effects += self._then.act(self.router.soft_up(link))
             return effects + self._then.unopened.came_up(link)
-        if link not in self.router.brokers:
-            self.router.brokers.append(link)
-            self.router.brokers.sort()
-        then, settlement = self._then, self._then.settlement
-        before = settlement.begin_life(link)
-        wait, dropped = self._holding.begin(link, up.kept)
-        effects += dropped
-        cause = then.cause(link)
-        cause.then.append(lambda: then.due.append(partial(self._told, link, wait)))
-        sends = [*self.router.link_up(link), *self._lend_advertisement(link, wait)]
-        effects += then.send(cause, sends)
-        effects += then.finish(settlement.resume(link, before, self.router.stand_ins))
+        effects += self.neighbours.up(up, link)
         for service in self._services:
-            effects += then.act(service.link_up(link, client=False))
-        relearns = self._relearning.active
-        effects += self._tell_synced(self._relearning.came_up(link))
-        return effects if relearns else [*effects, Send(link, Relearned())]
-
-    def _lend_advertisement(self, link: LinkName, wait: Wait) -> list[Send]:
-        """Some of what waits may be of publishers that have left since: until it has been handed
-        over, an advertisement of this broker's own shows the neighbour where it goes."""
-        waiting = (send.message for send in wait.items)
-        if all(
-            self.router.advertised(publish.publication, link)
-            for publish in waiting
-            if isinstance(publish, Publish)
-        ):
-            return []
-        self._borrowed += 1
-        id = (f"@{self.name}", self._borrowed)
-        wait.add(Send(link, Unadvertise(id)))
-        return [Send(link, Advertise(id, TRUE.text))]
-
-    def _told(self, link: LinkName, wait: Wait) -> list[Effect]:
-        """The neighbour has answered all that it was told when its link came up."""
-        if not self._holding.is_present(link, wait):
-            return []
-        effects = self._holding.told(link, wait)
-        return [*self._sweep(link), *effects] if wait.synced else effects
+            effects += self._then.act(service.link_up(link, client=False))
+        return effects + self.neighbours.greet(link)
 
     def _neighbour_relearned(self, _: Relearned, link: LinkName, now: float) -> list[Effect]:
         if link in self.clients:
             raise ProtocolError(f"client {link!r} said Relearned; only brokers do")
-        return self._holding.relearned(link, now)
+        return self.neighbours.relearned(link, now)
 
     def _neighbour_leaves(self, message: Leaving, link: LinkName, now: float) -> list[Effect]:
         if link not in self.router.brokers:
             raise ProtocolError(f"{link!r} said Leaving, but is no neighbour in the overlay")
-        self._holding.leaves(link)
+        self.neighbours.leaves(link)
         return [Send(link, Settled(message.token))]
 
     def _leave(self, leave: Leave, link: LinkName, now: float) -> list[Effect]:
-        """`left` is true as soon as those neighbours have sent all."""
-        cause = Cause()
-        cause.then.append(self._has_left)
-        leaving = [Send(other, Leaving()) for other in leave.links if other in self.router.brokers]
-        return self._then.send(cause, leaving)
-
-    def _has_left(self) -> None:
-        self.left = True
+        return self.neighbours.leave(leave.links)
 
     def _move(self, move: MoveLink, link: LinkName, now: float) -> list[Effect]:
         return self._then.act(self.router.move(move.old, move.new))
@@ -487,31 +429,13 @@ class Broker:
     def _synced(self, _: Synced, link: LinkName, now: float) -> list[Effect]:
         if link in self.clients:
             raise ProtocolError(f"client {link!r} said Synced; only brokers do")
-        effects = self._sweep(link) if self._holding.may_sweep(link) else []
-        return effects + self._tell_synced(self._relearning.heard(link))
-
-    def _sweep(self, link: LinkName) -> list[Effect]:
-        """What the neighbour has not said again does not hold any more."""
-        return self._then.send(self._then.cause(link), self.router.synced(link))
-
-    def _tell_synced(self, links: list[LinkName]) -> list[Effect]:
-        effects: list[Effect] = [Send(link, Synced()) for link in links]
-        if self._relearning.is_just_over():
-            self.router.relearning = False
-            effects += self._then.act(self.router.relearned())
-            effects += [Send(link, Relearned()) for link in self.router.brokers]
-        if self._relearning.is_just_complete():
-            for id, cause in self._then.settlement.held.items():
-                self._then.wait_for_stand_ins(cause, id)
-            effects += self._then.finish(self._then.settlement.let_go())
-        return effects
+        return self.neighbours.synced(link)
 
     def _link_down(self, down: LinkDown, link: LinkName, now: float) -> list[Effect]:
         then = self._then
-        effects: list[Effect] = []
         if link in self.router.soft_links or down.lost:
             lost = (*down.lost, *self._holding.given_up(link))
-            effects += then.act(self.router.soft_down(link, lost)) + then.unopened.went(link)
+            effects = then.act(self.router.soft_down(link, lost)) + then.unopened.went(link)
             kept = then.unopened.tokens(link)
             effects += then.finish(then.settlement.forget(link, kept))
             return effects + self._services_lose(link)
@@ -520,12 +444,8 @@ class Broker:
         if client is not None:
             client.leaving = True  # what it published and is held goes first
             return [] if client.held else self._client_left(client)
-        self.router.brokers.remove(link)
-        effects += [Discard(publish, "link_lost") for publish in self._holding.given_up(link)]
-        effects += then.act(self.router.link_down(link))
-        effects += then.finish(then.settlement.forget(link))  # may release what was held
-        effects += self._services_lose(link)
-        return effects + self._tell_synced(self._relearning.went(link))
+        effects = self.neighbours.lose(link)
+        return effects + self._services_lose(link) + self.neighbours.lost(link)
 
     def _services_lose(self, link: LinkName) -> list[Effect]:
         """A link to a broker, of the overlay or beside it."""
@@ -533,26 +453,15 @@ class Broker:
         return [effect for sends in downs for effect in self._then.act(sends)]
 
     def _timer(self, timer: Timer, link: LinkName, now: float) -> list[Effect]:
-        if timer.key == RELEARN_TIMER:
-            return self._stop_relearning(now)
-        if timer.key == ABSENT_TIMER:
-            self._relearning.forget_absent()
-            return self._tell_synced([])
-        if timer.key.startswith(ANSWER_TIMER):
-            return self._holding.answers_are_due(timer.key.removeprefix(ANSWER_TIMER))
+        effects = self.neighbours.due(timer.key, now)
+        if effects is not None:
+            return effects
         if timer.key == ROUND_TIMER:
             return [self._next_round(now), *self._then.act(self.router.round())]
         client = self.clients.get(timer.key.removeprefix(HOLD_TIMER))
         if client is not None and self.relearning:
             return [SetTimer(timer.key, now + HOLD_S)]
         return [] if client is None else self._release_held(client)
-
-    def _stop_relearning(self, now: float) -> list[Effect]:
-        """Some neighbours have stayed away so far."""
-        effects = self._tell_synced(self._relearning.give_up())
-        if not self._relearning.complete:
-            effects.append(SetTimer(ABSENT_TIMER, now + max(self._patience_s - RELEARN_S, 0.0)))
-        return effects
 
     def _next_round(self, now: float) -> SetTimer:
         return SetTimer(ROUND_TIMER, now + self.router.round_s, background=True)

@@ -87,7 +87,7 @@ class Node:
             session.connection.stop_reading()
         until_s = self.loop.time() + self.network.limits.drain_s
         self.host.driver.handle(Leave(self.overlay_links.connected), "")
-        await self._until(lambda: self.host.core.left and self._served(), until_s)
+        await self._until(lambda: self.host.core.neighbours.left and self._served(), until_s)
         self._keep_statistics()
         reason = f"broker {self.name} was told to stop; come back later"
         for session in list(self.clients.sessions.values()):

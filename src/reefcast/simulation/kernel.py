@@ -114,7 +114,7 @@ class Kernel(World):
         publication = type(message) is Publish
         if session != out.session:
             if not out.soft:
-                self.missed(node, out, message, out.ended[session])
+                self.kept.missed(node, out, message, out.ended[session])
             return
         extra = out.extra_s(at, message)
         if extra == DROPPED:
@@ -261,7 +261,7 @@ class Kernel(World):
             if not link.soft and session not in link.emptied:
                 self.lose(self.nodes[link.source], message, link.ended[session], link.target)
         elif not node.up:
-            self.missed(self.nodes[link.source], link, message, arrival)
+            self.kept.missed(self.nodes[link.source], link, message, arrival)
         else:
             node.queue.append((arrival, link.source, message, size))
             self._drain(node, arrival)

@@ -166,7 +166,7 @@ class PlainKernel(World):
         assert isinstance(out, PlainLink)
         if session != out.session:
             if not out.soft:
-                self.missed(node, out, message, out.ended[session])
+                self.kept.missed(node, out, message, out.ended[session])
             return
         extra = out.extra_s(at, message)
         if extra == DROPPED:
@@ -216,7 +216,7 @@ class PlainKernel(World):
             return
         link.on_wire.popleft()
         if not target.up:
-            self.missed(source, link, sent.message, self.now)
+            self.kept.missed(source, link, sent.message, self.now)
         else:
             target.queue.append((self.now, link.source, sent.message, sent.size))
             self._wake(target)

@@ -14,8 +14,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar
 
-import msgspec
-
 from reefcast.errors import ConfigurationError, InternalError
 from reefcast.model.messages import (
     CloseLink,
@@ -50,6 +48,7 @@ from reefcast.simulation.clients import Scripted, SimClient
 from reefcast.simulation.costs import CostModel
 from reefcast.simulation.faults import Crash, Cut, Fault, Move, check_faults
 from reefcast.simulation.histories import Histories
+from reefcast.simulation.kept import Kept
 from reefcast.simulation.links import Link, LinkSpec
 from reefcast.simulation.node import Node, Service
 from reefcast.simulation.prices import Prices
@@ -153,6 +152,7 @@ class World(ABC):
                 lose=self.lose,
             ),
         )
+        self.kept = Kept(self, self.soft.is_soft)
         self._build_links()
         self.add_intervention(0.0, self._start)
         for crash in sorted(
@@ -239,14 +239,12 @@ class World(ABC):
         node.urgent.append((now, other, LinkUp(LinkKind.BROKER)))
 
     def _crash(self, node: Node, now: float) -> None:
-        unserved = self._unserved(node)
+        unserved = self.kept.unserved(node)
         for _, link, item, _ in node.queue:
             if link not in unserved or type(item) is not Publish:
                 self.lose(node, item, now)
-        for other, waiting in node.kept.items():
-            for publish in waiting:
-                self.lose(node, publish, now, other)
-        node.kept.clear()
+        for other in list(node.kept):
+            self.kept.give_up(node, other, now)
         if node.leaving:
             self.lose(node, node.leaving.item, now)
         for client_state in node.core.clients.values():
@@ -263,7 +261,7 @@ class World(ABC):
             client.lose_connection(now)
         self.soft.downgrade(node, now)
         for other in node.neighbours:
-            self._keep(self.nodes[other], node, unserved.get(other, ()), now)
+            self.kept.keep(self.nodes[other], node, unserved.get(other, ()), now)
             self._cut(node, self.nodes[other], now)
         self.soft.cut_all([(node.name, other) for other in node.links], now)
 
@@ -274,42 +272,13 @@ class World(ABC):
         for other in node.neighbours:
             neighbour = self.nodes[other]
             if neighbour.up:
-                self._keep(neighbour, node, (), now)
+                self.kept.keep(neighbour, node, (), now)
                 self._begin_session(node, neighbour, now)
                 self._link_up(node, other, now)
                 self._link_up(neighbour, node.name, now)
         for client in node.clients:
             for item in client.connect(now):
                 node.queue.append((now, client.name, item, 0))
-
-    def _unserved(self, node: Node) -> dict[LinkName, list[Publish]]:
-        """What waits for the broker's CPU and came from neighbours that live: they have not heard
-        that it arrived."""
-        from_neighbours: dict[LinkName, list[Publish]] = {
-            other: []
-            for other in node.neighbours
-            if self.nodes[other].up and not self.soft.is_soft(other, node.name)
-        }
-        for _, link, item, _ in node.queue:
-            if link in from_neighbours and isinstance(item, Publish):
-                from_neighbours[link].append(item)
-        return from_neighbours
-
-    def _keep(self, node: Node, other: Node, unserved: Sequence[Publish], now: float) -> None:
-        """`node` keeps for `other`, which is down, what that has not acknowledged."""
-        if not node.up or other.name not in node.linked:
-            return
-        under_way = [*unserved, *self.empty(node.links[other.name], now)]
-        kept = node.kept.setdefault(other.name, [])
-        kept += [msgspec.structs.replace(publish, again=True) for publish in under_way]
-
-    def missed(self, node: Node, out: Link, message: Any, at: float) -> None:
-        """A message found the other end of its link down, or another one since it was sent: a
-        publication waits until that is back, unless it has been given up."""
-        if type(message) is Publish and node.up and out.target in node.linked:
-            node.kept.setdefault(out.target, []).append(message)
-        else:
-            self.lose(node, message, at, out.target)
 
     def _cut(self, a: Node, b: Node, now: float) -> None:
         """All that is queued or on the wire between the two is lost."""
@@ -333,8 +302,7 @@ class World(ABC):
             if neighbour.up and node.name in neighbour.linked:
                 self._begin_session(node, neighbour, now)
                 neighbour.linked.remove(node.name)
-                for publish in neighbour.kept.pop(node.name, ()):
-                    self.lose(neighbour, publish, now, node.name)
+                self.kept.give_up(neighbour, node.name, now)
                 neighbour.urgent.append((now, node.name, LinkDown()))
 
     def move(self, move: Move, now: float) -> None:

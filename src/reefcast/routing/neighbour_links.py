@@ -1,0 +1,198 @@
+"""The links to neighbours in the overlay: they come up, without memory of this broker, and go; what
+is said about that, and what waits for it.
+
+Rules
+-----
+- A neighbour without memory of this broker (first contact, or a restart) is told all that it must
+  know, then `Synced`. A broker that relearns says `Synced` to a neighbour only when it has heard it
+  from all others (`relearning`); the neighbour then sweeps what was not said again. If some
+  neighbour stays away for `RELEARN_S`, it is not waited for; but what is to settle waits for it
+  until `patience_s`.
+- When a broker has relearned, it says `Relearned`: then neighbours send it what they have held for
+  it (`holding`).
+- A broker that is about to stop says `Leaving`, and has left when all neighbours have answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+
+from reefcast.model.filters import TRUE
+from reefcast.model.messages import (
+    Advertise,
+    Discard,
+    Effect,
+    Leaving,
+    LinkName,
+    LinkUp,
+    Publish,
+    Relearned,
+    Send,
+    SetTimer,
+    Synced,
+    Unadvertise,
+)
+from reefcast.routing.consequences import Consequences
+from reefcast.routing.holding import TIMER as ANSWER_TIMER
+from reefcast.routing.holding import Wait
+from reefcast.routing.relearning import Relearning
+from reefcast.routing.router import Router
+from reefcast.routing.settlement import Cause
+
+PATIENCE_S = 60.0
+RELEARN_S = 5.0
+RELEARN_TIMER = "relearn"
+ABSENT_TIMER = "absent"
+
+
+def relearning_of(router: Router, neighbours: Iterable[LinkName]) -> Relearning:
+    """What a broker with this router must hear from its neighbours when it starts."""
+
+    def passes_on(source: LinkName, target: LinkName) -> bool:
+        return router.relearns and router.passes_on(source, target)
+
+    return Relearning(neighbours, passes_on)
+
+
+class NeighbourLinks:
+    """Of broker `name`. `left`: whether all neighbours that were told that it stops have sent all.
+    The parts are those of the broker; `patience_s`: see `Broker`."""
+
+    def __init__(
+        self,
+        name: str,
+        router: Router,
+        relearning: Relearning,
+        then: Consequences,
+        patience_s: float,
+    ) -> None:
+        self.left = False
+        self._name = name
+        self._router = router
+        self._relearning = relearning
+        self._then = then
+        self._holding = then.holding
+        self._patience_s = patience_s
+        self._lent = 0
+
+    # --- a link comes up, or goes -----------------------------------------------------------------
+
+    def begin(self, now: float) -> list[Effect]:
+        """Some link has come up: the patience with the others begins, if it did not yet."""
+        begins = self._relearning.start_patience()
+        return [SetTimer(RELEARN_TIMER, now + RELEARN_S)] if begins else []
+
+    def up(self, up: LinkUp, link: LinkName) -> list[Effect]:
+        """The neighbour is here, without memory of this broker: it is told all."""
+        router, then, settlement = self._router, self._then, self._then.settlement
+        if link not in router.brokers:
+            router.brokers.append(link)
+            router.brokers.sort()
+        before = settlement.begin_life(link)
+        wait, effects = self._holding.begin(link, up.kept)
+        cause = then.cause(link)
+        cause.then.append(lambda: then.due.append(partial(self._told, link, wait)))
+        effects += then.send(cause, [*router.link_up(link), *self._lend(link, wait)])
+        return effects + then.finish(settlement.resume(link, before, router.stand_ins))
+
+    def _lend(self, link: LinkName, wait: Wait) -> list[Send]:
+        """Some of what waits may be of publishers that have left since: until it has been handed
+        over, an advertisement of this broker's own shows the neighbour where it goes."""
+        waiting = (send.message for send in wait.items)
+        if all(
+            self._router.advertised(publish.publication, link)
+            for publish in waiting
+            if isinstance(publish, Publish)
+        ):
+            return []
+        self._lent += 1
+        id = (f"@{self._name}", self._lent)
+        wait.add(Send(link, Unadvertise(id)))
+        return [Send(link, Advertise(id, TRUE.text))]
+
+    def greet(self, link: LinkName) -> list[Effect]:
+        """All that it must know has been sent to the neighbour: says so."""
+        relearns = self._relearning.active
+        effects = self._tell_synced(self._relearning.came_up(link))
+        return effects if relearns else [*effects, Send(link, Relearned())]
+
+    def lose(self, link: LinkName) -> list[Effect]:
+        """The link has been given up: what came from there is taken back."""
+        then = self._then
+        self._router.brokers.remove(link)
+        effects: list[Effect] = [Discard(p, "link_lost") for p in self._holding.given_up(link)]
+        effects += then.act(self._router.link_down(link))
+        return effects + then.finish(then.settlement.forget(link))  # may release what was held
+
+    def lost(self, link: LinkName) -> list[Effect]:
+        """All has been done about that: it is waited for no longer."""
+        return self._tell_synced(self._relearning.went(link))
+
+    # --- what neighbours say ----------------------------------------------------------------------
+
+    def synced(self, link: LinkName) -> list[Effect]:
+        effects = self._sweep(link) if self._holding.may_sweep(link) else []
+        return effects + self._tell_synced(self._relearning.heard(link))
+
+    def relearned(self, link: LinkName, now: float) -> list[Effect]:
+        return self._holding.relearned(link, now)
+
+    def leaves(self, link: LinkName) -> None:
+        """The neighbour is about to stop."""
+        self._holding.leaves(link)
+
+    def _told(self, link: LinkName, wait: Wait) -> list[Effect]:
+        """The neighbour has answered all that it was told when its link came up."""
+        if not self._holding.is_present(link, wait):
+            return []
+        effects = self._holding.told(link, wait)
+        return [*self._sweep(link), *effects] if wait.synced else effects
+
+    def _sweep(self, link: LinkName) -> list[Effect]:
+        """What the neighbour has not said again does not hold any more."""
+        return self._then.send(self._then.cause(link), self._router.synced(link))
+
+    def _tell_synced(self, links: Iterable[LinkName]) -> list[Effect]:
+        effects: list[Effect] = [Send(link, Synced()) for link in links]
+        if self._relearning.is_just_over():
+            self._router.relearning = False
+            effects += self._then.act(self._router.relearned())
+            effects += [Send(link, Relearned()) for link in self._router.brokers]
+        if self._relearning.is_just_complete():
+            for id, cause in self._then.settlement.held.items():
+                self._then.wait_for_stand_ins(cause, id)
+            effects += self._then.finish(self._then.settlement.let_go())
+        return effects
+
+    # --- this broker stops ------------------------------------------------------------------------
+
+    def leave(self, links: Sequence[LinkName]) -> list[Effect]:
+        """Tells those neighbours; `left` is true as soon as they have sent all."""
+        cause = Cause()
+        cause.then.append(self._has_left)
+        told = [link for link in links if link in self._router.brokers]
+        return self._then.send(cause, [Send(link, Leaving()) for link in told])
+
+    def _has_left(self) -> None:
+        self.left = True
+
+    # --- timers -----------------------------------------------------------------------------------
+
+    def due(self, key: str, now: float) -> list[Effect] | None:
+        """A timer has come due; None if it is none of these."""
+        if key == RELEARN_TIMER:
+            return self._stop_relearning(now)
+        if key == ABSENT_TIMER:
+            self._relearning.forget_absent()
+            return self._tell_synced(())
+        if key.startswith(ANSWER_TIMER):
+            return self._holding.answers_are_due(key.removeprefix(ANSWER_TIMER))
+        return None
+
+    def _stop_relearning(self, now: float) -> list[Effect]:
+        """Some neighbours have stayed away so far."""
+        effects = self._tell_synced(self._relearning.give_up())
+        if not self._relearning.complete:
+            effects.append(SetTimer(ABSENT_TIMER, now + max(self._patience_s - RELEARN_S, 0.0)))
+        return effects

@@ -1,0 +1,69 @@
+"""What simulated neighbours keep for a broker that is down: publications that it has not
+acknowledged, those that were sent and those that came since. A live broker's links do the same
+(`server.outputs`). When the broker is back, the neighbour's core gets them with `LinkUp`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from reefcast.model.messages import Input, LinkName, Publish
+from reefcast.simulation.links import Link
+from reefcast.simulation.node import Node
+
+
+class HasNodes(Protocol):
+    """The part of a world that is needed here."""
+
+    nodes: dict[str, Node]
+
+    def empty(self, link: Link, now: float) -> list[Publish]: ...
+
+    def lose(
+        self, node: Node, item: Input, at: float, link: LinkName | None = None, reason: str = ...
+    ) -> None: ...
+
+
+class Kept:
+    """Of one world. `is_soft`: whether there is a soft link between two brokers, which keeps
+    nothing."""
+
+    def __init__(self, world: HasNodes, is_soft: Callable[[LinkName, LinkName], bool]) -> None:
+        self._world = world
+        self._is_soft = is_soft
+
+    def unserved(self, node: Node) -> dict[LinkName, list[Publish]]:
+        """What waits for the broker's CPU and came from neighbours that live: they have not heard
+        that it arrived."""
+        from_neighbours: dict[LinkName, list[Publish]] = {
+            other: []
+            for other in node.neighbours
+            if self._world.nodes[other].up and not self._is_soft(other, node.name)
+        }
+        for _, link, item, _ in node.queue:
+            if link in from_neighbours and isinstance(item, Publish):
+                from_neighbours[link].append(item)
+        return from_neighbours
+
+    def keep(self, node: Node, other: Node, unserved: Sequence[Publish], now: float) -> None:
+        """`node` keeps for `other`, which is down, what that has not acknowledged."""
+        if not node.up or other.name not in node.linked:
+            return
+        under_way = [*unserved, *self._world.empty(node.links[other.name], now)]
+        kept = node.kept.setdefault(other.name, [])
+        kept += [msgspec.structs.replace(publish, again=True) for publish in under_way]
+
+    def missed(self, node: Node, out: Link, message: Any, at: float) -> None:
+        """A message found the other end of its link down, or another one since it was sent: a
+        publication waits until that is back, unless it has been given up."""
+        if type(message) is Publish and node.up and out.target in node.linked:
+            node.kept.setdefault(out.target, []).append(message)
+        else:
+            self._world.lose(node, message, at, out.target)
+
+    def give_up(self, node: Node, link: LinkName, now: float) -> None:
+        """The neighbour is gone for good."""
+        for publish in node.kept.pop(link, ()):
+            self._world.lose(node, publish, now, link)
