@@ -119,12 +119,17 @@ async def test_publishers_that_left_meanwhile_are_heard(live: Live) -> None:
     network = path_network(3)
     await live.up(network)
     async with reader_at(network, "b3") as reader:
-        await fall(live)
         async with reefcast.connect(url_of(network, "b1")) as guest:
-            await publish(guest, range(20))
-        assert not live.nodes["b1"].clients.sessions
+            await publish(guest, range(10))
+            await reader.has(guest.id, 10)
+            await fall(live)
+            await publish(guest, range(10, 20))
+        await until(lambda: not live.nodes["b1"].clients.sessions)
+        async with reefcast.connect(url_of(network, "b1")) as late:
+            await publish(late, range(20))
         await rise(live, network)
         assert await reader.has(guest.id, 20) == list(range(20))
+        assert await reader.has(late.id, 20) == list(range(20))
         # What showed the way is taken back.
         await until(lambda: all(n.host.core.tables()["SRT"] == 0 for n in live.nodes.values()))
 

@@ -252,9 +252,10 @@ class Broker:
                 copy = Publish(publish.publication, header, publish.body, publish.again)
                 if hop in holding.closed:
                     effects += holding.pass_on(Send(hop, copy))
+                    self.links.waits(hop)
                 else:
                     effects.append(Send(hop, copy))
-                goes(hop)
+                    goes(hop)
             if local:
                 effects.append(Deliver(publish, local))
                 delivered += len(local)

@@ -191,6 +191,10 @@ class Links:
         """`count` publications came in over `link`."""
         self._came[link] += count
 
+    def waits(self, link: LinkName) -> None:
+        """A publication waits at the broker until it may go out over `link` (see `held`)."""
+        self._gone[link] += 1
+
     def goes(self, link: LinkName) -> None:
         """A publication goes out over `link`."""
         self._gone[link] += 1

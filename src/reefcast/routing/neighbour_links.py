@@ -93,10 +93,13 @@ class NeighbourLinks:
         wait, effects = self._holding.begin(link, up.kept)
         cause = then.cause(link)
         cause.then.append(lambda: then.due.append(partial(self._told, link, wait)))
-        effects += then.send(cause, [*router.link_up(link), *self._lend(link, wait)])
+        lent = self._lend(link, wait)
+        effects += then.send(cause, [*router.link_up(link), *(Send(link, a) for a in lent)])
+        for advertisement in lent:
+            wait.add(Send(link, Unadvertise(advertisement.id)))
         return effects + then.finish(settlement.resume(link, before, router.stand_ins))
 
-    def _lend(self, link: LinkName, wait: Wait) -> list[Send]:
+    def _lend(self, link: LinkName, wait: Wait) -> list[Advertise]:
         """Some of what waits may be of publishers that have left since: until it has been handed
         over, an advertisement of this broker's own shows the neighbour where it goes."""
         waiting = (send.message for send in wait.items)
@@ -107,9 +110,7 @@ class NeighbourLinks:
         ):
             return []
         self._lent += 1
-        id = (f"@{self._name}", self._lent)
-        wait.add(Send(link, Unadvertise(id)))
-        return [Send(link, Advertise(id, TRUE.text))]
+        return [Advertise((f"@{self._name}", self._lent), TRUE.text)]
 
     def greet(self, link: LinkName) -> list[Effect]:
         """All that it must know has been sent to the neighbour: says so."""
