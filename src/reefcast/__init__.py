@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         ProtocolError,
         ReefcastError,
         RefusedError,
+        SlowConsumerError,
     )
     from reefcast.model.filters import Filter, parse_filter
     from reefcast.server.peer import Peer
@@ -62,6 +63,7 @@ __all__ = [
     "ProtocolError",
     "ReefcastError",
     "RefusedError",
+    "SlowConsumerError",
     "Subscription",
     "__version__",
     "connect",

@@ -52,6 +52,11 @@ class RefusedError(LocalError):
     the client's advertisements. The text is the broker's."""
 
 
+class SlowConsumerError(LocalError):
+    """The broker ended the connection because the program did not keep up with its events, as its
+    `queue_policy` says; what was published since is lost to it. The text is the broker's."""
+
+
 class PeerError(ReefcastError):
     """The other side's fault; asking again, later or elsewhere, may succeed."""
 

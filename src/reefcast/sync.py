@@ -202,7 +202,8 @@ class Subscription(_Events, _Handle[AsyncSubscription]):
             ...
 
     The iteration ends when the subscription is cancelled or the client closed; it raises
-    `RefusedError` if a filter was refused, `ConnectionLostError` if the connection is given up.
+    `RefusedError` if a filter was refused, `ConnectionLostError` if the connection is given up,
+    `SlowConsumerError` if the broker ended it because this program did not keep up.
     """
 
     def __init__(self, thread: _Thread, handle: AsyncSubscription) -> None:
@@ -218,6 +219,11 @@ class Subscription(_Events, _Handle[AsyncSubscription]):
     def waiting(self) -> int:
         """How many events have come and not been read."""
         return len(self._batch) + self._handle.waiting
+
+    @property
+    def dropped(self) -> int:
+        """How many of its events the broker dropped, because this program did not keep up."""
+        return self._handle.dropped
 
     def add(self, filter: str, timeout: float | None = None) -> None:
         """One filter more; returns when it has settled, raises `RefusedError` and leaves the
@@ -247,6 +253,11 @@ class Replay(_Events):
     def __init__(self, thread: _Thread, replay: AsyncReplay) -> None:
         super().__init__(thread, replay)
         self._replay = replay
+
+    @property
+    def dropped(self) -> int:
+        """How many new events the broker dropped; see `Subscription`."""
+        return self._replay.dropped
 
     def settled(self, timeout: float | None = None) -> None:
         """Returns when every broker that must know of the filters knows them; raises as that of

@@ -174,7 +174,7 @@ async def test_a_slow_reader_stops_the_socket_and_loses_nothing() -> None:
     """The broker's queue (policy block) fills up, and the publisher gets no more credit."""
     async with (
         running(path_network(1, credit=64, queue_limit=50)) as [url],
-        reefcast.connect(url, name="slow", local_queue_limit=10) as slow,
+        reefcast.connect(url, name="slow", local_queue_limit=10, queue_policy="block") as slow,
         reefcast.connect(url, name="fast") as fast,
     ):
         subscription = await slow.subscribe("TRUE")

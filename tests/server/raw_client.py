@@ -24,6 +24,10 @@ PING_S = 5.0
 """Brokers end connections that are silent, and tests take long where there is much else to do."""
 
 
+LARGE = "x" * 20_000
+"""An attribute with which 1500 publications are more than sockets' buffers hold."""
+
+
 class Closed(Exception):
     """The broker closed the connection; `goodbye` says why, if it did."""
 
@@ -176,6 +180,24 @@ class RawClient:
         self.writer.close()
         async with asyncio.timeout(PATIENCE_S):
             await asyncio.gather(self.writer.wait_closed(), return_exceptions=True)
+
+
+async def publish_within_credit(client: RawClient, left: int, stop: asyncio.Event) -> int:
+    """Publishes as credit allows, until `left` are out or `stop` is set; returns how many."""
+    done, credit = 0, client.hello.credit
+    while done < left and not stop.is_set():
+        count = min(credit, left - done)
+        if count:
+            client.publish(count, text=LARGE)
+            done += count
+            credit -= count
+        try:
+            async with asyncio.timeout(0.05):
+                await client.next(FrameKind.ACK)
+        except TimeoutError:
+            pass
+        credit += client.credit()
+    return done
 
 
 def expect(seqs: Sequence[int], first: int, last: int) -> None:

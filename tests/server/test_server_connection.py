@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import errno
+from collections import Counter
+
+import pytest
 
 from reefcast.model import wire
-from reefcast.model.messages import Publish
+from reefcast.model.messages import ControlMessage, Publish, Unsubscribe
 from reefcast.model.publication import Publication
-from reefcast.model.wire import FrameKind, Hello, Role
+from reefcast.model.wire import FrameKind, FrameReader, Hello, Role
 from reefcast.server.connection import Connection, End, Shared
+from reefcast.server.floods import Floods
 from reefcast.server.outbox import Flusher, Outbox
 
 
@@ -37,7 +41,7 @@ def greet(connection: Connection, hello: Hello) -> End:
 async def test_a_connection_that_is_lost_takes_no_other_with_it():
     """It is lost between being filled and being flushed; those after it are flushed all the same,
     now and later."""
-    shared = Shared(Flusher(asyncio.get_running_loop()), set(), 10)
+    shared = Shared(Flusher(asyncio.get_running_loop()), set(), 10, Floods(Counter()))
     gone, other = Transport(), Transport()
     connections = [Connection(shared, greet), Connection(shared, greet)]
     for connection, transport in zip(connections, (gone, other), strict=True):
@@ -59,7 +63,7 @@ class Taker(End):
 
 async def test_a_few_frames_are_acknowledged_at_once_and_many_together():
     """What is not acknowledged counts as queue, and IDR goes round links with more than ten."""
-    shared = Shared(Flusher(asyncio.get_running_loop()), set(), 10)
+    shared = Shared(Flusher(asyncio.get_running_loop()), set(), 10, Floods(Counter()))
     connection, transport = Connection(shared, lambda connection, hello: Taker()), Transport()
     connection.connection_made(transport)
     hello = Hello(wire.VERSION, Role.BROKER, "b", "net", "session")
@@ -94,3 +98,138 @@ async def test_a_last_word_to_somebody_who_has_just_gone_does_no_harm():
     outbox.push_data(b"1")
     outbox.end(b"goodbye")
     assert transport.written == b"1goodbye"
+
+
+class Pausing(Transport):
+    """Knows whether it is read from, and whether it is closed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reading = True
+        self.closed = False
+
+    def pause_reading(self) -> None:
+        self.reading = False
+
+    def resume_reading(self) -> None:
+        self.reading = True
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+    def can_write_eof(self) -> bool:
+        return False
+
+    def abort(self) -> None:
+        self.closed = True
+
+
+class Noting(End):
+    """What was said to it, in order; `lost` too."""
+
+    def __init__(self) -> None:
+        self.heard: list[object] = []
+
+    def publications(self, batch: list[Publish]) -> None:
+        self.heard.append([publish.publication.seq for publish in batch])
+
+    def control(self, message: ControlMessage) -> None:
+        assert isinstance(message, Unsubscribe)
+        self.heard.append(message.token)
+
+    def lost(self, connection: Connection) -> None:
+        self.heard.append("lost")
+
+
+HELLO = wire.encode(FrameKind.HELLO, Hello(wire.VERSION, Role.CLIENT, "c", "net", "session"))
+
+
+def control(token: int) -> bytes:
+    return wire.encode(FrameKind.CONTROL, Unsubscribe(("c", 1), token))
+
+
+def publication(seq: int) -> bytes:
+    made = Publication("c", seq, 0, {})
+    return wire.encode_publish(Publish(made, body=wire.encode_publication(made)))
+
+
+def sliced(monkeypatch: pytest.MonkeyPatch) -> tuple[Connection, Pausing, Noting]:
+    """A connection for which every control message takes a slice's time."""
+    monkeypatch.setattr("reefcast.server.connection.SLICE_S", -1.0)
+    shared = Shared(Flusher(asyncio.get_running_loop()), set(), 10, Floods(Counter()))
+    end, transport = Noting(), Pausing()
+    connection = Connection(shared, lambda connection, hello: end)
+    connection.connection_made(transport)
+    connection.data_received(HELLO)
+    return connection, transport, end
+
+
+async def turns(count: int) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+async def test_much_work_of_one_connection_is_done_in_slices(monkeypatch: pytest.MonkeyPatch):
+    """The loop gets its turn in between, nothing more is read meanwhile, and the order is kept."""
+    connection, transport, end = sliced(monkeypatch)
+    await turns(2)
+    frames = [control(1), publication(1), publication(2), control(2), control(3), publication(3)]
+    connection.data_received(b"".join(frames) + control(4)[:7])
+    assert (end.heard, transport.reading) == ([1], False)
+    await turns(1)
+    assert (end.heard, transport.reading) == ([1, [1, 2], 2], False)
+    await turns(3)
+    assert (end.heard, transport.reading) == ([1, [1, 2], 2, 3, [3]], True)
+    connection.data_received(control(4)[7:])
+    await turns(2)
+    assert end.heard[-1] == 4
+    await asyncio.sleep(0.01)
+    acknowledged = [payload for kind, payload in FrameReader().feed(transport.written) if kind == 5]
+    assert wire.decode_number(acknowledged[-1]) == connection.received == 7
+    connection.connection_lost(None)
+
+
+async def test_what_waits_for_its_turn_goes_with_the_connection(monkeypatch: pytest.MonkeyPatch):
+    connection, transport, end = sliced(monkeypatch)
+    await turns(2)
+    connection.data_received(control(1) + control(2) + control(3))
+    connection.connection_lost(None)
+    transport.lost = True
+    await turns(3)
+    assert end.heard == [1, "lost"]
+    assert connection.received == 1
+
+
+async def test_after_goodbye_nothing_of_what_waits_is_done(monkeypatch: pytest.MonkeyPatch):
+    connection, transport, end = sliced(monkeypatch)
+    await turns(2)
+    connection.data_received(control(1) + control(2) + control(3))
+    connection.goodbye("enough")
+    await turns(3)
+    assert (end.heard, transport.reading) == ([1, "lost"], True)
+    frames = list(FrameReader().feed(transport.written))
+    assert frames[-2:] == [(5, b"\x01"), (9, frames[-1][1])]
+    connection.connection_lost(None)
+
+
+async def test_an_error_in_a_later_slice_ends_the_connection_with_its_sentence(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    connection, transport, end = sliced(monkeypatch)
+    await turns(2)
+    connection.data_received(control(1) + publication(1) + wire.frame(77, b"") + control(2))
+    await turns(3)
+    assert end.heard == [1, [1], "lost"]
+    kind, payload = list(FrameReader().feed(transport.written))[-1]
+    assert kind == FrameKind.GOODBYE and "kind 77" in wire.decode_goodbye(payload).reason
+    connection.connection_lost(None)
+
+
+async def test_a_broker_that_stops_reads_no_more_after_what_waits(monkeypatch: pytest.MonkeyPatch):
+    connection, transport, end = sliced(monkeypatch)
+    await turns(2)
+    connection.data_received(control(1) + control(2) + control(3))
+    connection.stop_reading()
+    await turns(4)
+    assert (end.heard, transport.reading) == ([1, 2, 3], False)
+    connection.connection_lost(None)

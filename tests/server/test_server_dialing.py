@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 
 import uvloop
 
@@ -10,6 +11,7 @@ from reefcast.errors import ProtocolError
 from reefcast.model.wire import Hello
 from reefcast.server.connection import Connection, End, Shared
 from reefcast.server.dialing import dial
+from reefcast.server.floods import Floods
 from reefcast.server.outbox import Flusher
 
 TURNS = 12
@@ -24,7 +26,7 @@ async def cancelled_after(turns: int) -> tuple[bool, int]:
     """Whether the connection was made before dialling was cancelled, so many turns of the loop
     later, and how many connections are left."""
     loop = asyncio.get_running_loop()
-    shared = Shared(Flusher(loop), set(), 10)
+    shared = Shared(Flusher(loop), set(), 10, Floods(Counter()))
     server = await loop.create_server(asyncio.Protocol, "127.0.0.1", 0)
     address = server.sockets[0].getsockname()[:2]
     dialling = loop.create_task(dial(address, lambda: Connection(shared, greet)))

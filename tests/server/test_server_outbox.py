@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from reefcast.model.wire import FrameKind, encode, encode_deliver
-from reefcast.server.outbox import FRAMES_PER_WRITE, Flusher, Outbox
+from reefcast.model.wire import Dropped, FrameKind, encode, encode_deliver
+from reefcast.server.outbox import FRAMES_PER_WRITE, MOST_GROUPS, Flusher, Outbox
 
 CONTROL = encode(FrameKind.CONTROL, 1)
 
@@ -104,16 +104,62 @@ async def test_crowded_and_drained():
     assert events == ["crowded at 5", "drained"]
 
 
+def dropped_frame(count: int, *groups: tuple[tuple[int, ...], int]) -> bytes:
+    return encode(FrameKind.DROPPED, Dropped(count, groups))
+
+
 async def test_the_oldest_delivery_goes_and_control_messages_stay():
+    """What was dropped is told where it would have come, and before what tells of later things."""
     transport = Transport()
     outbox = outbox_over(transport)
     outbox.paused = True
     outbox.limit = 2
     outbox.on_crowded = outbox.drop_oldest
     outbox.push_control(CONTROL)
-    for n in range(5):
+    for n in (1, 2, 1, 3, 4):
         outbox.push_data(delivery(n))
     outbox.push_control(CONTROL)
-    assert outbox.queue_len == 2
+    assert (outbox.queue_len, outbox.dropped) == (2, 3)
     outbox.resume()
-    assert b"".join(transport.writes) == CONTROL + delivery(3) + delivery(4) + CONTROL
+    told = dropped_frame(3, ((1,), 2), ((2,), 1))
+    assert b"".join(transport.writes) == told + CONTROL + delivery(3) + delivery(4) + CONTROL
+    outbox.push_data(delivery(5))
+    outbox.flush()
+    assert transport.writes[-1] == delivery(5)  # it is told once
+
+
+async def test_many_groups_of_subscriptions_are_not_told_apart():
+    transport = Transport()
+    outbox = outbox_over(transport)
+    outbox.paused = True
+    outbox.limit = 1
+    outbox.on_crowded = outbox.drop_oldest
+    for n in range(MOST_GROUPS + 51):
+        outbox.push_data(delivery(n))
+    assert not outbox.empty
+    outbox.resume()
+    groups = [((n,), 1) for n in range(MOST_GROUPS)]
+    told = dropped_frame(MOST_GROUPS + 50, *groups)
+    assert b"".join(transport.writes) == told + delivery(MOST_GROUPS + 50)
+    assert outbox.empty
+
+
+async def test_dropping_takes_no_longer_where_many_control_messages_wait():
+    """Nothing is looked at twice."""
+    outbox = outbox_over(Transport())
+    outbox.paused = True
+    outbox.limit = 1
+    outbox.on_crowded = outbox.drop_oldest
+    looked_at = 0
+
+    class Frame(bytes):
+        def __getitem__(self, at):
+            nonlocal looked_at
+            looked_at += 1
+            return super().__getitem__(at)
+
+    for _ in range(1000):
+        outbox.push_control(Frame(CONTROL))
+    for n in range(1001):
+        outbox.push_data(delivery(n))
+    assert (outbox.queue_len, outbox.dropped, looked_at) == (1, 1000, 1000)

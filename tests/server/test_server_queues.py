@@ -7,13 +7,10 @@ from itertools import pairwise
 
 import pytest
 from live_brokers import Live, make_scot
-from raw_client import RawClient, expect
+from raw_client import LARGE, RawClient, expect, publish_within_credit
 
 from live_networks import make_network, until
-from reefcast.model.wire import FrameKind
 from reefcast.server.node import Node
-
-LARGE = "x" * 20_000
 
 
 async def sleeper(live: Live, node: Node, policy: str, limit: int) -> RawClient:
@@ -28,24 +25,6 @@ async def publisher_at(live: Live, node: Node) -> RawClient:
     client = await live.client(node, "p")
     await client.advertise()
     return client
-
-
-async def publish_within_credit(client: RawClient, left: int, stop: asyncio.Event) -> int:
-    """Publishes as credit allows, until `left` are out or `stop` is set; returns how many."""
-    done, credit = 0, client.hello.credit
-    while done < left and not stop.is_set():
-        count = min(credit, left - done)
-        if count:
-            client.publish(count, text=LARGE)
-            done += count
-            credit -= count
-        try:
-            async with asyncio.timeout(0.05):
-                await client.next(FrameKind.ACK)
-        except TimeoutError:
-            pass
-        credit += client.credit()
-    return done
 
 
 async def test_drop_oldest_keeps_the_newest_and_counts(live: Live):

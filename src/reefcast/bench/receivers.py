@@ -65,7 +65,7 @@ class Receiver(asyncio.Protocol):
 
 
 def _reefcast_opening(name: str, filters: list[str]) -> bytes:
-    hello = Hello(wire.VERSION, Role.CLIENT, name, "", name)
+    hello = Hello(wire.VERSION, Role.CLIENT, name, "", name, queue_policy="block")
     said = [wire.encode(FrameKind.HELLO, hello)]
     for number, filter in enumerate(filters, 1):
         said.append(wire.encode(FrameKind.CONTROL, Subscribe((name, number), filter, number)))

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Answer = dict[str, Any]
 Answers = Mapping[str, Answer | None]
-MOST_LINKS = 8
+MOST_LINKS, MOST_CLIENTS = 8, 20
 """Shown of one broker."""
 LONGEST_CELL, LONGEST_UNBROKEN = 60, 16
 """Characters: longer cells are cut, and columns with longer ones give way in a narrow terminal
@@ -68,6 +68,7 @@ def print_status(answers: Answers) -> None:
     if idle:
         ends = "1 end of a link is" if idle == 1 else f"{idle} ends of links are"
         click.echo(f"LST: {ends} up and idle")
+    _print("Clients that do not keep up", SLOW_CLIENTS, _slow_clients(there))
     legend = _merged(there, "legend")
     for table, told in _merged(there, "rows").items():
         if _print(table, ("broker", *told["columns"]), _rows(there, table)):
@@ -211,6 +212,29 @@ def _say_load(answers: Mapping[str, Answer]) -> None:
         "Load: queue * (1 + in) / (1 + out), in and out counted in the last window; a link is "
         f"overloaded above tau = {tau}. 3x: decisions that met it so."
     )
+
+
+# --- clients --------------------------------------------------------------------------------------
+
+SLOW_CLIENTS = ("broker", "client", "now", "queue", "queue_policy", "dropped")
+
+
+def _slow_clients(answers: Mapping[str, Answer]) -> Iterator[Sequence[str | Text | None]]:
+    """Those that do not keep up now, and those of whose events some were dropped; only live brokers
+    have such."""
+    for name, answer in answers.items():
+        slow = [each for each in answer["clients"] if each.get("slow") or each.get("dropped")]
+        slow.sort(key=lambda client: (not client["slow"], client["client"]))
+        rows = [tuple(_client_cells(client)) for client in slow[:MOST_CLIENTS]]
+        yield from _of_one(name, rows, len(slow) - MOST_CLIENTS)
+
+
+def _client_cells(client: Answer) -> Iterator[str | Text | None]:
+    yield printable(client["client"])
+    yield _text("slow", OVERLOADED) if client["slow"] else None
+    yield str(client["queue_len"])
+    yield client["queue_policy"]
+    yield str(client["dropped"])
 
 
 # --- the routing's tables, and what it counts -----------------------------------------------------

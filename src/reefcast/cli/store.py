@@ -178,8 +178,14 @@ def run_store(
         from reefcast.client import connect
         from reefcast.client.storage_node import StorageNode as Node
 
-        # A storage waits for its broker as long as that takes.
-        async with connect(url, name=name, network=network, reconnect_timeout_s=math.inf) as client:
+        # A storage waits for its broker as long as that takes; publishers wait a while for it.
+        async with connect(
+            url,
+            name=name,
+            network=network,
+            reconnect_timeout_s=math.inf,
+            queue_policy="block",
+        ) as client:
             forget, seal_after_s = keeping.forget, keeping.seal_after_s
             node = Node(client, store, topics, joining, forget=forget, seal_after_s=seal_after_s)
             await first_of(node.run(partial(ready, node)), stop.wait(), following(node))

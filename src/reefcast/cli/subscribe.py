@@ -6,6 +6,7 @@ import asyncio
 import base64
 import os
 import sys
+from functools import partial
 
 import click
 import msgspec
@@ -30,6 +31,7 @@ class Job(msgspec.Struct):
     queue_policy: str
     order_s: float
     printed: int = 0
+    dropped: int = 0
 
 
 @click.command(
@@ -90,12 +92,16 @@ def command(
         # Whoever read our output has enough; nothing may be flushed into the pipe at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     events = "event" if job.printed == 1 else "events"
-    click.echo(f"reefcast: {job.printed:,} {events}", err=True)
+    lacking = f", and {job.dropped:,} that were dropped" if job.dropped else ""
+    click.echo(f"reefcast: {job.printed:,} {events}{lacking}", err=True)
     sys.exit(NO if job.printed < job.count and timeout else DONE)
 
 
 async def _subscribe(job: Job) -> None:
-    async with connect(job.url, name="subscribe", queue_policy=job.queue_policy) as client:
+    policy, on_dropped = job.queue_policy, partial(_say_dropped, job)
+    async with connect(
+        job.url, name="subscribe", queue_policy=policy, on_dropped=on_dropped
+    ) as client:
         try:
             async with asyncio.timeout(job.timeout_s or None):
                 subscription = await client.subscribe(*job.filters, order_s=job.order_s)
@@ -103,6 +109,16 @@ async def _subscribe(job: Job) -> None:
                 await _print(job, subscription)
         except TimeoutError:
             pass  # asked for
+
+
+def _say_dropped(job: Job, count: int) -> None:
+    if not job.dropped:
+        click.echo(
+            "reefcast: events come faster than they are read: the broker drops the oldest that "
+            "wait (see --queue-policy); how many in all will be said at the end",
+            err=True,
+        )
+    job.dropped += count
 
 
 async def _print(job: Job, subscription: Subscription) -> None:

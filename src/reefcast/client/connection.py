@@ -7,7 +7,12 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, cast
 
 from reefcast.client.address import Address
-from reefcast.errors import ConnectionLostError, ProtocolError, RefusedError
+from reefcast.errors import (
+    ConnectionLostError,
+    ProtocolError,
+    RefusedError,
+    SlowConsumerError,
+)
 from reefcast.model import wire
 from reefcast.model.wire import FrameKind, FrameReader, Goodbye, Hello
 
@@ -96,6 +101,8 @@ class Connection(asyncio.Protocol):
         goodbye = self._goodbye
         if goodbye is None or goodbye.retry:
             self._finish(None, goodbye.reason if goodbye else str(error or "end of stream"))
+        elif goodbye.too_slow:
+            self._finish(SlowConsumerError(f"the broker ended the connection: {goodbye.reason}"))
         elif self.opened.done():
             self._finish(ConnectionLostError(f"the broker ended the connection: {goodbye.reason}"))
         else:
@@ -155,7 +162,7 @@ async def open_connection(address: Address, handler: Handler, hello: bytes) -> C
     """Connects, says hello and waits for the broker's.
 
     Raises `OSError`, `TimeoutError` or `ConnectionLostError` where another attempt may help, and
-    `RefusedError` or `ProtocolError` where it will not.
+    `RefusedError`, `SlowConsumerError` or `ProtocolError` where it will not.
     """
     loop = asyncio.get_running_loop()
     async with asyncio.timeout(ATTEMPT_TIMEOUT_S):

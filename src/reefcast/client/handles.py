@@ -97,7 +97,8 @@ class Subscription(_Handle):
             ...
 
     Events wait here until they are read; when `local_queue_limit` of them wait, the client stops
-    reading from the broker, for all of its subscriptions, and the broker applies its queue policy.
+    reading from the broker, for all of its subscriptions, and the broker applies its queue policy:
+    by default it drops the oldest of those that wait there, and `dropped` says how many.
     A subscription that nobody refers to any more is cancelled by itself.
     """
 
@@ -126,6 +127,11 @@ class Subscription(_Handle):
         """How many events have come and not been read."""
         return len(self._holding.events)
 
+    @property
+    def dropped(self) -> int:
+        """How many of its events the broker dropped, because this program did not keep up."""
+        return self._holding.dropped
+
     def __aiter__(self) -> Self:
         return self
 
@@ -133,7 +139,8 @@ class Subscription(_Handle):
         """The next event; a wait that is cancelled loses none.
 
         The iteration ends when the subscription is cancelled or the client closed; it raises
-        `RefusedError` if a filter was refused, `ConnectionLostError` if the connection is given up.
+        `RefusedError` if a filter was refused, `ConnectionLostError` if the connection is given up,
+        `SlowConsumerError` if the broker ended it because this program did not keep up.
         """
         await self._some()
         return self._holding.pop()

@@ -44,6 +44,9 @@ class Holding:
     def put(self, event: Event) -> None:
         """Advertisements get no events; a broker that sends one does no harm."""
 
+    def lack(self, count: int) -> None:
+        """The broker dropped so many events; of an advertisement's none."""
+
     def end(self, error: ReefcastError | None = None) -> None:
         """Nothing comes any more; what is there may still be read."""
         self.ended = True
@@ -53,11 +56,13 @@ class Holding:
 
 class Inbox(Holding):
     """A subscription's. `changed` fires also when an event comes where none was. `limit`: see
-    `Settings.local_queue_limit`; reading goes on when half of it has been taken."""
+    `Settings.local_queue_limit`; reading goes on when half of it has been taken. `dropped`: events
+    that the broker dropped."""
 
     def __init__(self, limit: int, reading: Reading) -> None:
         super().__init__()
         self.events: deque[Event] = deque()
+        self.dropped = 0
         self._limit = limit
         self._full = False
         self._reading = reading
@@ -72,6 +77,9 @@ class Inbox(Holding):
         if len(events) >= self._limit and not self._full:
             self._full = True
             self._reading.inbox_is_full(self)
+
+    def lack(self, count: int) -> None:
+        self.dropped += count
 
     def pop(self) -> Event:
         event = self.events.popleft()

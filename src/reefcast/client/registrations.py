@@ -34,6 +34,8 @@ class Owner(Protocol):
 
     def put(self, event: Event) -> None: ...
 
+    def lack(self, count: int) -> None: ...
+
 
 class Registration:
     """One filter. `number` and `token` are those of the current connection; `error` says why it

@@ -77,6 +77,11 @@ class Replay:
         """See `Subscription`."""
         await self._subscription.settled()
 
+    @property
+    def dropped(self) -> int:
+        """How many new events the broker dropped; see `Subscription`."""
+        return self._subscription.dropped
+
     def __aiter__(self) -> Self:
         return self
 

@@ -16,6 +16,7 @@ to read them.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
@@ -33,6 +34,8 @@ from reefcast.model.messages import ControlMessage, Refused, ServiceMessage, Set
 from reefcast.model.wire import FrameKind, Hello, Role
 from reefcast.storage.history.asking import Asking, Numbers
 from reefcast.storage.history.messages import CLIENT_CODEC, Cancel, More, Request
+
+_log = logging.getLogger("reefcast.client")
 
 _DELIVER, _DELIVER_AGAIN = int(FrameKind.DELIVER), int(FrameKind.DELIVER_AGAIN)
 ASKED = (Request, More, Cancel)
@@ -86,10 +89,12 @@ class Session:
         self._holdings: set[Holding] = set()
         self._full: set[Inbox] = set()
         self._awaiting = 0
+        self._warned = False
         self._handlers: dict[int, Callable[[bytes], None]] = {
             FrameKind.ACK: self._on_ack,
             FrameKind.CREDIT: self._on_credit,
             FrameKind.CONTROL: self._on_control,
+            FrameKind.DROPPED: self._on_dropped,
             FrameKind.PING: lambda _: None,
         }
 
@@ -200,6 +205,21 @@ class Session:
     def _on_credit(self, payload: bytes) -> None:
         self.outbox.grant(wire.decode_number(payload))
         self.room.fire()
+
+    def _on_dropped(self, payload: bytes) -> None:
+        told = wire.decode_dropped(payload)
+        by_number = self.registrations.by_number
+        for numbers, count in told.groups:
+            for owner in dict.fromkeys(by_number[n].owner for n in numbers if n in by_number):
+                owner.lack(count)
+        call_application(self.settings.on_dropped, told.count)
+        if self.settings.on_dropped is None and not self._warned:
+            self._warned = True
+            _log.warning(
+                "the broker drops events of client %s, which does not keep up; "
+                "subscription.dropped says how many, and on_dropped is called if there is one",
+                self.client_id,
+            )
 
     def _on_control(self, payload: bytes) -> None:
         message = CLIENT_CODEC.decode_control(payload)

@@ -17,6 +17,7 @@ P = ParamSpec("P")
 OnDeliveries = Callable[[list[bytes]], None]
 OnRefused = Callable[[PublicationId, str], None]
 OnChange = Callable[[], None]
+OnDropped = Callable[[int], None]
 _log = logging.getLogger("reefcast.client")
 
 
@@ -27,8 +28,10 @@ class Options(TypedDict, total=False):
     - `network`: the network that the broker must belong to; by default any.
     - `queue_limit`: events that the broker keeps waiting for this client; by default as many as its
       network file says.
-    - `queue_policy`: what the broker does when there are more: "block" (publishers are slowed
-      down), "drop_oldest" or "disconnect"; by default what its network file says.
+    - `queue_policy`: what the broker does when there are more: "drop_oldest" (and say how many),
+      "block" (publishers wait, for `block_s` of its network file at most; then "disconnect"), or
+      "disconnect" (the client ends with `SlowConsumerError`); by default what its network file
+      says.
     - `local_queue_limit`: events of one subscription that may wait in the client for the
       application (1000); at that many the client stops reading from the broker.
     - `connect_timeout_s`: how long `connect` tries (5).
@@ -40,6 +43,8 @@ class Options(TypedDict, total=False):
       first (0.05), doubles with each, and stays below the second (2); each is drawn between half
       and all of its length.
     - `on_disconnect`, `on_reconnect`: called, without arguments, when the connection went and came.
+    - `on_dropped`: called with the number of events that the broker dropped since it was called
+      last, because this program did not keep up; `subscription.dropped` says how many of which.
     - `on_refused`: called with the id and the reason of each refused publication; without it the
       next `publish` or `flush` raises `RefusedError`.
     - `on_deliveries`: the low-level way to receive: called with a list of undecoded deliveries (see
@@ -62,6 +67,7 @@ class Options(TypedDict, total=False):
     backoff_max_s: float
     on_disconnect: OnChange | None
     on_reconnect: OnChange | None
+    on_dropped: OnDropped | None
     on_refused: OnRefused | None
     on_deliveries: OnDeliveries | None
 
@@ -86,6 +92,7 @@ class Settings:
     backoff_max_s: float = 2.0
     on_disconnect: OnChange | None = None
     on_reconnect: OnChange | None = None
+    on_dropped: OnDropped | None = None
     on_refused: OnRefused | None = None
     on_deliveries: OnDeliveries | None = None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from functools import lru_cache
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -18,7 +19,8 @@ __all__ = ["TOPIC", "TRUE", "Conjunction", "Filter", "parse_filter"]
 TOPIC = "topic"
 """The attribute of which a publication may have several values, its topics."""
 
-CACHED_FILTERS = 1 << 17
+LATEST = 1 << 12
+"""Filters that are kept although nobody uses them: the latest that were asked for."""
 
 _encode = msgspec.msgpack.Encoder(enc_hook=plain).encode
 
@@ -36,7 +38,7 @@ class Filter:
     `model.normal`); a filter that can never match has none. `packed` is the latter, for indexes.
     """
 
-    __slots__ = ("conjunctions", "expression", "packed", "text")
+    __slots__ = ("__weakref__", "conjunctions", "expression", "packed", "text")
 
     text: str
     expression: Expression
@@ -86,10 +88,17 @@ class Filter:
         return f"Filter({self.text!r})"
 
 
-@lru_cache(maxsize=CACHED_FILTERS)
+_used: WeakValueDictionary[str, Filter] = WeakValueDictionary()
+
+
+@lru_cache(maxsize=LATEST)
 def parse_filter(text: str) -> Filter:
-    """The filter that `text` says; raises `FilterSyntaxError`."""
-    return Filter(text, parse(text))
+    """The filter that `text` says; raises `FilterSyntaxError`. While somebody uses it, it is not
+    made again; when nobody does, it goes."""
+    filter = _used.get(text)
+    if filter is None:
+        filter = _used[text] = Filter(text, parse(text))
+    return filter
 
 
 TRUE = Filter("TRUE", Literal(True))

@@ -29,6 +29,10 @@ Rules
   subscriptions (with fresh ids), then the publications that are left (PUBLISH_AGAIN, if another
   program may have had them). A broker that was restarted
   says 0 and names no `peer_session`; so does one that has forgotten the client (`session_s`).
+- A broker that drops deliveries of a client that does not keep up tells it so: DROPPED (`Dropped`)
+  stands where they would have stood. One that ends the connection for that reason says so in the
+  GOODBYE (`too_slow`), and again if the same program comes back: it must not go on as if nothing
+  had been lost.
 - A client may send as many publications as the hello's `credit` and the CREDIT(n) frames since
   allow together. One that sends more than twice that window too many is cut off.
 - Each side sends PING(0) when it has sent nothing for a while; nobody answers it. A client does so
@@ -101,6 +105,7 @@ class FrameKind(IntEnum):
     MOVE = 12
     PUBLISH_AGAIN = 13
     DELIVER_AGAIN = 14
+    DROPPED = 20
 
 
 class Role(IntEnum):
@@ -132,10 +137,20 @@ class Hello(msgspec.Struct, frozen=True):
 
 
 class Goodbye(msgspec.Struct, frozen=True):
-    """The last frame before the sender closes. `retry`: coming back later may help."""
+    """The last frame before the sender closes. `retry`: coming back later may help. `too_slow`: the
+    client did not keep up with its deliveries."""
 
     reason: str
     retry: bool = False
+    too_slow: bool = False
+
+
+class Dropped(msgspec.Struct, frozen=True):
+    """`count` deliveries were dropped here. `groups`: how many of them were for which subscriptions
+    (their numbers); of those that are in none only `count` tells."""
+
+    count: int
+    groups: tuple[tuple[tuple[int, ...], int], ...]
 
 
 class Congestion(msgspec.Struct, frozen=True):
@@ -169,6 +184,7 @@ _encoder = msgspec.msgpack.Encoder()
 _version = msgspec.msgpack.Decoder(_Version)
 _hello = msgspec.msgpack.Decoder(Hello)
 _goodbye = msgspec.msgpack.Decoder(Goodbye)
+_dropped = msgspec.msgpack.Decoder(Dropped)
 _congestion = msgspec.msgpack.Decoder(Congestion)
 _status_request = msgspec.msgpack.Decoder(StatusRequest)
 _move = msgspec.msgpack.Decoder(MoveLink)
@@ -221,6 +237,12 @@ def encode_deliver(numbers: tuple[int, ...], body: bytes, *, again: bool = False
     return encode_parts(kind, numbers, body)
 
 
+def numbers_of(deliver: bytes) -> bytes:
+    """The subscriptions' numbers of a whole DELIVER frame, still encoded (see `decode_numbers`)."""
+    start = HEAD_BYTES + LENGTH_BYTES
+    return deliver[start : start + _LENGTH.unpack_from(deliver, HEAD_BYTES)[0]]
+
+
 def _decode(decoder: msgspec.msgpack.Decoder[T], payload: bytes | memoryview, what: str) -> T:
     try:
         return decoder.decode(payload)
@@ -239,6 +261,10 @@ def decode_hello(payload: bytes | memoryview) -> Hello:
 
 def decode_goodbye(payload: bytes | memoryview) -> Goodbye:
     return _decode(_goodbye, payload, "goodbye")
+
+
+def decode_dropped(payload: bytes | memoryview) -> Dropped:
+    return _decode(_dropped, payload, "word of dropped deliveries")
 
 
 def decode_congestion(payload: bytes | memoryview) -> Congestion:

@@ -37,19 +37,23 @@ class LimitsSection(Section):
     """Limits of live brokers.
 
     `credit`: publications that a publisher may have under way at its broker. `queue_limit`:
-    publications that wait for one subscriber before `queue_policy` acts. `link_high`: publications
-    not yet acknowledged on a broker link above which the credits of those who feed it are withheld
-    (until half of that is left). `link_buffer`: publications kept for a neighbour that is away.
-    `link_patience_s`: seconds until a neighbour that is away is given up. `max_clients`:
-    connections of clients. `session_s`: seconds for which a broker remembers how much it has taken
-    from a client that lost its connection. `drain_s`: seconds that a broker takes at most to
-    empty its queues when it is told to stop. `silence_s`: seconds without a word after which the
-    connection to a neighbour is given up, as that hangs or cannot be reached; what is for it waits
-    as for one that is away."""
+    publications that wait for one subscriber before `queue_policy` acts, unless the subscriber asks
+    for less, or for another policy: "drop_oldest" (the subscriber is told how many were dropped),
+    "disconnect" (with a word), or "block" (those who publish for it wait until half of its queue is
+    left). `block_s`: seconds for which they wait at most; then the subscriber is disconnected.
+    `link_high`: publications not yet acknowledged on a broker link above which the credits of those
+    who feed it are withheld (until half of that is left). `link_buffer`: publications kept for a
+    neighbour that is away. `link_patience_s`: seconds until a neighbour that is away is given up.
+    `max_clients`: connections of clients. `session_s`: seconds for which a broker remembers how
+    much it has taken from a client that lost its connection, of at most `max_clients` of them.
+    `drain_s`: seconds that a broker takes at most to empty its queues when it is told to stop.
+    `silence_s`: seconds without a word after which the connection to a neighbour is given up, as that hangs or
+    cannot be reached; what is for it waits as for one that is away."""
 
     credit: int = 4096
     queue_limit: int = 10_000
-    queue_policy: str = "block"
+    queue_policy: str = "drop_oldest"
+    block_s: float = 30.0
     link_high: int = 5_000
     link_buffer: int = 100_000
     link_patience_s: float = 60.0

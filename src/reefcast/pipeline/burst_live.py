@@ -175,7 +175,9 @@ class Scene:
         self, broker: str, name: str, take: Callable[[list[bytes]], None] | None = None
     ) -> Client:
         url = url_of(self._overlay.network, broker)
-        return await self._stack.enter_async_context(connect(url, name=name, on_deliveries=take))
+        return await self._stack.enter_async_context(
+            connect(url, name=name, on_deliveries=take, queue_policy="block")
+        )
 
     async def settle(self, script: Script) -> list[Engines]:
         """All narrow subscriptions, settled."""

@@ -58,6 +58,7 @@ class Member:
             name=str(self.number),
             on_deliveries=self._take,
             connect_timeout_s=PATIENCE_S,
+            queue_policy="block",
         )
         wanted = ", ".join(f"'{topic}'" for topic in self.topics)
         self._subscription = await self.client.subscribe(f"topic IN ({wanted}) AND number > 0")

@@ -89,7 +89,7 @@ async def run(task: SubscriberTask) -> None:
         teller = background.create_task(_tell(log))
         clients, subscribers = [], []
         for (broker, name), asked in read_workload(task).items():
-            client = await connect(task.urls[broker], name=name)
+            client = await connect(task.urls[broker], name=name, queue_policy="block")
             clients.append(client)
             subscribers.append(Subscriber(client, asked, task.publishers, log))
         await asyncio.gather(*(subscriber.settled() for subscriber in subscribers))

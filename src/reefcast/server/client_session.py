@@ -1,28 +1,41 @@
 """One connection of one client: what it may send, and what happens when its queue is full.
 
-The queue of deliveries is the connection's outbox. When it is full, the policy that the client
-asked for is applied: `block` (its publishers get no credit, see `credit`), `drop_oldest`,
-`disconnect`.
+The queue of deliveries is the connection's outbox. When it is full, the client is *slow* until half
+of it is left, and the policy that it asked for is applied:
+
+- `drop_oldest`: it is told how many were dropped, where they would have come (DROPPED);
+- `block`: its publishers get no credit (see `credit`), for `block_s` at most; then as `disconnect`;
+- `disconnect`: it gets GOODBYE. It may be long until it reads that, if ever: so `Clients` tells it
+  again when it comes back.
+
+The log names it, once when it begins to be slow, and once when that is over: `block` only where it
+takes longer than `STALL_S`, for to hold publishers up for a moment is what it is for.
 """
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Callable
 from typing import ClassVar
 
 from reefcast.errors import InternalError, ProtocolError
-from reefcast.model import wire
-from reefcast.model.messages import FIRST_HOP, ControlMessage, Publish, ServiceMessage, TableChange
+from reefcast.model.messages import ControlMessage, Publish, ServiceMessage, TableChange
 from reefcast.model.wire import Hello
 from reefcast.server.connection import Connection, End
 from reefcast.server.credit import Account
 from reefcast.server.host import Host
 from reefcast.storage.history.messages import CLIENT_CODEC, Request
 
+STALL_S = 1.0
+
+log = logging.getLogger(__name__)
+
 
 class ClientSession(End):
     """`left(session, received)` is called when the connection is gone, with the number of frames
-    taken over from it. `last_seq`: the number of its last publication."""
+    taken over from it. `last_seq`: the number of its last publication. `cut_off`: why it was
+    disconnected for being slow, "" if it was not."""
 
     what: ClassVar[str] = "a client"
     codec = CLIENT_CODEC
@@ -42,11 +55,16 @@ class ClientSession(End):
         self.connection = connection
         self.outbox = connection.outbox
         self.policy = hello.queue_policy or limits.queue_policy
-        self.dropped = 0
+        self.cut_off = ""
         self.last_seq = last_seq
         self._host = host
         self._account = account
         self._left = left
+        self._loop = asyncio.get_running_loop()
+        self._slow_since_s: float | None = None
+        self._said_slow = False
+        self._dropped_before = 0
+        self._patience: asyncio.TimerHandle | None = None
         self.outbox.limit = min(hello.queue_limit or limits.queue_limit, limits.queue_limit)
         self.outbox.on_crowded = {
             "block": self._block,
@@ -86,27 +104,72 @@ class ClientSession(End):
             self._host.requests.asked(message)
 
     def lost(self, connection: Connection) -> None:
+        self._slow_no_more("was disconnected" if self.cut_off else "left")
         self._left(self, connection.received)
 
     # --- a full queue -----------------------------------------------------------------------------
 
+    def _drop_oldest(self) -> None:
+        self._host.journal.dropped(self.outbox.drop_oldest(), self.name)
+        if self._slow_since_s is None:
+            self._slow_since_s = self._loop.time()
+            self._dropped_before = self.outbox.dropped - 1
+            self._say_slow("the oldest are dropped")
+
     def _block(self) -> None:
-        self._host.congestion.full(self.name)
+        if self._slow_since_s is None:
+            self._slow_since_s = self._loop.time()
+            self._host.congestion.full(self.name)
+            first_s = min(STALL_S, self._host.limits.block_s)
+            self._patience = self._loop.call_later(first_s, self._stalls)
+
+    def _stalls(self) -> None:
+        limit_s = self._host.limits.block_s
+        left_s = max(0.0, limit_s - STALL_S)
+        self._patience = self._loop.call_later(left_s, self._out_of_patience)
+        self._say_slow(f"who publishes for it waits, for {limit_s:g} s at most")
+
+    def _disconnect(self) -> None:
+        self._slow_since_s = self._loop.time()
+        self._say_slow("it is disconnected")
+        self._cut_off(
+            f"more than {self.outbox.limit} publications waited for this client, "
+            "which asked to be disconnected then (queue_policy)"
+        )
+
+    def _out_of_patience(self) -> None:
+        self._cut_off(
+            f"publishers waited {self._host.limits.block_s:g} s for this client, and may not wait "
+            f"longer (block_s); it had not read half of its queue of {self.outbox.limit}"
+        )
+
+    def _cut_off(self, reason: str) -> None:
+        self.cut_off = reason
+        self.connection.goodbye(reason, too_slow=True)
 
     def _drained(self) -> None:
         self._host.congestion.relieved(self.name)
+        self._slow_no_more("keeps up again")
 
-    def _drop_oldest(self) -> None:
-        _, body = wire.split_parts(self.outbox.drop_oldest()[wire.HEAD_BYTES :])
-        self.dropped += 1
-        publish = Publish(wire.decode_publication(body), FIRST_HOP, bytes(body))
-        self._host.journal.lost(publish, "queue_full", self.name)
+    def _say_slow(self, consequence: str) -> None:
+        self._said_slow = True
+        words = "client %s does not keep up: %d publications wait for it, and %s"
+        self._log("slow_clients", words, self.name, self.outbox.queue_len, consequence)
 
-    def _disconnect(self) -> None:
-        self.connection.goodbye(
-            f"more than {self.outbox.limit} publications wait for this client, "
-            "which asked to be disconnected then (queue_policy)"
-        )
+    def _slow_no_more(self, what: str) -> None:
+        if self._slow_since_s is None:
+            return
+        if self._patience is not None:
+            self._patience.cancel()
+        took_s, self._slow_since_s = self._loop.time() - self._slow_since_s, None
+        if self._said_slow:
+            self._said_slow = False
+            dropped = self.outbox.dropped - self._dropped_before
+            words = "client %s %s, after %.1f s; %d publications for it were dropped"
+            self._log("slow_clients_over", words, self.name, what, took_s, dropped)
+
+    def _log(self, kind: str, words: str, *args: object) -> None:
+        self._host.journal.floods.log(log, logging.WARNING, kind, words, *args)
 
     def status(self) -> dict[str, object]:
         return {
@@ -114,7 +177,8 @@ class ClientSession(End):
             "queue_len": self.outbox.queue_len,
             "queue_policy": self.policy,
             "queue_limit": self.outbox.limit,
-            "dropped": self.dropped,
+            "slow": self._slow_since_s is not None,
+            "dropped": self.outbox.dropped,
             "credit": self._account.allowance,
             "withheld_for": sorted(self._account.blockers),
         }

@@ -9,6 +9,9 @@ Rules
   1. What it publishes under a number that is not above the last one under this id is taken over and
   passed on to nobody: a program that was killed may publish all again (see `client.numbered`).
 - A second connection with the same id takes over; the first one gets GOODBYE.
+- A client that was disconnected for being slow is told so again if it comes back (the same program,
+  that is): maybe it never read the first GOODBYE, and took the end for a failure of the network.
+- What is kept of clients that are gone is bounded: the memories by `max_clients`, the oldest go.
 """
 
 from __future__ import annotations
@@ -26,6 +29,9 @@ from reefcast.server.client_session import ClientSession
 from reefcast.server.connection import Connection
 from reefcast.server.credit import Account
 from reefcast.server.host import Host
+
+MOST_CUT_OFF = 1000
+"""Clients of which is known that they were disconnected for being slow, the latest."""
 
 
 class Memory(NamedTuple):
@@ -45,7 +51,8 @@ class Clients:
         self.sessions: dict[str, ClientSession] = {}
         self._host = host
         self._is_broker = is_broker
-        self._memories: dict[str, Memory] = {}
+        self._memories: dict[str, Memory] = {}  # the oldest first
+        self._cut_off: dict[str, tuple[str, str]] = {}  # the program's session, and why
 
     def arrive(self, connection: Connection, hello: Hello) -> ClientSession | None:
         """A client said hello; None if it was turned away, as there are enough of them here. Raises
@@ -55,6 +62,11 @@ class Clients:
         if before is None and len(self.sessions) >= limit:
             full = f"this broker has {limit} clients already, which is its limit"
             connection.goodbye(full, retry=True)
+            return None
+        key, reason = self._cut_off.pop(hello.name, ("", ""))
+        if key == hello.session:
+            self._cut_off[hello.name] = (key, reason)
+            connection.goodbye(reason, too_slow=True)
             return None
         if before is not None:
             before.connection.goodbye("another connection with this client's id took over")
@@ -107,12 +119,21 @@ class Clients:
         del host.outputs.clients[name]
         until_s = asyncio.get_running_loop().time() + host.limits.session_s
         self._memories[name] = Memory(session.key, received, session.last_seq, until_s)
+        if len(self._memories) > host.limits.max_clients:
+            self._forget_oldest()
+        if session.cut_off:
+            self._cut_off[name] = (session.key, session.cut_off)
+            if len(self._cut_off) > MOST_CUT_OFF:
+                del self._cut_off[next(iter(self._cut_off))]
         host.congestion.relieved(name)
         host.driver.handle(LinkDown(), name)
 
     def forget_old(self, now: float) -> None:
         """Drops the memories whose time is over."""
-        old = [name for name, memory in self._memories.items() if memory.until_s <= now]
-        for name in old:
-            del self._memories[name]
-            self._host.congestion.accounts.pop(name, None)
+        while self._memories and next(iter(self._memories.values())).until_s <= now:
+            self._forget_oldest()
+
+    def _forget_oldest(self) -> None:
+        name = next(iter(self._memories))
+        del self._memories[name]
+        self._host.congestion.accounts.pop(name, None)

@@ -4,6 +4,10 @@ Rules
 -----
 - The first frame must be HELLO, within `HELLO_S`; `greet` decides what the other end is.
 - The publications of one read are handed over together, in order with the control messages.
+- What came in one read may be much work. After `SLICE_S` the other connections get their turn, and
+  nothing more is read from this one until all that came is handled. So what one sends delays the
+  others by a slice at a time; and as handling it waits for nobody, brokers go on reading from
+  brokers.
 - Whatever goes wrong with one input ends with GOODBYE and a sentence, for this connection alone:
   `SAID_TO_PEER` from anywhere below bring that sentence along.
 - After GOODBYE the other side gets `LINGER_S` to read it; what it still sends is thrown away.
@@ -13,7 +17,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from typing import ClassVar, NamedTuple, cast
 
 from reefcast.errors import InternalError, ProtocolError
@@ -28,6 +33,7 @@ from reefcast.model.wire import (
     Hello,
     StatusRequest,
 )
+from reefcast.server.floods import Floods
 from reefcast.server.outbox import Flusher, Outbox
 
 HELLO_S = 5.0
@@ -42,6 +48,7 @@ TICK_S = 1.0
 TICKS_OF_SILENCE = 10
 """At least, so that the end of a silence is found to a tenth."""
 PING = wire.encode(FrameKind.PING, 0)
+SLICE_S = 0.005
 SAID_TO_PEER = (ProtocolError, InternalError)
 """The other side broke the protocol; this broker failed on what it sent, and has logged how."""
 _PUBLISH, _PUBLISH_AGAIN = int(FrameKind.PUBLISH), int(FrameKind.PUBLISH_AGAIN)
@@ -95,6 +102,7 @@ class Shared(NamedTuple):
     flusher: Flusher
     all: set[Connection]
     limit: int
+    floods: Floods
 
 
 Greet = Callable[["Connection", Hello], End | None]
@@ -111,6 +119,8 @@ class Connection(asyncio.Protocol):
         self._first = first
         self._loop = asyncio.get_running_loop()
         self._reader = FrameReader(wire.MAX_HELLO_BYTES)
+        self._frames: Iterator[tuple[int, bytes]] | None = None
+        self._slicing = self._stopped_reading = False
         self._heard = False
         self._silent_ticks = self._idle_ticks = 0
         self._tick_s = TICK_S
@@ -143,10 +153,20 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self.saying_goodbye:
             return
+        self._handle(self._reader.feed(data))
+
+    def _go_on(self) -> None:
+        """The others had their turn."""
+        frames, self._frames = self._frames, None
+        if frames is not None:
+            self._handle(frames)
+
+    def _handle(self, frames: Iterator[tuple[int, bytes]]) -> None:
         self._heard = True
         batch: list[Publish] = []
+        until_s = time.monotonic() + SLICE_S
         try:
-            for kind, payload in self._reader.feed(data):
+            for kind, payload in frames:
                 if kind == _PUBLISH and self.end is not None:
                     batch.append(self.end.codec.decode_publish(payload))
                     continue
@@ -160,14 +180,30 @@ class Connection(asyncio.Protocol):
                     self._take(kind, payload)
                 if self.saying_goodbye:
                     return
+                if time.monotonic() > until_s:
+                    self._go_on_later(frames)
+                    return
             whole, batch = batch, []
             if whole:
                 self._hand_over(whole)
         except SAID_TO_PEER as error:
             self._refuse(str(error), batch)
         except Exception:
-            log.exception("error while handling input from %s", self.peer)
+            words = "error while handling input from %s"
+            self._log("failures", words, self.peer, level=logging.ERROR, traceback=True)
             self.goodbye("the broker failed on this input; its log says how")
+        if self._slicing and not self.saying_goodbye:
+            self._slicing = False
+            if not (self._stopped_reading or self.transport.is_closing()):
+                self.transport.resume_reading()
+
+    def _go_on_later(self, frames: Iterator[tuple[int, bytes]]) -> None:
+        self._frames = frames
+        self._loop.call_soon(self._go_on)
+        if not self._slicing:
+            self._slicing = True
+            if not self.transport.is_closing():
+                self.transport.pause_reading()
 
     def _refuse(self, reason: str, batch: list[Publish]) -> None:
         """What came whole before the error, and was not handed over yet, still counts."""
@@ -227,7 +263,7 @@ class Connection(asyncio.Protocol):
             self.end.move_wanted(wire.decode_move(payload))
         elif kind == FrameKind.GOODBYE:
             reason = wire.decode_goodbye(payload).reason
-            log.info("%s said goodbye: %s", self.peer, reason)
+            self._log("goodbyes_heard", "%s said goodbye: %s", self.peer, reason)
             self.close()
         elif kind != FrameKind.PING:
             raise ProtocolError(f"frame of kind {kind}, which has no place here")
@@ -295,7 +331,7 @@ class Connection(asyncio.Protocol):
     # --- keeping alive, ending --------------------------------------------------------------------
 
     def _no_hello(self) -> None:
-        self.goodbye(f"no hello within {HELLO_S:g} s")
+        self.goodbye(f"no hello within {HELLO_S:g} s", kind="no_hello")
 
     def _tick(self, end: End) -> None:
         """Ticks are counted, not seconds: a broker that was suspended does not blame the others.
@@ -310,19 +346,24 @@ class Connection(asyncio.Protocol):
             self.outbox.push_urgent(PING)
 
     def stop_reading(self) -> None:
+        self._stopped_reading = True
         if not self.transport.is_closing():
             self.transport.pause_reading()
 
-    def goodbye(self, reason: str, *, retry: bool = False) -> None:
-        """Tell the other side why, then close; its end is told at once that it is lost."""
+    def goodbye(
+        self, reason: str, *, retry: bool = False, too_slow: bool = False, kind: str = ""
+    ) -> None:
+        """Tell the other side why, then close; its end is told at once that it is lost. `kind`: as
+        what it is counted."""
         if self.saying_goodbye:
             return
         self.saying_goodbye = True
-        log.info("goodbye to %s: %s", self.peer, reason)
+        kind = kind or ("goodbyes" if self.greeted else "turned_away")
+        self._log(kind, "goodbye to %s: %s", self.peer, reason)
         self._stop_timers()
         if self._received > self._told:
             self._acknowledge()
-        self.outbox.end(wire.encode(FrameKind.GOODBYE, Goodbye(reason, retry)))
+        self.outbox.end(wire.encode(FrameKind.GOODBYE, Goodbye(reason, retry, too_slow)))
         self._detach()
         self.transport.resume_reading()  # or the other side's end would not be seen
         self._loop.call_later(LINGER_S, self.transport.abort)
@@ -337,8 +378,19 @@ class Connection(asyncio.Protocol):
     def _detach(self) -> None:
         end, self.end = self.end, None
         self.saying_goodbye = True
+        self._frames = None
         if end is not None:
             end.lost(self)
+
+    def _log(
+        self,
+        kind: str,
+        message: str,
+        *args: object,
+        level: int = logging.INFO,
+        traceback: bool = False,
+    ) -> None:
+        self._shared.floods.log(log, level, kind, message, *args, traceback=traceback)
 
     def _stop_timers(self) -> None:
         for timer in (self._ack_timer, self._tick_timer):

@@ -9,7 +9,7 @@ it withholds that credit until the congestion is over.
 
 A *target* is a link of this broker: a subscriber or a neighbour. It is congested
   (a) while a subscriber with the policy `block` has more in its queue than its limit, and until
-      half of it is left;
+      half of it is left, or `block_s` are over: then it is disconnected (see `client_session`);
   (b) while a neighbour that is up has left more publications unacknowledged than `link_high`, and
       until half of them are left;
   (c) while a broker beyond that neighbour says so. In a tree that is whoever is behind the link
@@ -25,6 +25,9 @@ newest number of an origin counts), and everyone passes the notice on, away from
 really is full and that really drains, so that notices cannot keep one another alive; nor can they
 go round in cycles, since each broker passes a number on once. They are sent again every `RENEW_S`
 and expire after `EXPIRE_S`, should the word of the end get lost.
+
+So one subscriber holds publishers up for `block_s` at a stretch, and only if it asked for `block`
+or the network file says so.
 
 What this costs: all publishers that send in the direction of a congested broker wait, also those
 that do not feed the slow subscriber (on an overlay with cycles: all that send to any other broker);

@@ -116,7 +116,10 @@ class Driver:
         try:
             return not self._enter(item, link)
         except ProtocolError as error:
-            log.warning("broker %s: %s", self._core.name, error)
+            words = "broker %s: %s"
+            self._journal.floods.log(
+                log, logging.WARNING, "out_of_place", words, self._core.name, error
+            )
             return False
         except Exception:
             self._journal.failed(f"on input {item!r:.500} from {link!r}")

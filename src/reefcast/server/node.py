@@ -45,7 +45,7 @@ class Node:
         self.stopping = False
         self._started_at_s = self.loop.time()
         limit = network.limits.max_clients + SPARE_CONNECTIONS
-        self._shared = Shared(Flusher(self.loop), set(), limit)
+        self._shared = Shared(Flusher(self.loop), set(), limit, self.host.journal.floods)
         self.overlay_links = OverlayLinks(self.host, network, self._shared)
         self.soft_links = SoftLinks(self.host, network, self._shared, self.overlay_links)
         self.host.driver.open_links_with(self.soft_links)
@@ -130,6 +130,7 @@ class Node:
         if self._tick_timer is not None:
             self._tick_timer.cancel()
         self.host.driver.close()
+        self.host.journal.floods.sum_up()
         self._keep_statistics()
         self.overlay_links.close()
         self._snapshot()
@@ -143,6 +144,7 @@ class Node:
         self._tick_timer = self.loop.call_later(TICK_S, self._tick)
         self.host.congestion.tick(now)
         self.clients.forget_old(now)
+        self.host.journal.floods.tick(now)
         if self.host.statistics is not None:
             self.host.statistics.expire(now)
         self._snapshot()

@@ -7,6 +7,8 @@ Rules
 - Control messages and deliveries keep their order, so that `Settled` of an `Unsubscribe` comes
   after the last delivery. ACK, CREDIT, CONGESTION and PING overtake (`push_urgent`).
 - Only deliveries count for the limit of a subscriber's queue; control messages pass.
+- What is dropped is always the oldest, so all of it is missing in one place: before the first frame
+  that waits. There DROPPED says how many (`drop_oldest`).
 - The queue is what has not been written because the socket is not ready for more: `transport` says
   so by `pause_writing`. A burst that the socket takes is no queue.
 """
@@ -19,10 +21,13 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 
-from reefcast.model.wire import LENGTH_BYTES, FrameKind
+from reefcast.model import wire
+from reefcast.model.wire import LENGTH_BYTES, Dropped, FrameKind
 
 FRAMES_PER_WRITE = 512
 HIGH_WATER_BYTES = 256 * 1024
+MOST_GROUPS = 1000
+"""Of dropped deliveries that are told apart by their subscriptions, between two writes."""
 _DELIVERIES = (int(FrameKind.DELIVER), int(FrameKind.DELIVER_AGAIN))
 _KIND_AT = LENGTH_BYTES
 
@@ -54,6 +59,7 @@ class Outbox:
 
     `limit` and `on_crowded` are set for subscribers: when more than `limit` deliveries wait,
     `on_crowded` is called with every further one; `on_drained` when, after that, half are left.
+    `dropped`: deliveries that were dropped so far.
     """
 
     __slots__ = (
@@ -62,8 +68,11 @@ class Outbox:
         "_dirty",
         "_flusher",
         "_frames",
+        "_gap",
         "_transport",
+        "_untold",
         "_urgent",
+        "dropped",
         "limit",
         "on_crowded",
         "on_drained",
@@ -77,8 +86,11 @@ class Outbox:
         self._frames: deque[bytes] = deque()
         self._urgent: list[bytes] = []
         self._controls = 0
+        self._gap: dict[bytes, int] = {}
+        self._untold = 0
         self._dirty = False
         self._crowded = False
+        self.dropped = 0
         self.limit = sys.maxsize
         self.on_crowded: Callable[[], None] = _nothing
         self.on_drained: Callable[[], None] = _nothing
@@ -94,7 +106,8 @@ class Outbox:
     @property
     def empty(self) -> bool:
         """Whether all has been handed to the operating system."""
-        return not (self._frames or self._urgent or self._transport.get_write_buffer_size())
+        waits = self._frames or self._urgent or self._untold
+        return not (waits or self._transport.get_write_buffer_size())
 
     def push_data(self, frame: bytes) -> None:
         """A delivery, or any frame of a link between brokers."""
@@ -126,6 +139,8 @@ class Outbox:
         if self.paused:
             return
         write = self._transport.write
+        if self._untold:
+            write(self._word_of_gap())
         if self._urgent:
             write(b"".join(self._urgent))
             self._urgent.clear()
@@ -152,7 +167,7 @@ class Outbox:
     def resume(self) -> None:
         """The socket takes more."""
         self.paused = False
-        if self._frames or self._urgent:
+        if self._frames or self._urgent or self._untold:
             self.flush()
 
     def discard(self) -> None:
@@ -160,7 +175,8 @@ class Outbox:
         raises if it is, and the flush of all the others would end there.)"""
         self._frames.clear()
         self._urgent.clear()
-        self._controls = 0
+        self._controls = self._untold = 0
+        self._gap.clear()
         self.paused = True
 
     def end(self, last: bytes) -> None:
@@ -181,10 +197,26 @@ class Outbox:
             self.on_crowded()
 
     def drop_oldest(self) -> bytes:
-        """Takes out the oldest delivery; control messages before it keep their places."""
-        passed = []
-        while self._frames[0][_KIND_AT] not in _DELIVERIES:
-            passed.append(self._frames.popleft())
-        oldest = self._frames.popleft()
-        self._frames.extendleft(reversed(passed))
+        """Take out the oldest delivery, which there must be; the client will be told. Control
+        messages that are the first ones then will be written first: nothing is left before them."""
+        frames = self._frames
+        while frames[0][_KIND_AT] not in _DELIVERIES:
+            self._urgent.append(frames.popleft())
+            self._controls -= 1
+        oldest = frames.popleft()
+        self.dropped += 1
+        self._untold += 1
+        numbers, gap = wire.numbers_of(oldest), self._gap
+        if numbers in gap:
+            gap[numbers] += 1
+        elif len(gap) < MOST_GROUPS:
+            gap[numbers] = 1
         return oldest
+
+    def _word_of_gap(self) -> bytes:
+        """The frame that tells what was dropped since the last one."""
+        groups = tuple((wire.decode_numbers(key), count) for key, count in self._gap.items())
+        told = Dropped(self._untold, groups)
+        self._gap.clear()
+        self._untold = 0
+        return wire.encode(FrameKind.DROPPED, told)

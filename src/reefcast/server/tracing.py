@@ -13,10 +13,19 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from reefcast.model.messages import ControlMessage, Deliver, Discard, LinkName, Publish
+from reefcast.model import wire
+from reefcast.model.messages import (
+    FIRST_HOP,
+    ControlMessage,
+    Deliver,
+    Discard,
+    LinkName,
+    Publish,
+)
 from reefcast.model.trace import FOUND_OVERLOADED
 from reefcast.network.sections import TraceSection
 from reefcast.routing.router import Decision
+from reefcast.server.floods import Floods
 from reefcast.storage.trace_files import TraceRecorder
 
 QueueOf = Mapping[LinkName, int]
@@ -151,6 +160,7 @@ class Journal:
 
     def __init__(self, broker: str, trace: LiveTrace | None) -> None:
         self.counters: Counter[str] = Counter()
+        self.floods = Floods(self.counters)
         self.trace = trace
         self.details = trace if trace is not None and trace.details else None
         self._broker = broker
@@ -161,6 +171,14 @@ class Journal:
         if self.details is not None:
             self.details.discarded(Discard(publish, reason), link)
 
+    def dropped(self, delivery: bytes, client: LinkName) -> None:
+        """A frame for a client that does not keep up; decoded only where rows are wanted."""
+        self.counters["queue_full"] += 1
+        if self.details is not None:
+            _, body = wire.split_parts(delivery[wire.HEAD_BYTES :])
+            publish = Publish(wire.decode_publication(body), FIRST_HOP, bytes(body))
+            self.details.discarded(Discard(publish, "queue_full"), client)
+
     def discarded(self, discard: Discard) -> None:
         """The core's own, which it has counted."""
         if self.details is not None:
@@ -168,5 +186,5 @@ class Journal:
 
     def failed(self, what: str) -> None:
         """To be called where the exception is handled; `what` follows "failed"."""
-        self.counters["failures"] += 1
-        log.exception("broker %s failed %s", self._broker, what)
+        words = "broker %s failed %s"
+        self.floods.log(log, logging.ERROR, "failures", words, self._broker, what, traceback=True)

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from reefcast.errors import InternalError
-from reefcast.model.filters import parse_filter
+from reefcast.model.filters import Filter, parse_filter
 from reefcast.model.publication import Publication
 from reefcast.routing.broker import HOLD_S
 from reefcast.routing.registry import routing_named
@@ -113,20 +113,20 @@ class Evidence:
         return (before[-1] if before else 0.0, after[0] if after else math.inf)
 
     @cached_property
-    def _subscriptions(self) -> dict[str, list[Claim]]:
+    def _subscriptions(self) -> dict[Filter, list[Claim]]:
         """Settled subscriptions by filter."""
-        claims: dict[str, list[Claim]] = {}
+        claims: dict[Filter, list[Claim]] = {}
         for claim in self.result.claims:
             if claim.subscription and claim.settled_s < math.inf:
-                claims.setdefault(claim.filter, []).append(claim)
+                claims.setdefault(parse_filter(claim.filter), []).append(claim)
         return claims
 
     def _settled_pairs(self, published: Published) -> Iterator[Pair]:
         publication = published.publication
         at = publication.time_us / 1e6
         quiet = self._quiet_after(at)
-        for text, claims in self._subscriptions.items():
-            if not parse_filter(text).matches(publication):
+        for filter, claims in self._subscriptions.items():
+            if not filter.matches(publication):
                 continue
             for claim in claims:
                 if claim.settled_s < at and quiet <= claim.ended_s:

@@ -1,0 +1,53 @@
+"""Log lines that anybody may cause by the thousand.
+
+Of each kind the first `FEW` of a period are written; the others are counted, and one line at the
+end of the period says how many they were. All are counted in the broker's counters, under their
+kind, which `status` shows.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+
+FEW = 10
+PERIOD_S = 10.0
+
+
+class Floods:
+    """Of one broker; `counters` are its own, and `tick` is called now and then."""
+
+    def __init__(self, counters: Counter[str]) -> None:
+        self._counters = counters
+        self._lines: dict[str, tuple[logging.Logger, int, int]] = {}
+        self._until_s = 0.0
+
+    def log(
+        self,
+        logger: logging.Logger,
+        level: int,
+        kind: str,
+        message: str,
+        *args: object,
+        traceback: bool = False,
+    ) -> None:
+        """Write a line to `logger`, or only count it. `traceback`: with that of the exception that
+        is being handled."""
+        self._counters[kind] += 1
+        _, _, lines = self._lines.get(kind, (logger, level, 0))
+        self._lines[kind] = (logger, level, lines + 1)
+        if lines < FEW:
+            logger.log(level, message, *args, exc_info=traceback)
+
+    def tick(self, now: float) -> None:
+        """Begin a new period, if the last one is over at `now` (seconds)."""
+        if now >= self._until_s:
+            self._until_s = now + PERIOD_S
+            self.sum_up()
+
+    def sum_up(self) -> None:
+        """Say how many were not written; the next ones are written again."""
+        for kind, (logger, level, lines) in self._lines.items():
+            if lines > FEW:
+                logger.log(level, "%d more of these were not written: %s", lines - FEW, kind)
+        self._lines.clear()
