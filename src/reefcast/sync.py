@@ -12,16 +12,14 @@ which are called in the client's thread, must not wait for their own client (`Lo
 
 from __future__ import annotations
 
-import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
-from concurrent.futures import CancelledError, Future
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Generic, Literal, Protocol, Self, TypeVar, Unpack, overload
+from typing import Generic, Literal, Protocol, Self, TypeVar, Unpack, overload
 
 from reefcast.client import Event, Options
 from reefcast.client.backlog import BackloggedClient
@@ -29,9 +27,9 @@ from reefcast.client.encoding import encode_event
 from reefcast.client.handles import Advertisement as AsyncAdvertisement
 from reefcast.client.handles import Subscription as AsyncSubscription
 from reefcast.client.history import History as AsyncHistory
-from reefcast.client.loop import new_event_loop
 from reefcast.client.replay import Replay as AsyncReplay
-from reefcast.errors import LocalError, ReefcastError
+from reefcast.client.thread import LoopThread
+from reefcast.errors import ReefcastError
 from reefcast.model.publication import PublicationId
 
 __all__ = ["Advertisement", "Client", "History", "Replay", "Subscription", "connect"]
@@ -49,66 +47,8 @@ class _Source(Protocol):
     async def next_batch(self) -> list[Event]: ...
 
 
-class _Thread:
-    """A thread with an event loop, which runs coroutines for the others."""
-
-    def __init__(self) -> None:
-        self._loop = new_event_loop()
-        self._stopped = False
-        self._lock = threading.Lock()
-        self._thread = threading.Thread(target=self._serve, name="reefcast", daemon=True)
-        self._thread.start()
-
-    @property
-    def is_current(self) -> bool:
-        """Whether the caller runs in this very thread."""
-        return threading.current_thread() is self._thread
-
-    @property
-    def stopped(self) -> bool:
-        """Whether it runs nothing any more."""
-        return self._stopped
-
-    def run(self, work: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
-        """Runs `work` there; after `timeout` seconds, or at Ctrl-C here, it is cancelled."""
-        if self.is_current:
-            work.close()
-            raise LocalError("a callback must not wait for its own client; use another thread")
-        future = self.start(work)
-        try:
-            return future.result(timeout)
-        except CancelledError:
-            raise LocalError("this client was closed meanwhile") from None
-        except BaseException:
-            future.cancel()
-            raise
-
-    def start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        with self._lock:  # what was handed over before the stop is cancelled by it, not forgotten
-            if self._stopped:
-                work.close()
-                raise LocalError("this client has been closed")
-            return asyncio.run_coroutine_threadsafe(work, self._loop)
-
-    def stop(self) -> None:
-        with self._lock:
-            if not self._stopped:
-                self._stopped = True
-                self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-
-    def _serve(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        self._loop.run_forever()
-        tasks = asyncio.all_tasks(self._loop)
-        for task in tasks:
-            task.cancel()
-        self._loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
-        self._loop.close()
-
-
 class _Handle(Generic[H]):
-    def __init__(self, thread: _Thread, handle: H) -> None:
+    def __init__(self, thread: LoopThread, handle: H) -> None:
         self._thread = thread
         self._handle: H = handle
 
@@ -137,7 +77,7 @@ class Advertisement(_Handle[AsyncAdvertisement]):
 class _Events:
     """An iterator over what an asyncio iterator gives in batches, for any thread."""
 
-    def __init__(self, thread: _Thread, source: _Source) -> None:
+    def __init__(self, thread: LoopThread, source: _Source) -> None:
         self._thread = thread
         self._source = source
         self._batch: deque[Event] = deque()
@@ -206,7 +146,7 @@ class Subscription(_Events, _Handle[AsyncSubscription]):
     `SlowConsumerError` if the broker ended it because this program did not keep up.
     """
 
-    def __init__(self, thread: _Thread, handle: AsyncSubscription) -> None:
+    def __init__(self, thread: LoopThread, handle: AsyncSubscription) -> None:
         _Handle.__init__(self, thread, handle)
         _Events.__init__(self, thread, handle)
 
@@ -250,7 +190,7 @@ class Replay(_Events):
     """An iterator over past events by their time, and then new ones, each once; as
     `reefcast.Replay`."""
 
-    def __init__(self, thread: _Thread, replay: AsyncReplay) -> None:
+    def __init__(self, thread: LoopThread, replay: AsyncReplay) -> None:
         super().__init__(thread, replay)
         self._replay = replay
 
@@ -273,7 +213,7 @@ class Replay(_Events):
 class History(_Events):
     """An iterator over past events, by their time, each once; raises as `reefcast.History`."""
 
-    def __init__(self, thread: _Thread, history: AsyncHistory) -> None:
+    def __init__(self, thread: LoopThread, history: AsyncHistory) -> None:
         super().__init__(thread, history)
         self._history = history
 
@@ -289,7 +229,7 @@ class History(_Events):
 class Client:
     """A program's end of the network, as `reefcast.Client`; made by `connect`, for any thread."""
 
-    def __init__(self, thread: _Thread, client: BackloggedClient) -> None:
+    def __init__(self, thread: LoopThread, client: BackloggedClient) -> None:
         self._thread = thread
         self._client = client
         self._seq = 0
@@ -501,7 +441,7 @@ async def _replay(
 def connect(urls: str | Sequence[str], **options: Unpack[Options]) -> Client:
     """Connects to a broker; arguments and errors as in `reefcast.connect`. The callbacks among the
     options are called in the client's thread."""
-    thread = _Thread()
+    thread = LoopThread()
     try:
         return Client(thread, thread.run(BackloggedClient.connected_to(urls, options)))
     except BaseException:

@@ -498,3 +498,22 @@ async def test_live_and_simulated_brokers_show_the_same_tables_in_the_same_words
     texts = [shown(capsys, answers) for answers in (live, same)]
     tables = [rows[rows.index("CLT") :] for rows in texts]
     assert tables[0] == tables[1]
+
+
+def a_client(name: str, **changes: Any) -> dict[str, Any]:
+    client = {"client": name, "slow": False, "queue_len": 0, "queue_policy": "drop_oldest"}
+    return client | {"dropped": 0} | changes
+
+
+def test_clients_that_do_not_keep_up_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    clients = [
+        a_client("quick-1"),
+        a_client("lost-1", dropped=7),
+        a_client("blocks-1", slow=True, queue_len=10_001, queue_policy="block"),
+    ]
+    print_status({"b1": an_answer([], clients=clients)})
+    shown = capsys.readouterr().out
+    assert "Clients that do not keep up" in shown and "quick-1" not in shown
+    assert shown.index("blocks-1") < shown.index("lost-1")
+    print_status({"b1": an_answer([], clients=[a_client("quick-1"), {"client": "simulated"}])})
+    assert "Clients that do not keep up" not in capsys.readouterr().out

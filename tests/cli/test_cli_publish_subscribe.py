@@ -13,6 +13,7 @@ import pytest
 
 import reefcast
 from children import Children, ended, line_of
+from live_networks import path_network, running
 from reefcast.cli import event_rows
 from reefcast.errors import InvalidValueError, LocalError
 from reefcast.network.file import NetworkFile
@@ -73,6 +74,23 @@ async def test_one_event_from_the_command_line(url: str, children: Children) -> 
         "payload": "aGVsbG8=",
     }
     assert (code, errors) == (0, "reefcast: 1 event\n")
+
+
+async def test_what_the_broker_drops_is_said(children: Children) -> None:
+    """For a while nobody reads what it prints."""
+    async with running(path_network(1, queue_limit=10)) as [url]:
+        reader = await subscribed(children, url, "TRUE")
+        async with reefcast.connect(url) as client:
+            for n in range(1500):
+                await client.publish(n=n, text="x" * 20_000)
+        printed = 1
+        while b"n=1499" not in await line_of(reader.stdout):
+            printed += 1
+        reader.send_signal(signal.SIGINT)
+        code, _, errors = await ended(reader)
+    assert (code, printed < 1500) == (0, True)
+    assert "the broker drops the oldest" in errors
+    assert f"{printed:,} events, and {1500 - printed:,} that were dropped" in errors
 
 
 async def test_json_lines_from_standard_input_as_text(url: str, children: Children) -> None:

@@ -29,12 +29,13 @@ OUTPUTS = {
     "client-3": r"plant-7-\w+ has published event 1\n",
     "client-4": r"\(\"dest = 'LAX'\", \"carrier IN \('UA', 'DL'\)\"\)\n"
     r"Event\(.*'LAX', 'carrier': 'UA'}\)\n",
-    "client-5": r"1000 events for the filter with number 1\n",
-    "client-6": r"line 1, column 8: expected an attribute\n"
+    "client-5": r"99\.5 after 0 dropped events\n99\.5 and none is dropped\n",
+    "client-6": r"1000 events for the filter with number 1\n",
+    "client-7": r"line 1, column 8: expected an attribute\n"
     r"attribute 'price' has the value \[1, 2\] of type list.*\n"
     r"publication 1 was refused: .*\n",
-    "client-7": r"True\nFalse\n",
-    "client-8": r"21\.5\n\d+\.\d+\.\d+\n",
+    "client-8": r"True\nFalse\n",
+    "client-9": r"21\.5\n\d+\.\d+\.\d+\n",
 }
 
 

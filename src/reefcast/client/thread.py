@@ -1,0 +1,72 @@
+"""A thread in which an event loop runs: where the synchronous client keeps the asyncio one."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from concurrent.futures import CancelledError, Future
+from typing import Any, TypeVar
+
+from reefcast.client.loop import new_event_loop
+from reefcast.errors import LocalError
+
+T = TypeVar("T")
+
+
+class LoopThread:
+    """A thread with an event loop, which runs coroutines for the others."""
+
+    def __init__(self) -> None:
+        self._loop = new_event_loop()
+        self._stopped = False
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._serve, name="reefcast", daemon=True)
+        self._thread.start()
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the caller runs in this very thread."""
+        return threading.current_thread() is self._thread
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it runs nothing any more."""
+        return self._stopped
+
+    def run(self, work: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
+        """Runs `work` there; after `timeout` seconds, or at Ctrl-C here, it is cancelled."""
+        if self.is_current:
+            work.close()
+            raise LocalError("a callback must not wait for its own client; use another thread")
+        future = self.start(work)
+        try:
+            return future.result(timeout)
+        except CancelledError:
+            raise LocalError("this client was closed meanwhile") from None
+        except BaseException:
+            future.cancel()
+            raise
+
+    def start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        with self._lock:  # what was handed over before the stop is cancelled by it, not forgotten
+            if self._stopped:
+                work.close()
+                raise LocalError("this client has been closed")
+            return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def stop(self) -> None:
+        with self._lock:
+            if not self._stopped:
+                self._stopped = True
+                self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+
+    def _serve(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+        tasks = asyncio.all_tasks(self._loop)
+        for task in tasks:
+            task.cancel()
+        self._loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+        self._loop.close()
