@@ -190,7 +190,7 @@ class Connection(asyncio.Protocol):
             self._refuse(str(error), batch)
         except Exception:
             words = "error while handling input from %s"
-            self._log("failures", words, self.peer, level=logging.ERROR, traceback=True)
+            self.note("failures", words, self.peer, level=logging.ERROR, traceback=True)
             self.goodbye("the broker failed on this input; its log says how")
         if self._slicing and not self.saying_goodbye:
             self._slicing = False
@@ -263,7 +263,7 @@ class Connection(asyncio.Protocol):
             self.end.move_wanted(wire.decode_move(payload))
         elif kind == FrameKind.GOODBYE:
             reason = wire.decode_goodbye(payload).reason
-            self._log("goodbyes_heard", "%s said goodbye: %s", self.peer, reason)
+            self.note("goodbyes_heard", "%s said goodbye: %s", self.peer, reason)
             self.close()
         elif kind != FrameKind.PING:
             raise ProtocolError(f"frame of kind {kind}, which has no place here")
@@ -359,7 +359,7 @@ class Connection(asyncio.Protocol):
             return
         self.saying_goodbye = True
         kind = kind or ("goodbyes" if self.greeted else "turned_away")
-        self._log(kind, "goodbye to %s: %s", self.peer, reason)
+        self.note(kind, "goodbye to %s: %s", self.peer, reason)
         self._stop_timers()
         if self._received > self._told:
             self._acknowledge()
@@ -382,7 +382,7 @@ class Connection(asyncio.Protocol):
         if end is not None:
             end.lost(self)
 
-    def _log(
+    def note(
         self,
         kind: str,
         message: str,
@@ -390,6 +390,7 @@ class Connection(asyncio.Protocol):
         level: int = logging.INFO,
         traceback: bool = False,
     ) -> None:
+        """Log what happened on this connection, unless there is too much of its kind."""
         self._shared.floods.log(log, level, kind, message, *args, traceback=traceback)
 
     def _stop_timers(self) -> None:

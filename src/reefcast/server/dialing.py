@@ -35,7 +35,8 @@ async def keep_connected(
             if connection.greeted:
                 pause_s = FIRST_PAUSE_S
             if connection.refusal:
-                log.warning("%s refused us: %s", connection.peer, connection.refusal)
+                words, peer, refusal = "%s refused us: %s", connection.peer, connection.refusal
+                connection.note("refused_us", words, peer, refusal, level=logging.WARNING)
             connection = None
         await asyncio.sleep(pause_s * rng.uniform(0.5, 1.0))
         pause_s = longer(pause_s)
