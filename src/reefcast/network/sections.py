@@ -47,8 +47,8 @@ class LimitsSection(Section):
     `max_clients`: connections of clients. `session_s`: seconds for which a broker remembers how
     much it has taken from a client that lost its connection, of at most `max_clients` of them.
     `drain_s`: seconds that a broker takes at most to empty its queues when it is told to stop.
-    `silence_s`: seconds without a word after which the connection to a neighbour is given up, as that hangs or
-    cannot be reached; what is for it waits as for one that is away."""
+    `silence_s`: seconds without a word after which the connection to a neighbour is given up, as
+    that hangs or cannot be reached; what is for it waits as for one that is away."""
 
     credit: int = 4096
     queue_limit: int = 10_000
