@@ -130,7 +130,6 @@ class ClientSession(End):
         self._say_slow(f"who publishes for it waits, for {limit_s:g} s at most")
 
     def _disconnect(self) -> None:
-        self._slow_since_s = self._loop.time()
         self._say_slow("it is disconnected")
         self._cut_off(
             f"more than {self.outbox.limit} publications waited for this client, "
@@ -165,8 +164,9 @@ class ClientSession(End):
         if self._said_slow:
             self._said_slow = False
             dropped = self.outbox.dropped - self._dropped_before
-            words = "client %s %s, after %.1f s; %d publications for it were dropped"
-            self._log("slow_clients_over", words, self.name, what, took_s, dropped)
+            lost = f"; {dropped} publications for it were dropped" if dropped else ""
+            words = "client %s %s, after %.1f s%s"
+            self._log("slow_clients_over", words, self.name, what, took_s, lost)
 
     def _log(self, kind: str, words: str, *args: object) -> None:
         self._host.journal.floods.log(log, logging.WARNING, kind, words, *args)
