@@ -16,6 +16,7 @@ from reefcast.model.messages import Header, LinkName, Publish
 from reefcast.model.publication import PublicationId
 from reefcast.routing.recent import RecentIds
 from reefcast.routing.router import Decision, Router, Surroundings
+from reefcast.routing.tables import Ways
 
 
 class Flooding(Router):
@@ -28,8 +29,9 @@ class Flooding(Router):
         super().__init__(where)
         self._recent = RecentIds[PublicationId]()
 
-    def route(self, publications: Sequence[Publish], link: LinkName) -> Iterator[Decision]:
-        found = self.prt.ways([publish.publication for publish in publications])
+    def route(
+        self, publications: Sequence[Publish], found: Sequence[Ways], link: LinkName
+    ) -> Iterator[Decision]:
         for publish, (local, _, matched) in zip(publications, found, strict=True):
             if not self._recent.is_new(publish.publication.id):
                 yield Decision({}, [], matched, duplicate=True)

@@ -26,6 +26,7 @@ from reefcast.model.messages import (
     TableChange,
     Unsubscribe,
 )
+from reefcast.routing.failures import Failures
 
 TIMER = "order:"
 
@@ -78,10 +79,12 @@ class Client:
 
 
 class Ordering:
-    """Of one broker. `late`: how many could not be put into their order."""
+    """Of one broker. `late`: how many could not be put into their order. `failures`: where it notes
+    on which it failed."""
 
-    def __init__(self) -> None:
+    def __init__(self, failures: Failures | None = None) -> None:
         self.late = 0
+        self._failures = Failures() if failures is None else failures
         self._clients: dict[LinkName, Client] = {}
 
     def changed(self, message: TableChange, link: LinkName) -> None:
@@ -103,7 +106,13 @@ class Ordering:
             return effects
         found: list[Effect] = []
         for effect in effects:
-            found += self._delivered(effect, now) if type(effect) is Deliver else (effect,)
+            if type(effect) is not Deliver:
+                found.append(effect)
+                continue
+            try:
+                found += self._delivered(effect, now)
+            except Exception as error:
+                self._failures.on(effect.publish, error)
         return found
 
     def _delivered(self, deliver: Deliver, now: float) -> list[Effect]:

@@ -43,7 +43,7 @@ the match but one lookup of a load for each target link.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any, ClassVar, NamedTuple
 
@@ -346,8 +346,9 @@ class ScotRouter(Router):
 
     # --- publications -----------------------------------------------------------------------------
 
-    def route(self, publications: Sequence[Publish], link: LinkName) -> Iterator[Decision]:
-        found = self.prt.ways([publish.publication for publish in publications])
+    def route(
+        self, publications: Sequence[Publish], found: Sequence[Ways], link: LinkName
+    ) -> Iterable[Decision]:
         hosted = not any(
             link in known for known in (self.a_links, self._cluster_of, self.soft_links)
         )

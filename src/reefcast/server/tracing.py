@@ -166,7 +166,8 @@ class Journal:
         if self.details is not None:
             self.details.discarded(discard, None)
 
-    def failed(self, what: str) -> None:
-        """To be called where the exception is handled; `what` follows "failed"."""
+    def failed(self, what: str, error: Exception | None = None) -> None:
+        """To be called where the exception is handled, if no `error` is given; `what` follows
+        "failed"."""
         self.counters["failures"] += 1
-        log.exception("broker %s failed %s", self._broker, what)
+        log.error("broker %s failed %s", self._broker, what, exc_info=error or True)
