@@ -13,6 +13,7 @@ Source: `Siena` and `PADRES`; the covering paper, sections II and V.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
 from typing import Annotated, Any, ClassVar
 
 import msgspec
@@ -152,7 +153,7 @@ class Acyclic(TreeRouter):
     ) -> Iterator[Decision]:
         useless: list[tuple[Publication, bool]] = []
         try:
-            for publish, (local, hops, matched) in zip(publications, found, strict=True):
+            for publish, (local, hops, matched) in zip_longest(publications, found):
                 onward = self._onward(publish, link, matched)
                 if local and type(onward) is CoverHeader:
                     self._record(publish.publication, local, onward)

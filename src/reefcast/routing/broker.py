@@ -265,7 +265,10 @@ class Broker:
         delivered = forwarded = 0
         routed, goes, router = self.last_routed, self.links.goes, self.router
         holding = self._holding
-        rest, found = self._failures.matched(router.match, batch, link)
+        try:
+            rest, found = batch, router.match(batch, link)
+        except Exception:
+            rest, found = self._failures.matched(router.match, batch, link)
         while rest:  # again only behind one that something fails on
             first = len(routed)
             try:

@@ -49,18 +49,15 @@ class Failures(list[Failure]):
 
     def matched(
         self, match: Match, batch: Sequence[Publish], link: LinkName
-    ) -> tuple[Sequence[Publish], Sequence[Any]]:
-        """Those that it does not fail on, and what `match` finds for each: as that changes nothing,
+    ) -> tuple[list[Publish], list[Any]]:
+        """Those that `match` does not fail on, and what it finds for each: as it changes nothing,
         each can be asked about by itself."""
-        try:
-            return batch, match(batch, link)
-        except Exception:
-            rest: list[Publish] = []
-            found: list[Any] = []
-            for publish in batch:
-                try:
-                    found += match((publish,), link)
-                    rest.append(publish)
-                except Exception as error:
-                    self.on(publish, error)
-            return rest, found
+        rest: list[Publish] = []
+        found: list[Any] = []
+        for publish in batch:
+            try:
+                found += match((publish,), link)
+                rest.append(publish)
+            except Exception as error:
+                self.on(publish, error)
+        return rest, found

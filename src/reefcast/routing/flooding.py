@@ -11,6 +11,7 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 
 from reefcast.model.messages import Header, LinkName, Publish
 from reefcast.model.publication import PublicationId
@@ -32,7 +33,7 @@ class Flooding(Router):
     def route(
         self, publications: Sequence[Publish], found: Sequence[Ways], link: LinkName
     ) -> Iterator[Decision]:
-        for publish, (local, _, matched) in zip(publications, found, strict=True):
+        for publish, (local, _, matched) in zip_longest(publications, found):
             if not self._recent.is_new(publish.publication.id):
                 yield Decision({}, [], matched, duplicate=True)
                 continue

@@ -349,11 +349,9 @@ class ScotRouter(Router):
     def route(
         self, publications: Sequence[Publish], found: Sequence[Ways], link: LinkName
     ) -> Iterable[Decision]:
-        hosted = not any(
-            link in known for known in (self.a_links, self._cluster_of, self.soft_links)
-        )
-        for publish, ways in zip_longest(publications, found):  # there is one for each
-            bits = self._targets(publish, link) if hosted else civ_of(publish.header)
+        neighbour = link in self.a_links or link in self._cluster_of or link in self.soft_links
+        for publish, ways in zip_longest(publications, found):
+            bits = civ_of(publish.header) if neighbour else self._targets(publish, link)
             yield self.choose(publish, ways, link, bits)
 
     def choose(self, publish: Publish, ways: Ways, link: LinkName, bits: int) -> Decision:

@@ -55,6 +55,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any, ClassVar, NamedTuple
 
 from msgspec.structs import replace
@@ -245,7 +246,7 @@ class TidRouter(Router):
     def route(
         self, publications: Sequence[Publish], found: Sequence[Found], link: LinkName
     ) -> Iterator[Decision]:
-        for publish, (tree, matching) in zip(publications, found, strict=True):
+        for publish, (tree, matching) in zip_longest(publications, found):
             if tree is None:
                 yield Decision({}, [], None)
             else:

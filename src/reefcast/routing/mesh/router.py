@@ -18,6 +18,7 @@ publications, see `strategies`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from typing import Any, ClassVar
 
 from reefcast.model.messages import Header, LinkName, PeerMessage, Publish, Send
@@ -52,7 +53,7 @@ class Mesh(Meshed, TreeRouter):
     def decide(
         self, publications: Sequence[Publish], found: Sequence[Ways], link: LinkName
     ) -> Iterator[Decision]:
-        for publish, (local, anchors, matched) in zip(publications, found, strict=True):
+        for publish, (local, anchors, matched) in zip_longest(publications, found):
             hops = self.mesh.sends(anchors, link) if anchors else ()
             if hops:
                 onward = Header(publish.header.hops + 1)
