@@ -151,15 +151,11 @@ class ScotRouter(Router):
                 Send(other, Advertise(id, filter.text)) for other in self._secondary_neighbours()
             ]
         sender = self._sender_bit(link, "Advertise")
-        row = self.clt.get(id)
-        if row is None:
+        row = self.clt.by(id, link)
+        if row is None or row.filter != filter:
+            self.clt.remove(id, link)
             row = ClusterLinkRow(id, filter, link, False, sender)
             self.clt.add(row)
-        elif row.last_hop != link:
-            raise ProtocolError(
-                f"neighbour {link!r} sent the advertisement {id}, which came from "
-                f"{row.last_hop!r}; ids are never used again"
-            )
         self.clt.confirm(id, link)
         self._find_witness(row)
         if self.relearning:
@@ -197,9 +193,12 @@ class ScotRouter(Router):
 
     def take_in(self, row: Row) -> list[Send]:
         """A subscription of this cluster came."""
-        known = row.id in self.prt
+        known = self.prt.by(row.id, row.last_hop)
         sends = self.tree.subscribe(row)
-        return sends if known else sends + self._set_bits(row.id, row.filter)
+        if known is not None and known.filter == row.filter:
+            return sends
+        sends += self._set_bits(row.id, row.filter)
+        return sends if known is None else sends + self._clear_bits([row.id])
 
     def needs(self, subscription: Filter, told: Iterable[EntityId]) -> list[EntityId]:
         rows = [row for row in map(self.clt.get, told) if row is not None]
@@ -211,19 +210,15 @@ class ScotRouter(Router):
     def _unsubscribe_all(self, ids: Sequence[EntityId], link: LinkName) -> list[Send]:
         """All of them first, and only then the bits: a witness is not looked for among those that
         go, too."""
-        sends = self.tree.unsubscribe(ids, link)
-        gone = [id for id in ids if id not in self.prt]
-        return sends + self._clear_bits(gone)
+        return self.tree.unsubscribe(ids, link) + self._clear_bits(ids)
 
     def _replace(self, message: Replacement, link: LinkName) -> list[Send]:
         if link in self._cluster_of:
             raise self._wrong_link(link, "Replace", "an iLink", "aLinks")
-        new = [entry for entry in message.subscriptions if entry[0] not in self.prt]
         sends = self.tree.replace(message, link)
-        for id, filter in new:
+        for id, filter in message.subscriptions:
             sends += self._set_bits(id, filter)
-        gone = [message.id] if message.id not in self.prt else []
-        return sends + self._clear_bits(gone)
+        return sends + self._clear_bits([message.id])
 
     def stand_ins(self, id: EntityId) -> list[tuple[LinkName, EntityId]]:
         return self.tree.stand_ins(id)
@@ -279,9 +274,9 @@ class ScotRouter(Router):
             return super().peer(message, link)
         bit = self._sender_bit(link, type(message).__name__)
         for id in message.advertisements:
-            row = self.clt.get(id)
-            if row is not None and row.local:
-                row.civ = row.civ | bit if isinstance(message, CivSet) else row.civ & ~bit
+            for row in self.clt.all_of(id):
+                if row.local:
+                    row.civ = row.civ | bit if isinstance(message, CivSet) else row.civ & ~bit
         return []
 
     def _targets(self, publish: Publish, client: LinkName) -> int:

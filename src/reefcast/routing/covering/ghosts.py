@@ -65,6 +65,8 @@ class Incremental(Packing):
 
     def _come(self, id: EntityId, filter: Filter) -> Change:
         net = Net()
+        if id in self.ghosts:  # another session of its client says the same again
+            net.add(self.collect(id))
         net.add(super()._come(id, filter))
         for ghost in self._covering.covered(filter):
             net.add(self.collect(ghost))
