@@ -255,8 +255,8 @@ class Near(Flooding):
         super().__init__(where)
         self.links_at_most = where.options.links
 
-    def route(self, publications, link):
-        for publish, decision in zip(publications, super().route(publications, link)):
+    def route(self, publications, found, link):
+        for publish, decision in zip(publications, super().route(publications, found, link)):
             far = publish.header.hops >= self.links_at_most
             yield replace(decision, hops=[]) if far else decision
 """

@@ -119,7 +119,7 @@ def _live(network: Harness, live: Claims, kind: str) -> list[Live]:
             continue
         for number, filter in live.get(client, {}).items():
             found.append(Live((client, number), home, client, filter))
-        for number in network.brokers[home].clients[client]._advertisements:
+        for number in network.brokers[home].clients[client]._advertised._filters:
             if number < 0:
                 found.append(Live((f"{client}@{home}", number), home, client, "TRUE"))
     return found

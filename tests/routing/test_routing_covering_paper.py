@@ -13,11 +13,13 @@ from reefcast.model.filters import parse_filter
 from reefcast.model.messages import EntityId
 from reefcast.overlay.topology import Graph, names, path, random_tree
 from reefcast.routing.acyclic import Acyclic, AcyclicOptions
-from reefcast.routing.covering.ghosts import WINDOW, Incremental
+from reefcast.routing.covering.ghosts import Incremental
 from reefcast.routing.covering.strategies import Strategy
 from reefcast.simulation.table_truth import next_hops
 
 SEEDS = st.integers(0, 2**32)
+ENOUGH = 46
+"""False positives in a row after which a ghost goes, with theta = 0.9."""
 ADVERTISEMENTS = ("x < 2", "x > 3", "x BETWEEN 1 AND 4", "y = 'a'", "TRUE", "x > 90")
 
 
@@ -254,7 +256,7 @@ def test_false_positives_push_it_upstream_hop_by_hop_until_they_vanish() -> None
     withdraw(network, broad)
     keepers = [*ghosts(network)]
     for _ in range(6):
-        publish(network, [5] * WINDOW)
+        publish(network, [5] * ENOUGH)
         keepers += ghosts(network)
     assert keepers == ["b3", "b4", "b5", "b6", "b7"]
     assert holders(network, broad) == {}
@@ -266,35 +268,34 @@ def test_false_positives_push_it_upstream_hop_by_hop_until_they_vanish() -> None
     assert [client for client, _, _ in network.delivered] == ["r"]
 
 
-def test_few_false_positives_in_each_window_are_borne_for_ever() -> None:
-    """As many as theta allows: ten of a hundred, and each window is judged by itself."""
+def test_as_many_false_positives_as_theta_allows_are_borne_for_ever() -> None:
+    """By chance there are more of them now and then: not for that do bursts come after all."""
     network, broad = chain(0.9)
     publish(network, [3] * 10)
     withdraw(network, broad)
-    for _ in range(4):
-        publish(network, [5] * (WINDOW // 10) + [3] * (WINDOW - WINDOW // 10))
+    rng = random.Random(1)
+    for _ in range(40):
+        publish(network, [5 if rng.random() < 0.1 else 3 for _ in range(100)])
     assert ghosts(network) == {"b3": [broad]}
-    publish(network, [5] * (WINDOW // 10 + 1) + [3] * (WINDOW - WINDOW // 10 - 1))
+    publish(network, [5] * ENOUGH)
     assert ghosts(network) == {"b4": [broad]}
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(SEEDS, st.sampled_from([0.5, 0.8, 0.9]))
-def test_false_positives_are_bounded_by_theta_over_a_window(seed: int, theta: float) -> None:
+def test_false_positives_are_bounded_by_theta(seed: int, theta: float) -> None:
     """What matches the ghost and nobody wants is at most a share 1 - theta of what matches it, but
-    for one window after the habits of the publisher have changed."""
+    for a while after the habits of the publisher have changed."""
     rng = random.Random(seed)
     network, broad = chain(theta)
     share = rng.random()
-    habit = [3 if rng.random() < share else 5 for _ in range(4 * WINDOW)]
-    publish(network, habit)
+    publish(network, [3 if rng.random() < share else 5 for _ in range(200)])
     withdraw(network, broad)
     new_share = rng.random()
-    changed = [3 if rng.random() < new_share else 5 for _ in range(8 * WINDOW)]
-    publish(network, changed)
+    publish(network, [3 if rng.random() < new_share else 5 for _ in range(1300)])
     before = sum(b.counters["false_positive"] for b in network.brokers.values())
-    last = [3 if rng.random() < new_share else 5 for _ in range(3 * WINDOW)]
+    last = [3 if rng.random() < new_share else 5 for _ in range(200)]
     publish(network, last)
     false = sum(b.counters["false_positive"] for b in network.brokers.values()) - before
-    sampling = 0.15  # of windows of a hundred
-    assert false <= (1 - theta + sampling) * len(last)
+    not_found_yet = 0.3  # by each of five brokers within 1300
+    assert false <= (1 - theta + not_found_yet) * len(last)

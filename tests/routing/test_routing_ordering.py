@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from reefcast.model.messages import Deliver, Effect, Publish, SetTimer, Subscribe, Unsubscribe
 from reefcast.model.publication import Publication
-from reefcast.routing.ordering import TIMER, Ordering
+from reefcast.routing.ordering import KEPT, TIMER, Ordering
 
 WINDOW = 1.0
 
@@ -16,8 +16,8 @@ def publish(seq: int, publisher: str = "p") -> Publish:
     return Publish(Publication(publisher, seq, 0, {}))
 
 
-def asked(*numbers: int, window: float = WINDOW) -> Ordering:
-    ordering = Ordering()
+def asked(*numbers: int, window: float = WINDOW, kept: int = KEPT) -> Ordering:
+    ordering = Ordering(kept=kept)
     for number in numbers:
         ordering.changed(Subscribe(("c", number), "TRUE", order_s=window), "c")
     return ordering
@@ -154,3 +154,102 @@ def test_a_client_that_left_gets_nothing_more() -> None:
     run.ordering.left("c")
     run.until(2.0)
     assert run.got == []
+
+
+# --- publishers that come and go ------------------------------------------------------------------
+
+
+class Twin:
+    """The same for one client, slowly: it forgets nobody, and looks at all that it holds."""
+
+    def __init__(self) -> None:
+        self.last: dict[str, int] = {}
+        self.held: list[tuple[str, int, float]] = []
+        self.got: list[tuple[float, str, int]] = []
+
+    def until(self, now: float) -> None:
+        while self.held and min(due for *_, due in self.held) <= now:
+            at = min(due for *_, due in self.held)
+            for publisher in dict.fromkeys(who for who, _, due in self.held if due <= at):
+                self._hand_out(publisher, at)
+
+    def arrive(self, seq: int, now: float, publisher: str) -> None:
+        self.until(now)
+        self.held.append((publisher, seq, now + WINDOW))
+        self._hand_out(publisher, now)
+
+    def _hand_out(self, publisher: str, now: float) -> None:
+        mine = sorted((seq, due) for who, seq, due in self.held if who == publisher)
+        latest = max((seq for seq, due in mine if due <= now), default=0)
+        for seq, _ in mine:
+            last = self.last.get(publisher, 0)
+            if seq > latest and seq > last + 1:
+                break
+            self.last[publisher] = max(last, seq)
+            self.got.append((now, publisher, seq))
+            self.held = [h for h in self.held if h[:2] != (publisher, seq)]
+
+
+OF_MANY = st.lists(
+    st.tuples(st.sampled_from("pqrstuvw"), st.integers(1, 12), st.floats(0, 6)),
+    unique_by=lambda arrival: arrival[:2],
+    max_size=60,
+)
+
+
+@given(OF_MANY)
+def test_it_does_as_its_twin(arrivals: list[tuple[str, int, float]]) -> None:
+    run, twin = Run(asked(1)), Twin()
+    for who, seq, now in sorted(arrivals, key=lambda arrival: arrival[2]):
+        run.arrive(seq, now, who)
+        twin.arrive(seq, now, who)
+    run.until(100.0)
+    twin.until(100.0)
+    assert sorted(run.got) == sorted(twin.got)
+    for who in "pqrstuvw":
+        assert run.seqs(who) == [seq for _, publisher, seq in twin.got if publisher == who]
+
+
+@given(OF_MANY, st.integers(1, 3))
+def test_who_is_forgotten_waits_no_longer_and_keeps_its_order(
+    arrivals: list[tuple[str, int, float]], kept: int
+) -> None:
+    """Publication n leaves at second n / 2, and takes up to the window."""
+    run = Run(asked(1, kept=kept))
+    events = sorted((seq / 2 + delay * WINDOW / 6, who, seq) for who, seq, delay in arrivals)
+    (client,) = run.ordering._clients.values()
+    most_waiting = 0
+    for now, who, seq in events:
+        run.arrive(seq, now, who)
+        most_waiting = max(most_waiting, len(client.waiting))
+        assert len(client.lines) <= kept + most_waiting + 1
+    run.until(100.0)
+    assert not client.waiting
+    came = {(who, seq): now for now, who, seq in events}
+    assert len(run.got) == len(came)
+    assert all(0 <= now - came[who, seq] <= WINDOW + 1e-9 for now, who, seq in run.got)
+    for who in "pqrstuvw":
+        assert run.seqs(who) == sorted(run.seqs(who))
+
+
+def test_publishers_that_come_and_go_leave_nothing() -> None:
+    run = Run(asked(1))
+    (client,) = run.ordering._clients.values()
+    for number in range(20_000):
+        run.arrive(1 + number % 2, number / 100, f"p{number}")
+    assert len(client.lines) <= KEPT + len(client.waiting) + 1
+    assert len(run.timers) <= 1
+    run.until(10_000.0)
+    assert not client.waiting and len(run.got) == 20_000
+    run.ordering.changed(Unsubscribe(("c", 1)), "c")
+    assert not run.ordering._clients
+
+
+def test_one_that_is_heard_of_regularly_is_not_forgotten() -> None:
+    run = Run(asked(1))
+    for number in range(3 * KEPT):
+        run.arrive(1 + number, number / 10, "p")
+        run.arrive(1, number / 10, f"q{number}")
+    assert run.seqs() == list(range(1, 3 * KEPT + 1))
+    run.arrive(3 * KEPT + 1, 1000.0, "p")  # it follows, and does not wait
+    assert run.got[-1] == (1000.0, "p", 3 * KEPT + 1)

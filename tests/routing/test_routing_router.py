@@ -13,6 +13,7 @@ from reefcast.overlay.topology import graph, path
 from reefcast.routing.broker import Broker
 from reefcast.routing.registry import ROUTINGS, check_overlay, routing_named
 from reefcast.routing.router import Decision, Router
+from reefcast.routing.tables import Ways
 
 
 class Shy(Router):
@@ -20,7 +21,9 @@ class Shy(Router):
 
     name = "shy"
 
-    def route(self, publications: Sequence[Publish], link: LinkName) -> Iterator[Decision]:
+    def route(
+        self, publications: Sequence[Publish], found: Sequence[Ways], link: LinkName
+    ) -> Iterator[Decision]:
         for _ in publications[1:]:
             yield Decision({}, [], 0)
 
@@ -30,7 +33,9 @@ class Talkative(Router):
 
     name = "talkative"
 
-    def route(self, publications: Sequence[Publish], link: LinkName) -> Iterator[Decision]:
+    def route(
+        self, publications: Sequence[Publish], found: Sequence[Ways], link: LinkName
+    ) -> Iterator[Decision]:
         for _ in (*publications, None):
             yield Decision({}, [], 0)
 

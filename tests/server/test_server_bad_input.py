@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -29,6 +29,7 @@ from reefcast.model.publication import Publication
 from reefcast.model.wire import FrameKind, Role, StatusRequest
 from reefcast.routing.broker import Broker
 from reefcast.routing.clt import CivSet
+from reefcast.routing.router import Decision
 from reefcast.server.connection import End
 from reefcast.server.node import Node
 
@@ -351,7 +352,7 @@ def broken(frame: bytes) -> None:
     raise RuntimeError("a fault of the link")
 
 
-@pytest.mark.parametrize("method", ["handle", "handle_publications"])
+@pytest.mark.parametrize("method", ["handle", "match", "route"])
 async def test_a_core_that_fails_on_one_input(
     live: Live,
     bystanders: Bystanders,
@@ -360,7 +361,12 @@ async def test_a_core_that_fails_on_one_input(
     method: str,
 ):
     node = live.nodes["a"]
-    monkeypatch.setattr(node.host.core, method, fails_on("poison", getattr(node.host.core, method)))
+    core = node.host.core
+    if method == "route":
+        monkeypatch.setattr(core.router, method, fails_in_turn("poison", core.router.route))
+    else:
+        part = core if method == "handle" else core.router
+        monkeypatch.setattr(part, method, fails_on("poison", getattr(part, method)))
     offender = await live.client(node, "c")
     await offender.advertise("n > 0")
     subscriber = await live.client(node, "s")
@@ -370,6 +376,7 @@ async def test_a_core_that_fails_on_one_input(
         offender.send(FrameKind.CONTROL, Subscribe(("c", 9), "word = 'poison'", 9))
     else:
         offender.publish(1, word="poison")
+        offender.publish(1, word="good")
     expect(await subscriber.seqs_of(2), 1, 2)
     assert "failed on" in await offender.reason()
     assert node.host.journal.counters["failures"] == 1
@@ -428,6 +435,18 @@ def fails_on(word: str, method: Callable[..., Any]) -> Callable[..., Any]:
         if isinstance(item, (list, tuple)) and any(_has(each, word) for each in item):
             raise RuntimeError("a fault of the core")
         return method(item, *rest)
+
+    return guarded
+
+
+def fails_in_turn(word: str, method: Callable[..., Iterable[Decision]]) -> Callable[..., Any]:
+    """As a routing fails on what it decides one by one."""
+
+    def guarded(publications: Sequence[Publish], *rest: Any) -> Iterator[Decision]:
+        for publish, decision in zip(publications, method(publications, *rest), strict=True):
+            if _has(publish, word):
+                raise RuntimeError("a fault of the core")
+            yield decision
 
     return guarded
 

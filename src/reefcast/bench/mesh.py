@@ -27,6 +27,7 @@ from reefcast.routing.mesh.messages import Anchored, Vicinity
 from reefcast.routing.mesh.options import MeshOptions
 from reefcast.routing.mesh.router import Mesh
 from reefcast.routing.mesh.strategies import StrategyName
+from reefcast.routing.router import Decision, Router
 
 ROUNDS = 30
 PUBLICATIONS = 3_000
@@ -276,9 +277,13 @@ def _route_row(
     """A publication from match to next hops, in batches, beside `acyclic` with the same rows."""
     router, publications = place.router, place.publications
     tree = _acyclic(graph, place.core, subscriptions).router
-    ours = _timed(lambda: list(router.route(publications, "p")), len(publications))
-    twins = _timed(lambda: list(tree.route(publications, "p")), len(publications))
+    ours = _timed(lambda: _routed(router, publications), len(publications))
+    twins = _timed(lambda: _routed(tree, publications), len(publications))
     return _row(f"route {strategy}", len(publications), ours, "acyclic", twins)
+
+
+def _routed(router: Router, publications: Sequence[Publish]) -> list[Decision]:
+    return list(router.route(publications, router.match(publications, "p"), "p"))
 
 
 def _acyclic(graph: Graph, like: Broker, subscriptions: Sequence[Subscription]) -> Broker:

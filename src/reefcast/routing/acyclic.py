@@ -13,6 +13,7 @@ Source: `Siena` and `PADRES`; the covering paper, sections II and V.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
 from typing import Annotated, Any, ClassVar
 
 import msgspec
@@ -36,7 +37,7 @@ from reefcast.routing.router import (
     Decision,
     Surroundings,
 )
-from reefcast.routing.tables import Row, TableView
+from reefcast.routing.tables import Row, TableView, Ways
 from reefcast.routing.tree import Prune, Replace, SubscriptionTree, understood
 from reefcast.routing.tree_router import TreeRouter
 
@@ -147,18 +148,21 @@ class Acyclic(TreeRouter):
 
     # --- publications -----------------------------------------------------------------------------
 
-    def route(self, publications: Sequence[Publish], link: LinkName) -> Iterator[Decision]:
-        found = self.prt.ways([publish.publication for publish in publications])
+    def route(
+        self, publications: Sequence[Publish], found: Sequence[Ways], link: LinkName
+    ) -> Iterator[Decision]:
         useless: list[tuple[Publication, bool]] = []
-        for publish, (local, hops, matched) in zip(publications, found, strict=True):
-            onward = self._onward(publish, link, matched)
-            if local and type(onward) is CoverHeader:
-                self._record(publish.publication, local, onward)
-            copies = [(hop, onward) for hop in hops if hop != link]
-            useless.append((publish.publication, not local and not copies))
-            yield Decision(local, copies, matched)
-        if self.counts and link in self.tree.outgoing:
-            self.unfinished |= self.tree.outgoing[link].observe(useless)
+        try:
+            for publish, (local, hops, matched) in zip_longest(publications, found):
+                onward = self._onward(publish, link, matched)
+                if local and type(onward) is CoverHeader:
+                    self._record(publish.publication, local, onward)
+                copies = [(hop, onward) for hop in hops if hop != link]
+                useless.append((publish.publication, not local and not copies))
+                yield Decision(local, copies, matched)
+        finally:  # those before one that something fails on count, too
+            if self.counts and link in self.tree.outgoing:
+                self.unfinished |= self.tree.outgoing[link].observe(useless)
 
     def _onward(self, publish: Publish, link: LinkName, matched: int) -> Header:
         """The header of the copies from here on."""

@@ -5,6 +5,8 @@ Rules
 - `handle(item, link, now)` takes a message, a link that came up or went, or a timer; it returns
   what is to be done, in this order. It does no I/O and reads no clock; two drivers serve it, the
   simulator and the live server.
+- A publication that something fails on costs only itself: the others of its batch are routed, each
+  once, and `PartlyFailed` tells of it (`failures`).
 - A client's publications must lie within its advertisements, whatever the routing; a client that
   never advertised advertises TRUE by its first publication.
 - The publications of a client wait until its advertisements have settled, so that no settled
@@ -64,6 +66,7 @@ from reefcast.routing.clients import ClientState
 from reefcast.routing.consequences import Consequences
 from reefcast.routing.counts import Counts
 from reefcast.routing.covering.statistics import MemoryStatistics, Statistics
+from reefcast.routing.failures import Failures
 from reefcast.routing.holding import HELD
 from reefcast.routing.links import LinkQueues, Links, Overload
 from reefcast.routing.neighbour_links import PATIENCE_S, NeighbourLinks, relearning_of
@@ -71,7 +74,7 @@ from reefcast.routing.ordering import TIMER as ORDER_TIMER
 from reefcast.routing.ordering import Ordering
 from reefcast.routing.registry import routing_named
 from reefcast.routing.router import Decision, RoutingOptions, Surroundings
-from reefcast.routing.services import Service
+from reefcast.routing.services import Service, Services
 from reefcast.routing.status import links_status, router_status
 from reefcast.routing.tables import MOST_ROWS, IndexFactory
 
@@ -123,7 +126,8 @@ class Broker:
         )
         self.clients: dict[LinkName, ClientState] = {}
         self.last_routed: list[tuple[Publish, Decision]] = []
-        self._ordering = Ordering()
+        self._failures = Failures()
+        self._ordering = Ordering(self._failures)
         self._in_rounds = False
         self._relearning = relearning_of(self.router, self._neighbours)
         self.router.relearning = self._relearning.active
@@ -152,7 +156,7 @@ class Broker:
             MoveLink: self._move,
             Leave: self._leave,
         }
-        self._services = services
+        self._services = Services(services)
         for service in services:
             self._handlers.update(dict.fromkeys(service.messages, partial(self._served, service)))
 
@@ -162,7 +166,8 @@ class Broker:
         """One input that came by `link` ("" for timers) at `now` (seconds, any fixed origin).
 
         Raises `LocalError` if the driver breaks the rules (a message on a link that is not up), and
-        `ProtocolError`, changing nothing, if the other end sent what it must not.
+        `ProtocolError`, changing nothing, if the other end sent what it must not. Publications that
+        were held, and go now: see `handle_publications`.
         """
         if not isinstance(item, (LinkUp, LinkDown, Timer, MoveLink, Leave)):
             self._require_up(link)
@@ -171,7 +176,7 @@ class Broker:
         if isinstance(item, Timer) and item.key.startswith(ORDER_TIMER):
             return self._ordering.due(item.key.removeprefix(ORDER_TIMER), now)
         effects = self._handlers.get(type(item), self._peer_message)(item, link, now)
-        return self._ordering.arranged(effects, now)
+        return self._failures.told(self.name, self._ordering.arranged(effects, now))
 
     def handle_publications(
         self, batch: Sequence[Publish], link: LinkName, now: float
@@ -179,9 +184,10 @@ class Broker:
         """Publications that came by `link` in this order; they are matched in one call.
 
         After any input, `last_routed` holds each publication that was routed, in this order, with
-        its decision.
+        its decision. Raises `PartlyFailed` if it failed on some: the others are done.
         """
-        return self._ordering.arranged(self._handle_publications(batch, link, now), now)
+        effects = self._ordering.arranged(self._handle_publications(batch, link, now), now)
+        return self._failures.told(self.name, effects) if self._failures else effects
 
     def _handle_publications(
         self, batch: Sequence[Publish], link: LinkName, now: float
@@ -224,9 +230,13 @@ class Broker:
         accepted = []
         needs_topics = self.router.needs_topics
         for publish in batch:
-            reason = client.objection(publish.publication)
-            if needs_topics and not publish.publication.topics:
-                reason = reason or NO_TOPIC.format(routing=self.router.name)
+            try:
+                reason = client.objection(publish.publication)
+                if needs_topics and not publish.publication.topics:
+                    reason = reason or NO_TOPIC.format(routing=self.router.name)
+            except Exception as error:
+                self._failures.on(publish, error)
+                continue
             if reason is None:
                 accepted.append(publish)
                 continue
@@ -239,33 +249,49 @@ class Broker:
     def _route(self, batch: Sequence[Publish], link: LinkName, *, hosted: bool) -> list[Effect]:
         effects: list[Effect] = []
         delivered = forwarded = 0
-        routed, goes, holding = self.last_routed, self.links.goes, self._holding
-        # zip's own `strict` takes twice as long.
-        for publish, decision in zip_longest(batch, self.router.route(batch, link)):
-            if publish is None or decision is None:
-                raise InternalError(
-                    f"routing {self.router.name!r} must yield one decision for each publication"
-                )
-            routed.append((publish, decision))
-            local, hops = decision.local, decision.hops
-            for hop, header in hops:
-                copy = Publish(publish.publication, header, publish.body, publish.again)
-                if hop in holding.closed:
-                    effects += holding.pass_on(Send(hop, copy))
-                    self.links.waits(hop)
-                else:
-                    effects.append(Send(hop, copy))
-                    goes(hop)
-            if local:
-                effects.append(Deliver(publish, local))
-                delivered += len(local)
-            elif not hops:
-                effects += self._ends_here(publish, decision, hosted)
-            forwarded += len(hops)
+        routed, goes, router = self.last_routed, self.links.goes, self.router
+        holding = self._holding
+        try:
+            rest, found = batch, router.match(batch, link)
+        except Exception:
+            rest, found = self._failures.matched(router.match, batch, link)
+        while rest:  # again only behind one that something fails on
+            first = len(routed)
+            try:
+                # zip's own `strict` takes twice as long.
+                for publish, decision in zip_longest(rest, router.route(rest, found, link)):
+                    if publish is None or decision is None:
+                        raise InternalError(
+                            f"routing {router.name!r} must yield one decision for each publication"
+                        )
+                    local, hops = decision.local, decision.hops
+                    for hop, header in hops:
+                        copy = Publish(publish.publication, header, publish.body, publish.again)
+                        if hop in holding.closed:
+                            effects += holding.pass_on(Send(hop, copy))
+                            self.links.waits(hop)
+                        else:
+                            effects.append(Send(hop, copy))
+                            goes(hop)
+                    if local:
+                        effects.append(Deliver(publish, local))
+                        delivered += len(local)
+                    elif not hops:
+                        effects += self._ends_here(publish, decision, hosted)
+                    forwarded += len(hops)
+                    routed.append((publish, decision))
+                break
+            except Exception as error:
+                done = len(routed) - first
+                self._failures.on(rest[done] if done < len(rest) else None, error)
+                rest, found = rest[done + 1 :], found[done + 1 :]
         self.counters["delivered"] += delivered
         self.counters["forwarded"] += forwarded
-        if self.router.unfinished:
-            effects += self._then.act(self.router.afterwards())
+        if router.unfinished:
+            try:
+                effects += self._then.act(router.afterwards())
+            except Exception as error:
+                self._failures.on(None, error)
         return effects
 
     def _ends_here(self, publish: Publish, decision: Decision, hosted: bool) -> list[Effect]:
@@ -368,11 +394,8 @@ class Broker:
         """Who its neighbours are is another question from now on, for services as well."""
         others = [link for link in self._neighbours if link != grade.link]
         self._neighbours = (*others, grade.link) if grade.overlay else tuple(others)
-        effects: list[Effect] = []
-        for service in self._services:
-            told = service.link_up if grade.overlay else service.link_down
-            effects += self._then.act(told(grade.link, client=False))
-        return effects
+        told = self._services.link_up if grade.overlay else self._services.link_down
+        return self._then.act(told(grade.link, client=False))
 
     # --- links and timers -------------------------------------------------------------------------
 
@@ -387,8 +410,7 @@ class Broker:
             effects += self._then.act(self.router.soft_up(link))
             return effects + self._then.unopened.came_up(link)
         effects += self.neighbours.up(up, link)
-        for service in self._services:
-            effects += self._then.act(service.link_up(link, client=False))
+        effects += self._then.act(self._services.link_up(link, client=False))
         return effects + self.neighbours.greet(link)
 
     def _neighbour_relearned(self, _: Relearned, link: LinkName, now: float) -> list[Effect]:
@@ -414,18 +436,14 @@ class Broker:
             raise LocalError(f"broker {self.name}: client {link!r} is connected already")
         effects = self._release_held(old) if old is not None else []
         self.clients[link] = ClientState(link)
-        for service in self._services:
-            effects += self._then.act(service.link_up(link, client=True))
-        return effects
+        return effects + self._then.act(self._services.link_up(link, client=True))
 
     def _client_left(self, client: ClientState) -> list[Effect]:
         client.holding = False
         del self.clients[client.name]
         self._ordering.left(client.name)
         effects = self._then.act(self.router.link_down(client.name))
-        for service in self._services:
-            effects += self._then.act(service.link_down(client.name, client=True))
-        return effects
+        return effects + self._then.act(self._services.link_down(client.name, client=True))
 
     def _synced(self, _: Synced, link: LinkName, now: float) -> list[Effect]:
         if link in self.clients:
@@ -439,19 +457,15 @@ class Broker:
             effects = then.act(self.router.soft_down(link, lost)) + then.unopened.went(link)
             kept = then.unopened.tokens(link)
             effects += then.finish(then.settlement.forget(link, kept))
-            return effects + self._services_lose(link)
+            return effects + then.act(self._services.link_down(link, client=False))
         self._require_up(link)
         client = self.clients.get(link)
         if client is not None:
             client.leaving = True  # what it published and is held goes first
             return [] if client.held else self._client_left(client)
         effects = self.neighbours.lose(link)
-        return effects + self._services_lose(link) + self.neighbours.lost(link)
-
-    def _services_lose(self, link: LinkName) -> list[Effect]:
-        """A link to a broker, of the overlay or beside it."""
-        downs = [service.link_down(link, client=False) for service in self._services]
-        return [effect for sends in downs for effect in self._then.act(sends)]
+        effects += then.act(self._services.link_down(link, client=False))
+        return effects + self.neighbours.lost(link)
 
     def _timer(self, timer: Timer, link: LinkName, now: float) -> list[Effect]:
         effects = self.neighbours.due(timer.key, now)

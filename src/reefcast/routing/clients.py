@@ -12,6 +12,7 @@ from reefcast.model.messages import (
     Unadvertise,
 )
 from reefcast.model.publication import Publication
+from reefcast.routing.advertised import Advertised
 
 
 class ClientState:
@@ -27,7 +28,7 @@ class ClientState:
         self.held: list[Publish] = []
         self.withdrawn: list[Unadvertise] = []
         self.ever_advertised = False
-        self._advertisements: dict[int, Filter] = {}
+        self._advertised = Advertised()
         self._subscriptions: set[int] = set()
         self._last_number = 0
 
@@ -38,7 +39,7 @@ class ClientState:
         the id: a client that lost it sends the same publication again through another one, while
         the rows of the first may still stand.
         """
-        self._advertisements[-seq] = TRUE
+        self._advertised.add(-seq, TRUE)
         self.ever_advertised = True
         return (f"{self.name}@{broker}", -seq)
 
@@ -49,16 +50,13 @@ class ClientState:
             return f"the id ({owner!r}, {number}) is not one of client {self.name!r}"
         if filter is not None:
             return self._add(message, number, filter)
-        known: dict[int, Filter] | set[int] = (
-            self._advertisements if isinstance(message, Unadvertise) else self._subscriptions
+        known: Advertised | set[int] = (
+            self._advertised if isinstance(message, Unadvertise) else self._subscriptions
         )
         if number not in known:
             kind = "advertisement" if isinstance(message, Unadvertise) else "subscription"
             return f"there is no {kind} number {number} of client {self.name!r}"
-        if isinstance(message, Unadvertise):
-            del self._advertisements[number]
-        else:
-            self._subscriptions.remove(number)
+        known.remove(number)
         return None
 
     def _add(self, message: object, number: int, filter: Filter) -> str | None:
@@ -66,7 +64,7 @@ class ClientState:
             return f"number {number} is not above {self._last_number}; ids are never used again"
         self._last_number = number
         if isinstance(message, Advertise):
-            self._advertisements[number] = filter
+            self._advertised.add(number, filter)
             self.ever_advertised = True
         else:
             self._subscriptions.add(number)
@@ -74,15 +72,15 @@ class ClientState:
 
     def advertised(self) -> list[str]:
         """The texts of its advertisements, in their order."""
-        return [filter.text for filter in self._advertisements.values()]
+        return [filter.text for filter in self._advertised]
 
     def objection(self, publication: Publication) -> str | None:
         """Why this client must not publish this; None if it may."""
         if publication.publisher != self.name:
             return f"publisher {publication.publisher!r} is not this client ({self.name!r})"
-        for filter in self._advertisements.values():
+        for filter in self._advertised.asked:
             if filter.matches(publication):
                 return None
         return f"publication {publication.seq} lies outside what this client advertised: " + (
-            "; ".join(f.text for f in self._advertisements.values()) or "nothing any more"
+            "; ".join(self.advertised()) or "nothing any more"
         )

@@ -89,7 +89,7 @@ class ClusterLinkTable(Table[ClusterLinkRow]):
     def __init__(self, clusters: int) -> None:
         super().__init__()
         self._clusters = clusters
-        self._by_witness: dict[EntityId, dict[EntityId, ClusterLinkRow]] = {}
+        self._by_witness: dict[EntityId, dict[ClusterLinkRow, None]] = {}
 
     def hosted_by(self, client: LinkName) -> Collection[ClusterLinkRow]:
         """The advertisements of one client of this broker."""
@@ -104,15 +104,15 @@ class ClusterLinkTable(Table[ClusterLinkRow]):
     def set_witness(self, row: ClusterLinkRow, subscription: EntityId | None) -> None:
         if row.witness is not None:
             rows = self._by_witness[row.witness]
-            del rows[row.id]
+            del rows[row]
             if not rows:
                 del self._by_witness[row.witness]
         row.witness = subscription
         if subscription is not None:
-            self._by_witness.setdefault(subscription, {})[row.id] = row
+            self._by_witness.setdefault(subscription, {})[row] = None
 
     def witnessed_by(self, subscription: EntityId) -> list[ClusterLinkRow]:
-        return list(self._by_witness.get(subscription, {}).values())
+        return list(self._by_witness.get(subscription, ()))
 
     def describe(self, row: ClusterLinkRow) -> tuple[Cell, ...]:
         """The CIV as the paper writes it, cluster 0 at the right."""

@@ -47,7 +47,7 @@ class Consequences:
 
     def cause(self, link: LinkName, message: TableChange | PeerMessage | None = None) -> Cause:
         """The cause of what is handled now; `message`, if any, is to be answered."""
-        cause = Cause()
+        cause = Cause(link)
         if message is not None and message.token:
             self.settlement.owe(cause, link, message.token)
         brought = brought_by(message)
@@ -59,12 +59,14 @@ class Consequences:
 
     def wait_for_stand_ins(self, cause: Cause, id: EntityId) -> None:
         """A subscription came of which some neighbours need not be told, because they are being
-        told of others."""
+        told of others. Not the one that it came by: if the same id came by other links, too, and
+        stands for something there, both ends would wait for each other."""
         row = self._router.prt.get(id)
         settlement = self.settlement
         if row is not None:
             settlement.join_told(cause, self._router.needs(row.filter, settlement.unanswered))
-        settlement.join_said(cause, self._router.stand_ins(id))
+        told = [pair for pair in self._router.stand_ins(id) if pair[0] != cause.came_by]
+        settlement.join_said(cause, told)
 
     def act(self, actions: Sequence[Action]) -> list[Effect]:
         """What is done without anybody waiting for it."""

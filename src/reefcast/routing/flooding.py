@@ -11,11 +11,13 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 
 from reefcast.model.messages import Header, LinkName, Publish
 from reefcast.model.publication import PublicationId
 from reefcast.routing.recent import RecentIds
 from reefcast.routing.router import Decision, Router, Surroundings
+from reefcast.routing.tables import Ways
 
 
 class Flooding(Router):
@@ -28,9 +30,10 @@ class Flooding(Router):
         super().__init__(where)
         self._recent = RecentIds[PublicationId]()
 
-    def route(self, publications: Sequence[Publish], link: LinkName) -> Iterator[Decision]:
-        found = self.prt.ways([publish.publication for publish in publications])
-        for publish, (local, _, matched) in zip(publications, found, strict=True):
+    def route(
+        self, publications: Sequence[Publish], found: Sequence[Ways], link: LinkName
+    ) -> Iterator[Decision]:
+        for publish, (local, _, matched) in zip_longest(publications, found):
             if not self._recent.is_new(publish.publication.id):
                 yield Decision({}, [], matched, duplicate=True)
                 continue

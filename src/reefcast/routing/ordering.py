@@ -6,6 +6,10 @@ nobody can tell whether something is missing. So one that does not follow right 
 held, for as long as the client said (`order_s`), and those that come in between are put before it.
 What comes later than that is handed out at once, behind its successors, and counted ("late").
 
+Publishers come and go. Of those that a client gets nothing of for longest, and for whom nothing is
+held, the broker forgets the last number when there are more than `KEPT`: what comes of one of them
+after all waits as behind a gap, and is not counted as late.
+
 Source: `papers/multipath-mesh.txt`, which leaves the order to sequence numbers at the subscriber.
 Costs: up to `order_s` of delay for what follows upon a gap, none for what does not.
 """
@@ -14,6 +18,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Iterable
+from itertools import islice
 from typing import NamedTuple
 
 from reefcast.model.messages import (
@@ -26,8 +31,11 @@ from reefcast.model.messages import (
     TableChange,
     Unsubscribe,
 )
+from reefcast.routing.failures import Failures
 
 TIMER = "order:"
+KEPT = 1000
+"""Publishers whose last number is kept for each client that asks for order."""
 
 
 class Held(NamedTuple):
@@ -42,6 +50,8 @@ class Held(NamedTuple):
 class Line:
     """What one client gets of one publisher. `last`: the number of the last one handed out, 0 if
     there was none."""
+
+    __slots__ = ("held", "last")
 
     def __init__(self) -> None:
         self.last = 0
@@ -63,35 +73,80 @@ class Line:
 
 
 class Client:
-    """One client that asked for order. `windows`: seconds, by number of the subscription."""
+    """One client that asked for order. `windows`: seconds, by number of the subscription. `lines`:
+    by publisher, the one that something came of last at the end; `waiting`: those of them where
+    something is held."""
 
-    def __init__(self) -> None:
+    def __init__(self, kept: int) -> None:
         self.windows: dict[int, float] = {}
         self.lines: dict[str, Line] = {}
+        self.waiting: dict[str, Line] = {}
         self.timer = float("inf")
+        self._kept = kept
 
     def window(self, numbers: Iterable[int]) -> float:
         return max((self.windows.get(number, 0.0) for number in numbers), default=0.0)
 
+    def line(self, publisher: str) -> Line:
+        line = self.lines.pop(publisher, None)
+        if line is None:
+            line = Line()
+            self._forget()
+        self.lines[publisher] = line
+        return line
+
+    def _forget(self) -> None:
+        """Room for one more: of the eldest two go that nothing is held for."""
+        if len(self.lines) < self._kept:
+            return
+        for eldest in list(islice(self.lines, 2)):
+            line = self.lines.pop(eldest)
+            if line.held:
+                self.lines[eldest] = line
+
+    def ready(self, publisher: str, now: float) -> list[Held]:
+        """See `Line.ready`."""
+        line = self.lines[publisher]
+        ready = line.ready(now)
+        if line.held:
+            self.waiting[publisher] = line
+        else:
+            self.waiting.pop(publisher, None)
+        return ready
+
     def next_due(self) -> float:
-        return min((h.due for line in self.lines.values() for h in line.held), default=float("inf"))
+        lines = self.waiting.values()
+        return min((h.due for line in lines for h in line.held), default=float("inf"))
+
+    @property
+    def over(self) -> bool:
+        """Whether it asks for order no more, and nothing waits."""
+        return not (self.windows or self.waiting)
 
 
 class Ordering:
-    """Of one broker. `late`: how many could not be put into their order."""
+    """Of one broker. `late`: how many could not be put into their order. `failures`: where it notes
+    on which it failed."""
 
-    def __init__(self) -> None:
+    def __init__(self, failures: Failures | None = None, kept: int = KEPT) -> None:
         self.late = 0
+        self._kept = kept
+        self._failures = Failures() if failures is None else failures
         self._clients: dict[LinkName, Client] = {}
 
     def changed(self, message: TableChange, link: LinkName) -> None:
         """A client's subscription came or went; the last one that asks for order keeps what is held
         until it is due."""
         if isinstance(message, Subscribe) and message.order_s > 0:
-            client = self._clients.setdefault(link, Client())
+            client = self._clients.setdefault(link, Client(self._kept))
             client.windows[message.id[1]] = message.order_s
         elif isinstance(message, Unsubscribe) and link in self._clients:
             self._clients[link].windows.pop(message.id[1], None)
+            self._forget_if_over(link)
+
+    def _forget_if_over(self, link: LinkName) -> None:
+        if self._clients[link].over:
+            del self._clients[link]
 
     def left(self, link: LinkName) -> None:
         """The client is gone, with all that was held for it."""
@@ -103,7 +158,13 @@ class Ordering:
             return effects
         found: list[Effect] = []
         for effect in effects:
-            found += self._delivered(effect, now) if type(effect) is Deliver else (effect,)
+            if type(effect) is not Deliver:
+                found.append(effect)
+                continue
+            try:
+                found += self._delivered(effect, now)
+            except Exception as error:
+                self._failures.on(effect.publish, error)
         return found
 
     def _delivered(self, deliver: Deliver, now: float) -> list[Effect]:
@@ -128,10 +189,11 @@ class Ordering:
         now: float,
     ) -> list[Effect]:
         publication = publish.publication
-        line = client.lines.setdefault(publication.publisher, Line())
+        line = client.line(publication.publisher)
         self.late += publication.seq < line.last
         line.take(Held(publication.seq, due, publish, numbers))
-        return [*self._handed_out(link, line.ready(now)), *self._timer(link, client)]
+        ready = client.ready(publication.publisher, now)
+        return [*self._handed_out(link, ready), *self._timer(link, client)]
 
     def due(self, link: LinkName, now: float) -> list[Effect]:
         """The timer of a client has come due."""
@@ -139,9 +201,8 @@ class Ordering:
         if client is None:
             return []
         client.timer = float("inf")
-        ready = [h for line in client.lines.values() for h in line.ready(now)]
-        if not client.windows and client.next_due() == float("inf"):
-            del self._clients[link]
+        ready = [h for publisher in list(client.waiting) for h in client.ready(publisher, now)]
+        self._forget_if_over(link)
         return [*self._handed_out(link, ready), *self._timer(link, client)]
 
     @staticmethod

@@ -185,9 +185,20 @@ class Router(ABC):
 
     # --- publications -----------------------------------------------------------------------------
 
+    def match(self, publications: Sequence[Publish], link: LinkName) -> Sequence[Any]:
+        """What `route` needs to know of each of these, all of them matched at once; as it stands
+        here, where the rows of the PRT lead. Changes nothing: if it fails, it is asked again, for
+        each by itself."""
+        return self.prt.ways([publish.publication for publish in publications])
+
     @abstractmethod
-    def route(self, publications: Sequence[Publish], link: LinkName) -> Iterable[Decision]:
-        """Where each of these goes; they came over `link`, in this order."""
+    def route(
+        self, publications: Sequence[Publish], found: Sequence[Any], link: LinkName
+    ) -> Iterable[Decision]:
+        """Where each of these goes; they came over `link`, in this order. `found`: see `match`.
+
+        Does what there is to do for a publication when its decision is asked for, not before: what
+        fails there costs that one, and `route` is called again for those behind it."""
 
     # --- clients, and what neighbours tell of theirs ----------------------------------------------
 

@@ -43,7 +43,7 @@ the match but one lookup of a load for each target link.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any, ClassVar, NamedTuple
 
@@ -151,15 +151,11 @@ class ScotRouter(Router):
                 Send(other, Advertise(id, filter.text)) for other in self._secondary_neighbours()
             ]
         sender = self._sender_bit(link, "Advertise")
-        row = self.clt.get(id)
-        if row is None:
+        row = self.clt.by(id, link)
+        if row is None or row.filter != filter:
+            self.clt.remove(id, link)
             row = ClusterLinkRow(id, filter, link, False, sender)
             self.clt.add(row)
-        elif row.last_hop != link:
-            raise ProtocolError(
-                f"neighbour {link!r} sent the advertisement {id}, which came from "
-                f"{row.last_hop!r}; ids are never used again"
-            )
         self.clt.confirm(id, link)
         self._find_witness(row)
         if self.relearning:
@@ -197,9 +193,12 @@ class ScotRouter(Router):
 
     def take_in(self, row: Row) -> list[Send]:
         """A subscription of this cluster came."""
-        known = row.id in self.prt
+        known = self.prt.by(row.id, row.last_hop)
         sends = self.tree.subscribe(row)
-        return sends if known else sends + self._set_bits(row.id, row.filter)
+        if known is not None and known.filter == row.filter:
+            return sends
+        sends += self._set_bits(row.id, row.filter)
+        return sends if known is None else sends + self._clear_bits([row.id])
 
     def needs(self, subscription: Filter, told: Iterable[EntityId]) -> list[EntityId]:
         rows = [row for row in map(self.clt.get, told) if row is not None]
@@ -211,19 +210,15 @@ class ScotRouter(Router):
     def _unsubscribe_all(self, ids: Sequence[EntityId], link: LinkName) -> list[Send]:
         """All of them first, and only then the bits: a witness is not looked for among those that
         go, too."""
-        sends = self.tree.unsubscribe(ids, link)
-        gone = [id for id in ids if id not in self.prt]
-        return sends + self._clear_bits(gone)
+        return self.tree.unsubscribe(ids, link) + self._clear_bits(ids)
 
     def _replace(self, message: Replacement, link: LinkName) -> list[Send]:
         if link in self._cluster_of:
             raise self._wrong_link(link, "Replace", "an iLink", "aLinks")
-        new = [entry for entry in message.subscriptions if entry[0] not in self.prt]
         sends = self.tree.replace(message, link)
-        for id, filter in new:
+        for id, filter in message.subscriptions:
             sends += self._set_bits(id, filter)
-        gone = [message.id] if message.id not in self.prt else []
-        return sends + self._clear_bits(gone)
+        return sends + self._clear_bits([message.id])
 
     def stand_ins(self, id: EntityId) -> list[tuple[LinkName, EntityId]]:
         return self.tree.stand_ins(id)
@@ -279,9 +274,9 @@ class ScotRouter(Router):
             return super().peer(message, link)
         bit = self._sender_bit(link, type(message).__name__)
         for id in message.advertisements:
-            row = self.clt.get(id)
-            if row is not None and row.local:
-                row.civ = row.civ | bit if isinstance(message, CivSet) else row.civ & ~bit
+            for row in self.clt.all_of(id):
+                if row.local:
+                    row.civ = row.civ | bit if isinstance(message, CivSet) else row.civ & ~bit
         return []
 
     def _targets(self, publish: Publish, client: LinkName) -> int:
@@ -346,13 +341,12 @@ class ScotRouter(Router):
 
     # --- publications -----------------------------------------------------------------------------
 
-    def route(self, publications: Sequence[Publish], link: LinkName) -> Iterator[Decision]:
-        found = self.prt.ways([publish.publication for publish in publications])
-        hosted = not any(
-            link in known for known in (self.a_links, self._cluster_of, self.soft_links)
-        )
-        for publish, ways in zip_longest(publications, found):  # there is one for each
-            bits = self._targets(publish, link) if hosted else civ_of(publish.header)
+    def route(
+        self, publications: Sequence[Publish], found: Sequence[Ways], link: LinkName
+    ) -> Iterable[Decision]:
+        neighbour = link in self.a_links or link in self._cluster_of or link in self.soft_links
+        for publish, ways in zip_longest(publications, found):
+            bits = civ_of(publish.header) if neighbour else self._targets(publish, link)
             yield self.choose(publish, ways, link, bits)
 
     def choose(self, publish: Publish, ways: Ways, link: LinkName, bits: int) -> Decision:

@@ -35,3 +35,15 @@ class Service(ABC):
     @abstractmethod
     def tables(self) -> Mapping[str, TableView[Any]]:
         """As `Router.tables`."""
+
+
+class Services(tuple[Service, ...]):
+    """Those of one broker, each told of what comes up and goes."""
+
+    def link_up(self, link: LinkName, *, client: bool) -> list[Send]:
+        """See `Service.link_up`."""
+        return [send for service in self for send in service.link_up(link, client=client)]
+
+    def link_down(self, link: LinkName, *, client: bool) -> list[Send]:
+        """See `Service.link_down`."""
+        return [send for service in self for send in service.link_down(link, client=client)]

@@ -57,12 +57,13 @@ class Cause:
     """An input under way: who waits for it, and for how many answers it waits itself.
 
     `answers`: link, the link's life (see `Settlement.owe`) and token of each that waits; `key`: see
-    `Settlement.follow`.
+    `Settlement.follow`; `came_by`: the link of the input.
     """
 
-    __slots__ = ("answers", "key", "outstanding", "parents", "reason", "then")
+    __slots__ = ("answers", "came_by", "key", "outstanding", "parents", "reason", "then")
 
-    def __init__(self) -> None:
+    def __init__(self, came_by: LinkName = "") -> None:
+        self.came_by = came_by
         self.key: tuple[LinkName, EntityId] | None = None
         self.answers: list[tuple[LinkName, int, int]] = []
         self.parents: list[Cause] = []

@@ -1,5 +1,9 @@
 """The tables of the papers: SRT (advertisements) and PRT (subscriptions), with their last hops.
 
+The same id can come by two links: a client lost its broker, and another session of it says the same
+at another one, while what the first one said still stands. So there is a row for each link that an
+id came by, and what a link takes back are its own rows.
+
 A row is marked *unconfirmed* while the neighbour that it came from relearns its state after a
 restart; what that neighbour has not said again when it is done is swept.
 """
@@ -9,7 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from reefcast.matching.interface import EventIndex
@@ -170,18 +174,21 @@ class TableView(ABC, Generic[E]):
 
 
 class Table(TableView[R]):
-    """Rows by id and by last hop."""
+    """Rows by id and last hop. `_rows`: the latest of each id; `_several`: all, by age, of an id
+    that came by several links."""
 
     def __init__(self) -> None:
         self._rows: dict[EntityId, R] = {}
+        self._several: dict[EntityId, list[R]] = {}
         self._by_hop: dict[LinkName, dict[EntityId, R]] = {}
         self._unconfirmed: dict[LinkName, dict[EntityId, None]] = {}
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self._rows) + sum(len(rows) - 1 for rows in self._several.values())
 
     def __iter__(self) -> Iterator[R]:
-        return iter(self._rows.values())
+        elder = (row for rows in self._several.values() for row in rows[:-1])
+        return chain(self._rows.values(), elder)
 
     def __contains__(self, id: object) -> bool:
         return id in self._rows
@@ -190,21 +197,52 @@ class Table(TableView[R]):
         return (written(row.id), row.filter.text, row.last_hop)
 
     def get(self, id: EntityId) -> R | None:
+        """The latest."""
         return self._rows.get(id)
+
+    def all_of(self, id: EntityId) -> Sequence[R]:
+        row = self._rows.get(id)
+        return () if row is None else self._several.get(id, (row,))
+
+    def by(self, id: EntityId, link: LinkName) -> R | None:
+        """The one that came by `link`."""
+        row = self._rows.get(id)
+        if row is None or row.last_hop == link:
+            return row
+        return next((row for row in self._several.get(id, ()) if row.last_hop == link), None)
+
+    def apart(self, id: EntityId, link: LinkName) -> R | None:
+        """The latest that came by another link than `link`: what that one is told."""
+        row = self._rows.get(id)
+        if row is None or row.last_hop != link:
+            return row
+        others = reversed(self._several.get(id, ()))
+        return next((row for row in others if row.last_hop != link), None)
 
     def from_hop(self, link: LinkName) -> list[R]:
         return list(self._by_hop.get(link, {}).values())
 
     def add(self, row: R) -> None:
+        """None of this id has come by this link."""
+        before = self._rows.get(row.id)
+        if before is not None:
+            self._several.setdefault(row.id, [before]).append(row)
         self._rows[row.id] = row
         self._by_hop.setdefault(row.last_hop, {})[row.id] = row
 
     def remove(self, id: EntityId, link: LinkName) -> R | None:
         """Takes the row out if it came by `link`; None if there is none."""
-        row = self._rows.get(id)
-        if row is None or row.last_hop != link:
+        row = self.by(id, link)
+        if row is None:
             return None
-        del self._rows[id]
+        several = self._several.get(id)
+        if several is None:
+            del self._rows[id]
+        else:
+            several.remove(row)
+            self._rows[id] = several[-1]
+            if len(several) == 1:
+                del self._several[id]
         from_there = self._by_hop[link]
         del from_there[id]
         if not from_there:  # clients come and go, under new names for ever

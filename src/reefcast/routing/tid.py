@@ -55,6 +55,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any, ClassVar, NamedTuple
 
 from msgspec.structs import replace
@@ -97,6 +98,10 @@ class Matching(NamedTuple):
     local: dict[LinkName, list[int]]
     served: dict[LinkName, list[Row]]
     rows: int
+
+
+Found = tuple[Tree | None, Matching | None]
+"""The tree of a publication, and what it matches, unless this broker is forward-only."""
 
 
 class TidRouter(Router):
@@ -223,7 +228,7 @@ class TidRouter(Router):
 
     # --- publications -----------------------------------------------------------------------------
 
-    def route(self, publications: Sequence[Publish], link: LinkName) -> Iterator[Decision]:
+    def match(self, publications: Sequence[Publish], link: LinkName) -> list[Found]:
         if link in self.brokers:
             trees = [self._tree(publish.header) for publish in publications]
         else:
@@ -233,12 +238,19 @@ class TidRouter(Router):
             for publish, tree in zip(publications, trees, strict=True)
             if tree is not None and tree.clients
         ]
-        found = iter(self._match(asked) if asked else ())
-        for publish, tree in zip(publications, trees, strict=True):
+        if not asked:
+            return [(tree, None) for tree in trees]
+        found = iter(self._match(asked))
+        return [(tree, None if tree is None or not tree.clients else next(found)) for tree in trees]
+
+    def route(
+        self, publications: Sequence[Publish], found: Sequence[Found], link: LinkName
+    ) -> Iterator[Decision]:
+        for publish, (tree, matching) in zip_longest(publications, found):
             if tree is None:
                 yield Decision({}, [], None)
             else:
-                yield self._choose(publish, tree, link, next(found) if tree.clients else None)
+                yield self._choose(publish, tree, link, matching)
 
     def _match(self, asked: Sequence[tuple[Publication, Tree]]) -> list[Matching]:
         """What each publication matches here, on its tree."""

@@ -5,6 +5,8 @@ Rules
 - A subscription is stored in the PRT and forwarded over every link that wants it, never back over
   its own link. The owner says which links want it: `acyclic` those from which an intersecting
   advertisement came, `scot` all aLinks.
+- The same id may come by several links (see `tables`). A neighbour is told of the latest that came
+  by another link than its own; when that is another one than before, it is told again.
 - A publication follows the subscriptions back: one copy per last hop that matches, never back.
 - `outgoing[U]` says which of the subscriptions that U wants it is told of: all, or those that no
   other one covers (see `covering.outgoing`). What was sent mirrors U's rows from here.
@@ -147,25 +149,44 @@ class SubscriptionTree:
     # --- subscriptions ----------------------------------------------------------------------------
 
     def subscribe(self, row: Row) -> list[Send]:
-        if row.id in self.prt:
+        known = self.prt.by(row.id, row.last_hop)
+        if known is not None and (known.filter, known.way) == (row.filter, row.way):
             self.prt.confirm(row.id, row.last_hop)
             return []
+        if known is not None:
+            self.prt.remove(row.id, row.last_hop)
+        elsewhere = row.id in self.prt
         self.prt.add(row)
+        if elsewhere or known is not None:
+            return self._told_again(row)
         sends: list[Send] = []
         for other in self.neighbours:
             if other != row.last_hop and self.wanted_by(other, row.filter):
                 net = Net()
-                self._take_up(self._out(other), net, row.id, row.filter)
+                sends += self._take_up(other, net, row)
                 if net.left:
                     self._counters["replaced"] += len(net.left)
                 sends += self._tell(other, net)
         return sends
 
-    def _take_up(self, out: Outgoing, net: Net, id: EntityId, filter: Filter) -> None:
-        """The neighbour wants one more."""
-        net.add(out.add(id, filter))
-        if id not in net.entered:
+    def _told_again(self, row: Row) -> list[Send]:
+        sends: list[Send] = []
+        for other in self.neighbours:
+            if other != row.last_hop:
+                net = Net()
+                sends += self._look_again(other, net, row.id)
+                sends += self._tell(other, net)
+        return sends
+
+    def _take_up(self, link: LinkName, net: Net, row: Row) -> list[Send]:
+        """The neighbour wants one more. It is told again if it has another one of this id."""
+        out = self._out(link)
+        net.add(out.add(row.id, row.filter))
+        if not out.is_sent(row.id):
             self._counters["quenched"] += 1
+        elif row.id not in net.entered:
+            return [Send(link, self._say(link, row))]
+        return []
 
     def unsubscribe(
         self, ids: Iterable[EntityId], link: LinkName, prunes: Mapping[EntityId, Prune] = NO_PRUNES
@@ -173,39 +194,57 @@ class SubscriptionTree:
         """Those of them that came by `link` go, all at once; `prunes`: how far, for those that need
         not go all the way."""
         gone: dict[EntityId, Filter] = {}
+        elsewhere: list[EntityId] = []
         for id in ids:
             row = self.prt.remove(id, link)
-            if row is not None:
+            if row is not None and id in self.prt:
+                elsewhere.append(id)
+            elif row is not None:
                 gone[id] = row.filter
-        return [
-            send
-            for other, out in self.outgoing.items()
-            for send in self._withdraw(other, out, Net(), gone, prunes)
-        ]
+        sends: list[Send] = []
+        for other in dict.fromkeys((*self.outgoing, *(self.neighbours if elsewhere else ()))):
+            net = Net()
+            for id in elsewhere if other != link else ():
+                sends += self._look_again(other, net, id)
+            sends += self._withdraw(other, self._out(other), net, gone, prunes)
+        return sends
+
+    def _look_again(self, link: LinkName, net: Net, id: EntityId) -> list[Send]:
+        """One of several rows with this id has come or gone: what `link` is told of it now."""
+        out, row = self._out(link), self.prt.apart(id, link)
+        if id in out.wanted:
+            net.add(out.remove(id))
+        if row is not None and self.wanted_by(link, row.filter):
+            return self._take_up(link, net, row)
+        return []
 
     def replace(self, message: Replacement, link: LinkName) -> list[Send]:
         """What takes the place of a subscription comes, and it goes, in one step.
 
         All that comes is covered by what goes: a link that does not want this one now does not want
         them either (section IV-C)."""
-        old = self.prt.get(message.id)
-        if old is None or old.last_hop != link:
-            rows = (Row(id, filter, link, False) for id, filter in message.subscriptions)
-            return [send for row in rows for send in self.subscribe(row)]
-        new = [entry for entry in message.subscriptions if entry[0] not in self.prt]
+        old = self.prt.by(message.id, link)
+        ids = [message.id, *(id for id, _ in message.subscriptions)]
+        if old is None or any(self.prt.apart(id, link) for id in ids):
+            way = None if old is None else old.way
+            rows = [Row(id, filter, link, False, way) for id, filter in message.subscriptions]
+            sends = [send for row in rows for send in self.subscribe(row)]
+            return sends + self.unsubscribe([message.id], link)
+        entered = [entry for entry in message.subscriptions if entry[0] not in self.prt]
         for id, _ in message.subscriptions:
             self.prt.confirm(id, link)
-        for id, filter in new:
-            self.prt.add(Row(id, filter, link, False, old.way))
+        new = [Row(id, filter, link, False, old.way) for id, filter in entered]
+        for row in new:
+            self.prt.add(row)
         self.prt.remove(message.id, link)
         prunes = {} if message.prune is None else {message.id: message.prune}
-        sends: list[Send] = []
+        sends = []
         for other, out in self.outgoing.items():
             net = Net()
             if message.id in out.wanted:
-                for id, filter in new:
-                    if self.wanted_by(other, filter):
-                        self._take_up(out, net, id, filter)
+                for row in new:
+                    if self.wanted_by(other, row.filter):
+                        sends += self._take_up(other, net, row)
             sends += self._withdraw(other, out, net, {message.id: old.filter}, prunes)
         return sends
 
@@ -256,14 +295,16 @@ class SubscriptionTree:
     def catch_up(self, link: LinkName) -> list[Send]:
         """Take up what is wanted over `link` now and was not before."""
         out, net = self._out(link), Net()
+        sends: list[Send] = []
         for row in self.prt:
             if (
                 row.last_hop != link
                 and row.id not in out.wanted
                 and self.wanted_by(link, row.filter)
+                and row is self.prt.apart(row.id, link)
             ):
-                self._take_up(out, net, row.id, row.filter)
-        return self._tell(link, net)
+                sends += self._take_up(link, net, row)
+        return sends + self._tell(link, net)
 
     def withdraw_unwanted(self, link: LinkName) -> list[Send]:
         """Withdraw over `link` what is not wanted there any more."""
@@ -289,19 +330,21 @@ class SubscriptionTree:
         if net.entered and gone:
             self._counters["nrs"] += len(net.entered)
         if net.entered and gone and self.outgoing[link].packs:
-            packed = self._packed(net, gone)
+            packed = self._packed(link, net, gone)
         inside = {id for ids in packed.values() for id in ids}
         alone = [id for id in net.entered if id not in inside]
-        sends = [Send(link, self._say(link, self._row(id))) for id in alone]
+        sends = [Send(link, self._say(link, self._row(id, link))) for id in alone]
         for id in net.left:
             if id not in packed and id not in prunes:
                 sends.append(Send(link, Unsubscribe(id)))
                 continue
-            entries = tuple((new, self._row(new).filter.text) for new in packed.get(id, ()))
+            entries = tuple((new, self._row(new, link).filter.text) for new in packed.get(id, ()))
             sends.append(Send(link, Replace(id=id, subscriptions=entries, prune=prunes.get(id))))
         return sends
 
-    def _packed(self, net: Net, gone: Mapping[EntityId, Filter]) -> dict[EntityId, list[EntityId]]:
+    def _packed(
+        self, link: LinkName, net: Net, gone: Mapping[EntityId, Filter]
+    ) -> dict[EntityId, list[EntityId]]:
         """Which of those that entered take the place of which that left, as far as a message has
         room; the others are sent by themselves."""
         places = new_cover_index()
@@ -311,15 +354,15 @@ class SubscriptionTree:
         packed: dict[EntityId, list[EntityId]] = {}
         room = dict.fromkeys(net.left, MOST_PACKED_CHARS)
         for new in net.entered:
-            filter = self._row(new).filter
+            filter = self._row(new, link).filter
             for place in places.covering(filter)[:1]:
                 room[place] -= len(filter.text) + ID_CHARS
                 if room[place] > 0:
                     packed.setdefault(place, []).append(new)
         return packed
 
-    def _row(self, id: EntityId) -> Row:
-        row = self.prt.get(id)
+    def _row(self, id: EntityId, link: LinkName) -> Row:
+        row = self.prt.apart(id, link)
         assert row is not None, "what is sent is in the PRT"
         return row
 

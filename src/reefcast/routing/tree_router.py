@@ -56,21 +56,44 @@ class TreeRouter(Router):
     # --- advertisements ---------------------------------------------------------------------------
 
     def advertise(self, id: EntityId, filter: Filter, link: LinkName, local: bool) -> list[Send]:
-        if id in self.srt:
+        before = self.srt.by(id, link)
+        if before is not None and before.filter == filter:
             self.srt.confirm(id, link)
             return []
+        told = self._told(id, link)
+        if before is not None:
+            self.srt.remove(id, link)
         known = self.srt.has_text(link, filter.text)
         self.srt.add(Row(id, filter, link, local))
-        sends = self.to_others(link, Advertise(id, filter.text))
+        sends = self._tell_of_change(id, told)
         if not local and not known:
             sends += self.tree.catch_up(link)
+        if before is not None and not self.srt.has_text(link, before.filter.text):
+            sends += self.tree.withdraw_unwanted(link)
+        return sends
+
+    def _told(self, id: EntityId, link: LinkName) -> dict[LinkName, Filter | None]:
+        """What neighbours besides `link` are told of this advertisement; None: nothing."""
+        rows = [(other, self.srt.apart(id, other)) for other in self.brokers if other != link]
+        return {other: None if row is None else row.filter for other, row in rows}
+
+    def _tell_of_change(self, id: EntityId, told: Mapping[LinkName, Filter | None]) -> list[Send]:
+        """`told`: before it came or went by a link."""
+        sends = []
+        for other, before in told.items():
+            row = self.srt.apart(id, other)
+            if row is not None and row.filter != before:
+                sends.append(Send(other, Advertise(id, row.filter.text)))
+            elif row is None and before is not None:
+                sends.append(Send(other, Unadvertise(id)))
         return sends
 
     def unadvertise(self, id: EntityId, link: LinkName) -> list[Send]:
+        told = self._told(id, link)
         row = self.srt.remove(id, link)
         if row is None:
             return []
-        sends = self.to_others(link, Unadvertise(id))
+        sends = self._tell_of_change(id, told)
         if not self.srt.has_text(link, row.filter.text):
             sends += self.tree.withdraw_unwanted(link)
         return sends
@@ -87,7 +110,7 @@ class TreeRouter(Router):
         return self.tree.subscribe(Row(id, filter, link, local))
 
     def unsubscribe(self, id: EntityId, link: LinkName) -> list[Send]:
-        return self.tree.unsubscribe([id], link, self.prunes(self.prt.get(id)))
+        return self.tree.unsubscribe([id], link, self.prunes(self.prt.by(id, link)))
 
     def prunes(self, *rows: Row | None) -> Mapping[EntityId, Prune]:
         """How far the unsubscriptions of these rows are to go, for those that need not go all the
@@ -104,7 +127,7 @@ class TreeRouter(Router):
         sends = [
             Send(link, Advertise(row.id, row.filter.text))
             for row in self.srt
-            if row.last_hop != link
+            if row is self.srt.apart(row.id, link)
         ]
         return sends + self.tree.link_up(link)
 

@@ -24,6 +24,7 @@ from reefcast.model.messages import (
     Timer,
 )
 from reefcast.routing.broker import Broker
+from reefcast.routing.failures import PartlyFailed
 from reefcast.server.credit import CongestionControl
 from reefcast.server.effects import Effector, LinkOpener, fed_links
 from reefcast.server.outputs import Outputs
@@ -68,8 +69,11 @@ class Driver:
         try:
             try:
                 effects = self._ask(self._core.handle_publications, batch, link)
+            except PartlyFailed as partly:
+                effects, failures = self._the_rest(partly, link), len(partly.failures)
             except Exception:
-                effects, failures = self._one_by_one(batch, link)
+                effects, failures = [], len(batch)
+                self._journal.failed(f"on {failures} publications from {link!r}")
             self._effector.carry_out(effects)
             if self._congestion.targets:
                 self._congestion.fed(link, fed_links(effects), self._loop.time())
@@ -82,18 +86,12 @@ class Driver:
                 f"the broker failed on {failures} of the publications; its log says how"
             )
 
-    def _one_by_one(self, batch: list[Publish], link: LinkName) -> tuple[list[Effect], int]:
-        """Something in the batch makes the core fail: the rest must not suffer. Returns on how many
-        it failed, too."""
-        effects: list[Effect] = []
-        failures = 0
-        for publish in batch:
-            try:
-                effects += self._ask(self._core.handle_publications, [publish], link)
-            except Exception:
-                failures += 1
-                self._journal.failed(f"on input {publish!r:.500} from {link!r}")
-        return effects, failures
+    def _the_rest(self, partly: PartlyFailed, link: LinkName) -> list[Effect]:
+        """The core failed on some publications; the others must not suffer."""
+        for publish, error in partly.failures:
+            what = "afterwards" if publish is None else f"on input {publish!r:.500}"
+            self._journal.failed(f"{what} from {link!r}", error)
+        return partly.effects
 
     # --- all other inputs -------------------------------------------------------------------------
 
@@ -129,7 +127,11 @@ class Driver:
         """Returns how many of the effects failed."""
         self._busy = True
         try:
-            return self._effector.carry_out(self._ask(self._core.handle, item, link))
+            try:
+                effects = self._ask(self._core.handle, item, link)
+            except PartlyFailed as partly:  # of publications that were held: not the item's fault
+                effects = self._the_rest(partly, link)
+            return self._effector.carry_out(effects)
         finally:
             self._busy = False
 

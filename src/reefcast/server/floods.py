@@ -29,7 +29,7 @@ class Floods:
         kind: str,
         message: str,
         *args: object,
-        traceback: bool = False,
+        traceback: bool | Exception = False,
     ) -> None:
         """Write a line to `logger`, or only count it. `traceback`: with that of the exception that
         is being handled."""

@@ -184,7 +184,11 @@ class Journal:
         if self.details is not None:
             self.details.discarded(discard, None)
 
-    def failed(self, what: str) -> None:
-        """To be called where the exception is handled; `what` follows "failed"."""
+    def failed(self, what: str, error: Exception | None = None) -> None:
+        """To be called where the exception is handled, if no `error` is given; `what` follows
+        "failed"."""
         words = "broker %s failed %s"
-        self.floods.log(log, logging.ERROR, "failures", words, self._broker, what, traceback=True)
+        traceback = True if error is None else error
+        self.floods.log(
+            log, logging.ERROR, "failures", words, self._broker, what, traceback=traceback
+        )

@@ -167,7 +167,8 @@ def _route(
 
 def _ask(visit: Visit) -> Decision:
     visit.matched.rows = visit.rows
-    (decision,) = visit.router.route(visit.batch, visit.link)
+    router, batch, link = visit.router, visit.batch, visit.link
+    (decision,) = router.route(batch, router.match(batch, link), link)
     return decision
 
 
@@ -191,7 +192,8 @@ def _time_of(visits: Sequence[Visit]) -> float:
     start = time.perf_counter()
     for visit in visits:
         visit.matched.rows = visit.rows
-        for _ in visit.router.route(visit.batch, visit.link):
+        router, batch, link = visit.router, visit.batch, visit.link
+        for _ in router.route(batch, router.match(batch, link), link):
             pass
     return (time.perf_counter() - start) / len(visits)
 

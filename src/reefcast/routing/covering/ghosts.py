@@ -7,13 +7,16 @@ what it costs are *false positives*, publications that match it and nothing else
 A ghost is collected
 - when nothing is left that it stands for, or the neighbour does not want it any more;
 - when a live subscription equals or covers it;
-- when of the last `WINDOW` publications that it matched more than a share 1 - theta were false
-  positives. Then U, which does not know better either, may preserve it in its turn: it moves one
-  hop upstream. In the other cases it goes all the way.
+- when more than a share 1 - theta of the publications that it matches are false positives, beyond
+  doubt (`suspicion`). Then U, which does not know better either, may preserve it in its turn: it
+  moves one hop upstream. In the other cases it goes all the way.
 
 Before it goes, what takes its place is sent.
 
-Source: the covering paper, section V; the collection is ours, without it tables grow for ever.
+Source: the covering paper, section V; the collection is ours, without it tables grow for ever. What
+must not be: a test that is repeated for ever, such as one of each hundred publications. Chance
+fails it sooner or later, so that all ghosts go in the end, and the bursts that they were to avoid
+are only put off.
 """
 
 from __future__ import annotations
@@ -29,24 +32,21 @@ from reefcast.model.filters import Filter
 from reefcast.model.messages import EntityId, LinkName
 from reefcast.model.publication import Publication
 from reefcast.routing.covering.outgoing import NOTHING, Change, Net, Outgoing, Packing
-from reefcast.routing.covering.statistics import EXACT
+from reefcast.routing.covering.suspicion import Suspicion
 from reefcast.routing.tables import Cell, TableView, written
-
-WINDOW = 100
-"""Publications after which a ghost is judged. The share is then known to within 10 % (two standard
-errors of a share of a half); a smaller window collects sooner, and what should stay, too."""
 
 
 class Ghost:
-    """A preserved entry. `seen`: publications that came from the neighbour and matched it, in the
-    present window; `false`: those of them that were for nobody here."""
+    """A preserved entry. `seen`: publications that came from the neighbour and matched it; `false`:
+    those of them that were for nobody here; `suspicion`: that these are too many, see there."""
 
-    __slots__ = ("false", "filter", "seen")
+    __slots__ = ("false", "filter", "seen", "suspicion")
 
     def __init__(self, filter: Filter) -> None:
         self.filter = filter
         self.seen = 0
         self.false = 0
+        self.suspicion = 0.0
 
 
 class Incremental(Packing):
@@ -56,7 +56,7 @@ class Incremental(Packing):
 
     def __init__(self, theta: float, counters: Counter[str]) -> None:
         super().__init__()
-        self.theta = theta
+        self._suspicion = Suspicion(1 - theta)
         self._counters = counters
         self.ghosts: dict[EntityId, Ghost] = {}
         self._overdue: dict[EntityId, None] = {}
@@ -65,6 +65,8 @@ class Incremental(Packing):
 
     def _come(self, id: EntityId, filter: Filter) -> Change:
         net = Net()
+        if id in self.ghosts:  # another session of its client says the same again
+            net.add(self.collect(id))
         net.add(super()._come(id, filter))
         for ghost in self._covering.covered(filter):
             net.add(self.collect(ghost))
@@ -127,10 +129,9 @@ class Incremental(Packing):
     def _saw(self, id: EntityId, ghost: Ghost, useless: bool) -> None:
         ghost.seen += 1
         ghost.false += useless
-        if ghost.seen == WINDOW:
-            if ghost.false > round((1 - self.theta) * ghost.seen, EXACT):
-                self._overdue[id] = None
-            ghost.seen = ghost.false = 0
+        ghost.suspicion = self._suspicion.after(ghost.suspicion, useless)
+        if self._suspicion.is_certain(ghost.suspicion):
+            self._overdue[id] = None
 
     def collect_overdue(self) -> list[tuple[EntityId, Filter, Change]]:
         overdue = [id for id in self._overdue if id in self.ghosts]

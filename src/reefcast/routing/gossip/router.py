@@ -69,7 +69,7 @@ from reefcast.routing.router import (
     SoftLink,
     Surroundings,
 )
-from reefcast.routing.tables import Row, TableView
+from reefcast.routing.tables import Row, TableView, Ways
 
 CONTACTS = 2
 """Of a topic."""
@@ -298,8 +298,9 @@ class Gossip(Router):
 
     # --- publications -----------------------------------------------------------------------------
 
-    def route(self, publications: Sequence[Publish], link: LinkName) -> Iterator[Decision]:
-        found = self.prt.ways([publish.publication for publish in publications])
+    def route(
+        self, publications: Sequence[Publish], found: Sequence[Ways], link: LinkName
+    ) -> Iterator[Decision]:
         hosted = link not in self.soft_links
         for publish, (local, _, matched) in zip(publications, found, strict=True):
             if not self._recent.is_new(publish.publication.id):

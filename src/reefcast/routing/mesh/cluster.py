@@ -18,7 +18,7 @@ from reefcast.routing.mesh.messages import ClusterMeshHeader, Tunnel
 from reefcast.routing.mesh.view import SoftLinkTable
 from reefcast.routing.router import Decision, Surroundings
 from reefcast.routing.scot import Idr, ScotRouter, Spr, everywhere
-from reefcast.routing.tables import Row, TableView
+from reefcast.routing.tables import Row, TableView, Ways
 from reefcast.routing.tree import SubscriptionTree
 
 
@@ -41,8 +41,10 @@ class ClusterMesh(Meshed, ScotRouter):
     def take_in(self, row: Row) -> list[Send]:
         return ScotRouter.take_in(self, row)
 
-    def match(self, publications: Sequence[Publish], link: LinkName) -> Iterable[Decision]:
-        return ScotRouter.route(self, publications, link)
+    def decide(
+        self, publications: Sequence[Publish], found: Sequence[Ways], link: LinkName
+    ) -> Iterable[Decision]:
+        return ScotRouter.route(self, publications, found, link)
 
     def inside(self, ways: list[LinkName], link: LinkName) -> Iterable[LinkName]:
         return self.mesh.sends(ways, link) if ways else ()

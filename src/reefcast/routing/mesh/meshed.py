@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import zip_longest
 from typing import ClassVar
 
 from reefcast.errors import ProtocolError
@@ -29,7 +30,7 @@ from reefcast.routing.mesh.options import MeshOptions
 from reefcast.routing.mesh.overlay import MeshOverlay
 from reefcast.routing.mesh.view import SoftLinkTable
 from reefcast.routing.router import COUNTED, Action, Decision, Router, RoutingOptions, Surroundings
-from reefcast.routing.tables import Row
+from reefcast.routing.tables import Row, Ways
 from reefcast.routing.tree import SubscriptionTree, WantedBy
 
 MESSAGES = (Anchored, Vicinity, Loads)
@@ -93,9 +94,11 @@ class Meshed(Router):
         """A subscription came by a primary link."""
 
     @abstractmethod
-    def match(self, publications: Sequence[Publish], link: LinkName) -> Iterable[Decision]:
-        """Where these go, none of which is in a tunnel; `link`: the one that they came by, or could
-        have come by (after a tunnel)."""
+    def decide(
+        self, publications: Sequence[Publish], found: Sequence[Ways], link: LinkName
+    ) -> Iterable[Decision]:
+        """As `route`, of publications none of which is in a tunnel; `link`: the one that they came
+        by, or could have come by (after a tunnel)."""
 
     # --- subscriptions ----------------------------------------------------------------------------
 
@@ -108,7 +111,7 @@ class Meshed(Router):
         return self.take_in(Row(id, filter, link, True))
 
     def _anchor(self, id: EntityId, link: LinkName) -> LinkName:
-        row = self.prt.get(id)
+        row = self.prt.apart(id, link)
         assert row is not None, "what is wanted is in the PRT"
         return self.mesh.anchor_for(row, link)
 
@@ -171,31 +174,47 @@ class Meshed(Router):
 
     # --- publications -----------------------------------------------------------------------------
 
-    def route(self, publications: Sequence[Publish], link: LinkName) -> Iterator[Decision]:
-        late = self.mesh.came(publications, link) if link in self.soft_links else ()
-        if not (late or _any_in_tunnel(publications)):
-            yield from self.match(publications, link)
-            return
-        for number, publish in enumerate(publications):
+    def route(
+        self, publications: Sequence[Publish], found: Sequence[Ways], link: LinkName
+    ) -> Iterable[Decision]:
+        if _any_in_tunnel(publications):
+            return self._one_by_one(publications, found, link)
+        decisions = self.decide(publications, found, link)
+        if link not in self.soft_links:
+            return decisions
+        return self._not_again(publications, decisions, link)
+
+    def _not_again(
+        self, publications: Sequence[Publish], decisions: Iterable[Decision], link: LinkName
+    ) -> Iterator[Decision]:
+        """What comes over a soft link may have come out of a tunnel, or will."""
+        is_new = self.mesh.is_new
+        for publish, decision in zip_longest(publications, decisions):  # there is one for each
+            yield decision if is_new(publish, link) else DUPLICATE
+
+    def _one_by_one(
+        self, publications: Sequence[Publish], found: Sequence[Ways], link: LinkName
+    ) -> Iterator[Decision]:
+        for publish, ways in zip(publications, found, strict=True):
             tunnel = tunnel_of(publish.header)
             if tunnel is not None:
-                yield from self._tunnelled(publish, tunnel, link)
-            elif number in late:
-                yield DUPLICATE
+                yield from self._tunnelled(publish, ways, tunnel, link)
             else:
-                yield from self.match((publish,), link)
+                yield from Meshed.route(self, (publish,), (ways,), link)
 
-    def _tunnelled(self, publish: Publish, tunnel: Tunnel, link: LinkName) -> Iterable[Decision]:
-        """On its way it is not matched. Where it ends it goes on, if it had not come before: the
+    def _tunnelled(
+        self, publish: Publish, ways: Ways, tunnel: Tunnel, link: LinkName
+    ) -> Iterable[Decision]:
+        """On its way nobody gets it. Where it ends it goes on, if it had not come before: the
         branch of its sender is the one that it came out of."""
         target, mesh = tunnel.target, self.mesh
         if target != mesh.me:
             onward = self.in_tunnel(publish.header, tunnel)
-            ways = [(mesh.mom.branch(target), onward)] if target in mesh.mom else []
-            return (Decision({}, ways, None),)
+            hops = [(mesh.mom.branch(target), onward)] if target in mesh.mom else []
+            return (Decision({}, hops, None),)
         if not mesh.is_new(publish, tunnel.source):
             return (DUPLICATE,)
-        return self.match((publish,), link)
+        return self.decide((publish,), (ways,), link)
 
 
 def _any_in_tunnel(publications: Sequence[Publish]) -> bool:

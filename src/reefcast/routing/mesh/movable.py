@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from reefcast.errors import ConfigurationError
@@ -31,7 +31,7 @@ from reefcast.routing.mesh.permissions import Permissions
 from reefcast.routing.mesh.router import Mesh
 from reefcast.routing.mesh.wishes import GIVEN_UP, MOVED, MOVING, WishTable, objection
 from reefcast.routing.router import COUNTED, Action, Decision, SoftLink, Surroundings
-from reefcast.routing.tables import TableView
+from reefcast.routing.tables import TableView, Ways
 
 LOST = Decision({}, [], None)
 
@@ -273,27 +273,36 @@ class MovableMesh(Mesh):
 
     # --- publications -----------------------------------------------------------------------------
 
-    def route(self, publications: Sequence[Publish], link: LinkName) -> Iterator[Decision]:
-        if self._abandoned:
-            return self._route_one_by_one(publications, link)
-        return self._route(publications, link)
-
-    def _route(self, publications: Sequence[Publish], link: LinkName) -> Iterator[Decision]:
+    def match(self, publications: Sequence[Publish], link: LinkName) -> Sequence[Ways]:
         if self.moving is None:
-            return super().route(publications, link)
-        return self.moving.route(publications, link)
+            return super().match(publications, link)
+        return self.moving.match(publications, link)
+
+    def route(
+        self, publications: Sequence[Publish], found: Sequence[Ways], link: LinkName
+    ) -> Iterable[Decision]:
+        if self._abandoned:
+            return self._route_one_by_one(publications, found, link)
+        return self._route(publications, found, link)
+
+    def _route(
+        self, publications: Sequence[Publish], found: Sequence[Ways], link: LinkName
+    ) -> Iterable[Decision]:
+        if self.moving is None:
+            return super().route(publications, found, link)
+        return self.moving.route(publications, found, link)
 
     def _route_one_by_one(
-        self, publications: Sequence[Publish], link: LinkName
+        self, publications: Sequence[Publish], found: Sequence[Ways], link: LinkName
     ) -> Iterator[Decision]:
         """Copies by the new tables of a move that was abandoned are lost with these."""
-        for publish in publications:
+        for publish, ways in zip(publications, found, strict=True):
             stamp = stamp_of(publish.header)
             if stamp is not None and stamp.new and stamp.move in self._abandoned:
                 self.counters["lost_in_moves"] += 1
                 yield LOST
             else:
-                yield from self._route((publish,), link)
+                yield from self._route((publish,), (ways,), link)
 
     # --- what can be seen -------------------------------------------------------------------------
 

@@ -36,7 +36,7 @@ from reefcast.routing.mesh.move_messages import (
 )
 from reefcast.routing.mesh.router import Mesh
 from reefcast.routing.router import Action, Await, Decision, SoftLink, Surroundings
-from reefcast.routing.tables import Row
+from reefcast.routing.tables import Row, Ways
 
 Change = Callable[[Mesh], Sequence[Send]]
 """Something done to one set of tables; returns what these want said."""
@@ -297,10 +297,19 @@ class Moving:
 
     # --- publications -----------------------------------------------------------------------------
 
-    def route(self, publications: Sequence[Publish], link: LinkName) -> Iterator[Decision]:
-        for publish in publications:
+    def match(self, publications: Sequence[Publish], link: LinkName) -> list[Ways]:
+        return [
+            ways
+            for publish in publications
+            for ways in Mesh.match(self._by(self._goes_by_new(publish, link)), (publish,), link)
+        ]
+
+    def route(
+        self, publications: Sequence[Publish], found: Sequence[Ways], link: LinkName
+    ) -> Iterator[Decision]:
+        for publish, ways in zip(publications, found, strict=True):
             new = self._goes_by_new(publish, link)
-            for decision in Mesh.route(self._by(new), (publish,), link):
+            for decision in Mesh.route(self._by(new), (publish,), (ways,), link):
                 hops = [(hop, self._stamped(header, new)) for hop, header in decision.hops]
                 yield msgspec.structs.replace(decision, hops=hops)
 

@@ -193,15 +193,9 @@ class MeshOverlay:
         capacity = self.options.capacity_per_s
         return sent / over_s / capacity if capacity and over_s else 0.0
 
-    def came(self, publications: Sequence[Publish], link: LinkName) -> set[int]:
-        """These came over a soft link: they are remembered, for it may fail. Returns the positions
-        of those that had come by a tunnel already: the other end heard of the failure first."""
-        is_new = self._seen.is_new
-        ids = ((link, *publish.publication.id) for publish in publications)
-        return {number for number, id in enumerate(ids) if not is_new(id)}
-
     def is_new(self, publish: Publish, source: LinkName) -> bool:
-        """Whether a copy that ends its tunnel here had not come over the link from `source`."""
+        """Whether it had not come from `source` before: it can come over the soft link, and out of
+        a tunnel, if that link fails and the other end hears of it first."""
         return self._seen.is_new((source, *publish.publication.id))
 
     # --- soft links -------------------------------------------------------------------------------

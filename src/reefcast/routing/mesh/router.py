@@ -18,6 +18,7 @@ publications, see `strategies`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from typing import Any, ClassVar
 
 from reefcast.model.messages import Header, LinkName, PeerMessage, Publish, Send
@@ -25,7 +26,7 @@ from reefcast.routing.mesh.meshed import MESSAGES, Meshed
 from reefcast.routing.mesh.messages import MeshHeader, Tunnel, stamp_of
 from reefcast.routing.mesh.view import SoftLinkTable
 from reefcast.routing.router import Decision, Surroundings
-from reefcast.routing.tables import Row, TableView
+from reefcast.routing.tables import Row, TableView, Ways
 from reefcast.routing.tree import SubscriptionTree
 from reefcast.routing.tree_router import TreeRouter
 
@@ -49,9 +50,10 @@ class Mesh(Meshed, TreeRouter):
     def take_in(self, row: Row) -> list[Send]:
         return self.tree.subscribe(row)
 
-    def match(self, publications: Sequence[Publish], link: LinkName) -> Iterator[Decision]:
-        found = self.prt.ways([publish.publication for publish in publications])
-        for publish, (local, anchors, matched) in zip(publications, found, strict=True):
+    def decide(
+        self, publications: Sequence[Publish], found: Sequence[Ways], link: LinkName
+    ) -> Iterator[Decision]:
+        for publish, (local, anchors, matched) in zip_longest(publications, found):
             hops = self.mesh.sends(anchors, link) if anchors else ()
             if hops:
                 onward = Header(publish.header.hops + 1)

@@ -1,0 +1,78 @@
+"""What one client advertised, and whether a publication lies within it.
+
+A few filters are asked in turn. More are put into an index when the first publication comes: 100
+filters take 50 to 120 us in turn and 1.3 us in the index, which takes some 20 KB and, for 100
+filters, half a millisecond to make.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from reefcast.matching import new_index
+from reefcast.matching.interface import MatchIndex
+from reefcast.model.filters import Filter
+from reefcast.model.publication import Publication
+
+FEW = 4
+
+
+class AnyOf:
+    """Matches what one of these filters matches; they are put into the index when it is asked."""
+
+    def __init__(self, filters: dict[int, Filter]) -> None:
+        self._filters = filters
+        self._index: MatchIndex[Any] | None = None
+
+    def matches(self, publication: Publication) -> bool:
+        if self._index is None:
+            self._index = new_index()
+            for number, filter in self._filters.items():
+                self._index.add(number, filter)
+        return bool(self._index.match(publication))
+
+    def came(self, number: int, filter: Filter) -> None:
+        if self._index is not None:
+            self._index.add(number, filter)
+
+    def went(self, number: int) -> None:
+        if self._index is not None:
+            self._index.remove(number)
+
+
+class Advertised:
+    """Filters of advertisements, by the client's number of each. `asked`: a publication lies within
+    one of them if one of these matches it."""
+
+    def __init__(self) -> None:
+        self._filters: dict[int, Filter] = {}
+        self._any_of: AnyOf | None = None
+        self.asked: Sequence[Filter | AnyOf] = ()
+
+    def __contains__(self, number: object) -> bool:
+        return number in self._filters
+
+    def __iter__(self) -> Iterator[Filter]:
+        """In the order in which they came."""
+        return iter(self._filters.values())
+
+    def add(self, number: int, filter: Filter) -> None:
+        self._filters[number] = filter
+        if self._any_of is not None:
+            self._any_of.came(number, filter)
+        self._choose()
+
+    def remove(self, number: int) -> None:
+        del self._filters[number]
+        if self._any_of is not None:
+            self._any_of.went(number)
+        self._choose()
+
+    def _choose(self) -> None:
+        if len(self._filters) <= FEW:
+            self._any_of = None
+            self.asked = tuple(self._filters.values())
+        elif self._any_of is None:
+            self._any_of = AnyOf(self._filters)
+            self.asked = (self._any_of,)

@@ -1,0 +1,63 @@
+"""What a broker fails on: it costs only itself, and all else of the same input happens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from reefcast.errors import InternalError
+from reefcast.model.messages import Effect, LinkName, Publish
+
+Match = Callable[[Sequence[Publish], LinkName], Sequence[Any]]
+"""See `Router.match`."""
+
+
+class Failure(NamedTuple):
+    """`publish` could not be routed, or handed out; None: what all of them gave cause for."""
+
+    publish: Publish | None
+    error: Exception
+
+
+class PartlyFailed(InternalError):
+    """A broker failed on some publications; what else the input caused is in `effects`."""
+
+    def __init__(self, broker: str, effects: list[Effect], failures: Sequence[Failure]) -> None:
+        publish, error = failures[0]
+        first = "what they gave cause for" if publish is None else f"{publish.publication.id}"
+        super().__init__(
+            f"broker {broker} failed on {len(failures)} of the publications; first on {first}: "
+            f"{type(error).__name__}: {error}"
+        )
+        self.effects = effects
+        self.failures = failures
+
+
+class Failures(list[Failure]):
+    """Those of one input."""
+
+    def on(self, publish: Publish | None, error: Exception) -> None:
+        self.append(Failure(publish, error))
+
+    def told(self, broker: str, effects: list[Effect]) -> list[Effect]:
+        """`effects`, in a `PartlyFailed` if there are failures."""
+        if not self:
+            return effects
+        failures = tuple(self)
+        self.clear()
+        raise PartlyFailed(broker, effects, failures) from failures[0].error
+
+    def matched(
+        self, match: Match, batch: Sequence[Publish], link: LinkName
+    ) -> tuple[list[Publish], list[Any]]:
+        """Those that `match` does not fail on, and what it finds for each: as it changes nothing,
+        each can be asked about by itself."""
+        rest: list[Publish] = []
+        found: list[Any] = []
+        for publish in batch:
+            try:
+                found += match((publish,), link)
+                rest.append(publish)
+            except Exception as error:
+                self.on(publish, error)
+        return rest, found
