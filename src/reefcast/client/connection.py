@@ -11,7 +11,6 @@ from reefcast.errors import ConnectionLostError, ProtocolError, RefusedError
 from reefcast.model import wire
 from reefcast.model.wire import FrameKind, FrameReader, Goodbye, Hello
 
-ATTEMPT_TIMEOUT_S = 5.0
 WRITE_BUFFER_BYTES = 256 * 1024
 
 
@@ -26,7 +25,8 @@ class Handler(NamedTuple):
 
 class Connection(asyncio.Protocol):
     """`opened` is done after the broker's hello; `lost` when the connection is gone, with None if
-    another attempt is worth it, else with the error that must end the client."""
+    another attempt is worth it, else with the error that must end the client. `reason` says then
+    why it went."""
 
     def __init__(self, handler: Handler) -> None:
         self._handler = handler
@@ -38,6 +38,7 @@ class Connection(asyncio.Protocol):
         self._goodbye: Goodbye | None = None
         self._timer: asyncio.TimerHandle | None = None
         self.writable = True
+        self.reason = ""
         self.opened: asyncio.Future[None] = self._loop.create_future()
         self.lost: asyncio.Future[Exception | None] = self._loop.create_future()
 
@@ -64,9 +65,9 @@ class Connection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.close()
 
-    def abort(self, error: Exception | None = None) -> None:
+    def abort(self, error: Exception | None = None, reason: str = "") -> None:
         """Closes at once; with `error` if no other attempt makes sense."""
-        self._finish(error)
+        self._finish(error, reason)
         if self._transport is not None:
             self._transport.abort()
 
@@ -134,6 +135,7 @@ class Connection(asyncio.Protocol):
 
     def _finish(self, error: Exception | None, reason: str = "") -> None:
         if not self.lost.done():
+            self.reason = reason or str(error or "")
             self.lost.set_result(error)
         if not self.opened.done():
             closed = ConnectionLostError(f"the broker closed the connection: {reason}")
@@ -144,21 +146,23 @@ class Connection(asyncio.Protocol):
         unless it is we who do not listen."""
         now_s = self._loop.time()
         if self._reading and now_s - self._heard_at_s > wire.SILENCE_S:
-            self.abort()
+            self.abort(reason=f"it said nothing for {wire.SILENCE_S:g} s")
             return
         if self.opened.done() and now_s - self._wrote_at_s >= wire.PING_INTERVAL_S:
             self.write(wire.encode(FrameKind.PING, 0))
         self._timer = self._loop.call_later(wire.PING_INTERVAL_S / 2, self._watch_silence)
 
 
-async def open_connection(address: Address, handler: Handler, hello: bytes) -> Connection:
-    """Connects, says hello and waits for the broker's.
+async def open_connection(
+    address: Address, handler: Handler, hello: bytes, timeout_s: float
+) -> Connection:
+    """Connects, says hello and waits for the broker's; all that within `timeout_s`.
 
     Raises `OSError`, `TimeoutError` or `ConnectionLostError` where another attempt may help, and
     `RefusedError` or `ProtocolError` where it will not.
     """
     loop = asyncio.get_running_loop()
-    async with asyncio.timeout(ATTEMPT_TIMEOUT_S):
+    async with asyncio.timeout(timeout_s):
         _, connection = await loop.create_connection(
             lambda: Connection(handler), address.host, address.port
         )

@@ -53,7 +53,7 @@ class Holding:
 
 class Inbox(Holding):
     """A subscription's. `changed` fires also when an event comes where none was. `limit`: see
-    `Settings.local_queue_limit`; reading goes on when half of it has been taken."""
+    `Options.local_queue_limit`; reading goes on when half of it has been taken."""
 
     def __init__(self, limit: int, reading: Reading) -> None:
         super().__init__()
