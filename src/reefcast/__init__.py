@@ -23,7 +23,9 @@ if TYPE_CHECKING:
         Advertisement,
         Client,
         Event,
+        History,
         Options,
+        Replay,
         Subscription,
         connect,
         decode_delivery,
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
         ConfigurationError,
         ConnectionLostError,
         FilterSyntaxError,
+        FilterWarning,
         InternalError,
         InvalidValueError,
         LocalError,
@@ -54,6 +57,8 @@ __all__ = [
     "Event",
     "Filter",
     "FilterSyntaxError",
+    "FilterWarning",
+    "History",
     "InternalError",
     "InvalidValueError",
     "LocalError",
@@ -63,6 +68,7 @@ __all__ = [
     "ProtocolError",
     "ReefcastError",
     "RefusedError",
+    "Replay",
     "SlowConsumerError",
     "Subscription",
     "__version__",
@@ -72,7 +78,7 @@ __all__ = [
     "sync",
 ]
 
-_CLIENT = ("Advertisement", "Client", "Event", "Options", "Subscription")
+_CLIENT = ("Advertisement", "Client", "Event", "History", "Options", "Replay", "Subscription")
 _HOMES = {
     **dict.fromkeys((*_CLIENT, "connect", "decode_delivery"), "reefcast.client"),
     **dict.fromkeys(("Filter", "parse_filter"), "reefcast.model.filters"),

@@ -5,6 +5,8 @@
 - `PeerError`: the other side's. It broke the protocol, went away or cannot be reached.
 - `InternalError`: ours, or that of a routing that somebody added. What must not happen did.
 
+`FilterWarning` is no error: a filter that is legal and looks like a mistake.
+
 Every message is a sentence that says what was wrong, where, and what to do. The commands turn each
 of the three into an exit code of its own (`cli/exit_codes.py`). Besides these there are
 `TimeoutError`, from what takes a `timeout`, and `OSError`, for files.
@@ -33,6 +35,12 @@ class FilterSyntaxError(LocalError):
         self.line = line
         self.column = column
         self.expected = expected
+
+
+class FilterWarning(UserWarning):
+    """A filter that can be read, but hardly says what its author meant: no event can match it, a
+    string stands in double quotes, or a number in single ones. Silence it with
+    `warnings.simplefilter("ignore", reefcast.FilterWarning)`."""
 
 
 class InvalidValueError(LocalError):

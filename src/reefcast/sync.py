@@ -23,7 +23,7 @@ from typing import Generic, Literal, Protocol, Self, TypeVar, Unpack, overload
 
 from reefcast.client import Event, Options
 from reefcast.client.backlog import BackloggedClient
-from reefcast.client.encoding import encode_event
+from reefcast.client.encoding import encode_event, merge_attributes
 from reefcast.client.handles import Advertisement as AsyncAdvertisement
 from reefcast.client.handles import Subscription as AsyncSubscription
 from reefcast.client.history import History as AsyncHistory
@@ -276,7 +276,7 @@ class Client:
         """
         with self._lock:
             identity = (self._client.id, self._seq + 1)
-            values = named if attributes is None else {**attributes, **named}
+            values = merge_attributes(attributes, named)
             frame = encode_event(identity, time.time_ns() // 1000, values, topics, payload)
             self._raise_failure()
             self._seq += 1
@@ -399,6 +399,8 @@ class Client:
 
 
 async def _advertise(client: BackloggedClient, filter: str) -> AsyncAdvertisement:
+    """What was published before must not be judged by it, and so goes first."""
+    await client.send_backlog()
     return client.advertise(filter)
 
 

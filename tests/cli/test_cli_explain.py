@@ -27,7 +27,7 @@ def explained(*arguments: object) -> str:
     """What it prints, with exit code 0."""
     done = CliRunner().invoke(group, ["explain", *map(str, arguments)], catch_exceptions=False)
     assert done.exit_code == 0, done.output
-    return done.output
+    return done.stdout
 
 
 def records(*arguments: object) -> list[dict]:
@@ -310,3 +310,17 @@ def test_the_plan_for_one_filter() -> None:
     assert explained("--plan", "x > 1 AND x < 1").endswith(
         "  no event can match it: it is in the index, and costs nothing\n"
     )
+
+
+def test_what_looks_like_a_mistake_is_told_on_standard_error() -> None:
+    for form in ((), ("--json",)):
+        arguments = ["explain", "symbol = \"IBM\" AND p > '1'", "symbol=IBM", *form]
+        done = CliRunner().invoke(group, arguments)
+        first, second = done.stderr.splitlines()
+        assert first.startswith(
+            'reefcast: warning: symbol = "IBM" AND p > \'1\': "IBM" is the name'
+        )
+        assert "the number is written 1, without quotes" in second
+        assert "warning" not in done.stdout
+    done = CliRunner().invoke(group, ["explain", "symbol = 'IBM'", "symbol=IBM"])
+    assert done.stderr == ""

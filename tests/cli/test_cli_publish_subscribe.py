@@ -210,3 +210,15 @@ def test_formats_by_name() -> None:
         "parquet",
         "jsonl",
     ]
+
+
+async def test_a_filter_that_looks_like_a_mistake_is_told_once(
+    url: str, children: Children
+) -> None:
+    code, _, errors = await children.run(
+        "subscribe", url, 'symbol = "IBM"', "price < 5", "--timeout", 0.01
+    )
+    doubt, *rest = errors.splitlines()
+    assert doubt.startswith('reefcast: warning: symbol = "IBM": "IBM" is the name of an attribute')
+    assert not any("IBM" in line for line in rest)
+    assert code == 0

@@ -59,6 +59,25 @@ def test_every_public_name_is_shown(name: str) -> None:
     assert re.search(rf"\b{name}\b", GUIDE), f"docs/client.md does not show {name}"
 
 
+def resolved(path: str) -> object:
+    """What a dotted path of a page names; raises `AttributeError` if there is no such thing."""
+    value: object = reefcast
+    for name in path.split(".")[1:]:
+        value = getattr(value, name)
+    return value
+
+
+REFERENCE = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "path", sorted(set(re.findall(r"\breefcast(?:\.[A-Za-z]\w*)+", REFERENCE + GUIDE)))
+)
+def test_all_that_the_reference_names_exists(path: str) -> None:
+    if not path.startswith("reefcast.client"):  # the logger
+        assert resolved(path) is not None
+
+
 def test_every_public_name_is_documented() -> None:
     """In a process of its own, as `tools` is no package."""
     program = (

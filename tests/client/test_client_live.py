@@ -367,3 +367,19 @@ async def test_no_broker_holds_events_for_ever(two: tuple[Client, Client]) -> No
     _, other = two
     with pytest.raises(reefcast.ConfigurationError, match=r"order_s 61 is not between 0 and 60"):
         other.subscribe("TRUE", order_s=61)
+
+
+async def test_who_advertises_after_publishing_may_publish_nothing_else_from_then_on() -> None:
+    async with (
+        running(path_network(2)) as [first, second],
+        reefcast.connect(first) as publisher,
+        reefcast.connect(second) as reader,
+    ):
+        subscription = await reader.subscribe("TRUE")
+        await publisher.publish(symbol="HPQ")
+        await publisher.advertise("symbol = 'IBM'")
+        with pytest.raises(reefcast.RefusedError, match="outside what this client advertised"):
+            await publisher.publish(symbol="HPQ")
+            await publisher.flush()
+        await publisher.publish(symbol="IBM")
+        assert [(await anext(subscription)).id[1] for _ in range(2)] == [1, 3]

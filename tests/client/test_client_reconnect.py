@@ -346,3 +346,61 @@ async def test_a_broker_that_refuses_at_the_door() -> None:
         broker._on_hello = lambda _: broker.send(FrameKind.GOODBYE, Goodbye("another network"))
         with pytest.raises(reefcast.RefusedError, match="refused the connection: another network"):
             await reefcast.connect(broker.url)
+
+
+# --- the time that connecting takes ---------------------------------------------------------------
+
+
+@pytest.fixture
+async def silent():
+    """The URL of a port that accepts and says nothing."""
+    held = []
+    server = await asyncio.start_server(lambda *streams: held.append(streams), "127.0.0.1", 0)
+    yield f"reefcast://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    server.close()
+    for _, writer in held:
+        writer.transport.abort()
+
+
+async def test_a_broker_that_says_nothing_takes_no_longer_than_was_allowed(silent: str) -> None:
+    async with asyncio.timeout(4):
+        with pytest.raises(reefcast.ConnectionLostError, match=r"within 0\.3 s: no answer"):
+            await reefcast.connect(silent, connect_timeout_s=0.3)
+
+
+async def test_a_silent_address_leaves_the_next_its_time(broker: FakeBroker, silent: str) -> None:
+    async with asyncio.timeout(4):
+        client = await reefcast.connect([silent, broker.url], connect_timeout_s=2)
+    assert client.connected
+    await client.close()
+
+
+# --- what is logged -------------------------------------------------------------------------------
+
+
+async def test_each_loss_and_each_return_is_logged_once(
+    broker: FakeBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    def told() -> list[str]:
+        return [r.getMessage() for r in caplog.records if r.name == "reefcast.client"]
+
+    client = await reefcast.connect(broker.url, name="shop", reconnect_timeout_s=0.2, **QUICK)
+    broker.drop()
+    await until(lambda: len(told()) == 2)
+    await broker.stop()
+    await until(lambda: client.ended)
+    lost, again, lost_again, given_up = told()
+    assert lost.startswith(f"client {client.id} lost its connection to {broker.url}: ")
+    assert lost.removesuffix(": ") == lost, "no reason"
+    assert again == f"client {client.id} is connected again, to {broker.url}"
+    assert lost_again.startswith(f"client {client.id} lost its connection to {broker.url}: ")
+    assert f"{client.id} gives up: no connection to {broker.url} within 0.2 s" in given_up
+    await client.close()
+
+
+async def test_a_connection_that_is_closed_is_not_lost(
+    broker: FakeBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with reefcast.connect(broker.url) as client:
+        await client.subscribe("x = 1")
+    assert [r for r in caplog.records if r.name == "reefcast.client"] == []

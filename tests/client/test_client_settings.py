@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import dataclasses
+import inspect
 import random
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import reefcast
 from reefcast.client.address import Address, parse_addresses
 from reefcast.client.event import Event
-from reefcast.client.settings import Backoff, Options, Settings
+from reefcast.client.settings import DEFAULTS, Backoff, Options, complete
 from reefcast.errors import ConfigurationError, ProtocolError
 
 
@@ -49,15 +50,25 @@ def test_the_synchronous_twin_has_the_same_names(name: str) -> None:
     assert (ours - twins, twins - ours) == (set(), only_there)
 
 
-def test_options_and_settings_are_the_same() -> None:
-    assert {field.name for field in dataclasses.fields(Settings)} == set(Options.__annotations__)
+def test_an_option_is_written_once() -> None:
+    """Its type, its default and its meaning; the rest is made of that."""
+    assert set(DEFAULTS) == set(Options.__annotations__)
+    said = inspect.getdoc(Options) or ""
+    for name, default in DEFAULTS.items():
+        assert f"- `{name}`: " in said
+        if isinstance(default, (int, float)) and default:
+            assert f"({default:g})" in said.partition(f"`{name}`")[2].partition("- `")[0], name
+    assert max(map(len, said.splitlines())) <= 100
+    source = Path(inspect.getsourcefile(Options) or "").read_text(encoding="utf-8")
+    assert source.count("local_queue_limit: ") == 1
+    assert source.count("history_patience_s") == 1
 
 
-def test_options_say_the_defaults_of_the_settings() -> None:
-    said = Options.__doc__ or ""
-    for field in dataclasses.fields(Settings):
-        if isinstance(field.default, (int, float)) and field.default:
-            assert f"({field.default:g})" in said.partition(f"`{field.name}`")[2], field.name
+def test_what_is_not_given_has_its_default() -> None:
+    assert complete({}) == DEFAULTS
+    assert complete({"name": "shop"}) == {**DEFAULTS, "name": "shop"}
+    with pytest.raises(TypeError, match="unexpected keyword argument 'nmae'"):
+        reefcast.connect("reefcast://127.0.0.1", nmae="shop")
 
 
 @pytest.mark.parametrize(

@@ -235,6 +235,8 @@ def test_messages_of_each_call(seed: int, routing: str) -> None:
         assert answers == network.sent.total()
         return Counter(network.sent)
 
+    network.advertise("p0", "FALSE")  # supersedes the TRUE of one that published unasked
+    sent()
     number = network.advertise("p0", "FALSE")
     assert sent() == +Counter(Advertise=clusters - 1, CivUnset=clusters - 1)
     network.unadvertise("p0", number)

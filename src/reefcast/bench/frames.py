@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from reefcast.matching.kernel_cache import njit
 from reefcast.model.wire import FrameKind
 
 DECODE_EVERY = 100

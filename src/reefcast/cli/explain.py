@@ -19,6 +19,7 @@ from reefcast.cli.event_rows import (
     topic_option,
 )
 from reefcast.cli.explain_text import place_lines, plan_lines, summary, tree_lines, verdict_lines
+from reefcast.cli.filter_arguments import tell_doubts
 from reefcast.cli.options import INPUT_FILE, json_option
 from reefcast.errors import InvalidValueError, LocalError
 from reefcast.model.explanation import Explanation, Node, explain
@@ -78,6 +79,7 @@ def command(
         if not arguments:
             raise click.UsageError("nothing to explain: give a FILTER, or --filters FILE")
         filters, arguments = [parse_filter(arguments[0])], arguments[1:]
+    tell_doubts(filters)
     if arguments and path is not None:
         raise click.UsageError("give either EVENTs or --file, not both")
     rows = _events(arguments) if arguments else _rows(path, format)

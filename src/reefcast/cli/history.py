@@ -8,6 +8,7 @@ from datetime import datetime
 
 import click
 
+from reefcast.cli.filter_arguments import check_filters
 from reefcast.cli.options import Whole, json_option
 from reefcast.cli.subscribe import json_line, text_line
 from reefcast.client import connect
@@ -53,6 +54,7 @@ def command(
     URL is any broker's, reefcast://host:port. FILTER must say its topics; storages keep them
     (`reefcast store`).
     """
+    check_filters([filter])
     line = json_line if as_json else text_line
 
     async def ask() -> int:

@@ -10,10 +10,10 @@ from functools import partial
 
 import click
 
+from reefcast.cli.filter_arguments import check_filters
 from reefcast.cli.options import json_option
 from reefcast.cli.subscribe import json_line, text_line
 from reefcast.client import Event, Subscription, connect
-from reefcast.client.handles import check_filter
 from reefcast.server.peer import Peer
 
 
@@ -65,8 +65,7 @@ def command(
     """
     from reefcast.server.process import run
 
-    for filter in filters:
-        check_filter(filter)  # before anything else happens
+    check_filters(filters)
     logging.basicConfig(
         level=logging.INFO if verbose else logging.WARNING,
         format=f"%(asctime)s {listen} %(levelname)s %(message)s",

@@ -23,9 +23,9 @@ from reefcast.cli.event_rows import (
     topic_option,
 )
 from reefcast.cli.exit_codes import DONE, INTERRUPTED
+from reefcast.cli.filter_arguments import check_filters
 from reefcast.cli.options import Number, json_option
 from reefcast.client import Client, connect
-from reefcast.client.handles import check_filter
 from reefcast.client.loop import new_event_loop
 from reefcast.errors import InvalidValueError
 
@@ -86,8 +86,7 @@ def command(
     other text is a string). Without them an event comes from each row of --file, or of standard
     input: JSON lines, CSV with a header, or Parquet (files only).
     """
-    for filter in advertise:
-        check_filter(filter)  # before anything else happens
+    check_filters(advertise)
     if attributes and path is not None:
         raise click.UsageError("give either NAME=VALUE pairs or --file, not both")
     form = format or (format_of(path) if path else "jsonl")

@@ -12,9 +12,9 @@ import click
 import msgspec
 
 from reefcast.cli.exit_codes import DONE, NO
+from reefcast.cli.filter_arguments import check_filters
 from reefcast.cli.options import Number, Whole, json_option
 from reefcast.client import Event, Subscription, connect
-from reefcast.client.handles import check_filter
 from reefcast.client.loop import new_event_loop
 from reefcast.model.messages import MOST_ORDER_S
 from reefcast.model.wire import QUEUE_POLICIES
@@ -80,8 +80,7 @@ def command(
     URL is a broker's, reefcast://host:port. An event is printed if one FILTER or more matches it.
     Ctrl-C ends the command.
     """
-    for filter in filters:
-        check_filter(filter)  # before anything else happens
+    check_filters(filters)
     job = Job(url, filters, as_json, count, timeout, queue_policy or "", order_s)
     try:
         with asyncio.Runner(loop_factory=new_event_loop) as runner:

@@ -3,13 +3,17 @@
 from reefcast.client.client import Client, connect
 from reefcast.client.event import Event, decode_delivery
 from reefcast.client.handles import Advertisement, Subscription
+from reefcast.client.history import History
+from reefcast.client.replay import Replay
 from reefcast.client.settings import Options
 
 __all__ = [
     "Advertisement",
     "Client",
     "Event",
+    "History",
     "Options",
+    "Replay",
     "Subscription",
     "connect",
     "decode_delivery",

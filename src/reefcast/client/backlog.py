@@ -9,25 +9,29 @@ from typing import Self
 
 from reefcast.client.address import Address, parse_addresses
 from reefcast.client.client import Client
-from reefcast.client.settings import Options, Settings
+from reefcast.client.settings import Options, complete
 
 
 class BackloggedClient(Client):
     """`backlog`: its next events, encoded; any thread may append to it. What is sent is what stands
     there, in this order: `publish` is not for this client."""
 
-    def __init__(self, addresses: Sequence[Address], settings: Settings) -> None:
+    def __init__(self, addresses: Sequence[Address], settings: Options) -> None:
         super().__init__(addresses, settings)
         self.backlog: deque[bytes] = deque()
 
     @classmethod
     async def connected_to(cls, urls: str | Sequence[str], options: Options) -> Self:
         """As `reefcast.connect`."""
-        return await cls(parse_addresses(urls), Settings(**options))._open()
+        return await cls(parse_addresses(urls), complete(options))._open()
 
     @property
     def unacknowledged(self) -> int:
         return len(self.backlog) + super().unacknowledged
+
+    def _has_room(self) -> bool:
+        """Nothing waits for room when another call has sent it all."""
+        return not self.backlog or super()._has_room()
 
     async def send_backlog(self) -> None:
         """Publishes what is in `backlog`. Two calls share the work without changing the order:

@@ -9,6 +9,7 @@ async with reefcast.connect("reefcast://127.0.0.1:7301") as client:
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 import time
 import uuid
@@ -19,7 +20,8 @@ from typing import Any, Literal, Self, Unpack, overload
 
 from reefcast.client.address import Address, parse_addresses
 from reefcast.client.connection import Connection, Handler, open_connection
-from reefcast.client.encoding import encode_event
+from reefcast.client.encoding import encode_event, merge_attributes
+from reefcast.client.filter_check import check_filter
 from reefcast.client.handles import Advertisement, Subscription
 from reefcast.client.history import (
     History,
@@ -32,10 +34,10 @@ from reefcast.client.session import Session
 from reefcast.client.settings import (
     Backoff,
     Options,
-    Settings,
     call_application,
     check_local_queue_limit,
     check_order_s,
+    complete,
 )
 from reefcast.errors import ConnectionLostError, InternalError, ReefcastError
 from reefcast.model import wire
@@ -44,6 +46,10 @@ from reefcast.model.wire import FrameKind, Goodbye, Hello
 from reefcast.storage.history.asking import question_about
 
 WRITE_AT_BYTES = 64 * 1024
+LONGEST_ATTEMPT_S, SHORTEST_ATTEMPT_S = 5.0, 0.1
+"""For how long one address may take to answer."""
+
+_log = logging.getLogger("reefcast.client")
 
 
 class Client:
@@ -54,21 +60,27 @@ class Client:
     """
 
     def __init__(
-        self, addresses: Sequence[Address], settings: Settings, client_id: str = ""
+        self, addresses: Sequence[Address], settings: Options, client_id: str = ""
     ) -> None:
         self._addresses = list(addresses)
         self._settings = settings
         self._loop = asyncio.get_running_loop()
         self._connection: Connection | None = None
         self._closing = False
-        self._backoff = Backoff(settings.backoff_first_s, settings.backoff_max_s, random.Random())
+        first_s, max_s = settings["backoff_first_s"], settings["backoff_max_s"]
+        self._backoff = Backoff(first_s, max_s, random.Random())
         self._write_is_due = False
-        client_id = client_id or f"{settings.name}-{uuid.uuid4().hex[:12]}"
+        client_id = client_id or f"{settings['name']}-{uuid.uuid4().hex[:12]}"
         self._session = Session(
             client_id, uuid.uuid4().hex, settings, self._output_came, self._watch_reading
         )
         self._outbox = self._session.outbox
-        self._handler = Handler(self._on_hello, self._session.on_frames, self._session.room.fire)
+        self._handler = Handler(
+            self._on_hello,
+            self._session.on_frames,
+            self._session.room.fire,
+            settings["silence_s"],
+        )
         self._opened: asyncio.Future[None] = self._loop.create_future()
         self._runner = self._loop.create_task(self._run(), name=f"reefcast {client_id}")
 
@@ -115,10 +127,7 @@ class Client:
         session, outbox = self._session, self._outbox
         if session.refusals or not self._has_room():
             await self._until_room()
-        if attributes is None:
-            attributes = named
-        elif named:
-            attributes = {**attributes, **named}
+        attributes = merge_attributes(attributes, named)
         identity = (session.client_id, outbox.seq + 1)
         time_us = time.time_ns() // 1000
         self._publish(encode_event(identity, time_us, attributes, topics, payload))
@@ -185,7 +194,8 @@ class Client:
         on to answer with what comes in meanwhile; at least what an event takes to them on the
         longest way. Raises `FilterSyntaxError`, and `ConfigurationError`.
         """
-        limit = self._settings.local_queue_limit if local_queue_limit is None else local_queue_limit
+        if local_queue_limit is None:
+            local_queue_limit = self._settings["local_queue_limit"]
         history = None
         if replay is not False:
             question = question_about(
@@ -193,9 +203,12 @@ class Client:
                 since_us=None if replay is True else microseconds(replay),
                 handover_s=check_handover(handover_s),
             )
-            history = History(self._session, question, self._settings.history_patience_s)
+            history = History(self._session, question, self._settings["history_patience_s"])
         subscription = Subscription(
-            self._session, filters, check_local_queue_limit(limit), check_order_s(order_s)
+            self._session,
+            filters,
+            check_local_queue_limit(local_queue_limit),
+            check_order_s(order_s),
         )
         return subscription if history is None else Replay(subscription, history)
 
@@ -213,10 +226,11 @@ class Client:
         (exclusive): by the time of publication; `limit`: at most so many, the oldest; 0: all.
         Raises `FilterSyntaxError` and `ConfigurationError`.
         """
+        check_filter(filter)
         question = question_about(
             filter, since_us=microseconds(since), until_us=microseconds(until), limit=limit
         )
-        return History(self._session, question, self._settings.history_patience_s)
+        return History(self._session, question, self._settings["history_patience_s"])
 
     # --- closing ----------------------------------------------------------------------------------
 
@@ -236,7 +250,7 @@ class Client:
                 raise self._session.ending()
             return
         try:
-            await self.flush(self._settings.close_timeout_s)
+            await self.flush(self._settings["close_timeout_s"])
         except TimeoutError:
             raise ConnectionLostError(
                 f"closed with {self.unacknowledged} publications that no broker acknowledged"
@@ -263,7 +277,7 @@ class Client:
         else:
             self._runner.cancel()
         self._session.end()
-        _, late = await asyncio.wait([self._runner], timeout=self._settings.close_timeout_s)
+        _, late = await asyncio.wait([self._runner], timeout=self._settings["close_timeout_s"])
         if late and self._connection is not None:
             self._connection.abort()
 
@@ -324,14 +338,14 @@ class Client:
         """Connects, and again when the connection is lost, until closed or given up."""
         error: BaseException | None = None
         try:
-            connection = await self._connect(self._settings.connect_timeout_s, pause_first=False)
+            connection = await self._connect(self._settings["connect_timeout_s"], pause_first=False)
             self._opened.set_result(None)
             while True:
                 opened_at_s = self._loop.time()
                 failure = await connection.lost
-                if self._loop.time() - opened_at_s > self._settings.backoff_max_s:
+                if self._loop.time() - opened_at_s > self._settings["backoff_max_s"]:
                     self._backoff.reset()
-                self._disconnected()
+                self._disconnected(connection.reason)
                 if failure is not None:
                     raise failure
                 if self._closing:
@@ -343,9 +357,15 @@ class Client:
             self._end(error)
 
     async def _reconnect(self) -> Connection:
-        call_application(self._settings.on_disconnect)
-        connection = await self._connect(self._settings.reconnect_timeout_s, pause_first=True)
-        call_application(self._settings.on_reconnect)
+        call_application(self._settings["on_disconnect"])
+        patience_s = self._settings["reconnect_timeout_s"]
+        try:
+            connection = await self._connect(patience_s, pause_first=True)
+        except ReefcastError as error:
+            _log.error("client %s gives up: %s", self.id, error)
+            raise
+        _log.warning("client %s is connected again, to %s", self.id, self._addresses[0])
+        call_application(self._settings["on_reconnect"])
         return connection
 
     async def _connect(self, patience_s: float, *, pause_first: bool) -> Connection:
@@ -355,7 +375,7 @@ class Client:
         while True:
             await asyncio.sleep(pause_s)
             try:
-                return await self._try_addresses()
+                return await self._try_addresses(give_up_at_s)
             except (OSError, TimeoutError, ConnectionLostError) as error:
                 pause_s = self._backoff.pause_s()
                 if self._loop.time() + pause_s > give_up_at_s:
@@ -365,11 +385,15 @@ class Client:
                         f"{str(error) or 'no answer'}"
                     ) from error
 
-    async def _try_addresses(self) -> Connection:
+    async def _try_addresses(self, give_up_at_s: float) -> Connection:
+        """Each has its share of the time that is left: a silent one leaves the others theirs."""
         last_error: Exception = ConnectionLostError("no address was tried")
-        for address in list(self._addresses):
+        for place, address in enumerate(list(self._addresses)):
+            share_s = (give_up_at_s - self._loop.time()) / (len(self._addresses) - place)
+            timeout_s = max(SHORTEST_ATTEMPT_S, min(LONGEST_ATTEMPT_S, share_s))
+            hello = self._session.hello()
             try:
-                connection = await open_connection(address, self._handler, self._session.hello())
+                connection = await open_connection(address, self._handler, hello, timeout_s)
             except (OSError, TimeoutError, ConnectionLostError) as error:
                 last_error = error
                 continue
@@ -378,7 +402,10 @@ class Client:
             return connection
         raise last_error
 
-    def _disconnected(self) -> None:
+    def _disconnected(self, reason: str) -> None:
+        if not self._closing:
+            where = self._addresses[0]
+            _log.warning("client %s lost its connection to %s: %s", self.id, where, reason)
         self._connection = None
         self._session.lost()
 
@@ -399,7 +426,7 @@ class Client:
 class Connecting:
     """What `connect` returns: await it, or enter it with `async with`."""
 
-    def __init__(self, addresses: tuple[Address, ...], settings: Settings) -> None:
+    def __init__(self, addresses: tuple[Address, ...], settings: Options) -> None:
         self._addresses = addresses
         self._settings = settings
         self._client: Client | None = None
@@ -424,7 +451,7 @@ def connect(urls: str | Sequence[str], **options: Unpack[Options]) -> Connecting
     others stand by. `options`: see `Options`. Raises `ConfigurationError` at once; entering it
     raises `ConnectionLostError` if no broker can be reached, `RefusedError` if it refuses us.
     """
-    return Connecting(parse_addresses(urls), Settings(**options))
+    return Connecting(parse_addresses(urls), complete(options))
 
 
 def session_of(client: Client) -> Session:

@@ -16,22 +16,24 @@ from reefcast.errors import (
 from reefcast.model import wire
 from reefcast.model.wire import FrameKind, FrameReader, Goodbye, Hello
 
-ATTEMPT_TIMEOUT_S = 5.0
+TICKS_OF_SILENCE = 10
 WRITE_BUFFER_BYTES = 256 * 1024
 
 
 class Handler(NamedTuple):
     """What the user of the connection has it call. `on_hello` comes first; an exception of it or of
-    `on_frames` ends the connection."""
+    `on_frames` ends the connection. `silence_s`: seconds without a word after which it is lost."""
 
     on_hello: Callable[[Hello, Connection], None]
     on_frames: Callable[[Iterable[tuple[int, bytes]]], None]
     on_writable: Callable[[], None]
+    silence_s: float
 
 
 class Connection(asyncio.Protocol):
     """`opened` is done after the broker's hello; `lost` when the connection is gone, with None if
-    another attempt is worth it, else with the error that must end the client."""
+    another attempt is worth it, else with the error that must end the client. `reason` says then
+    why it went."""
 
     def __init__(self, handler: Handler) -> None:
         self._handler = handler
@@ -39,10 +41,12 @@ class Connection(asyncio.Protocol):
         self._reader = FrameReader()
         self._transport: asyncio.Transport | None = None
         self._reading = True
-        self._heard_at_s = self._wrote_at_s = self._loop.time()
+        self._heard, self._silent_ticks = True, 0
+        self._wrote_at_s = self._loop.time()
         self._goodbye: Goodbye | None = None
         self._timer: asyncio.TimerHandle | None = None
         self.writable = True
+        self.reason = ""
         self.opened: asyncio.Future[None] = self._loop.create_future()
         self.lost: asyncio.Future[Exception | None] = self._loop.create_future()
 
@@ -59,7 +63,7 @@ class Connection(asyncio.Protocol):
             return
         self._reading = on
         if on:
-            self._heard_at_s = self._loop.time()
+            self._silent_ticks = 0
             self._transport.resume_reading()
         else:
             self._transport.pause_reading()
@@ -69,9 +73,9 @@ class Connection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.close()
 
-    def abort(self, error: Exception | None = None) -> None:
+    def abort(self, error: Exception | None = None, reason: str = "") -> None:
         """Closes at once; with `error` if no other attempt makes sense."""
-        self._finish(error)
+        self._finish(error, reason)
         if self._transport is not None:
             self._transport.abort()
 
@@ -85,7 +89,7 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self.lost.done():
             return
-        self._heard_at_s = self._loop.time()
+        self._heard = True
         try:
             frames = self._until_goodbye(self._reader.feed(data))
             if not self.opened.done():
@@ -141,6 +145,7 @@ class Connection(asyncio.Protocol):
 
     def _finish(self, error: Exception | None, reason: str = "") -> None:
         if not self.lost.done():
+            self.reason = reason or str(error or "")
             self.lost.set_result(error)
         if not self.opened.done():
             closed = ConnectionLostError(f"the broker closed the connection: {reason}")
@@ -148,24 +153,29 @@ class Connection(asyncio.Protocol):
 
     def _watch_silence(self) -> None:
         """Says something if nothing was said for a while, and gives up a broker that is silent,
-        unless it is we who do not listen."""
-        now_s = self._loop.time()
-        if self._reading and now_s - self._heard_at_s > wire.SILENCE_S:
-            self.abort()
+        unless it is we who do not listen. Ticks are counted, not seconds: a program that was busy
+        with something else does not blame the broker."""
+        silence_s = self._handler.silence_s
+        self._silent_ticks = 0 if self._heard or not self._reading else self._silent_ticks + 1
+        self._heard = False
+        if self._silent_ticks >= TICKS_OF_SILENCE:
+            self.abort(reason=f"it said nothing for {silence_s:g} s")
             return
-        if self.opened.done() and now_s - self._wrote_at_s >= wire.PING_INTERVAL_S:
+        if self.opened.done() and self._loop.time() - self._wrote_at_s >= wire.PING_INTERVAL_S:
             self.write(wire.encode(FrameKind.PING, 0))
-        self._timer = self._loop.call_later(wire.PING_INTERVAL_S / 2, self._watch_silence)
+        self._timer = self._loop.call_later(silence_s / TICKS_OF_SILENCE, self._watch_silence)
 
 
-async def open_connection(address: Address, handler: Handler, hello: bytes) -> Connection:
-    """Connects, says hello and waits for the broker's.
+async def open_connection(
+    address: Address, handler: Handler, hello: bytes, timeout_s: float
+) -> Connection:
+    """Connects, says hello and waits for the broker's; all that within `timeout_s`.
 
     Raises `OSError`, `TimeoutError` or `ConnectionLostError` where another attempt may help, and
     `RefusedError`, `SlowConsumerError` or `ProtocolError` where it will not.
     """
     loop = asyncio.get_running_loop()
-    async with asyncio.timeout(ATTEMPT_TIMEOUT_S):
+    async with asyncio.timeout(timeout_s):
         _, connection = await loop.create_connection(
             lambda: Connection(handler), address.host, address.port
         )

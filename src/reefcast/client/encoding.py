@@ -14,8 +14,31 @@ from reefcast.model.publication import (
     Value,
     check_attributes,
 )
+from reefcast.model.values import plain
 
 _BUILT_IN = frozenset((int, float, bool, str, type(None)))
+
+
+def merge_attributes(
+    attributes: Mapping[str, object] | None, named: Mapping[str, object]
+) -> Mapping[str, object]:
+    """What `publish` was given, as one mapping; raises `InvalidValueError` if it was none."""
+    if attributes is None:
+        return named
+    if not isinstance(attributes, (dict, Mapping)):  # dict for speed
+        if not hasattr(attributes, "keys"):
+            raise InvalidValueError(_no_mapping(attributes))
+        attributes = dict(attributes)  # a row of a data frame, or of SQLite
+    return {**attributes, **named} if named else attributes
+
+
+def _no_mapping(given: object) -> str:
+    what = f"publish takes attributes by name, and this is a {type(given).__name__}"
+    if isinstance(given, (bytes, bytearray, memoryview)):
+        return f"{what}; write publish(payload=...)"
+    if isinstance(given, str):
+        return f"{what}; write publish(text='...') or publish({{'text': '...'}})"
+    return f"{what}; write publish(name=value) or publish({{'name': value}})"
 
 
 def encode_event(
@@ -48,17 +71,30 @@ def encode_event(
 def _check_attributes(attributes: Mapping[str, object]) -> dict[str, Value]:
     if _BUILT_IN.issuperset(map(type, attributes.values())):
         return check_attributes(attributes)
-    return check_attributes({name: _plain(value) for name, value in attributes.items()})
+    return check_attributes({name: _plain(name, value) for name, value in attributes.items()})
 
 
-def _plain(value: object) -> object:
-    """Scalars of numpy and subclasses of the built-in types as the built-in types."""
-    if hasattr(value, "item") and callable(value.item):
-        value = value.item()
-    for kind in (bool, int, float, str):
-        if isinstance(value, kind):
-            return kind(value)
-    return value
+def _plain(name: object, value: object) -> object:
+    """Subclasses of the built-in types, and scalars of numpy, as the built-in types.
+
+    Raises `InvalidValueError` for what would lose something on the way, a unit or digits.
+    """
+    if isinstance(value, (int, float, str)):  # bool is an int
+        return plain(value)
+    if value is None or not callable(getattr(value, "item", None)):
+        return value
+    if getattr(value, "ndim", 0):
+        raise InvalidValueError(
+            f"attribute {name!r} is an array; an attribute is one value: publish one event for "
+            "each, or put them into the payload"
+        )
+    if getattr(getattr(value, "dtype", None), "kind", "") in _TIMES:
+        return value  # its item is a number without the unit
+    return value.item()  # type: ignore[attr-defined]  # looked for above
+
+
+_TIMES = ("M", "m")
+"""What numpy calls the kinds of datetime64 and timedelta64."""
 
 
 def _check_topics(topics: Iterable[str]) -> tuple[str, ...]:

@@ -8,17 +8,11 @@ from contextlib import suppress
 from typing import Self
 
 from reefcast.client.event import Event
+from reefcast.client.filter_check import check_filter
 from reefcast.client.inbox import Holding, Inbox
 from reefcast.client.registrations import Registration, State
 from reefcast.client.session import Session
 from reefcast.errors import LocalError
-
-
-def check_filter(text: str) -> None:
-    """Raises `FilterSyntaxError` here, with the place, rather than `RefusedError` later."""
-    from reefcast.model.filters import parse_filter
-
-    parse_filter(text)
 
 
 class _Handle:

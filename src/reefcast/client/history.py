@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Self
 
 from reefcast.client.event import Event
+from reefcast.client.filter_check import require_text
 from reefcast.client.session import Session
 from reefcast.client.signal import Signal
 from reefcast.errors import ConfigurationError, LocalError
@@ -116,6 +117,8 @@ class History:
 
 def either(filters: Sequence[str]) -> str:
     """One filter for several."""
+    for text in filters:
+        require_text(text)
     return filters[0] if len(filters) == 1 else " OR ".join(f"({text})" for text in filters)
 
 

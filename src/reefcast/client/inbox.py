@@ -56,7 +56,7 @@ class Holding:
 
 class Inbox(Holding):
     """A subscription's. `changed` fires also when an event comes where none was. `limit`: see
-    `Settings.local_queue_limit`; reading goes on when half of it has been taken. `dropped`: events
+    `Options.local_queue_limit`; reading goes on when half of it has been taken. `dropped`: events
     that the broker dropped."""
 
     def __init__(self, limit: int, reading: Reading) -> None:

@@ -13,7 +13,7 @@ from typing import Self
 
 from reefcast.client.address import parse_addresses
 from reefcast.client.client import Client
-from reefcast.client.settings import Options, Settings
+from reefcast.client.settings import Options, complete
 
 
 class NumberedClient(Client):
@@ -22,7 +22,7 @@ class NumberedClient(Client):
     @classmethod
     async def connected_to(cls, urls: str | Sequence[str], id: str, options: Options) -> Self:
         """As `reefcast.connect`."""
-        return await cls(parse_addresses(urls), Settings(**options), id)._open()
+        return await cls(parse_addresses(urls), complete(options), id)._open()
 
     async def send(self, frames: Iterable[bytes]) -> None:
         """Raises as `publish`."""

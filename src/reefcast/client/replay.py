@@ -74,7 +74,8 @@ class Replay:
         return self
 
     async def settled(self) -> None:
-        """See `Subscription`."""
+        """Returns when every broker that must know of the filters knows them; raises as that of
+        `Subscription` does."""
         await self._subscription.settled()
 
     @property

@@ -26,7 +26,7 @@ from reefcast.client.inbox import Holding, Inbox
 from reefcast.client.outbox import Outbox
 from reefcast.client.recent import RecentDeliveries
 from reefcast.client.registrations import Registration, Registrations, State
-from reefcast.client.settings import OnDeliveries, Settings, call_application
+from reefcast.client.settings import OnDeliveries, Options, call_application
 from reefcast.client.signal import Signal
 from reefcast.errors import LocalError, ProtocolError, ReefcastError, RefusedError
 from reefcast.model import wire
@@ -65,7 +65,7 @@ class Session:
         self,
         client_id: str,
         key: str,
-        settings: Settings,
+        settings: Options,
         wake: Callable[[], None],
         watch_reading: Callable[[], None],
     ) -> None:
@@ -107,11 +107,11 @@ class Session:
             version=wire.VERSION,
             role=Role.CLIENT,
             name=self.client_id,
-            network=settings.network,
+            network=settings["network"],
             session=self._key,
             peer_session=self._broker_session,
-            queue_policy=settings.queue_policy,
-            queue_limit=settings.queue_limit,
+            queue_policy=settings["queue_policy"],
+            queue_limit=settings["queue_limit"],
         )
         return wire.encode(FrameKind.HELLO, hello)
 
@@ -158,7 +158,7 @@ class Session:
 
     def on_frames(self, frames: Iterable[tuple[int, bytes]]) -> None:
         """What came after the hello; raises `ProtocolError`."""
-        receiver = self.settings.on_deliveries
+        receiver = self.settings["on_deliveries"]
         deliveries: list[bytes] = []
         deliver = self._deliver if receiver is None else deliveries.append
         latest: list[bytes] = []
@@ -212,8 +212,8 @@ class Session:
         for numbers, count in told.groups:
             for owner in dict.fromkeys(by_number[n].owner for n in numbers if n in by_number):
                 owner.lack(count)
-        call_application(self.settings.on_dropped, told.count)
-        if self.settings.on_dropped is None and not self._warned:
+        call_application(self.settings["on_dropped"], told.count)
+        if self.settings["on_dropped"] is None and not self._warned:
             self._warned = True
             _log.warning(
                 "the broker drops events of client %s, which does not keep up; "
@@ -247,8 +247,8 @@ class Session:
 
     def _publication_refused(self, message: Refused) -> None:
         assert message.publication is not None
-        if self.settings.on_refused is not None:
-            call_application(self.settings.on_refused, message.publication, message.reason)
+        if self.settings["on_refused"] is not None:
+            call_application(self.settings["on_refused"], message.publication, message.reason)
             return
         number = message.publication[1]
         self.refusals.append(RefusedError(f"publication {number} was refused: {message.reason}"))

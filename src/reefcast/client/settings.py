@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import ParamSpec, TypedDict
+from textwrap import fill
+from typing import Annotated, Any, NamedTuple, ParamSpec, TypedDict, cast, get_type_hints
 
 from reefcast.errors import ConfigurationError
 from reefcast.model.messages import MOST_ORDER_S
 from reefcast.model.publication import PublicationId
-from reefcast.model.wire import QUEUE_POLICIES
+from reefcast.model.wire import BROKER_PING_S, QUEUE_POLICIES
 
 P = ParamSpec("P")
 OnDeliveries = Callable[[list[bytes]], None]
@@ -21,98 +21,175 @@ OnDropped = Callable[[int], None]
 _log = logging.getLogger("reefcast.client")
 
 
+class Option(NamedTuple):
+    """What an option is without being given, and what it means; `{}` stands for the default."""
+
+    default: Any
+    meaning: str
+
+
 class Options(TypedDict, total=False):
     """The keywords of `connect`, all optional. A name that ends in `_s` is a time in seconds.
 
-    - `name`: the readable part of the client's id (default "client"); a random part follows it.
-    - `network`: the network that the broker must belong to; by default any.
-    - `queue_limit`: events that the broker keeps waiting for this client; by default as many as its
-      network file says.
-    - `queue_policy`: what the broker does when there are more: "drop_oldest" (and say how many),
-      "block" (publishers wait, for `block_s` of its network file at most; then "disconnect"), or
-      "disconnect" (the client ends with `SlowConsumerError`); by default what its network file
-      says.
-    - `local_queue_limit`: events of one subscription that may wait in the client for the
-      application (1000); at that many the client stops reading from the broker.
-    - `connect_timeout_s`: how long `connect` tries (5).
-    - `reconnect_timeout_s`: how long a lost connection is sought again (60) before everything that
-      waits raises `ConnectionLostError`.
-    - `close_timeout_s`: how long `close` waits for acknowledgements (10).
-    - `history_patience_s`: after how long without a word storages are asked again (10).
-    - `backoff_first_s`, `backoff_max_s`: the pause between attempts to connect starts near the
-      first (0.05), doubles with each, and stays below the second (2); each is drawn between half
-      and all of its length.
-    - `on_disconnect`, `on_reconnect`: called, without arguments, when the connection went and came.
-    - `on_dropped`: called with the number of events that the broker dropped since it was called
-      last, because this program did not keep up; `subscription.dropped` says how many of which.
-    - `on_refused`: called with the id and the reason of each refused publication; without it the
-      next `publish` or `flush` raises `RefusedError`.
-    - `on_deliveries`: the low-level way to receive: called with a list of undecoded deliveries (see
-      `decode_delivery`) instead of putting events into subscriptions; an error in it ends the
-      client.
+    OPTIONS
 
-    An error in one of the other callbacks is logged (logger "reefcast.client").
+    An error in one of the other callbacks is logged (logger "reefcast.client"), and so are lost
+    connections and new ones.
     """
 
-    name: str
-    network: str
-    queue_limit: int
-    queue_policy: str
-    local_queue_limit: int
-    connect_timeout_s: float
-    reconnect_timeout_s: float
-    close_timeout_s: float
-    history_patience_s: float
-    backoff_first_s: float
-    backoff_max_s: float
-    on_disconnect: OnChange | None
-    on_reconnect: OnChange | None
-    on_dropped: OnDropped | None
-    on_refused: OnRefused | None
-    on_deliveries: OnDeliveries | None
+    name: Annotated[
+        str,
+        Option(
+            "client",
+            "the readable part of the client's id (by default {}); a random part follows it.",
+        ),
+    ]
+    network: Annotated[
+        str, Option("", "the network that the broker must belong to; by default any.")
+    ]
+    queue_limit: Annotated[
+        int,
+        Option(
+            0,
+            "events that the broker keeps waiting for this client; by default as many as its "
+            "network file says.",
+        ),
+    ]
+    queue_policy: Annotated[
+        str,
+        Option(
+            "",
+            'what the broker does when there are more: "drop_oldest" (and say how many), "block" '
+            "(publishers wait, for `block_s` of its network file at most; then it disconnects this "
+            'client), or "disconnect" (the client ends with `SlowConsumerError`); by default what '
+            "its network file says.",
+        ),
+    ]
+    local_queue_limit: Annotated[
+        int,
+        Option(
+            1000,
+            "events of one subscription that may wait in the client for the application ({}); at "
+            "that many the client stops reading from the broker.",
+        ),
+    ]
+    connect_timeout_s: Annotated[
+        float,
+        Option(5.0, "how long `connect` tries ({}); each address has its share of that."),
+    ]
+    reconnect_timeout_s: Annotated[
+        float,
+        Option(
+            60.0,
+            "how long a lost connection is sought again ({}) before everything that waits raises "
+            "`ConnectionLostError`.",
+        ),
+    ]
+    silence_s: Annotated[
+        float,
+        Option(
+            5.0,
+            "how long a connection may be silent ({}) before it counts as lost; brokers say "
+            f"something every {BROKER_PING_S:g} s.",
+        ),
+    ]
+    close_timeout_s: Annotated[
+        float, Option(10.0, "how long `close` waits for acknowledgements ({}).")
+    ]
+    history_patience_s: Annotated[
+        float, Option(10.0, "after how long without a word storages are asked again ({}).")
+    ]
+    backoff_first_s: Annotated[
+        float,
+        Option(0.05, "the pause between attempts to connect starts near this ({}), and doubles."),
+    ]
+    backoff_max_s: Annotated[
+        float,
+        Option(2.0, "it stays below this ({}); each is drawn between half and all of its length."),
+    ]
+    on_disconnect: Annotated[
+        OnChange | None, Option(None, "called, without arguments, when the connection went.")
+    ]
+    on_reconnect: Annotated[
+        OnChange | None, Option(None, "called, without arguments, when there is another one.")
+    ]
+    on_dropped: Annotated[
+        OnDropped | None,
+        Option(
+            None,
+            "called with the number of events that the broker dropped since it was called last, "
+            "because this program did not keep up; `subscription.dropped` says how many of which.",
+        ),
+    ]
+    on_refused: Annotated[
+        OnRefused | None,
+        Option(
+            None,
+            "called with the id and the reason of each refused publication; without it the next "
+            "`publish` or `flush` raises `RefusedError`.",
+        ),
+    ]
+    on_deliveries: Annotated[
+        OnDeliveries | None,
+        Option(
+            None,
+            "the low-level way to receive: called with a list of undecoded deliveries (see "
+            "`decode_delivery`) instead of putting events into subscriptions; an error in it ends "
+            "the client.",
+        ),
+    ]
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """`Options` with their defaults, checked: raises `ConfigurationError`.
+def _item(name: str, option: Option) -> str:
+    """An option in a list, in lines as long as those of this package."""
+    default = f"{option.default:g}" if isinstance(option.default, float) else str(option.default)
+    text = f"- `{name}`: {option.meaning.format(default)}"
+    return fill(text, 100, initial_indent="    ", subsequent_indent="      ")
+
+
+_HINTS = get_type_hints(Options, include_extras=True)
+_OPTIONS: dict[str, Option] = {name: hint.__metadata__[0] for name, hint in _HINTS.items()}
+DEFAULTS = cast(Options, {name: option.default for name, option in _OPTIONS.items()})
+Options.__doc__ = (Options.__doc__ or "").replace(
+    "    OPTIONS", "\n".join(_item(*each) for each in _OPTIONS.items())
+)
+
+
+def complete(options: Options) -> Options:
+    """With the defaults of what is not given; raises `ConfigurationError`.
 
     An empty `queue_policy` and a `queue_limit` of 0 stand for the broker's own.
     """
+    for name in options.keys() - DEFAULTS.keys():
+        raise TypeError(f"connect() got an unexpected keyword argument {name!r}")
+    settings: Options = {**DEFAULTS, **options}
+    if not settings["name"]:
+        raise ConfigurationError("a client's name must not be empty")
+    policy, limit = settings["queue_policy"], settings["queue_limit"]
+    if policy not in ("", *QUEUE_POLICIES):
+        known = ", ".join(QUEUE_POLICIES)
+        raise ConfigurationError(f"queue_policy {policy!r} is none of {known}")
+    if limit < 0:
+        raise ConfigurationError(f"queue_limit {limit} is negative")
+    check_local_queue_limit(settings["local_queue_limit"])
+    _check_times(settings)
+    return settings
 
-    name: str = "client"
-    network: str = ""
-    queue_limit: int = 0
-    queue_policy: str = ""
-    local_queue_limit: int = 1000
-    connect_timeout_s: float = 5.0
-    reconnect_timeout_s: float = 60.0
-    close_timeout_s: float = 10.0
-    history_patience_s: float = 10.0
-    backoff_first_s: float = 0.05
-    backoff_max_s: float = 2.0
-    on_disconnect: OnChange | None = None
-    on_reconnect: OnChange | None = None
-    on_dropped: OnDropped | None = None
-    on_refused: OnRefused | None = None
-    on_deliveries: OnDeliveries | None = None
 
-    def __post_init__(self) -> None:
-        if not self.name:
-            raise ConfigurationError("a client's name must not be empty")
-        if self.queue_policy not in ("", *QUEUE_POLICIES):
-            known = ", ".join(QUEUE_POLICIES)
-            raise ConfigurationError(f"queue_policy {self.queue_policy!r} is none of {known}")
-        if self.queue_limit < 0:
-            raise ConfigurationError(f"queue_limit {self.queue_limit} is negative")
-        check_local_queue_limit(self.local_queue_limit)
-        for name in ("connect_timeout_s", "reconnect_timeout_s", "close_timeout_s"):
-            if not getattr(self, name) >= 0:
-                raise ConfigurationError(f"{name} {getattr(self, name)} is no time from 0 on")
-        if not 0 < self.backoff_first_s <= self.backoff_max_s:
-            raise ConfigurationError(
-                f"backoff_first_s {self.backoff_first_s} must be above 0 and not above "
-                f"backoff_max_s {self.backoff_max_s}"
-            )
+def _check_times(settings: Options) -> None:
+    for name in ("connect_timeout_s", "reconnect_timeout_s", "close_timeout_s"):
+        if not settings[name] >= 0:
+            raise ConfigurationError(f"{name} {settings[name]} is no time from 0 on")
+    if not settings["silence_s"] >= 2 * BROKER_PING_S:
+        raise ConfigurationError(
+            f"silence_s {settings['silence_s']} is less than {2 * BROKER_PING_S:g}: brokers say "
+            f"something every {BROKER_PING_S:g} s"
+        )
+    first_s, max_s = settings["backoff_first_s"], settings["backoff_max_s"]
+    if not 0 < first_s <= max_s:
+        raise ConfigurationError(
+            f"backoff_first_s {first_s} must be above 0 and not above backoff_max_s {max_s}"
+        )
 
 
 def check_local_queue_limit(limit: int) -> int:

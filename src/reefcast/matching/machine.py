@@ -14,9 +14,11 @@ from typing import Any, TypeVar, cast
 
 import numpy.typing as npt
 from llvmlite import binding, ir
-from numba import njit, types
+from numba import types
 from numba.core.ccallback import CFunc
 from numba.extending import intrinsic
+
+from reefcast.matching.kernel_cache import njit
 
 F = TypeVar("F", bound=Callable[..., Any])
 Array = npt.NDArray[Any]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from difflib import get_close_matches
+from itertools import permutations
 
 from reefcast.model.expression import (
     Arithmetic,
@@ -25,6 +26,7 @@ from reefcast.model.expression import (
     attributes_of,
     children,
     evaluate,
+    literal_to_sql,
 )
 from reefcast.model.filters import TOPIC
 from reefcast.model.patterns import is_like, is_topic_match, like_parts
@@ -42,7 +44,7 @@ def hints_for(predicate: Expression, attributes: Attributes) -> tuple[str, ...]:
     if not attributes_of(predicate):
         return ("this is the same for every event",)
     found = [
-        *_missing(predicate, attributes),
+        *(_missing(predicate, attributes) or _name_for_string(predicate, attributes)),
         *_arithmetic(predicate, attributes),
         *_of_predicate(predicate, attributes),
     ]
@@ -85,7 +87,28 @@ def _is_a(expression: Expression, value: Value) -> str:
 # --- attributes and arithmetic -------------------------------------------------------------------
 
 
-def _missing(predicate: Expression, attributes: Attributes) -> Iterator[str]:
+def _missing(predicate: Expression, attributes: Attributes) -> list[str]:
+    return list(_similar(predicate, attributes))
+
+
+def _name_for_string(predicate: Expression, attributes: Attributes) -> Iterator[str]:
+    """A word without quotes, or in double quotes, is a name."""
+    if not isinstance(predicate, Comparison):
+        return
+    for one, other in permutations(children(predicate)):
+        if (
+            isinstance(one, Attribute)
+            and one.name not in attributes
+            and isinstance(other, Attribute)
+            and isinstance(attributes.get(other.name), str)
+        ):
+            yield (
+                f"{readable_name(one.name)} is the name of an attribute; a string is written "
+                f"{literal_to_sql(one.name)}, in single quotes"
+            )
+
+
+def _similar(predicate: Expression, attributes: Attributes) -> Iterator[str]:
     for name in sorted(attributes_of(predicate) - attributes.keys()):
         others = [each for each in attributes if each.casefold() == name.casefold()]
         similar = others or get_close_matches(name, attributes, n=1, cutoff=SIMILAR)

@@ -16,6 +16,7 @@ from reefcast.model.expression import Expression
 
 if TYPE_CHECKING:
     from lark import Lark, Token
+    from lark.parsers.lalr_interactive_parser import InteractiveParser
 
 MAX_LENGTH = 64 * 1024
 """Characters in a filter."""
@@ -103,17 +104,22 @@ def _explain(text: str) -> NoReturn:
         end = token.type == "$END"
         position = len(text.rstrip()) if end else token.start_pos or 0
         found = "the filter ends" if end else f"found {str(token)!r}"
-        hint = _hint_for_token(token)
+        hint = _hint_for_token(token, state)
     except UnexpectedCharacters as error:
         position = error.pos_in_stream or 0
         found, hint = f"found {text[position]!r}", _hint_for_character(text, position)
+    if not hint:
+        position, hint = _foreign_sign(text, position)
     expected = _in_words(state.accepts())  # type: ignore[no-untyped-call]  # as above
     _fail(text, position, hint or f"expected {_listed(expected)}, but {found}", expected)
 
 
-def _hint_for_token(token: Token) -> str:
+def _hint_for_token(token: Token, state: InteractiveParser) -> str:
     if token.type == "_NULL":
         return "NULL may be written only after IS, as in: attribute IS NULL"
+    choices = state.choices()  # type: ignore[no-untyped-call]  # lark gives it no types
+    if token.type == "QUOTED_NAME" and "STRING" in choices:
+        return "double quotes make a name of it; a string is written in single quotes"
     return ""
 
 
@@ -123,11 +129,31 @@ def _hint_for_character(text: str, position: int) -> str:
         return "the string that starts here has no closing quote (' within it is written '')"
     if rest[0] == '"':
         return "the name that starts here has no closing double quote"
-    if rest == "!=":
-        return "'unequal' is written <>"
     if rest == "--":
         return "put a space or parentheses between two minus signs"
     return ""
+
+
+_FOREIGN_SIGNS = {
+    "==": "'equal' is written =",
+    "!=": "'unequal' is written <>",
+    "=>": "'at least' is written >=",
+    "=<": "'at most' is written <=",
+    "&": "'and' is written AND",
+    "|": "'or' is written OR",
+    "!": "'not' is written NOT",
+    "`": "the name of an attribute is written without quotes, or in double quotes",
+}
+"""Signs of other languages."""
+
+
+def _foreign_sign(text: str, position: int) -> tuple[int, str]:
+    """What is written instead of the sign that the position is in, and where that sign starts."""
+    for start in range(max(position - 1, 0), position + 1):
+        for sign, hint in _FOREIGN_SIGNS.items():
+            if text.startswith(sign, start) and start + len(sign) > position:
+                return start, hint
+    return position, ""
 
 
 def _in_words(terminals: set[str]) -> tuple[str, ...]:

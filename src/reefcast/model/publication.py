@@ -8,6 +8,8 @@ what changes from hop to hop is the `Header` in front of it (see `messages.Publi
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import Enum
+from numbers import Number
 from typing import Annotated
 
 import msgspec
@@ -59,9 +61,20 @@ def check_attributes(attributes: Mapping[str, object]) -> dict[str, Value]:
         if not isinstance(value, (int, float, str)):  # bool is an int
             raise InvalidValueError(
                 f"attribute {name!r} has the value {value!r} of type {type(value).__name__}; "
-                "an attribute is an int, a float, a bool or a str (bytes go into the payload)"
+                f"an attribute is an int, a float, a bool or a str{_advice(value)}"
             )
         if isinstance(value, int) and not INT64_MIN <= value <= INT64_MAX:
             raise InvalidValueError(f"attribute {name!r}: {value} does not fit into 64 bits")
         checked[name] = value
     return checked
+
+
+def _advice(value: object) -> str:
+    """What to send instead of what would lose something on the way."""
+    if isinstance(value, Enum):
+        return f": send the value of the enumeration, {value.value!r}"
+    if hasattr(value, "isoformat") or "time" in type(value).__name__:
+        return ": send a time as a number in a unit of your own, or as a text (.isoformat())"
+    if isinstance(value, Number):  # numpy's durations are some, too
+        return ": send float(...), which may round, or str(...), which compares as a text"
+    return " (bytes go into the payload)"

@@ -13,6 +13,7 @@ Python's own `==` will not do: it says `True == 1` and `nan != nan`.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from enum import IntEnum
 from typing import Any
 
@@ -52,13 +53,21 @@ def _kind_of_subclass(value: Value) -> Kind:
 
 
 def plain(value: object) -> Value:
-    """A value of a subclass (numpy.float64, say) as what it is; encoders take only the four types
-    themselves. `InvalidValueError` for what is no value."""
-    for base in _KINDS:
+    """A value of a subclass (numpy.float64, an enumeration) as what it is; encoders take only the
+    four types themselves. `InvalidValueError` for what is no value."""
+    for base, convert in _PLAIN.items():
         if isinstance(value, base):
-            converted: Value = base(value)
+            converted: Value = convert(value)
             return converted
     raise InvalidValueError(f"{value!r} is no value: a value is an int, a float, a bool or a str")
+
+
+_PLAIN: dict[type, Callable[[Any], Value]] = {
+    bool: bool,
+    int: int.__int__,
+    float: float.__float__,
+    str: str.__str__,  # str() would ask the subclass: 'Side.BUY'
+}
 
 
 def is_nan(value: Value) -> bool:

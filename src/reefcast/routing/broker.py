@@ -8,7 +8,7 @@ Rules
 - A publication that something fails on costs only itself: the others of its batch are routed, each
   once, and `PartlyFailed` tells of it (`failures`).
 - A client's publications must lie within its advertisements, whatever the routing; a client that
-  never advertised advertises TRUE by its first publication.
+  never advertised advertises TRUE by its first publication, until it advertises something itself.
 - The publications of a client wait until its advertisements have settled, so that no settled
   subscriber misses the first ones; but at most `HOLD_S`, in case a part of the network is away.
 - Every control message is answered (`settlement`): Settled when all that it caused is done, Refused
@@ -308,9 +308,8 @@ class Broker:
     def _release_held(self, client: ClientState) -> list[Effect]:
         """Its advertisements have settled, or patience is over."""
         held, client.held, client.holding = client.held, [], False
-        withdrawn, client.withdrawn = client.withdrawn, []
         effects = self._route(held, client.name, hosted=True) if held else []
-        for message in withdrawn:
+        for message in client.take_ended():
             sends = self.router.unadvertise(message.id, client.name)
             effects += self._then.send(self._then.cause(client.name, message), sends)
         return effects + (self._client_left(client) if client.leaving else [])
@@ -377,7 +376,7 @@ class Broker:
 
     def _one_settled(self, client: ClientState) -> None:
         client.unsettled -= 1
-        if client.holding and not client.unsettled:
+        if not client.unsettled and (client.holding or client.superseded):
             self._then.due.append(partial(self._release_held, client))
 
     def _refuse(self, token: int, link: LinkName, reason: str) -> list[Effect]:
@@ -439,7 +438,7 @@ class Broker:
         return effects + self._then.act(self._services.link_up(link, client=True))
 
     def _client_left(self, client: ClientState) -> list[Effect]:
-        client.holding = False
+        client.holding, client.superseded = False, None
         del self.clients[client.name]
         self._ordering.left(client.name)
         effects = self._then.act(self.router.link_down(client.name))

@@ -18,6 +18,7 @@ from reefcast.routing.advertised import Advertised
 class ClientState:
     """`unsettled`: advertisements under way; `holding`: its publications wait for them, in `held`;
     `withdrawn`: advertisements withdrawn since, whose routes these publications still need;
+    `superseded`: withdraws the implicit TRUE when all that it advertised itself has settled;
     `leaving`: its link is down, but what is held has not been sent yet."""
 
     def __init__(self, name: LinkName) -> None:
@@ -27,7 +28,9 @@ class ClientState:
         self.leaving = False
         self.held: list[Publish] = []
         self.withdrawn: list[Unadvertise] = []
+        self.superseded: Unadvertise | None = None
         self.ever_advertised = False
+        self._implicit: EntityId | None = None
         self._advertised = Advertised()
         self._subscriptions: set[int] = set()
         self._last_number = 0
@@ -41,7 +44,8 @@ class ClientState:
         """
         self._advertised.add(-seq, TRUE)
         self.ever_advertised = True
-        return (f"{self.name}@{broker}", -seq)
+        self._implicit = (f"{self.name}@{broker}", -seq)
+        return self._implicit
 
     def change(self, message: TableChange, filter: Filter | None) -> str | None:
         """Takes note of a control message of this client; returns why it is wrong, if it is."""
@@ -64,11 +68,27 @@ class ClientState:
             return f"number {number} is not above {self._last_number}; ids are never used again"
         self._last_number = number
         if isinstance(message, Advertise):
+            self._supersede_implicit()
             self._advertised.add(number, filter)
             self.ever_advertised = True
         else:
             self._subscriptions.add(number)
         return None
+
+    def _supersede_implicit(self) -> None:
+        """From now on only what it says itself counts; the network hears of it later, so that what
+        was published until now still finds its way."""
+        if self._implicit is not None:
+            self._advertised.remove(self._implicit[1])
+            self.superseded, self._implicit = Unadvertise(self._implicit), None
+
+    def take_ended(self) -> list[Unadvertise]:
+        """The advertisements whose routes nothing needs any more, now that nothing is held."""
+        ended, self.withdrawn = self.withdrawn, []
+        if self.superseded is not None and not self.unsettled:
+            ended.append(self.superseded)
+            self.superseded = None
+        return ended
 
     def advertised(self) -> list[str]:
         """The texts of its advertisements, in their order."""

@@ -99,7 +99,7 @@ class Evidence:
             and parse_filter(claim.filter).matches(publication)
             for claim in client.claims
             if not claim.subscription
-        ) or bool(client.implicit)
+        ) or (at < client.implicit_until_s)
 
     def _quiet_after(self, at: float) -> float:
         return min((q for q in self.quiet_at if q >= at), default=math.inf)
@@ -144,8 +144,9 @@ class Evidence:
                     rows.append(Live(id, client.broker, client.name, claim.filter))
             if not subscriptions:
                 owner = f"{client.name}@{client.broker}"
-                for number in client.implicit:
-                    rows.append(Live((owner, number), client.broker, client.name, "TRUE"))
+                if client.implicit is not None:
+                    id = (owner, client.implicit)
+                    rows.append(Live(id, client.broker, client.name, "TRUE"))
         return rows
 
     @property

@@ -65,9 +65,9 @@ class Scripted:
 
 class SimClient:
     """`claims`: all it ever made; `current`: those that it wants now, by handle. `implicit`:
-    numbers of the advertisements TRUE that its broker made for it, because it published without
-    any. `refused`: its publications that lay outside its advertisements. `past`: if it is a storage
-    or asks for history."""
+    number of the advertisement TRUE that its broker made for it, because it published without any;
+    `implicit_until_s`: when it advertised after all. `refused`: its publications that lay outside
+    its advertisements. `past`: if it is a storage or asks for history."""
 
     def __init__(self, name: str, broker: str) -> None:
         self.name = name
@@ -75,7 +75,8 @@ class SimClient:
         self.connected = False
         self.claims: list[Claim] = []
         self.current: dict[int, Claim] = {}
-        self.implicit: list[int] = []
+        self.implicit: int | None = None
+        self.implicit_until_s = -math.inf
         self.refused: set[PublicationId] = set()
         self.past: PastClient | None = None
         self._advertised = False
@@ -98,7 +99,7 @@ class SimClient:
         for claim in self.current.values():
             claim.ended_s = now
         self.current.clear()
-        self.implicit.clear()
+        self._forget_implicit(-math.inf)
         self._tokens.clear()
         if self.past is not None:
             self.past.disconnected()
@@ -142,7 +143,7 @@ class SimClient:
         self._last_seq += 1
         if not self._advertised:
             self._advertised = True
-            self.implicit.append(-self._last_seq)
+            self.implicit, self.implicit_until_s = -self._last_seq, math.inf
         time_us = int(now * 1e6 + 0.5)
         return Publish(
             Publication(
@@ -158,10 +159,16 @@ class SimClient:
         claim = Claim(handle, self.name, self.broker, subscription, filter, number, now)
         self.claims.append(claim)
         self.current[handle] = self._tokens[number] = claim
-        self._advertised = self._advertised or not subscription
+        if not subscription:
+            self._advertised = True
+            self._forget_implicit(now)
         if subscription:
             return Subscribe((self.name, number), filter, number, script.order_s)
         return Advertise((self.name, number), filter, number)
+
+    def _forget_implicit(self, now: float) -> None:
+        if self.implicit is not None:
+            self.implicit, self.implicit_until_s = None, now
 
     def _withdraw(self, handle: int, now: float) -> list[Input]:
         wanted = self._wanted.pop(handle, None)

@@ -26,12 +26,12 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from reefcast.errors import LocalError
 from reefcast.matching import new_index
 from reefcast.matching.interface import EventIndex
+from reefcast.matching.kernel_cache import njit
 from reefcast.model.filters import Filter
 from reefcast.model.messages import LinkName
 from reefcast.model.publication import Publication

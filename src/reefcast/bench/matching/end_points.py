@@ -21,10 +21,10 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from reefcast.bench.matching.table import Array, Table
 from reefcast.errors import LocalError
+from reefcast.matching.kernel_cache import njit
 
 _BUCKET = 64
 """Rows of a bucket, at least; there are no more than `_MOST_BUCKETS`."""

@@ -11,12 +11,12 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from reefcast.bench.matching.baselines import EndPoints
 from reefcast.bench.matching.columns import Columns
 from reefcast.bench.matching.table import BATCH, Array, Table
 from reefcast.matching.index import CompiledIndex
+from reefcast.matching.kernel_cache import njit
 from reefcast.model.publication import Publication
 
 REEFCAST, FLOOR = "reefcast", "floor"

@@ -20,11 +20,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from reefcast.experiments.gossip.scenario import Flags
 from reefcast.experiments.gossip.stack import Stack
+from reefcast.matching.kernel_cache import njit
 
 Numbers = NDArray[np.int64]
 

@@ -14,10 +14,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from reefcast.experiments.gossip.stack import Stack
+from reefcast.matching.kernel_cache import njit
 
 Numbers = NDArray[np.int64]
 Nodes = NDArray[np.int32]

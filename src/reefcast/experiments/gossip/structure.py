@@ -19,8 +19,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from reefcast.matching.kernel_cache import njit
 
 Bounds = NDArray[np.int64]
 Nodes = NDArray[np.int32]

@@ -17,8 +17,9 @@ from math import log
 from typing import Any, TypeVar, cast
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from reefcast.matching.kernel_cache import njit
 
 F = TypeVar("F", bound=Callable[..., Any])
 Numbers = NDArray[np.int32]

@@ -14,9 +14,9 @@ from __future__ import annotations
 from itertools import accumulate
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from reefcast.matching.kernel_cache import njit
 from reefcast.overlay.topology import Graph
 from reefcast.storage.placement.inputs import Rates
 

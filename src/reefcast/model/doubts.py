@@ -1,0 +1,96 @@
+"""What is legal in a filter and looks like a mistake, said in a sentence before any event comes.
+
+Only what is certain or very likely is doubted: a filter that no event can match, a string in double
+quotes (they make a name of it), a number in single quotes that is compared by order. What an event
+shows to be wrong is for `hints`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+
+from reefcast.model.expression import (
+    And,
+    Attribute,
+    Comparison,
+    Expression,
+    Literal,
+    children,
+    literal_to_sql,
+)
+from reefcast.model.filters import TOPIC, Filter
+from reefcast.model.wording import readable, readable_name
+
+_QUOTED = re.compile(r"""'[^']*(?:''[^']*)*'|"([^"]*(?:""[^"]*)*)["]""")
+_NUMBER = re.compile(r"\s*[+-]?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?\s*")
+"""Without zeros in front, which codes and times of day have."""
+
+
+def doubts_about(filter: Filter) -> tuple[str, ...]:
+    """Sentences, most often none; each names the part of the filter that it is about."""
+    found = list(_never(filter))
+    if "'" in filter.text or '"' in filter.text:
+        quoted = _quoted_names(filter.text) if '"' in filter.text else ()
+        for comparison in _comparisons(filter.expression):
+            if quoted:
+                found += _name_for_string(comparison, quoted)
+            found += _string_for_number(comparison)
+    return tuple(dict.fromkeys(found))
+
+
+def _never(filter: Filter) -> Iterator[str]:
+    if filter.conjunctions or isinstance(filter.expression, Literal):  # FALSE is meant
+        return
+    yield f"no event can match it{_several_topics(filter.expression)}"
+
+
+def _several_topics(expression: Expression) -> str:
+    terms = children(expression) if isinstance(expression, And) else ()
+    if sum(Attribute(TOPIC) in children(term) for term in terms) > 1:
+        return ": an event is looked at with one of its topics at a time"
+    return ""
+
+
+def _comparisons(expression: Expression) -> Iterator[Comparison]:
+    left = [expression]
+    while left:
+        each = left.pop()
+        left += reversed(children(each))
+        if isinstance(each, Comparison):
+            yield each
+
+
+def _quoted_names(text: str) -> set[str]:
+    names = _QUOTED.findall(text)
+    return {name.replace('""', '"') for name in names if name}
+
+
+def _name_for_string(comparison: Comparison, quoted: Collection[str]) -> Iterator[str]:
+    """Who quotes one of two names, and need not, means a string. (Who quotes both quotes all.)"""
+    left, right = comparison.left, comparison.right
+    if not (isinstance(left, Attribute) and isinstance(right, Attribute)):
+        return
+    for name, other in ((left.name, right.name), (right.name, left.name)):
+        needless = readable_name(name) == name or comparison.operator in ("=", "<>")
+        if name in quoted and other not in quoted and needless:
+            written = '"' + name.replace('"', '""') + '"'
+            yield (
+                f"{written} is the name of an attribute, for it stands in double quotes; the "
+                f"string is written {literal_to_sql(name)}, in single quotes"
+            )
+
+
+def _string_for_number(comparison: Comparison) -> Iterator[str]:
+    """Equality is left alone: there are many codes and numbers that are texts."""
+    for operand in children(comparison):
+        text = operand.value if isinstance(operand, Literal) else None
+        if (
+            comparison.operator not in ("=", "<>")
+            and isinstance(text, str)
+            and _NUMBER.fullmatch(text)
+        ):
+            yield (
+                f"{readable(comparison)} compares with a string, character by character, and is "
+                f"never TRUE for a number; the number is written {text.strip()}, without quotes"
+            )
