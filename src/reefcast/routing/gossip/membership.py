@@ -115,7 +115,11 @@ class Membership:
         """There is a connection to it, whatever for; if it was lost, it gets its place back."""
         if node not in self.overlay.missed:
             return []
-        return self.overlay.reached(node) + self._compare_with(node, self._kept_rounds)
+        return self.overlay.reached(node) + self.compare_all(node)
+
+    def compare_all(self, node: NodeId) -> list[Send]:
+        """It was out of reach, or cut off."""
+        return self._compare_with(node, self._kept_rounds)
 
     def _compare_with(self, node: NodeId, rounds: int) -> list[Send]:
         """Of what came in so many rounds."""

@@ -6,8 +6,9 @@ lacks (`Missing`).
 - *New neighbours* are told so what came in the last `OFFERED_ROUNDS`: else who changes neighbours
   could miss what had passed the new one already, and had not yet come to the old one.
 - *Who joins* is told so of all that is kept, and wants none of it: it came before.
-- *Who was out of reach* and is back is told of all that is kept, and asked for the same. Who is the
-  first neighbour of a node that had none (any more) is told of it, too. Where only the connection
+- *Who was out of reach* and is back is told of all that is kept, and asked for the same; so is who
+  was cut off and joins again. Who is the first neighbour of a node that had none (any more) is told
+  of it, too. Where only the connection
   broke, and there is a new one, it is what came in the last `TOLD_ROUNDS`, in both directions.
 - With *repair* a neighbour of each topic is told every round what came in the last `TOLD_ROUNDS`,
   and sends also what is not there. So a publication that one live node has reaches all that are

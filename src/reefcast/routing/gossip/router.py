@@ -234,6 +234,8 @@ class Gossip(Router):
         before = known.overlay.view
         sends = known.overlay.hear(message, link)
         sends += known.offers(before, message.joiner if isinstance(message, JoinWalk) else "")
+        if isinstance(message, Join) and message.again:
+            sends += known.compare_all(link)
         return entered + self._connected(sends) + self._flush(known)
 
     def _stranger(self, message: TopicMessage, link: LinkName) -> list[Action]:
