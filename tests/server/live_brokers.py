@@ -144,11 +144,15 @@ class Proxy:
         except ConnectionError:
             pass
         finally:
-            writer.close()
+            await self._end(writer)
 
     async def _pass_on(self, data: bytes, writer: asyncio.StreamWriter) -> None:
         writer.write(data)
         await writer.drain()
+
+    async def _end(self, writer: asyncio.StreamWriter) -> None:
+        """The other side's connection has ended."""
+        writer.close()
 
     def cut(self) -> None:
         """Breaks every connection; what is under way is lost."""

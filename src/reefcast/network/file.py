@@ -9,6 +9,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Iterable
+from datetime import date, datetime, time
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,7 @@ from reefcast.routing.router import RoutingOptions, Shape
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 """What TOML takes for a key without quotation marks."""
+_TIMES = (datetime, date, time)
 
 
 class NetworkFile(Section, kw_only=True):
@@ -262,29 +264,35 @@ def scot_network(
 
 
 def dump_network(network: NetworkFile) -> str:
-    """The network as TOML text that `read_network` takes."""
-    plain: dict[str, Any] = msgspec.to_builtins(network)
+    """The network as TOML text that `parse_network` reads as the same."""
+    plain: dict[str, Any] = msgspec.to_builtins(network, builtin_types=_TIMES)
     lines: list[str] = []
     for name in ("network", "routing", "trace", "limits", "overload", "statistics", "requests"):
         if plain[name]:
             lines += [f"[{name}]", *_toml_lines(plain[name]), ""]
     for name in ("broker", "link", "storage"):
         for entry in plain[name]:
-            lines += [f"[[{name}]]", *_toml_lines(entry), ""]
+            given = {key: value for key, value in entry.items() if value != {}}  # as by default
+            lines += [f"[[{name}]]", *_toml_lines(given), ""]
     return "\n".join(lines)
 
 
 def _toml_lines(section: dict[str, Any]) -> list[str]:
-    # TOML has no null; an empty table says nothing.
     return [
         f"{key if _BARE_KEY.fullmatch(key) else _toml_value(key)} = {_toml_value(value)}"
         for key, value in section.items()
-        if value not in (None, {})
+        if value is not None  # which TOML cannot say
     ]
 
 
 def _toml_value(value: Any) -> str:
-    """A JSON string, number, list or boolean is written alike in TOML; a table is not."""
+    """A finite number, a boolean and most text are written alike in JSON and in TOML."""
     if isinstance(value, dict):
         return "{" + ", ".join(_toml_lines(value)) + "}"
-    return msgspec.json.encode(value).decode()
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_toml_value, value)) + "]"
+    if isinstance(value, _TIMES):
+        return value.isoformat()
+    if isinstance(value, float) and not isfinite(value):
+        return str(value)  # inf, -inf, nan
+    return msgspec.json.encode(value).decode().replace("\x7f", "\\u007f")

@@ -12,6 +12,9 @@ from reefcast.server.connection import Connection
 FIRST_PAUSE_S = 0.05
 LONGEST_PAUSE_S = 0.5
 CONNECT_S = 5.0
+ANSWER_AGAIN_S = 2.0
+"""What a broker that could not be reached before has to answer in. Who is behind a partition is to
+be found soon after its end, also where attempts do not fail, but hang."""
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +51,7 @@ def longer(pause_s: float) -> float:
 
 
 async def dial(
-    address: tuple[str, int], new_connection: Callable[[], Connection]
+    address: tuple[str, int], new_connection: Callable[[], Connection], within_s: float = CONNECT_S
 ) -> Connection | None:
     """A connection, which has not been greeted yet; None if nobody is there."""
     made: list[Connection] = []
@@ -58,7 +61,7 @@ async def dial(
         return made[-1]
 
     try:
-        async with asyncio.timeout(CONNECT_S):
+        async with asyncio.timeout(within_s):
             loop = asyncio.get_running_loop()
             _, connection = await loop.create_connection(make, *address)
             return connection

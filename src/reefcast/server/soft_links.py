@@ -7,6 +7,7 @@ Rules
   core gets at once what the other end has not acknowledged, with `LinkDown`.
 - A broker that is in no file (a peer) is dialled where its name says (`NetworkFile.address`).
 - Either broker may dial. Who is dialled asks its core (`LinkUp`), which may refuse (`CloseLink`).
+- Who did not answer has less time for it when it is dialled again.
 - Where two brokers dial each other at the same time, the connection counts that the one dials whose
   name sorts first: this one refuses the other's, and the other gives up its own as it comes.
 - Who dials a broker that has the link already is refused: the link ends there first, by silence if
@@ -53,7 +54,7 @@ from reefcast.network.file import NetworkFile
 from reefcast.server.broker_end import BrokerEnd
 from reefcast.server.broker_link import BrokerLink
 from reefcast.server.connection import Connection, End, Shared
-from reefcast.server.dialing import dial, longer
+from reefcast.server.dialing import ANSWER_AGAIN_S, CONNECT_S, dial, longer
 from reefcast.server.host import Host
 from reefcast.server.outputs import LinkQueue
 from reefcast.server.overlay_links import OverlayLinks
@@ -237,12 +238,16 @@ class SoftLinks:
         greet = partial(self._dialled, to)
         pause_s = self._pauses_s.get(to, 0.0)
         self._pauses_s[to] = longer(pause_s)  # until it is reached
+        within_s = ANSWER_AGAIN_S if pause_s else CONNECT_S
         try:
             await asyncio.sleep(pause_s)
             connection = await dial(
-                self._network.address(to), lambda: Connection(self._shared, greet, lambda: self._me)
+                self._network.address(to),
+                lambda: Connection(self._shared, greet, lambda: self._me),
+                within_s,
             )
             if connection is not None:
+                self._loop.call_later(within_s, self._give_up_unanswered, connection)
                 await connection.closed.wait()
         except asyncio.CancelledError:
             if connection is not None:
@@ -253,6 +258,11 @@ class SoftLinks:
             log.info("no soft link to %s: %s", to, refusal or "it cannot be reached")
             del self._dials[to]
             self._host.driver.handle(LinkDown(), to)
+
+    @staticmethod
+    def _give_up_unanswered(connection: Connection) -> None:
+        if not connection.greeted:
+            connection.close()
 
     def _dialled(self, to: LinkName, connection: Connection, hello: Hello) -> End:
         self._check(hello)

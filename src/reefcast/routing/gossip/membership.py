@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 
 from reefcast.model.messages import EntityId, Publish, Send
 from reefcast.model.publication import PublicationId
 from reefcast.routing.gossip.messages import Digest
 from reefcast.routing.gossip.options import GossipOptions
-from reefcast.routing.gossip.repair import OFFERED_ROUNDS, Kept
+from reefcast.routing.gossip.repair import TOLD_ROUNDS, Kept, Room
 from reefcast.routing.gossip.streams import NodeId, choice, mixed, stream
 from reefcast.routing.gossip.topic import TopicOverlay
 from reefcast.routing.gossip.views import View
@@ -17,18 +18,24 @@ MOST_WAITING = 10_000
 """Publications of a topic that wait until somebody is met."""
 WAITING_ROUNDS = 5
 """How long they do."""
+MOST_TOLD = 1_000
+"""Publications that one message tells of, where there may be very many."""
 
 
 class Membership:
     """`reasons`: subscriptions, advertisements and publishers of this broker's clients; `waiting`:
     publications that were made here before anybody of the topic was met; `joining`: not `joined`
-    yet."""
+    yet. `room`: for what is kept in all topics."""
 
-    def __init__(self, overlay: TopicOverlay, options: GossipOptions) -> None:
+    def __init__(self, overlay: TopicOverlay, options: GossipOptions, room: Room) -> None:
         self.overlay = overlay
         self.reasons: set[EntityId] = set()
         self.waiting: deque[Publish] = deque()
-        self.kept = Kept(options.kept_rounds if options.repair else OFFERED_ROUNDS)
+        self.kept = Kept(options.kept_rounds, room)
+        self._kept_rounds = options.kept_rounds
+        self._told: dict[NodeId, int] = {}
+        self._asked: dict[PublicationId, NodeId] = {}
+        self._asked_before: dict[PublicationId, NodeId] = {}
         self._stream = stream(options.seed + 1, overlay.me, overlay.topic)
         self._waited = 0
         self.joining = True
@@ -45,25 +52,89 @@ class Membership:
         self._fresh = self._fresh and not self.overlay.view
         return []
 
-    def lacks(self, ids: tuple[PublicationId, ...]) -> tuple[PublicationId, ...]:
-        """What it wants of that which a neighbour tells of: nothing while it joins."""
+    def lacks(self, digest: Digest, node: NodeId) -> tuple[PublicationId, ...]:
+        """What it wants of that which a neighbour tells of: nothing while it joins; and if many may
+        tell of the same at once, nothing that another one was asked for just now."""
         if self._fresh:
-            self.kept.waive(ids)
+            self.kept.waive(digest.ids)
             return ()
-        return tuple(self.kept.lacking(ids))
+        lacking = self.kept.lacking(digest.ids)
+        if digest.part:
+            asked = (self._asked, self._asked_before)
+            lacking = [id for id in lacking if not any(id in each for each in asked)]
+            self._asked.update(dict.fromkeys(lacking, node))
+        return tuple(lacking)
 
     def offers(self, before: View, joiner: NodeId = "") -> list[Send]:
-        """Who is in the view, and was not `before`, is told what came lately; `joiner`: all."""
-        view = self.overlay.view
-        if view == before:
-            return []
-        told = [
-            (node, self.kept.every() if node == joiner else self.kept.newest())
-            for node in view
-            if node not in before
-        ]
+        """Who is in the view, and was not `before`, is told what came lately; of all it is told if
+        it is the `joiner`, or the first neighbour that this node has."""
+        sends: list[Send] = []
+        for node in self.overlay.view:
+            if node in before:
+                continue
+            if node == joiner:
+                sends += self._tell(node, self.kept.every())
+            elif before:
+                sends += self._tell(node, self.kept.newest())
+            else:
+                sends += self._tell(node, self.kept.since(self._kept_rounds))
+        return sends
+
+    def _tell(self, node: NodeId, ids: Sequence[PublicationId], asks: int = 0) -> list[Send]:
+        """In parts; there is one at least if it `asks`."""
+        parts = [tuple(ids[i : i + MOST_TOLD]) for i in range(0, len(ids), MOST_TOLD)]
+        if asks and not parts:
+            parts = [()]
         topic = self.overlay.topic
-        return [Send(node, Digest(topic=topic, ids=ids)) for node, ids in told if ids]
+        return [
+            Send(node, Digest(topic=topic, ids=part, part=True, asks=0 if number else asks))
+            for number, part in enumerate(parts)
+        ]
+
+    # --- neighbours that were out of reach --------------------------------------------------------
+
+    def lost(self, node: NodeId) -> list[Send]:
+        """It cannot be reached."""
+        self.unlinked(node)
+        return self.overlay.lost(node)
+
+    def unlinked(self, node: NodeId) -> None:
+        """The connection to it ended; what it was asked for may not come."""
+        self.overlay.unlinked(node)
+        self._told.pop(node, None)
+        for asked in (self._asked, self._asked_before):
+            for id in [id for id, other in asked.items() if other == node]:
+                del asked[id]
+
+    def relinked(self, node: NodeId) -> list[Send]:
+        """There is a connection again to a node to which one broke."""
+        links = self.overlay.links(node)
+        return links + self._compare_with(node, TOLD_ROUNDS) if links else []
+
+    def reached(self, node: NodeId) -> list[Send]:
+        """There is a connection to it, whatever for; if it was lost, it gets its place back."""
+        if node not in self.overlay.missed:
+            return []
+        return self.overlay.reached(node) + self.compare_all(node)
+
+    def compare_all(self, node: NodeId) -> list[Send]:
+        """It was out of reach, or cut off."""
+        return self._compare_with(node, self._kept_rounds)
+
+    def _compare_with(self, node: NodeId, rounds: int) -> list[Send]:
+        """Of what came in so many rounds."""
+        self._told[node] = rounds
+        return self._tell(node, self.kept.since(rounds), rounds)
+
+    def answers(self, digest: Digest, node: NodeId) -> list[Send]:
+        """What it asks for, unless it has just been told: both may have asked at once."""
+        rounds = min(digest.asks, self._kept_rounds)
+        if rounds <= self._told.get(node, 0):
+            return []
+        self._told[node] = rounds
+        return self._tell(node, self.kept.since(rounds))
+
+    # --- repair -----------------------------------------------------------------------------------
 
     def repairs(self) -> list[Send]:
         """A neighbour is told what is kept; which one depends on nothing but the topic."""
@@ -90,6 +161,8 @@ class Membership:
     def next_round(self) -> int:
         """Forgets what is too old; returns how many wait in vain."""
         self.kept.next_round()
+        self._asked, self._asked_before = {}, self._asked
+        self._told.clear()
         if not self.joining:
             self.joined()
         self._waited = self._waited + 1 if self.waiting else 0

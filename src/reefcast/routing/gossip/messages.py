@@ -110,9 +110,12 @@ class Wave(TopicMessage, frozen=True, kw_only=True, tag="wave"):
 
 
 class Digest(TopicMessage, frozen=True, kw_only=True, tag="digest"):
-    """Publications of the topic that the sender has."""
+    """Publications of the topic that the sender has; `part`: it may have others, too. `asks`: the
+    receiver is to tell in the same way what came to it in the last so many rounds."""
 
     ids: tuple[PublicationId, ...]
+    part: bool = False
+    asks: Number = 0
 
 
 class Missing(TopicMessage, frozen=True, kw_only=True, tag="missing"):

@@ -20,8 +20,9 @@ class GossipOptions(RoutingOptions, frozen=True):
     by its name, through which others join; they learn who is interested in it. `topics`: contacts
     of single topics, by their names, in place of those. `fanout`: to how many neighbours of each of
     its topics a node passes a publication on (0: to all). `repair`: compare with a neighbour every
-    round what came, so that nothing stays lost. `kept_rounds`: for how many rounds publications are
-    kept for that. `round_s`: seconds between two walks of a node in a topic. `ttl`: steps of a
+    round what came in the last 10 rounds, so that nothing stays lost. `kept_rounds`: for how many
+    rounds publications are kept, for that and for neighbours that were out of reach; of all topics
+    64 MB at most. `round_s`: seconds between two walks of a node in a topic. `ttl`: steps of a
     walk. `rule`: which neighbours a node gives up for better ones, "witness" for those that another
     node has, "greedy" for any. `quarantine_rounds`: how long a node that could not be reached is
     not taken for a neighbour. `wave_rounds`: rounds between two waves by which the contacts of a
@@ -32,7 +33,7 @@ class GossipOptions(RoutingOptions, frozen=True):
     topics: dict[str, tuple[NodeId, ...]] = {}  # noqa: RUF012 - msgspec copies defaults
     fanout: Annotated[int, msgspec.Meta(ge=0)] = 0
     repair: bool = False
-    kept_rounds: Rounds = 10
+    kept_rounds: Rounds = 60
     round_s: Annotated[float, msgspec.Meta(gt=0)] = 1.0
     ttl: Annotated[int, msgspec.Meta(ge=1, le=32)] = 5
     rule: Literal["witness", "greedy"] = "witness"

@@ -6,13 +6,23 @@ lacks (`Missing`).
 - *New neighbours* are told so what came in the last `OFFERED_ROUNDS`: else who changes neighbours
   could miss what had passed the new one already, and had not yet come to the old one.
 - *Who joins* is told so of all that is kept, and wants none of it: it came before.
-- With *repair* a neighbour of each topic is told every round, and sends also what is not there. So
-  a publication that one live node has reaches all that are connected with it, whatever is lost;
-  within the rounds for which it is kept.
+- *Who was out of reach* and is back is told of all that is kept, and asked for the same; so is who
+  was cut off and joins again. Who is the first neighbour of a node that had none (any more) is told
+  of it, too. Where only the connection
+  broke, and there is a new one, it is what came in the last `TOLD_ROUNDS`, in both directions.
+- With *repair* a neighbour of each topic is told every round what came in the last `TOLD_ROUNDS`,
+  and sends also what is not there. So a publication that one live node has reaches all that are
+  connected with it, whatever is lost; within these rounds.
+
+What is asked for passes on as if it had just been published: so of two halves of a network one
+connection is enough.
+
+Kept is what came in the last `kept_rounds`, of all topics together `MOST_BYTES` at most: where that
+is too little, the topic with the most gives up its oldest.
 
 Source: Demers et al., Epidemic algorithms for replicated database maintenance (1987), push-pull.
 Cost: one message for each new neighbour, if anything came; with repair one more per node, topic and
-round, with the ids of what is kept.
+round, with the ids of what came in `TOLD_ROUNDS`.
 """
 
 from __future__ import annotations
@@ -26,29 +36,77 @@ from reefcast.model.publication import PublicationId
 OFFERED_ROUNDS = 3
 MOST_OFFERED = 1_000
 """Publications that a new neighbour is told of."""
+TOLD_ROUNDS = 10
 FORGETTING_ROUNDS = 2
 """For so long a publication is kept after it is no more told of, and not sent unasked before that:
 rounds of different nodes do not begin at one time."""
+MOST_BYTES = 64 * 1024 * 1024
+ENTRY_BYTES = 400
+"""What it costs to keep a publication, besides its bytes."""
+GIVEN_UP_SHARE = 64
+"""Which part of what a topic keeps it gives up at once, where room is needed."""
+
+
+class Room:
+    """What all topics of a broker may keep: `most` bytes; `used` are."""
+
+    def __init__(self, most: int = MOST_BYTES) -> None:
+        self.used = 0
+        self._most = most
+        self._users: dict[Kept, None] = {}
+
+    def enter(self, kept: Kept) -> None:
+        self._users[kept] = None
+
+    def leave(self, kept: Kept) -> None:
+        """The broker leaves the topic."""
+        del self._users[kept]
+        self.used -= kept.bytes
+
+    def take(self, size: int) -> None:
+        """Somebody keeps so much more."""
+        self.used += size
+        while self.used > self._most:
+            max(self._users, key=lambda kept: kept.bytes).make_room()
 
 
 class Kept:
     """The publications of one topic of the last `rounds` rounds, in the order of their coming; None
-    for those that came before this node did, which it does not want."""
+    for those that came before this node did, which it does not want. `bytes`: what they take of
+    `room`."""
 
-    def __init__(self, rounds: int) -> None:
+    def __init__(self, rounds: int, room: Room) -> None:
+        self.bytes = 0
         self._rounds = rounds
+        self._told_rounds = min(rounds, TOLD_ROUNDS)
         self._round = 0
         self._kept: dict[PublicationId, tuple[int, Publish | None]] = {}
+        self._room = room
+        room.enter(self)
 
     def add(self, publish: Publish) -> None:
         id = publish.publication.id
-        self._kept.pop(id, None)  # it may be waived: the order is that of coming
-        self._kept[id] = (self._round, publish)
+        if id in self._kept:  # it may be waived: the order is that of coming
+            self._forget(id)
+        self._keep(id, publish)
 
     def waive(self, ids: Iterable[PublicationId]) -> None:
         """They came before this node did."""
         for id in ids:
-            self._kept.setdefault(id, (self._round, None))
+            if id not in self._kept:
+                self._keep(id, None)
+
+    def _keep(self, id: PublicationId, publish: Publish | None) -> None:
+        self._kept[id] = (self._round, publish)
+        size = size_of(publish)
+        self.bytes += size
+        self._room.take(size)
+
+    def _forget(self, id: PublicationId) -> None:
+        _, publish = self._kept.pop(id)
+        size = size_of(publish)
+        self.bytes -= size
+        self._room.used -= size
 
     def next_round(self) -> None:
         """Forgets what is too old."""
@@ -58,7 +116,14 @@ class Kept:
             id, (since, _) = next(iter(self._kept.items()))
             if since >= oldest:
                 break
-            del self._kept[id]
+            self._forget(id)
+
+    def make_room(self) -> None:
+        """Forgets the first, one at least: not each time only what is just too much."""
+        most = self.bytes - self.bytes // GIVEN_UP_SHARE
+        self._forget(next(iter(self._kept)))
+        while self.bytes > most:
+            self._forget(next(iter(self._kept)))
 
     def every(self) -> tuple[PublicationId, ...]:
         """Those too that are not told of any more, so that who comes now can waive them."""
@@ -66,13 +131,19 @@ class Kept:
 
     def told(self) -> tuple[PublicationId, ...]:
         """Those of the last rounds, the latest first."""
-        return tuple(id for id, _ in self._last(self._rounds))
+        return tuple(id for id, _ in self._last(self._told_rounds))
 
     def newest(self) -> tuple[PublicationId, ...]:
         """For a new neighbour, the latest first."""
-        return tuple(
-            id for id, publish in islice(self._last(OFFERED_ROUNDS), MOST_OFFERED) if publish
-        )
+        return self._here(OFFERED_ROUNDS, MOST_OFFERED)
+
+    def since(self, rounds: int) -> tuple[PublicationId, ...]:
+        """What can be had of so many rounds, the first first: who gets it and forgets the first
+        again, because it is so much, has had them."""
+        return self._here(rounds)[::-1]
+
+    def _here(self, rounds: int, most: int | None = None) -> tuple[PublicationId, ...]:
+        return tuple(id for id, publish in islice(self._last(rounds), most) if publish)
 
     def lacking(self, ids: Iterable[PublicationId]) -> list[PublicationId]:
         """Those of these that are neither here nor waived."""
@@ -87,7 +158,7 @@ class Kept:
         """Those that are not among these, of which a neighbour told; but for old ones: of these it
         may tell no more."""
         theirs = set(ids)
-        last = self._last(self._rounds - FORGETTING_ROUNDS)
+        last = self._last(self._told_rounds - FORGETTING_ROUNDS)
         return [publish for id, publish in last if publish is not None and id not in theirs]
 
     def _last(self, rounds: int) -> Iterator[tuple[PublicationId, Publish | None]]:
@@ -96,3 +167,7 @@ class Kept:
             if since < oldest:
                 return
             yield id, publish
+
+
+def size_of(publish: Publish | None) -> int:
+    return ENTRY_BYTES if publish is None else ENTRY_BYTES + len(publish.body)

@@ -11,13 +11,18 @@ Rules
 - A publication that is new here goes to the clients who want it, and to `fanout` neighbours of each
   of its topics that this broker is in (0: all): one copy for each connection, whatever the number
   of topics. What came before is dropped.
-- What was under way on a connection that broke is sent again on the next one.
+- What was under way on a connection that broke is sent again on the next one, and both ends
+  compare what came lately.
+- Whom a topic misses because it could not be reached is called again: every round `CALLED` of them,
+  one after the other, and all of them when one was reached. Each topic then takes its own back, and
+  compares all that is kept.
 - New neighbours are told what came lately; with *repair* others are, too: see `repair`.
 
 A publication may miss a subscriber (`best_effort`): with a low fanout, and for as long as nodes
 that crashed have not been replaced. With `repair` it reaches in the end all who were in the topic
 when it was published, as long as the live nodes of the topic are connected. Without it, and with
-all neighbours, it reaches all of these if none crashes: also those whose neighbours change.
+all neighbours, it reaches all of these if none crashes: also those whose neighbours change, or who
+could not be reached for some time, if somebody still keeps it then.
 
 Order is not kept.
 
@@ -27,6 +32,7 @@ connection between its nodes once in each direction at most, but not back to whe
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -41,7 +47,6 @@ from reefcast.model.messages import (
     Publish,
     Send,
 )
-from reefcast.model.publication import PublicationId
 from reefcast.model.topics import topics_of
 from reefcast.routing.gossip.membership import Membership
 from reefcast.routing.gossip.messages import (
@@ -54,11 +59,12 @@ from reefcast.routing.gossip.messages import (
     of_stranger,
 )
 from reefcast.routing.gossip.options import GossipOptions
+from reefcast.routing.gossip.repair import Room
+from reefcast.routing.gossip.seen import SeenIds
 from reefcast.routing.gossip.streams import NodeId, weight
 from reefcast.routing.gossip.topic import TopicOverlay
 from reefcast.routing.gossip.view import TopicTable
 from reefcast.routing.gossip.views import Weights
-from reefcast.routing.recent import RecentIds
 from reefcast.routing.router import (
     COUNTED,
     Action,
@@ -73,6 +79,8 @@ from reefcast.routing.tables import Row, TableView, Ways
 
 CONTACTS = 2
 """Of a topic."""
+CALLED = 2
+"""Nodes out of reach that are called in one round."""
 PUBLISHES = 0
 """The number of the reason for which a broker is in a topic that a client just publishes to."""
 
@@ -108,13 +116,16 @@ class Gossip(Router):
         self._me = where.name
         self._weights = Weights(where.name, self.wanted.seed)
         self._life = where.rng.getrandbits(63)
-        self._recent: RecentIds[PublicationId] = RecentIds()
+        self._room = Room()
+        self._seen = SeenIds()
         self._advertised: dict[EntityId, tuple[LinkName, tuple[str, ...]]] = {}
         self._late: list[Send] = []
         self._to_enter: list[tuple[Publish, LinkName]] = []
         self._resay: set[LinkName] = set()
         self._idle: set[LinkName] = set()
         self._missed: set[LinkName] = set()
+        self._called: LinkName = ""
+        self._called_all = False
 
     # --- clients ----------------------------------------------------------------------------------
 
@@ -182,7 +193,7 @@ class Gossip(Router):
         if known is None:
             contacts = self.contacts_of(topic)
             overlay = TopicOverlay(topic, self.wanted, self._weights, contacts, self._life)
-            known = self.memberships[topic] = Membership(overlay, self.wanted)
+            known = self.memberships[topic] = Membership(overlay, self.wanted, self._room)
             joins = overlay.join()
         if reason is not None:
             known.reasons.add(reason)
@@ -205,6 +216,7 @@ class Gossip(Router):
         if known.reasons or self._me in known.overlay.contacts:
             return []
         del self.memberships[topic]
+        self._room.leave(known.kept)
         return self._connected(known.overlay.leave())
 
     def peer(self, message: PeerMessage, link: LinkName) -> Sequence[Action]:
@@ -222,6 +234,8 @@ class Gossip(Router):
         before = known.overlay.view
         sends = known.overlay.hear(message, link)
         sends += known.offers(before, message.joiner if isinstance(message, JoinWalk) else "")
+        if isinstance(message, Join) and message.again:
+            sends += known.compare_all(link)
         return entered + self._connected(sends) + self._flush(known)
 
     def _stranger(self, message: TopicMessage, link: LinkName) -> list[Action]:
@@ -235,7 +249,8 @@ class Gossip(Router):
             self.counters["unsent"] += known.next_round()
             if self.wanted.repair:
                 actions += self._connected(known.repairs())
-        return actions + self._close_idle()
+        self._called_all = False
+        return actions + self._close_idle() + self._call_some()
 
     # --- connections ------------------------------------------------------------------------------
 
@@ -260,10 +275,48 @@ class Gossip(Router):
     def soft_up(self, link: LinkName) -> list[Action]:
         asked = self.soft_links.get(link) is SoftLink.OPENING
         self.soft_links[link] = SoftLink.OPENED if asked else SoftLink.ACCEPTED
-        if link not in self._resay:
+        topics = list(self.memberships.values())
+        actions: list[Action] = []
+        if link in self._resay:
+            self._resay.remove(link)
+            actions += [send for known in topics for send in known.relinked(link)]
+        back = [send for known in topics for send in known.reached(link)]
+        if not back:
+            return actions
+        actions += self._connected(back)
+        for known in topics:
+            actions += self._flush(known)
+        return actions + self._call_all()
+
+    # --- who is out of reach ----------------------------------------------------------------------
+
+    def _out_of_reach(self) -> list[LinkName]:
+        """Whom topics miss, and nobody is calling."""
+        missed = {node for known in self.memberships.values() for node in known.overlay.missed}
+        return sorted(missed.difference(self.soft_links))
+
+    def _call_some(self) -> list[Action]:
+        """Those that follow the last one that was called, by name."""
+        nodes = self._out_of_reach()
+        start = bisect_right(nodes, self._called)
+        some = (nodes[start:] + nodes[:start])[:CALLED]
+        if some:
+            self._called = some[-1]
+        return self._call(some)
+
+    def _call_all(self) -> list[Action]:
+        """One was reached: others may be, too; not more than once in a round."""
+        if self._called_all:
             return []
-        self._resay.remove(link)
-        return [s for known in self.memberships.values() for s in known.overlay.links(link)]
+        self._called_all = True
+        return self._call(self._out_of_reach())
+
+    def _call(self, nodes: Iterable[LinkName]) -> list[Action]:
+        actions: list[Action] = []
+        for node in nodes:
+            self.soft_links[node] = SoftLink.OPENING
+            actions.append(OpenLink(node))
+        return actions
 
     def soft_down(self, link: LinkName, lost: Sequence[Publish]) -> Sequence[Action]:
         """Closed as nobody needed it, broken, or not to be had. Only in the last case the node is
@@ -272,14 +325,14 @@ class Gossip(Router):
         self._idle.discard(link)
         missed = link in self._missed
         self._missed.discard(link)
-        overlays = [known.overlay for known in self.memberships.values()]
+        topics = self.memberships.values()
         if before is SoftLink.OPENING:
             self._resay.discard(link)
-            return [a for o in overlays for a in self._connected(o.lost(link))]
-        for overlay in overlays:
-            overlay.unlinked(link)
+            return [action for known in topics for action in self._connected(known.lost(link))]
+        for known in topics:
+            known.unlinked(link)
         again: list[Action] = [Send(link, publish) for publish in lost]
-        if not (again or missed or any(link in overlay.view for overlay in overlays)):
+        if not (again or missed or any(link in known.overlay.view for known in topics)):
             return []
         self._resay.add(link)
         self.soft_links[link] = SoftLink.OPENING
@@ -303,7 +356,7 @@ class Gossip(Router):
     ) -> Iterator[Decision]:
         hosted = link not in self.soft_links
         for publish, (local, _, matched) in zip(publications, found, strict=True):
-            if not self._recent.is_new(publish.publication.id):
+            if not self._seen.is_new(publish.publication.id):
                 yield Decision({}, [], matched, duplicate=True)
                 continue
             if hosted:
@@ -378,14 +431,15 @@ class Gossip(Router):
         sent = []
         if isinstance(message, Missing):
             sent = kept.those(message.ids)
-        elif self.wanted.repair:
+        elif self.wanted.repair and not message.part:
             sent = kept.besides(message.ids)
         self.counters["repaired"] += len(sent)
         actions = [action for publish in sent for action in self._copies(publish, (link,))]
         if isinstance(message, Digest):
-            lacking = tuple(id for id in known.lacks(message.ids) if id not in self._recent)
+            lacking = tuple(id for id in known.lacks(message, link) if id not in self._seen)
             if lacking:
                 actions.append(Send(link, Missing(topic=message.topic, ids=lacking)))
+            actions += known.answers(message, link)
         return actions
 
     # --- what can be seen -------------------------------------------------------------------------

@@ -21,6 +21,9 @@ Rules
 - *Leave*: each node that points to the leaver gets one of the leaver's neighbours in exchange.
 - *Crash*: who cannot be reached leaves the view, is not taken again for a while (quarantine), and
   is replaced after the next walk. Who is left with an empty view joins again.
+- *Who could not be reached* is remembered for a time (`missed`). As soon as there is a connection
+  to it again, it is in the view as before, beside those who came in its place; walks choose among
+  them. So two halves of an overlay that could not reach each other are one again.
 - *Orphans*, which nobody points to, ask along a walk. A node that has a neighbour in common with
   the orphan takes it in that one's place, who is still pointed to: by the orphan.
 - *Waves*: now and then each contact sends a number along all views, and another against them. Who
@@ -62,6 +65,7 @@ from reefcast.routing.gossip.messages import (
     Walked,
     Wave,
 )
+from reefcast.routing.gossip.missed import MissedNodes
 from reefcast.routing.gossip.options import GossipOptions
 from reefcast.routing.gossip.streams import MASK, NodeId, choice, mixed, stream
 from reefcast.routing.gossip.views import View, Weights, best_view
@@ -89,7 +93,8 @@ class TopicOverlay:
     """See the module's docstring. `contacts`: of the topic, best first; `life`: a number that no
     earlier overlay of this node and topic had.
 
-    What it returns is to be sent in this order. `round`: rounds so far.
+    What it returns is to be sent in this order. `round`: rounds so far. `missed`: whom it wants
+    back as soon as there is a connection (`reached`).
     """
 
     def __init__(
@@ -105,6 +110,7 @@ class TopicOverlay:
         self.view: View = ()
         self.size = 0
         self.in_links: set[NodeId] = set()
+        self.missed = MissedNodes()
         self.contacts = tuple(contacts)
         self.round = 0
         self._options = options
@@ -155,6 +161,7 @@ class TopicOverlay:
         """A round begins."""
         self.round += 1
         self._quarantine = {x: until for x, until in self._quarantine.items() if until > self.round}
+        self.missed.forget(self.round)
         sends = self._keep_together()
         if not self.view:
             waited = self.round - max(self._asked.values(), default=-PATIENCE)
@@ -177,8 +184,29 @@ class TopicOverlay:
         if node not in self.view and node not in self.contacts:
             return []
         self._quarantine[node] = self.round + self._options.quarantine_rounds
+        self.missed.add(node, node in self.view, self.round)
         self.view = tuple(other for other in self.view if other != node)
         return [] if self.view else self.join()
+
+    def reached(self, node: NodeId) -> list[Send]:
+        """There is a connection to a node that it missed. A contact that it only wanted to ask is
+        asked; two contacts tell each other whom they know, and have each other as neighbours: the
+        topic may have begun at each of them by itself."""
+        missed = self.missed.pop(node)
+        self._quarantine.pop(node, None)
+        told: list[Send] = []
+        if self.me in self.contacts and node in self.contacts:
+            told.append(Send(node, Members(topic=self.topic, nodes=tuple(self._members))))
+        elif not missed.neighbour:
+            return self._ask(node)
+        return told if node in self.view else told + self._adds(node)
+
+    def _adds(self, node: NodeId) -> list[Send]:
+        """It is in the view, too; while this node joins, that one grows."""
+        self.view = self._weights.view((*self.view, node))
+        if self._grows:
+            self.size = max(self.size, len(self.view), LOWEST)
+        return [self._link(node)]
 
     def unlinked(self, node: NodeId) -> None:
         """The connection to it ended; if it points here, it will say so again."""
@@ -341,25 +369,24 @@ class TopicOverlay:
         ]
 
     def _met(self, met: Met, sender: NodeId) -> list[Send]:
-        """An introduction comes from a node that points here already, or does from now on."""
+        """An introduction comes from a node that points here already, or does from now on. Where
+        the other one cannot be reached, that one takes its place."""
         self.in_links.add(sender)
-        if met.node == self.me or met.node in self.view or met.node in self._quarantine:
-            return []
-        self.view = self._weights.view((*self.view, met.node))
-        if self._grows:
-            self.size = max(self.size, len(self.view), LOWEST)
-        return [self._link(met.node)]
+        node = sender if met.node in self._quarantine else met.node
+        return [] if node == self.me or node in self.view else self._adds(node)
 
     def _left(self, left: Left, sender: NodeId) -> list[Send]:
         self.in_links.discard(sender)
         self._members.pop(sender, None)
+        self.missed.pop(sender, None)
         if sender not in self.view:
             return []
         rest = [node for node in self.view if node != sender]
         instead = left.instead
         if not instead or instead == self.me or instead in self.view or instead in self._quarantine:
             self.view = tuple(rest)
-            self.size = max(self.size - 1, LOWEST)
+            if len(rest) < self.size:
+                self.size = max(self.size - 1, LOWEST)
             return [] if rest else self.join()
         self.view = self._weights.view((*rest, instead))
         return [self._link(instead)]

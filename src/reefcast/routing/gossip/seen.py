@@ -1,0 +1,49 @@
+"""Which publications came before: bounded, and yet none is ever taken for new a second time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from reefcast.model.publication import PublicationId
+from reefcast.routing.recent import REMEMBERED
+
+MOST_PUBLISHERS = 100_000
+
+
+class SeenIds:
+    """The last ids, in two generations as `RecentIds` has them; and of each publisher the highest
+    number that was forgotten. What has no higher one counts as seen: after a partition a neighbour
+    may tell of what came here too long ago to be remembered. So what comes later than
+    `remembered` others of its publisher's may be taken for seen though it was not.
+
+    Of the publishers of which something was forgotten the last `MOST_PUBLISHERS` are remembered.
+    """
+
+    def __init__(self, remembered: int = REMEMBERED) -> None:
+        self._remembered = remembered
+        self._young: set[PublicationId] = set()
+        self._old: set[PublicationId] = set()
+        self._forgotten: dict[str, int] = {}
+
+    def __contains__(self, id: PublicationId) -> bool:
+        return id in self._young or id in self._old or id[1] <= self._forgotten.get(id[0], 0)
+
+    def is_new(self, id: PublicationId) -> bool:
+        """Whether it was not seen; it is from now on."""
+        if id in self._young or id in self._old or id[1] <= self._forgotten.get(id[0], 0):
+            return False
+        if len(self._young) >= self._remembered:
+            self._forget(self._old)
+            self._old, self._young = self._young, set()
+        self._young.add(id)
+        return True
+
+    def _forget(self, ids: Iterable[PublicationId]) -> None:
+        highest: dict[str, int] = {}
+        for publisher, seq in ids:
+            highest[publisher] = max(seq, highest.get(publisher, 0))
+        for publisher, seq in sorted(highest.items()):
+            before = self._forgotten.pop(publisher, 0)  # the order is that of the last time
+            self._forgotten[publisher] = max(seq, before)
+        for publisher in list(self._forgotten)[:-MOST_PUBLISHERS]:
+            del self._forgotten[publisher]
