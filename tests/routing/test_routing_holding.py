@@ -29,7 +29,8 @@ from reefcast.model.messages import (
     Unadvertise,
 )
 from reefcast.model.publication import Publication
-from reefcast.routing.broker import HOLD_S, Broker
+from reefcast.routing.broker import Broker
+from reefcast.routing.gate import HOLD_S
 from reefcast.routing.holding import ANSWER_S
 from reefcast.routing.neighbour_links import RELEARN_S
 

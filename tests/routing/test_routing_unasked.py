@@ -13,7 +13,7 @@ from routing_scenarios import FILTERS, deliveries_of, random_scot, wrong_tables
 
 from reefcast.model.filters import parse_filter
 from reefcast.overlay.topology import names, path, random_tree
-from reefcast.routing.broker import HOLD_TIMER
+from reefcast.routing.gate import HOLD_TIMER
 
 ROUTINGS = ("flooding", "acyclic", "mesh", "spr", "idr", "tid-s", "tid-d")
 ON_SCOTS = ("spr", "idr", "tid-s", "tid-d")

@@ -15,7 +15,7 @@ from reefcast.model import wire
 from reefcast.model.filters import Filter, parse_filter
 from reefcast.model.messages import Subscribe
 from reefcast.model.wire import FrameKind
-from reefcast.routing.broker import HOLD_TIMER
+from reefcast.routing.gate import HOLD_TIMER
 from reefcast.server.node import Node
 from reefcast.server.observer import observed
 

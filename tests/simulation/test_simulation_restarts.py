@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from simulation_scenarios import FILTERS, random_setup
 
-from reefcast.routing.broker import HOLD_S
+from reefcast.routing.gate import HOLD_S
 from reefcast.routing.mesh.options import MeshOptions
 from reefcast.simulation.checkers import check
 from reefcast.simulation.faults import Crash, Fault

@@ -7,10 +7,8 @@ Rules
   simulator and the live server.
 - A publication that something fails on costs only itself: the others of its batch are routed, each
   once, and `PartlyFailed` tells of it (`failures`).
-- A client's publications must lie within its advertisements, whatever the routing; a client that
-  never advertised advertises TRUE by its first publication, until it advertises something itself.
-- The publications of a client wait until its advertisements have settled, so that no settled
-  subscriber misses the first ones; but at most `HOLD_S`, in case a part of the network is away.
+- What clients publish goes through the `gate`: it must lie within what they advertised, and waits
+  until that has settled.
 - Every control message is answered (`settlement`): Settled when all that it caused is done, Refused
   with a sentence when it was wrong.
 - A neighbour without memory of this broker (first contact, or a restart) is told all that it must
@@ -31,7 +29,7 @@ from typing import Any
 
 from reefcast.errors import FilterSyntaxError, InternalError, LocalError, ProtocolError
 from reefcast.matching import new_index as compiled_index
-from reefcast.model.filters import TRUE, Filter, parse_filter
+from reefcast.model.filters import parse_filter
 from reefcast.model.messages import (
     Advertise,
     Deliver,
@@ -67,6 +65,7 @@ from reefcast.routing.consequences import Consequences
 from reefcast.routing.counts import Counts
 from reefcast.routing.covering.statistics import MemoryStatistics, Statistics
 from reefcast.routing.failures import Failures
+from reefcast.routing.gate import HOLD_TIMER, Gate, Onward
 from reefcast.routing.holding import HELD
 from reefcast.routing.links import LinkQueues, Links, Overload
 from reefcast.routing.neighbour_links import PATIENCE_S, NeighbourLinks, relearning_of
@@ -78,10 +77,7 @@ from reefcast.routing.services import Service, Services
 from reefcast.routing.status import links_status, router_status
 from reefcast.routing.tables import MOST_ROWS, IndexFactory
 
-HOLD_S = 2.0
-HOLD_TIMER = "hold:"
 ROUND_TIMER = "round"
-NO_TOPIC = "routing {routing!r} carries what has a topic: publish(..., topics=[...])"
 
 
 class Broker:
@@ -136,6 +132,7 @@ class Broker:
         )
         self._holding = self._then.holding
         self.links.held = self._holding.queue_len
+        self._gate = self._new_gate()
         self.neighbours = NeighbourLinks(
             name, self.router, self._relearning, self._then, patience_s
         )
@@ -159,6 +156,10 @@ class Broker:
         self._services = Services(services)
         for service in services:
             self._handlers.update(dict.fromkeys(service.messages, partial(self._served, service)))
+
+    def _new_gate(self) -> Gate:
+        onward = Onward(partial(self._route, hosted=True), self._client_left)
+        return Gate(self.name, self.router, self._then, self.counters, self._failures, onward)
 
     # --- entry ------------------------------------------------------------------------------------
 
@@ -200,15 +201,7 @@ class Broker:
                 self._require_up(link)
             self.links.came(link, len(batch))
             return self._route(batch, link, hosted=False)
-        effects: list[Effect] = []
-        if not client.ever_advertised and batch:
-            id = client.advertise_implicitly(self.name, batch[0].publication.seq)
-            effects += self._advertised(client, Advertise(id, TRUE.text), TRUE, now)
-        accepted = self._accept(client, batch, link, effects)
-        if client.holding:
-            client.held += accepted
-            return effects
-        return effects + self._route(accepted, link, hosted=True)
+        return self._gate.publish(client, batch, now)
 
     def _require_up(self, link: LinkName) -> None:
         if not self._is_up(link):
@@ -222,29 +215,6 @@ class Broker:
 
     def _one_publication(self, publish: Publish, link: LinkName, now: float) -> list[Effect]:
         return self._handle_publications((publish,), link, now)
-
-    def _accept(
-        self, client: ClientState, batch: Sequence[Publish], link: LinkName, effects: list[Effect]
-    ) -> list[Publish]:
-        """Those that may pass, as if they had just been published; the others are refused."""
-        accepted = []
-        needs_topics = self.router.needs_topics
-        for publish in batch:
-            try:
-                reason = client.objection(publish.publication)
-                if needs_topics and not publish.publication.topics:
-                    reason = reason or NO_TOPIC.format(routing=self.router.name)
-            except Exception as error:
-                self._failures.on(publish, error)
-                continue
-            if reason is None:
-                accepted.append(publish)
-                continue
-            self.counters["refused"] += 1
-            effects.append(Send(link, Refused(0, reason, publish.publication.id)))
-            effects.append(Discard(publish, "outside_advertisement"))
-        self.counters["published"] += len(accepted)
-        return accepted
 
     def _route(self, batch: Sequence[Publish], link: LinkName, *, hosted: bool) -> list[Effect]:
         effects: list[Effect] = []
@@ -305,15 +275,6 @@ class Broker:
         self.counters["false_positive"] += 1
         return []
 
-    def _release_held(self, client: ClientState) -> list[Effect]:
-        """Its advertisements have settled, or patience is over."""
-        held, client.held, client.holding = client.held, [], False
-        effects = self._route(held, client.name, hosted=True) if held else []
-        for message in client.take_ended():
-            sends = self.router.unadvertise(message.id, client.name)
-            effects += self._then.send(self._then.cause(client.name, message), sends)
-        return effects + (self._client_left(client) if client.leaving else [])
-
     # --- control messages -------------------------------------------------------------------------
 
     def _table_change(self, message: TableChange, link: LinkName, now: float) -> list[Effect]:
@@ -335,7 +296,7 @@ class Broker:
                 return self._refuse(message.token, link, objection)
             self._ordering.changed(message, link)
             if isinstance(message, Advertise) and filter is not None:
-                return self._advertised(client, message, filter, now)
+                return self._gate.advertise(client, message, filter, now)
             if isinstance(message, Unadvertise) and client.held:
                 client.withdrawn.append(message)
                 return []
@@ -361,23 +322,6 @@ class Broker:
         self, service: Service, message: ServiceMessage, link: LinkName, now: float
     ) -> list[Effect]:
         return self._then.act(service.hear(message, link, client=link in self.clients))
-
-    def _advertised(
-        self, client: ClientState, message: Advertise, filter: Filter, now: float
-    ) -> list[Effect]:
-        """A client's own advertisement: its publications wait until it has settled."""
-        cause = self._then.cause(client.name, message)
-        client.unsettled += 1
-        client.holding = True
-        cause.then.append(lambda: self._one_settled(client))
-        timer = SetTimer(HOLD_TIMER + client.name, now + HOLD_S)
-        sends = self.router.advertise(message.id, filter, client.name, True)
-        return [timer, *self._then.send(cause, sends)]
-
-    def _one_settled(self, client: ClientState) -> None:
-        client.unsettled -= 1
-        if not client.unsettled and (client.holding or client.superseded):
-            self._then.due.append(partial(self._release_held, client))
 
     def _refuse(self, token: int, link: LinkName, reason: str) -> list[Effect]:
         self.counters["refused"] += 1
@@ -433,7 +377,7 @@ class Broker:
         old = self.clients.get(link)
         if old is not None and not old.leaving:
             raise LocalError(f"broker {self.name}: client {link!r} is connected already")
-        effects = self._release_held(old) if old is not None else []
+        effects = self._gate.release(old) if old is not None else []
         self.clients[link] = ClientState(link)
         return effects + self._then.act(self._services.link_up(link, client=True))
 
@@ -473,9 +417,7 @@ class Broker:
         if timer.key == ROUND_TIMER:
             return [self._next_round(now), *self._then.act(self.router.round())]
         client = self.clients.get(timer.key.removeprefix(HOLD_TIMER))
-        if client is not None and self.relearning:
-            return [SetTimer(timer.key, now + HOLD_S)]
-        return [] if client is None else self._release_held(client)
+        return [] if client is None else self._gate.patience_is_over(client, now)
 
     def _next_round(self, now: float) -> SetTimer:
         return SetTimer(ROUND_TIMER, now + self.router.round_s, background=True)

@@ -30,7 +30,7 @@ from functools import cached_property
 from reefcast.errors import InternalError
 from reefcast.model.filters import Filter, parse_filter
 from reefcast.model.publication import Publication
-from reefcast.routing.broker import HOLD_S
+from reefcast.routing.gate import HOLD_S
 from reefcast.routing.registry import routing_named
 from reefcast.simulation.clients import Claim
 from reefcast.simulation.faults import Crash

@@ -1,0 +1,134 @@
+"""The gate through which clients' publications go: they are accepted or refused, wait for the
+advertisements of their client to settle, and go on.
+
+Rules
+-----
+- A client's publications must lie within its advertisements, whatever the routing; a client that
+  never advertised advertises TRUE by its first publication, until it advertises something itself.
+- They wait until all its advertisements have settled, so that no settled subscriber misses the
+  first ones; but at most `HOLD_S`, in case a part of the network is away, or as long as the broker
+  itself relearns its tables.
+- What a client withdraws or says when it leaves counts behind the publications that wait.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from reefcast.model.filters import TRUE, Filter
+from reefcast.model.messages import (
+    Advertise,
+    Discard,
+    Effect,
+    LinkName,
+    Publish,
+    Refused,
+    Send,
+    SetTimer,
+)
+from reefcast.routing.clients import ClientState
+from reefcast.routing.consequences import Consequences
+from reefcast.routing.failures import Failures
+from reefcast.routing.router import Router
+
+HOLD_S = 2.0
+HOLD_TIMER = "hold:"
+NO_TOPIC = "routing {routing!r} carries what has a topic: publish(..., topics=[...])"
+
+
+class Onward(NamedTuple):
+    """What the gate has the broker do: `route` what a client published; finish with a client that
+    `left`."""
+
+    route: Callable[[Sequence[Publish], LinkName], list[Effect]]
+    left: Callable[[ClientState], list[Effect]]
+
+
+class Gate:
+    """Of broker `broker`; the parts are the broker's."""
+
+    def __init__(
+        self,
+        broker: str,
+        router: Router,
+        then: Consequences,
+        counters: Counter[str],
+        failures: Failures,
+        onward: Onward,
+    ) -> None:
+        self._broker = broker
+        self._router = router
+        self._then = then
+        self._counters = counters
+        self._failures = failures
+        self._onward = onward
+
+    def publish(self, client: ClientState, batch: Sequence[Publish], now: float) -> list[Effect]:
+        """The client published these, in this order."""
+        effects: list[Effect] = []
+        if not client.ever_advertised and batch:
+            id = client.advertise_implicitly(self._broker, batch[0].publication.seq)
+            effects += self.advertise(client, Advertise(id, TRUE.text), TRUE, now)
+        accepted = self._accept(client, batch, effects)
+        if client.holding:
+            client.held += accepted
+            return effects
+        return effects + self._onward.route(accepted, client.name)
+
+    def _accept(
+        self, client: ClientState, batch: Iterable[Publish], effects: list[Effect]
+    ) -> list[Publish]:
+        """Those that may pass, as if they had just been published; the others are refused."""
+        accepted = []
+        needs_topics = self._router.needs_topics
+        for publish in batch:
+            try:
+                reason = client.objection(publish.publication)
+                if needs_topics and not publish.publication.topics:
+                    reason = reason or NO_TOPIC.format(routing=self._router.name)
+            except Exception as error:
+                self._failures.on(publish, error)
+                continue
+            if reason is None:
+                accepted.append(publish)
+                continue
+            self._counters["refused"] += 1
+            effects.append(Send(client.name, Refused(0, reason, publish.publication.id)))
+            effects.append(Discard(publish, "outside_advertisement"))
+        self._counters["published"] += len(accepted)
+        return accepted
+
+    def advertise(
+        self, client: ClientState, message: Advertise, filter: Filter, now: float
+    ) -> list[Effect]:
+        """The client advertises: its publications wait until that has settled."""
+        cause = self._then.cause(client.name, message)
+        client.unsettled += 1
+        client.holding = True
+        cause.then.append(lambda: self._one_settled(client))
+        timer = SetTimer(HOLD_TIMER + client.name, now + HOLD_S)
+        sends = self._router.advertise(message.id, filter, client.name, True)
+        return [timer, *self._then.send(cause, sends)]
+
+    def _one_settled(self, client: ClientState) -> None:
+        client.unsettled -= 1
+        if not client.unsettled and (client.holding or client.superseded):
+            self._then.due.append(partial(self.release, client))
+
+    def release(self, client: ClientState) -> list[Effect]:
+        """Its advertisements have settled, or patience is over."""
+        held, client.held, client.holding = client.held, [], False
+        effects = self._onward.route(held, client.name) if held else []
+        for message in client.take_ended():
+            sends = self._router.unadvertise(message.id, client.name)
+            effects += self._then.send(self._then.cause(client.name, message), sends)
+        return effects + (self._onward.left(client) if client.leaving else [])
+
+    def patience_is_over(self, client: ClientState, now: float) -> list[Effect]:
+        """The timer of a client has come due."""
+        if self._router.relearning:
+            return [SetTimer(HOLD_TIMER + client.name, now + HOLD_S)]
+        return self.release(client)
