@@ -212,7 +212,7 @@ def test_a_binding_counts_for_what_comes_next() -> None:
     broker.handle(Subscribe(("s", 1), "TRUE"), "s", 0.0)
     one, other = ("p", 1), ("p", 2)
     for tid in (one, other):
-        broker.handle(Advertise(tid, "TRUE"), "b", 0.0)
+        broker.handle(Advertise(tid, "TRUE", via=("b",)), "b", 0.0)
 
     def hops() -> list[list[str]]:
         found = []

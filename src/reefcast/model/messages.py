@@ -45,11 +45,14 @@ class Control(msgspec.Struct, array_like=True, frozen=True, tag_field="kind"):
 
 
 class Advertise(Control, frozen=True, tag="advertise"):
-    """The owner will publish what matches `filter` (text of the filter language)."""
+    """The owner will publish what matches `filter` (text of the filter language). `via`: the
+    brokers that it came through, the publisher's first; routings that do not need it leave it
+    empty."""
 
     id: EntityId
     filter: str
     token: int = 0
+    via: tuple[LinkName, ...] = ()
 
 
 class Unadvertise(Control, frozen=True, tag="unadvertise"):

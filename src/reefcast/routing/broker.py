@@ -435,8 +435,9 @@ class Broker:
 
     @property
     def relearning(self) -> bool:
-        """Whether it still waits for neighbours to tell what they know."""
-        return self._relearning.active
+        """Whether it still waits for neighbours to tell what they know, or for what it asked for
+        then."""
+        return self._relearning.active or self.router.mending
 
     def status(
         self, now: float, asked: Collection[str] = (), most_rows: int = MOST_ROWS, skip: int = 0

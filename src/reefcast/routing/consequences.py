@@ -18,7 +18,7 @@ from reefcast.model.messages import (
 from reefcast.routing.holding import HELD, Holding
 from reefcast.routing.relearning import Relearning
 from reefcast.routing.router import Action, Await, Router
-from reefcast.routing.settlement import Cause, Settlement, brought_by
+from reefcast.routing.settlement import Cause, Settlement, brought_by, kept_by
 from reefcast.routing.unopened import Unopened
 
 
@@ -35,7 +35,7 @@ class Consequences:
         regraded: Callable[[Regrade], list[Effect]],
         most_held: int = HELD,
     ) -> None:
-        self.settlement = Settlement()
+        self.settlement = Settlement(router.came_by)
         self.holding = Holding(most_held)
         self.unopened = Unopened(router)
         self.due: list[Callable[[], list[Effect]]] = []
@@ -54,7 +54,7 @@ class Consequences:
         if self._router.relearns and brought is not None:
             self.settlement.follow(cause, link, brought)
         if not self._relearning.complete:
-            self.settlement.hold(cause, getattr(message, "id", None))
+            self.settlement.hold(cause, kept_by(message))
         return cause
 
     def wait_for_stand_ins(self, cause: Cause, id: EntityId) -> None:

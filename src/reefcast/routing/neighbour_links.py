@@ -161,7 +161,7 @@ class NeighbourLinks:
             effects += self._then.act(self._router.relearned())
             effects += [Send(link, Relearned()) for link in self._router.brokers]
         if self._relearning.is_just_complete():
-            for id, cause in self._then.settlement.held.items():
+            for id, cause in self._then.settlement.held:
                 self._then.wait_for_stand_ins(cause, id)
             effects += self._then.finish(self._then.settlement.let_go())
         return effects

@@ -170,6 +170,8 @@ class Router(ABC):
         self.brokers: list[LinkName] = []
         self.relearning = False
         """Kept by the broker: whether neighbours still have to tell what they know."""
+        self.mending = False
+        """Kept by the router: whether what it asked for when that was over is still to come."""
         self.unfinished = False
         """Kept by the router: whether `afterwards` has something to do."""
         self.prt = SubscriptionTable(where.new_index)
@@ -263,9 +265,14 @@ class Router(ABC):
         it to find its way there."""
         return True
 
+    def came_by(self, id: EntityId) -> LinkName | None:
+        """Of the neighbours that told of this advertisement the one that its publications come
+        from; None if no more than one tells."""
+        return None
+
     # --- links ------------------------------------------------------------------------------------
 
-    def link_up(self, link: LinkName) -> list[Send]:
+    def link_up(self, link: LinkName) -> Sequence[Action]:
         """A neighbour without memory of us: all that it must know, and doubt what it told."""
         return []
 

@@ -17,7 +17,8 @@ Rules
   heard from all neighbours: before that it cannot know where things belong. What it sends for
   an advertisement or subscription in that time, that one's cause waits for too, whatever input
   made it be sent. (One cause for all of it would not do: two neighbours that both relearn would
-  wait for each other.)
+  wait for each other. Where several neighbours tell of an advertisement, for the same reason only
+  the cause of what came from its last hop waits.)
 - What comes again by the same link while it is under way already, because a broker behind that link
   restarted, is answered only when the first time is done, too.
 - A subscription that needs nothing said, because another one had it said (OctopiA's CIV_SET), is
@@ -34,7 +35,7 @@ Cost: one answer per control message.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 
 import msgspec
@@ -50,6 +51,8 @@ from reefcast.model.messages import (
     Settled,
     Subscribe,
     TableChange,
+    Unadvertise,
+    Unsubscribe,
 )
 
 
@@ -71,6 +74,9 @@ class Cause:
         self.outstanding = 0
         self.reason = ""
 
+
+CameBy = Callable[[EntityId], LinkName | None]
+"""See `Router.came_by`."""
 
 StandIns = Callable[[EntityId], list[tuple[LinkName, EntityId]]]
 """See `Router.stand_ins`."""
@@ -106,15 +112,25 @@ def brought_by(message: TableChange | PeerMessage | None) -> EntityId | None:
     return message.brings if isinstance(message, PeerMessage) else None
 
 
+def kept_by(message: ControlMessage | None) -> EntityId | None:
+    """The advertisement or subscription that it is about, if it is about one, and does not take it
+    back."""
+    if isinstance(message, Unadvertise | Unsubscribe):
+        return None
+    id: EntityId | None = getattr(message, "id", None)
+    return id
+
+
 class Settlement:
     """The causes under way at one broker, and what was sent for them."""
 
-    def __init__(self) -> None:
+    def __init__(self, came_by: CameBy) -> None:
+        self._came_by = came_by
         self._last_tokens: dict[LinkName, int] = {}
         self._waiting: dict[LinkName, dict[int, Sent]] = {}
         self._lives: dict[LinkName, int] = {}
         self._held: list[Cause] = []
-        self._held_by_id: dict[EntityId, Cause] = {}
+        self._held_by_id: dict[EntityId, list[Cause]] = {}
         self._under_way: dict[tuple[LinkName, EntityId], Cause] = {}
         self._told: dict[EntityId, tuple[LinkName, int]] = {}
         self._said: dict[tuple[LinkName, EntityId], int] = {}
@@ -160,12 +176,12 @@ class Settlement:
         cause.outstanding += 1
         self._held.append(cause)
         if id is not None:
-            self._held_by_id[id] = cause
+            self._held_by_id.setdefault(id, []).append(cause)
 
     @property
-    def held(self) -> Mapping[EntityId, Cause]:
+    def held(self) -> Iterable[tuple[EntityId, Cause]]:
         """The causes of advertisements and subscriptions that stay open until `let_go`."""
-        return self._held_by_id
+        return [(id, cause) for id, causes in self._held_by_id.items() for cause in causes]
 
     def let_go(self) -> list[Send]:
         """The broker has relearned all; returns the answers that this completes."""
@@ -178,9 +194,8 @@ class Settlement:
         if not isinstance(message, TableChange | PeerMessage) or not _settles(message):
             return message
         token = self._last_tokens[link] = self._last_tokens.get(link, 0) + 1
-        id: EntityId | None = getattr(message, "id", None)  # some are about several
-        owner = cause if id is None else self._held_by_id.get(id, cause)
-        causes = dict.fromkeys((cause, owner))
+        id = kept_by(message)
+        causes = dict.fromkeys((cause, *self._held_for(id)))
         for waiting in causes:
             waiting.outstanding += 1
         self._waiting.setdefault(link, {})[token] = Sent(message, causes)
@@ -189,6 +204,12 @@ class Settlement:
         for said in _said_by(message):
             self._said[link, said] = token
         return msgspec.structs.replace(message, token=token)
+
+    def _held_for(self, id: EntityId | None) -> list[Cause]:
+        """Who waits for all that is sent for `id` while the broker relearns."""
+        held = self._held_by_id.get(id, []) if id is not None else []
+        link = self._came_by(id) if id is not None and held else None
+        return [cause for cause in held if link is None or cause.came_by == link]
 
     def answered(self, link: LinkName, token: int, reason: str = "") -> list[Send]:
         """The neighbour answered a token; returns the answers that this completes.

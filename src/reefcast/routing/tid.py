@@ -4,14 +4,8 @@ The rival that OctopiA is measured against.
 
 Rules
 -----
-- *Advertise*: flooded. A broker keeps the first copy with its last hop (SRT) and drops the others;
-  the last hops form a tree, whose TID is the id of the advertisement.
-- *Unadvertise*: flooded. A broker drops the tree, with all that is bound to it, when its last hop
-  in the tree says so, and remembers the TID: a copy of the advertisement may still be under way.
-- *Subscribe*: `Bind` goes up each tree whose advertisement intersects, trees with the same last hop
-  in one message. Each broker on the way stores the link it came by for each tree. An advertisement
-  that comes draws the subscriptions of the broker's own clients in the same way.
-- *Unsubscribe*: `Unbind` takes the same ways.
+- Advertisements are flooded and make trees; subscriptions are bound to those that they intersect
+  (`tid_trees`).
 - *Publish*: the host broker writes into the header the TID of the first advertisement of the
   publisher that matches.
 - *TID-S*: copies go to the last hops of the matching subscriptions that are bound to the TID. A
@@ -20,16 +14,11 @@ Rules
 - *TID-D*: as TID-S, but where a next link is overloaded (`links.LinkStatusTable`) the copy takes
   another tree, if all subscriptions that it serves are bound to that one too, with one last hop
   whose link is not overloaded; of several the least loaded link. A copy switches only once.
-- A broker hands a publication to its clients once, and sends it over a link once for each tree.
+- A broker hands a publication to its clients once, and sends it over a link once for each tree. It
+  takes copies on a tree only from its last hop in the tree.
 
 Theory of operation
 -------------------
-`Bind` goes from the subscriber's broker towards the publisher's, so that whoever knows of a binding
-knows that all brokers between itself and the subscriber know it too: a copy that is put on any
-tree which a subscription is bound to will reach it. `Unadvertise` is obeyed only when it comes down
-the tree, behind all publications that were sent down before: otherwise it overtook them on a
-shorter way.
-
 A copy on the tree that it began on crosses each link once. One that switched can meet another one
 that switched to the same tree elsewhere, and its tree can lead to brokers that another branch
 serves: what was served is remembered (`recent`), by publication, TID, next hop and version of the
@@ -37,14 +26,12 @@ bindings. Without the last, a copy that passed before a subscription was bound h
 new) would keep back the copy that is for this very subscription.
 
 Order is kept along a tree. Two advertisements of one publisher can have different trees, so that
-what is published under one may overtake what is published under the other, with TID-S too.
+what is published under one may overtake what is published under the other, with TID-S too; and so
+may what is published after another tree took the place of a torn one.
 
 Departures from the spec: the version of the bindings in what is remembered, see above; copies that
 did not switch are not remembered, they cannot meet. A forward-only broker that matches because a
 link is overloaded sends no copy where nothing matches.
-
-Limits: trees cannot be mended. Beyond a lost link they are gone until the publishers withdraw their
-advertisements and advertise again; and a broker that restarts does not relearn.
 
 Source: PADRES, as section 2 of `OctopiA` describes it. Costs: an advertisement takes one message
 for each link of its tree and two for each other link; a subscription at least one for each link of
@@ -54,37 +41,19 @@ its ways to the publishers; a publication a match where clients may want it, and
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 from msgspec.structs import replace
 
-from reefcast.errors import ProtocolError
-from reefcast.model.filters import Filter, parse_filter
-from reefcast.model.messages import (
-    Advertise,
-    EntityId,
-    Header,
-    LinkName,
-    PeerMessage,
-    Publish,
-    Send,
-    Unadvertise,
-)
+from reefcast.model.messages import EntityId, Header, LinkName, Publish
 from reefcast.model.publication import Publication, PublicationId
 from reefcast.routing.recent import RecentIds
-from reefcast.routing.router import COUNTED, Action, Decision, Router, Surroundings
-from reefcast.routing.tables import Row, Table, meeting, ways_of
-from reefcast.routing.tid_tables import (
-    VARIOUS,
-    Bind,
-    Bindings,
-    TidHeader,
-    Tree,
-    TreeTable,
-    Unbind,
-)
+from reefcast.routing.router import COUNTED, Decision, Surroundings
+from reefcast.routing.tables import Row, ways_of
+from reefcast.routing.tid_tables import TidHeader, Tree
+from reefcast.routing.tid_trees import TreeRouting
 
 SentCopy = tuple[PublicationId, EntityId, LinkName, int]
 """Publication, TID, next hop, and the tree's `version` when it was sent."""
@@ -104,133 +73,24 @@ Found = tuple[Tree | None, Matching | None]
 """The tree of a publication, and what it matches, unless this broker is forward-only."""
 
 
-class TidRouter(Router):
+class TidRouter(TreeRouting):
     """What TID-S and TID-D share: everything but the choice of links."""
 
-    messages = (Bind, Unbind)
     header = TidHeader
     legend: ClassVar[Mapping[str, str]] = {
         "SRT": (
-            "An advertisement's id is the TID of its tree. Bound subscriptions: those that copies "
-            "on this tree are for, by the neighbour that they came from; clients: of this broker."
+            "TID: the id of the advertisement, unless another tree has taken the place of its "
+            "first. Bound subscriptions: those that copies on this tree are for, by the neighbour "
+            "that they came from; clients: of this broker."
         ),
         "PRT": "No last hop: it can be another one for each tree; the SRT counts them by tree.",
     }
-
-    def __init__(self, where: Surroundings) -> None:
-        super().__init__(where)
-        self.srt = TreeTable()
-        self.bindings = Bindings(self.prt)
-        self._withdrawn = RecentIds[EntityId]()
-
-    # --- advertisements ---------------------------------------------------------------------------
-
-    def advertise(self, id: EntityId, filter: Filter, link: LinkName, local: bool) -> list[Send]:
-        if id in self.srt or id in self._withdrawn:
-            return []
-        tree = Tree(id, filter, link, local)
-        self.srt.add(tree)
-        sends = self.to_others(link, Advertise(id, filter.text))
-        for row in meeting(filter, [row for row in self.prt if row.local]):
-            sends += self._bind(row, [tree], row.last_hop)
-        return sends
-
-    def unadvertise(self, id: EntityId, link: LinkName) -> list[Send]:
-        tree = self.srt.remove(id, link)
-        if tree is None:
-            return []
-        self._withdrawn.is_new(id)
-        for row, hop in list(tree.bound.items()):
-            self.bindings.unbind(row, [tree], hop)
-        return self.to_others(link, Unadvertise(id))
-
-    # --- subscriptions ----------------------------------------------------------------------------
-
-    def subscribe(self, id: EntityId, filter: Filter, link: LinkName, local: bool) -> list[Send]:
-        if not local:
-            raise ProtocolError(
-                f"neighbour {link!r} sent Subscribe, but with routing {self.name!r} brokers send "
-                "Bind to each other; give both brokers the same network file"
-            )
-        if id in self.prt:
-            return []
-        row = Row(id, filter, link, True)
-        self.prt.add(row)
-        return self._bind(row, meeting(filter, self.srt), link)
-
-    def unsubscribe(self, id: EntityId, link: LinkName) -> list[Send]:
-        row = self.prt.remove(id, link)
-        if row is None:
-            return []
-        return self._unbind(row, self.bindings.trees(row), link)
-
-    def peer(self, message: PeerMessage, link: LinkName) -> Sequence[Action]:
-        if not isinstance(message, Bind | Unbind):
-            return super().peer(message, link)
-        row = self.prt.get(message.id)
-        if row is not None and row.local:
-            return []  # an id of one of this broker's own clients
-        trees = [tree for tree in map(self.srt.get, message.trees) if tree is not None]
-        if isinstance(message, Unbind):
-            return [] if row is None else self._unbind(row, trees, link)
-        filter = parse_filter(message.filter)
-        if not trees:
-            return []
-        if row is None:
-            row = Row(message.id, filter, VARIOUS, False)
-            self.prt.add(row)
-        return self._bind(row, trees, link)
-
-    def _bind(self, row: Row, trees: Iterable[Tree], link: LinkName) -> list[Send]:
-        new = self.bindings.bind(row, trees, link)
-        return [
-            Send(hop, Bind(id=row.id, filter=row.filter.text, trees=tids))
-            for hop, tids in _upwards(new)
-        ]
-
-    def _unbind(self, row: Row, trees: Iterable[Tree], link: LinkName) -> list[Send]:
-        gone = self.bindings.unbind(row, trees, link)
-        return [Send(hop, Unbind(id=row.id, trees=tids)) for hop, tids in _upwards(gone)]
-
-    # --- links ------------------------------------------------------------------------------------
-
-    def link_up(self, link: LinkName) -> list[Send]:
-        """It is told every tree; what it told before it lost its memory is void."""
-        return self.link_down(link) + [
-            Send(link, Advertise(tree.id, tree.filter.text)) for tree in self.srt
-        ]
-
-    def link_down(self, link: LinkName) -> list[Send]:
-        """A neighbour, or a client, is gone, with the trees that came from it and what it bound."""
-        sends: list[Send] = []
-        for subscription in self.prt.from_hop(link):
-            sends += self.unsubscribe(subscription.id, link)
-        for advertisement in self.srt.from_hop(link):
-            sends += self.unadvertise(advertisement.id, link)
-        bound: dict[Row, list[Tree]] = {}
-        for tree in self.srt:
-            if link not in tree.hops:
-                continue
-            for row, hop in tree.bound.items():
-                if hop == link:
-                    bound.setdefault(row, []).append(tree)
-        for row, trees in bound.items():
-            sends += self._unbind(row, trees, link)
-        return sends
-
-    def synced(self, link: LinkName) -> list[Send]:
-        return []
-
-    # --- what can be seen -------------------------------------------------------------------------
-
-    def tables(self) -> dict[str, Table[Any]]:
-        return {"SRT": self.srt, "PRT": self.prt}
 
     # --- publications -----------------------------------------------------------------------------
 
     def match(self, publications: Sequence[Publish], link: LinkName) -> list[Found]:
         if link in self.brokers:
-            trees = [self._tree(publish.header) for publish in publications]
+            trees = [self._came_down(publish.header, link) for publish in publications]
         else:
             trees = [self._first_tree(publish.publication, link) for publish in publications]
         asked = [
@@ -262,13 +122,20 @@ class TidRouter(Router):
         tid = header.tid if type(header) is TidHeader else None
         return None if tid is None else self.srt.get(tid)
 
+    def _came_down(self, header: Header, link: LinkName) -> Tree | None:
+        """The tree that a copy from a neighbour follows. None if it did not come down the tree: it
+        is for what was bound by the former life of this broker, which has the tree from somebody
+        else now and gets its copies from there."""
+        tree = self._tree(header)
+        return tree if tree is not None and tree.last_hop == link else None
+
     def _first_tree(self, publication: Publication, client: LinkName) -> Tree | None:
-        """The first advertisement of this publisher that it matches; they were stored in the order
-        of their numbers."""
-        trees = self.srt.from_hop(client)
-        if len(trees) == 1:  # the broker has checked that it matches one of them
-            return trees[0]
-        matching = (t for t in trees if t.filter.matches(publication))
+        """The tree in use of the first advertisement of this publisher that it matches; they were
+        stored in the order of their numbers."""
+        grown = self.grown.get(client, {}).values()
+        if len(grown) == 1:  # the broker has checked that it matches one of them
+            return next(iter(grown)).trees[0]
+        matching = (each.trees[0] for each in grown if each.filter.matches(publication))
         return next(matching, None)
 
     @abstractmethod
@@ -305,15 +172,6 @@ def _divide(rows: list[Row], key: tuple[Tree, int]) -> Matching:
 def _switched(header: Header) -> bool:
     """Whether a copy follows another tree than it started on."""
     return type(header) is TidHeader and header.switched
-
-
-def _upwards(trees: Iterable[Tree]) -> list[tuple[LinkName, tuple[EntityId, ...]]]:
-    """The TIDs of these trees by last hop, in the order of their names; not those that end here."""
-    by_hop: dict[LinkName, list[EntityId]] = {}
-    for tree in trees:
-        if not tree.local:
-            by_hop.setdefault(tree.last_hop, []).append(tree.id)
-    return [(hop, tuple(by_hop[hop])) for hop in sorted(by_hop)]
 
 
 class TidS(TidRouter):

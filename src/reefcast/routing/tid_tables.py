@@ -14,27 +14,35 @@ from typing import ClassVar
 
 from reefcast.model.filters import Filter
 from reefcast.model.messages import (
+    Advertise,
     Control,
     EntityId,
     Header,
     LinkName,
     PeerMessage,
     Subscribe,
+    Unadvertise,
     Unsubscribe,
 )
 from reefcast.routing.tables import Cell, Row, SubscriptionTable, Table, written
 
 VARIOUS: LinkName = ""
+Path = tuple[LinkName, ...]
+"""Brokers, each a neighbour of the one before it."""
 
 
 class Bind(PeerMessage, frozen=True, kw_only=True, tag="bind"):
-    """A subscription on its way to the publishers, bound to the advertisement trees `trees` (a
-    tree's id, its TID, is that of its advertisement). `filter`: text of the filter language."""
+    """A subscription on its way to the publishers, bound to the advertisement trees `trees` (by
+    their TIDs). `filter`: text of the filter language."""
 
     costs_like: ClassVar[type[Control]] = Subscribe
     id: EntityId
     filter: str
     trees: tuple[EntityId, ...]
+
+    @property
+    def says(self) -> tuple[EntityId, ...]:
+        return (self.id,)
 
 
 class Unbind(PeerMessage, frozen=True, kw_only=True, tag="unbind"):
@@ -43,6 +51,14 @@ class Unbind(PeerMessage, frozen=True, kw_only=True, tag="unbind"):
     costs_like: ClassVar[type[Control]] = Unsubscribe
     id: EntityId
     trees: tuple[EntityId, ...]
+
+
+class Torn(PeerMessage, frozen=True, kw_only=True, tag="torn"):
+    """The sender, or a broker behind it, has lost this tree. Who has it from the sender has lost
+    it, too; everybody else lets the publisher's broker know."""
+
+    costs_like: ClassVar[type[Control]] = Unadvertise
+    tree: EntityId
 
 
 class TidHeader(Header, frozen=True, gc=False):
@@ -56,15 +72,19 @@ class TidHeader(Header, frozen=True, gc=False):
 class Tree(Row):
     """An advertisement and its tree, as far as it is known here.
 
-    `bound`: subscription -> the link that it came by. `clients`: how many of these are of clients
-    of this broker; where there are none, the broker is *forward-only* for this tree. `hops`: the
-    neighbours that some came by, by name. `version`: how often that changed.
+    `path`: the brokers from the publisher's to this one. `bound`: subscription -> the link that it
+    came by. `clients`: how many of these are of clients of this broker; where there are none, the
+    broker is *forward-only* for this tree. `hops`: the neighbours that some came by, by name.
+    `version`: how often that changed.
     """
 
-    __slots__ = ("_by_hop", "bound", "clients", "hops", "version")
+    __slots__ = ("_by_hop", "bound", "clients", "hops", "path", "version")
 
-    def __init__(self, id: EntityId, filter: Filter, last_hop: LinkName, local: bool) -> None:
+    def __init__(
+        self, id: EntityId, filter: Filter, last_hop: LinkName, local: bool, path: Path
+    ) -> None:
         super().__init__(id, filter, last_hop, local)
+        self.path = path
         self.bound: dict[Row, LinkName] = {}
         self.clients = 0
         self.hops: list[LinkName] = []
@@ -92,10 +112,69 @@ class Tree(Row):
             del self._by_hop[link]
             self.hops = sorted(self._by_hop)
 
+    def advertise(self) -> Advertise:
+        """What tells a neighbour of it."""
+        return Advertise(self.id, self.filter.text, via=self.path)
+
     def bound_from(self) -> str:
         """How many subscriptions came from where, in words."""
         counts = [f"{hop} {self._by_hop[hop]}" for hop in self.hops]
         return ", ".join([f"clients {self.clients}", *counts] if self.clients else counts)
+
+
+class Grown:
+    """An advertisement of a client of this broker, and its trees: the one in use, and those that
+    grow, which will take its place."""
+
+    __slots__ = ("client", "filter", "id", "trees")
+
+    def __init__(self, id: EntityId, filter: Filter, client: LinkName) -> None:
+        self.id = id
+        self.filter = filter
+        self.client = client
+        self.trees: list[Tree] = []
+
+
+class Tales:
+    """What a broker that relearns has been told of trees that it does not hold.
+
+    `told`: tree -> its filter, and the ways by which neighbours have it, by neighbour. `bound`:
+    tree -> (subscription, neighbour that bound it) -> its filter. `spoiled`: trees that are torn
+    further on.
+    """
+
+    def __init__(self) -> None:
+        self.told: dict[EntityId, tuple[Filter, dict[LinkName, Path]]] = {}
+        self.bound: dict[EntityId, dict[tuple[EntityId, LinkName], Filter]] = {}
+        self.spoiled: set[EntityId] = set()
+
+    def note(self, tree: EntityId, filter: Filter, link: LinkName, way: Path) -> None:
+        self.told.setdefault(tree, (filter, {}))[1][link] = way
+
+    def bind(self, id: EntityId, filter: Filter, trees: Iterable[EntityId], link: LinkName) -> None:
+        for tree in trees:
+            self.bound.setdefault(tree, {})[id, link] = filter
+
+    def unbind(self, id: EntityId, trees: Iterable[EntityId], link: LinkName) -> None:
+        for tree in trees:
+            self.bound.get(tree, {}).pop((id, link), None)
+
+    def spoil(self, tree: EntityId) -> None:
+        if tree in self.told:
+            self.spoiled.add(tree)
+
+    def forget(self, tree: EntityId, link: LinkName) -> None:
+        """The neighbour does not hold it any more."""
+        if tree in self.told:
+            self.told[tree][1].pop(link, None)
+
+    def forget_all(self, link: LinkName) -> None:
+        """The neighbour has lost its memory, or is gone."""
+        for tree in self.told:
+            self.forget(tree, link)
+        for bound in self.bound.values():
+            for key in [key for key in bound if key[1] == link]:
+                del bound[key]
 
 
 class TreeTable(Table[Tree]):

@@ -345,7 +345,12 @@ def _loose_ends(name: str, router: Meshed, scene: Scene) -> list[str]:
 def trees(scene: Scene) -> list[str]:
     """Each advertisement is everywhere, and its last hops lead to its publisher; a subscription is
     bound to a tree at the brokers on its way up this tree, and nowhere else."""
-    found = {name: _hops(_tid(router).srt) for name, router in scene.routers.items()}
+    tids = {live.id: _tid_of(scene, live) for live in scene.advertisements}
+    names = {tid: id for id, tid in tids.items()}
+    found = {
+        name: {names.get(tid, tid): hop for tid, hop in _hops(_tid(router).srt).items()}
+        for name, router in scene.routers.items()
+    }
     problems = [text for live in scene.advertisements for text in _astray(live, found)]
     srt: dict[str, Rows] = {
         name: {live.id: rows.get(live.id) for live in scene.advertisements}
@@ -363,8 +368,14 @@ def trees(scene: Scene) -> list[str]:
                 for name, hop in _way_up(live, advertisement, found):
                     bound[name][_pair(live.id, advertisement.id)] = hop
                     prt[name].setdefault(live.id, VARIOUS)
-    bindings = {name: _bindings(router) for name, router in scene.routers.items()}
+    bindings = {name: _bindings(router, names) for name, router in scene.routers.items()}
     return _compare("PRT", prt, _prt_of(scene)) + _compare("bindings", bound, bindings)
+
+
+def _tid_of(scene: Scene, live: Live) -> EntityId:
+    """The tree that publications under this advertisement take."""
+    grown = _tid(scene.routers[live.broker]).grown.get(live.client, {}).get(live.id)
+    return live.id if grown is None else grown.trees[0].id
 
 
 def _tid(router: Router) -> TidRouter:
@@ -401,9 +412,11 @@ def _pair(subscription: EntityId, advertisement: EntityId) -> EntityId:
     return f"{subscription} to {advertisement}", 0
 
 
-def _bindings(router: Router) -> Rows:
+def _bindings(router: Router, names: Mapping[EntityId, EntityId]) -> Rows:
     return {
-        _pair(row.id, tree.id): hop for tree in _tid(router).srt for row, hop in tree.bound.items()
+        _pair(row.id, names.get(tree.id, tree.id)): hop
+        for tree in _tid(router).srt
+        for row, hop in tree.bound.items()
     }
 
 

@@ -140,7 +140,7 @@ class Meshed(Router):
     # --- links ------------------------------------------------------------------------------------
 
     def link_up(self, link: LinkName) -> list[Send]:
-        sends = super().link_up(link)
+        sends: list[Send] = super().link_up(link)  # type: ignore[assignment]  # trees and SCOTs
         return self.mesh.link_up(link) + sends if self.primary(link) else sends
 
     def link_down(self, link: LinkName) -> list[Send]:
