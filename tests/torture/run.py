@@ -60,7 +60,8 @@ class Verdict(NamedTuple):
 
 
 async def run(plan: Plan, say: Say = print) -> list[Verdict]:
-    """Plays the faults; a network that did not become whole again makes place for a new one."""
+    """Plays the faults. Where more went wrong than may, the next one gets a new network: what is
+    wrong with this one may last."""
     verdicts: list[Verdict] = []
     left = plan.faults
     while left:
@@ -89,7 +90,7 @@ async def _with_one_network(plan: Plan, faults: Sequence[str], say: Say) -> list
                     verdict = await Play(plan, network, workload, rng).of(name)
                     say(said(verdict))
                     verdicts.append(verdict)
-                    if verdict.outcome.trouble:
+                    if not verdict.fine:
                         break
             finally:
                 await workload.stop()

@@ -1,7 +1,6 @@
 """Live networks under faults, short: each class of faults, on each kind of overlay.
 
-`make soak` plays all of them on all routings, for as long as they take in life. A run that fails here
-prints how it can be played again by hand.
+`make soak` plays all of them on all routings, for as long as they take in life.
 """
 
 from __future__ import annotations

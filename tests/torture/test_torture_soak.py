@@ -1,4 +1,4 @@
-"""Every fault on every routing, and mixtures of faults, each as long as in life: an hour or more."""
+"""Every fault on every routing, and mixtures of faults, each as long as in life: over an hour."""
 
 from __future__ import annotations
 
