@@ -57,13 +57,14 @@ tests/torture/page.md -->
 """
 
 
-def page(verdicts: Sequence[Verdict], words: str) -> str:
+def page(verdicts: Sequence[Verdict], words: str, how: str) -> str:
     by = {(each.setup, each.fault): each for each in verdicts}
     setups = [name for name in SETUPS if any(each.setup == name for each in verdicts)]
     faults = [name for name in (*FAULTS, *TOGETHER) if any(name == each.fault for each in verdicts)]
     mixed = [each for each in verdicts if each.fault not in faults]
     parts = [
         words.rstrip(),
+        f"The tables are of one such run: {how}.",
         "## By fault\n\n" + _by_fault(verdicts, faults, mixed),
         "## By fault and routing\n\n" + _by_routing(by, setups, faults, mixed),
     ]
@@ -152,11 +153,12 @@ def main() -> None:
         ]
     verdicts = play_all(wanted, lambda line: print(line, flush=True))
     if asked.matrix:
-        write_page(verdicts, asked.matrix)
+        how = f"--seed {asked.seed} --scale {asked.scale:g} --rate {asked.rate:g}"
+        write_page(verdicts, asked.matrix, f"`tools/torture.py --matrix docs/faults.md {how}`")
     sys.exit(any(not each.fine for each in verdicts))
 
 
-def write_page(verdicts: Sequence[Verdict], file: Path) -> None:
+def write_page(verdicts: Sequence[Verdict], file: Path, how: str) -> None:
     words = Path(__file__).with_name("page.md").read_text(encoding="utf-8")
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(page(verdicts, words), encoding="utf-8")
+    file.write_text(page(verdicts, words, how), encoding="utf-8")

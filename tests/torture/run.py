@@ -149,15 +149,22 @@ class Play:
         return []
 
     async def _all_come(self, excuses: Sequence[Excuse]) -> Outcome:
-        """Waits until nothing is missing, or nothing has come for a while."""
+        """Waits until nothing is missing, or nothing has come for a while although nothing waits
+        on any link."""
+        looked = False
         while True:
             before = self._came()
             outcome = self._ledger.outcome(excuses)
             if not outcome.missing:
                 return outcome
-            if not await eventually(lambda b=before: self._came() > b, self._quiet_s):
+            if await eventually(lambda b=before: self._came() > b, self._quiet_s):
+                looked = False
+                await asyncio.sleep(0.1)
+            elif looked:
                 return outcome
-            await asyncio.sleep(0.1)
+            else:
+                await self._tried(self._network.whole(self._plan.within_s))
+                looked = True
 
     @property
     def _quiet_s(self) -> float:
