@@ -19,6 +19,7 @@ from reefcast.network.sections import BrokerEntry, LimitsSection, LinkEntry, Net
 from reefcast.network.tree_sources import tree_of
 from reefcast.overlay.scot import scot
 from reefcast.server.child import Child
+from reefcast.server.observer import ask_status
 from reefcast.server.supervisor import free_ports, not_up, overlay_status
 
 from .proxy import Proxy
@@ -220,10 +221,13 @@ class LiveNetwork:
             await asyncio.sleep(POLL_S)
 
     async def link_states(self, name: str) -> dict[str, set[str]]:
-        """In what states the other brokers have their links to this one."""
-        statuses = await overlay_status(self.file)
+        """In what states the other brokers that run have their links to this one."""
+        others = [other for other in self.names if other not in self.stopped | {name}]
+        answers = await asyncio.gather(
+            *(ask_status(*self.file.address(other)) for other in others), return_exceptions=True
+        )
         return {
             other: {link["state"] for link in status["links"] if link["link"] == name}
-            for other, status in statuses.items()
-            if status is not None and other != name
+            for other, status in zip(others, answers, strict=True)
+            if isinstance(status, dict)
         }

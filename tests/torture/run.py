@@ -42,7 +42,15 @@ class Plan:
 
     def shortened(self) -> Plan:
         """For `make test`: fewer events, shorter faults, and patience with a busy machine."""
-        return replace(self, rate=120.0, scale=0.05, subscribers=14, within_s=240.0)
+        return replace(
+            self,
+            rate=120.0,
+            scale=0.05,
+            subscribers=14,
+            within_s=240.0,
+            quiet_s=5.0,
+            limits={"silence_s": 1.0},
+        )
 
 
 class Verdict(NamedTuple):
