@@ -100,7 +100,8 @@ class Lost(NamedTuple):
 @dataclass
 class Outcome:
     """Of one fault. `lost`: beyond what was `excused`; `longest_s`: the longest that an event took
-    from the publisher's call to the application. `trouble`: what else went wrong, in words."""
+    from the publisher's call to the application. `who`: where something came that should not have.
+    `trouble`: what else went wrong, in words."""
 
     published: int = 0
     owed: int = 0
@@ -110,6 +111,7 @@ class Outcome:
     misdelivered: int = 0
     disordered: int = 0
     longest_s: float = 0.0
+    who: Counter[str] = field(default_factory=Counter)
     trouble: list[str] = field(default_factory=list)
 
     @property
@@ -137,6 +139,8 @@ class Outcome:
                 f"; lost were made {min(times):.2f} to {max(times):.2f} s after the begin, "
                 f"by {dict(of)}, for {dict(who)}"
             )
+        if self.who:
+            said += f"; {dict(self.who.most_common(6))}"
         return "; ".join([said, *self.trouble])
 
 
@@ -222,11 +226,13 @@ class Ledger:
         for id, came_s in account.came[account.judged :]:
             if id in first_s or id in account.seen:
                 outcome.doubled += 1
+                outcome.who[f"doubled for {account.name}@{account.broker}"] += 1
                 continue
             first_s[id] = came_s
             of = self.known.get(id)
             if of is None or standing.get(id) == NOT:
                 outcome.misdelivered += 1
+                outcome.who[f"misdelivered to {account.name}@{account.broker}"] += 1
             elif standing.get(id) == OWED:
                 outcome.longest_s = max(outcome.longest_s, came_s - of.made_s)
                 publisher, seq = id

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import copy
 import os
+import random
 import resource
 import signal
+import socket
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from itertools import permutations
@@ -20,7 +22,7 @@ from reefcast.network.tree_sources import tree_of
 from reefcast.overlay.scot import scot
 from reefcast.server.child import Child
 from reefcast.server.observer import ask_status
-from reefcast.server.supervisor import free_ports, not_up, overlay_status
+from reefcast.server.supervisor import not_up, overlay_status
 
 from .proxy import Proxy
 
@@ -49,6 +51,21 @@ SETUPS: dict[str, tuple[str, str, dict[str, Any]]] = {
 }
 """Routing, overlay and options by the name of a setup."""
 POLL_S = 0.1
+PORTS = range(20_000, 32_000)
+"""Below those that a system hands out by itself, so that nobody takes one while its broker is away;
+connections come and go here all the time."""
+
+
+def lasting_ports(count: int) -> list[int]:
+    """Ports of `PORTS` that nobody listens on now."""
+    found: list[int] = []
+    for port in random.sample(PORTS, len(PORTS)):
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            found.append(port)
+        if len(found) == count:
+            break
+    return found
 
 
 def make_file(setup: str, folder: Path, *, traced: bool = False, **limits: Any) -> NetworkFile:
@@ -57,12 +74,12 @@ def make_file(setup: str, folder: Path, *, traced: bool = False, **limits: Any) 
     routing, overlay, options = SETUPS[setup]
     if overlay == "scot":
         made = scot(tree_of("path:4"), 2)
-        listen = [f"127.0.0.1:{port}" for port in free_ports(len(made.graph))]
+        listen = [f"127.0.0.1:{port}" for port in lasting_ports(len(made.graph))]
         file = scot_network(made, listen, name="torture", routing=routing)
     else:
         names = [f"b{number}" for number in range(1, 8)]
         links = {"tree": TREE, "graph": TREE + CYCLES, "none": []}[overlay]
-        ports = zip(names, free_ports(len(names)), strict=True)
+        ports = zip(names, lasting_ports(len(names)), strict=True)
         file = NetworkFile(
             network=NetworkSection(name="torture", routing=routing),
             broker=[BrokerEntry(name=name, listen=f"127.0.0.1:{port}") for name, port in ports],
