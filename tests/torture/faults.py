@@ -23,7 +23,6 @@ from .workload import AT_ONCE, Churner, Subscriber, Workload
 
 BEFORE_DEATH_S = 1.0
 """What had been made so long before a broker is killed was in its memory only, if it was lost."""
-NOTICED_S = 10.0
 MOST_LOST = 300
 """Different events that may be lost with a broker: those of a second."""
 
@@ -208,6 +207,7 @@ async def reset(stage: Stage) -> None:
 async def cut(stage: Stage) -> None:
     count = max(6, round(40 * stage.scale))
     for _ in range(count):
+        await eventually(lambda: stage.network.carrying, stage.within_s)
         proxy = stage.rng.choice(stage.network.carrying)
         before = proxy.cuts
         proxy.cut_after(stage.rng.randrange(1, 2000), forward=stage.rng.random() < 0.5)
@@ -335,7 +335,7 @@ async def freeze(stage: Stage) -> None:
     try:
         noticing = asyncio.create_task(_noticed(stage, name))
         await stage.last(25)
-        await asyncio.wait((noticing,), timeout=NOTICED_S)
+        await asyncio.wait((noticing,), timeout=stage.within_s)
     finally:
         noticing.cancel()
         stage.network.go_on(name)

@@ -152,7 +152,8 @@ class Churner:
                     await asyncio.gather(*(self._end(*each) for each in old))
                     await asyncio.sleep(max(0.0, AT_ONCE / rate - (clock() - began_s)))
             finally:
-                self._lost()
+                for _, account in self._held:
+                    account.broken(clock())
 
     async def _begin(self, client: reefcast.Client) -> None:
         clock = self._workload.clock
@@ -177,8 +178,11 @@ class Churner:
             interest.ended_s = min(interest.ended_s, clock())
 
     def _lost(self) -> None:
+        """What was settled is so no more; the client asks anew, which is not waited for."""
+        now_s = self._workload.clock()
         for _, account in self._held:
-            account.broken(self._workload.clock())
+            for wanted in account.broken(now_s):
+                account.ask(wanted, now_s)
 
 
 class Publisher:
