@@ -23,6 +23,7 @@ from .workload import AT_ONCE, Churner, Subscriber, Workload
 
 BEFORE_DEATH_S = 1.0
 """What had been made so long before a broker is killed was in its memory only, if it was lost."""
+NOTICED = "noticed after s"
 MOST_LOST = 300
 """Different events that may be lost with a broker: those of a second."""
 
@@ -342,7 +343,7 @@ async def freeze(stage: Stage) -> None:
     _gossip_keeps(stage, began_s)
     if noticing.cancelled() or not noticing.done():
         raise Broken(f"nobody noticed that broker {name} stands still")
-    stage.facts["noticed after s"] = noticing.result() - began_s
+    stage.facts[NOTICED] = noticing.result() - began_s
 
 
 async def _noticed(stage: Stage, name: str) -> float:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import uvloop
 
-from .faults import FAULTS
+from .faults import FAULTS, NOTICED
 from .network import SETUPS
 from .run import Plan, Verdict, run
 
@@ -64,11 +64,22 @@ def page(verdicts: Sequence[Verdict], words: str, how: str) -> str:
     mixed = [each for each in verdicts if each.fault not in faults]
     parts = [
         words.rstrip(),
-        f"The tables are of one such run: {how}.",
+        f"The tables are of one such run: {how}. {_noticed(verdicts)}".rstrip(),
         "## By fault\n\n" + _by_fault(verdicts, faults, mixed),
         "## By fault and routing\n\n" + _by_routing(by, setups, faults, mixed),
     ]
     return HEAD + "\n\n".join(parts) + "\n"
+
+
+def _noticed(verdicts: Sequence[Verdict]) -> str:
+    """How soon brokers that stood still were noticed."""
+    after_s = [each.facts[NOTICED] for each in verdicts if NOTICED in each.facts]
+    if not after_s:
+        return ""
+    return (
+        f"All neighbours of a broker that stood still had noticed after {min(after_s):.1f} to "
+        f"{max(after_s):.1f} s."
+    )
 
 
 def _by_fault(verdicts: Sequence[Verdict], faults: Sequence[str], mixed: Sequence[Verdict]) -> str:

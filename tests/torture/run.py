@@ -41,7 +41,8 @@ class Plan:
     limits: dict[str, Any] = field(default_factory=dict)
 
     def shortened(self) -> Plan:
-        """For `make test`: fewer events, shorter faults, and patience with a busy machine."""
+        """For `make test`: fewer events, shorter faults, and patience with a busy machine, on which
+        a broker that was killed may take minutes to start."""
         return replace(
             self,
             rate=120.0,
@@ -49,7 +50,7 @@ class Plan:
             subscribers=14,
             within_s=240.0,
             quiet_s=5.0,
-            limits={"silence_s": 1.0},
+            limits={"silence_s": 1.0, "link_patience_s": 600.0},
         )
 
 
