@@ -6,7 +6,9 @@ import asyncio
 import logging
 import random
 import tempfile
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -73,16 +75,32 @@ async def run(plan: Plan, say: Say = print) -> list[Verdict]:
     wrong with this one may last."""
     verdicts: list[Verdict] = []
     left = plan.faults
-    while left:
-        played = await _with_one_network(plan, left, say)
-        verdicts += played
-        left = left[len(played) :]
+    with quiet():
+        while left:
+            played = await _with_one_network(plan, left, say)
+            verdicts += played
+            left = left[len(played) :]
     return verdicts
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Nobody reads here that connections break, or that a drawn filter matches nothing."""
+    loggers = [logging.getLogger(name) for name in ("asyncio", "reefcast.client")]
+    levels = [each.level for each in loggers]
+    for each in loggers:
+        each.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            yield
+    finally:
+        for each, level in zip(loggers, levels, strict=True):
+            each.setLevel(level)
 
 
 async def _with_one_network(plan: Plan, faults: Sequence[str], say: Say) -> list[Verdict]:
     warm_up()
-    logging.getLogger("asyncio").setLevel(logging.ERROR)
     verdicts: list[Verdict] = []
     with tempfile.TemporaryDirectory(prefix="torture-") as folder:
         file = make_file(plan.setup, Path(folder), traced=plan.traced, **plan.limits)
