@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import reefcast
-from live_networks import until
+from live_networks import PATIENCE_S, until
 from reefcast.client import Client
 from reefcast.client.storage_node import StorageNode
 from reefcast.errors import DamagedError
 from reefcast.storage.history.store import HistoryStore
 
-WITHIN_S = 30
+WITHIN_S = PATIENCE_S
 
 
 def complain(error: DamagedError) -> None:

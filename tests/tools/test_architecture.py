@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "ARCHITECTURE.md").read_text()
 FILES = {path.relative_to(ROOT / "src" / "reefcast") for path in ROOT.glob("src/reefcast/**/*.py")}
 NAMES = {file.as_posix() for file in FILES} | {file.name for file in FILES}
-OTHERS = {"tools/tidy.py", "tools/python_reference.py", "reefcast/__init__.py"}
+OTHERS = {"tools/tidy.py", "tools/torture.py", "tools/python_reference.py", "reefcast/__init__.py"}
 
 
 def way() -> Iterator[tuple[str, str]]:

@@ -1,0 +1,27 @@
+"""Every fault on every routing, and mixtures of faults, each as long as in life: over an hour."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from torture.matrix import plans, play_all, write_page
+from torture.network import SETUPS
+from torture.run import Verdict, said
+
+SEED = 1
+
+
+@pytest.mark.soak
+def test_every_fault_on_every_routing(record_property: Callable[[str, object], None]) -> None:
+    """The page with the table of what came is written to `out/faults.md`, whatever came."""
+    wanted = plans(list(SETUPS), SEED, scale=1.0, rate=300.0, mixed=1)
+    verdicts: list[Verdict] = []
+    for plan in wanted:
+        verdicts += play_all([plan], print)
+        write_page(verdicts, Path("out/faults.md"), f"`make soak`, seed {SEED}")
+    wrong = [said(each) for each in verdicts if not each.fine]
+    record_property("page", "out/faults.md")
+    assert not wrong, "\n".join(wrong)
