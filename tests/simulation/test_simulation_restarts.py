@@ -35,8 +35,10 @@ def small_setup(rng: random.Random, routing: str) -> Setup:
 
 
 def deaths(setup: Setup, rng: random.Random) -> list[Fault]:
-    """Of one or two brokers, neighbours maybe; they are back within a second."""
-    dead = rng.sample(list(setup.graph), min(rng.randint(1, 2), len(setup.graph)))
+    """Of one or two brokers, neighbours maybe; they are back within a second or two. With TID one:
+    a tree that two take along is replaced by another one, and what was held on it is lost."""
+    most = 1 if setup.routing.startswith("tid") else 2
+    dead = rng.sample(list(setup.graph), min(rng.randint(1, most), len(setup.graph)))
     at_s = START_S + rng.uniform(0.3, 1.0)
     return [
         Crash(broker, at_s + rng.choice((0.0, 0.2, 0.7)), at_s + rng.uniform(0.8, 1.8))
