@@ -104,7 +104,7 @@ def test_a_second_restart_starts_the_wait_anew() -> None:
     assert new > old
     assert sent(broker.handle(Settled(old), "b", 10.0)) == []
     broker.handle(Relearned(), "b", 10.0)
-    assert sent(broker.handle(Settled(new), "b", 10.0)) == ["2*", "3"]
+    assert sent(broker.handle(Settled(new), "b", 10.0)) == ["2*", "3*"]
 
 
 def test_what_the_neighbour_does_not_say_again_is_swept_when_it_has_answered() -> None:
@@ -140,7 +140,7 @@ def test_publications_of_a_publisher_that_left_are_shown_the_way() -> None:
     assert (lent.id[0], lent.filter) == ("@a", "TRUE")
     broker.handle(Relearned(), "b", 10.0)
     released = sent(broker.handle(Settled(lent.token), "b", 10.0))
-    assert released == ["2", Unadvertise(lent.id)]
+    assert released == ["2*", Unadvertise(lent.id)]
 
 
 def test_who_is_about_to_stop_gets_no_publication() -> None:
@@ -149,7 +149,7 @@ def test_who_is_about_to_stop_gets_no_publication() -> None:
     assert sent(broker.handle(publication(2), "p", 9.0)) == []
     (token,) = comes_back(broker)
     broker.handle(Relearned(), "b", 10.0)
-    assert sent(broker.handle(Settled(token), "b", 10.0)) == ["2"]
+    assert sent(broker.handle(Settled(token), "b", 10.0)) == ["2*"]
     with pytest.raises(ProtocolError):
         broker.handle(Leaving(token=5), "p", 9.0)
 
@@ -163,6 +163,24 @@ def test_a_broker_has_left_when_its_neighbours_have_answered() -> None:
     alone = Broker("a", "acyclic")
     alone.handle(Leave(()), "", 0.0)
     assert alone.neighbours.left
+
+
+def test_of_two_neighbours_that_stop_each_hands_over_what_it_has_first() -> None:
+    broker = Broker("a", "acyclic", neighbours=["b", "c"])
+    for link in "bc":
+        link_up(broker, link)
+        broker.handle(Synced(), link, 0.0)
+    broker.handle(Advertise(("q", 1), "TRUE", 9), "c", 0.0)
+    broker.handle(Subscribe(("s", 1), "TRUE", 7), "b", 0.0)
+    effects = broker.handle(Leave(("b", "c")), "", 1.0)
+    tokens = {link: sent(effects, link)[0].token for link in "bc"}
+    assert sent(broker.handle(Leaving(token=5), "b", 1.0)) == []
+    late = Publish(Publication("q", 1, 0, {"x": 1}))
+    assert sent(broker.handle(late, "c", 1.0)) == ["1"], "b is still there, and takes it"
+    assert sent(broker.handle(Settled(tokens["c"]), "c", 1.0)) == [Settled(5)]
+    assert not broker.neighbours.left
+    broker.handle(Settled(tokens["b"]), "b", 1.0)
+    assert broker.neighbours.left
 
 
 def test_what_waits_is_bounded_and_goes_with_the_link() -> None:

@@ -364,8 +364,7 @@ class Broker:
     def _neighbour_leaves(self, message: Leaving, link: LinkName, now: float) -> list[Effect]:
         if link not in self.router.brokers:
             raise ProtocolError(f"{link!r} said Leaving, but is no neighbour in the overlay")
-        self.neighbours.leaves(link)
-        return [Send(link, Settled(message.token))]
+        return self.neighbours.leaves(link, message.token)
 
     def _leave(self, leave: Leave, link: LinkName, now: float) -> list[Effect]:
         return self.neighbours.leave(leave.links)

@@ -26,6 +26,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 
+import msgspec
+
 from reefcast.model.messages import (
     Advertise,
     ControlMessage,
@@ -104,13 +106,15 @@ class Holding:
 
     def begin(self, link: LinkName, kept: Iterable[Publish]) -> tuple[Wait, list[Effect]]:
         """The neighbour is here, without memory; returns the new wait, and what had to go because
-        too many wait. What was withdrawn meanwhile need not be withdrawn from it any more."""
+        too many wait. What was withdrawn meanwhile need not be withdrawn from it any more.
+
+        All of it goes as *again*: also of what was not sent by this link, a copy may have come to
+        the neighbour by another one in its former life."""
         before, wait = self.closed.get(link), Wait()
-        for publish in kept:
-            wait.add(Send(link, publish))
-        for send in before.items if before is not None else ():
-            if isinstance(send.message, Publish):
-                wait.add(send)
+        held = () if before is None else (send.message for send in before.items)
+        for message in (*kept, *held):
+            if isinstance(message, Publish):
+                wait.add(Send(link, msgspec.structs.replace(message, again=True)))
         self.closed[link] = self._returns[link] = wait
         return wait, self._bounded(wait)
 

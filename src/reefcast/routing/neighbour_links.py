@@ -10,7 +10,9 @@ Rules
   until `patience_s`.
 - When a broker has relearned, it says `Relearned`: then neighbours send it what they have held for
   it (`holding`).
-- A broker that is about to stop says `Leaving`, and has left when all neighbours have answered.
+- A broker that is about to stop says `Leaving`, and has left when all neighbours have answered:
+  then nothing more comes. One that is about to stop, too, answers when all its others have
+  answered it: until then it may still have something to hand over.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from reefcast.model.messages import (
     Relearned,
     Send,
     SetTimer,
+    Settled,
     Synced,
     Unadvertise,
 )
@@ -56,8 +59,7 @@ def relearning_of(router: Router, neighbours: Iterable[LinkName]) -> Relearning:
 
 
 class NeighbourLinks:
-    """Of broker `name`. `left`: whether all neighbours that were told that it stops have sent all.
-    The parts are those of the broker; `patience_s`: see `Broker`."""
+    """Of broker `name`; the parts are those of the broker. `patience_s`: see `Broker`."""
 
     def __init__(
         self,
@@ -67,7 +69,9 @@ class NeighbourLinks:
         then: Consequences,
         patience_s: float,
     ) -> None:
-        self.left = False
+        self._leaving = False
+        self._unanswered: set[LinkName] = set()
+        self._owed: dict[LinkName, int] = {}
         self._name = name
         self._router = router
         self._relearning = relearning
@@ -121,6 +125,7 @@ class NeighbourLinks:
     def lose(self, link: LinkName) -> list[Effect]:
         """The link has been given up: what came from there is taken back."""
         then = self._then
+        self._owed.pop(link, None)
         self._router.brokers.remove(link)
         effects: list[Effect] = [Discard(p, "link_lost") for p in self._holding.given_up(link)]
         effects += then.act(self._router.link_down(link))
@@ -139,9 +144,17 @@ class NeighbourLinks:
     def relearned(self, link: LinkName, now: float) -> list[Effect]:
         return self._holding.relearned(link, now)
 
-    def leaves(self, link: LinkName) -> None:
+    def leaves(self, link: LinkName, token: int) -> list[Effect]:
         """The neighbour is about to stop."""
-        self._holding.leaves(link)
+        self._owed[link] = token
+        return self._answer_those_who_leave()
+
+    def _answer_those_who_leave(self) -> list[Effect]:
+        """As soon as there is nothing more to send to them."""
+        ready = [link for link in self._owed if not self._unanswered - {link}]
+        for link in ready:
+            self._holding.leaves(link)
+        return [Send(link, Settled(self._owed.pop(link))) for link in ready]
 
     def _told(self, link: LinkName, wait: Wait) -> list[Effect]:
         """The neighbour has answered all that it was told when its link came up."""
@@ -169,14 +182,25 @@ class NeighbourLinks:
     # --- this broker stops ------------------------------------------------------------------------
 
     def leave(self, links: Sequence[LinkName]) -> list[Effect]:
-        """Tells those neighbours; `left` is true as soon as they have sent all."""
-        cause = Cause()
-        cause.then.append(self._has_left)
+        """Tells those neighbours."""
+        self._leaving = True
         told = [link for link in links if link in self._router.brokers]
-        return self._then.send(cause, [Send(link, Leaving()) for link in told])
+        self._unanswered.update(told)
+        effects: list[Effect] = []
+        for link in told:
+            cause = Cause()
+            cause.then.append(partial(self._has_answered, link))
+            effects += self._then.send(cause, [Send(link, Leaving())])
+        return effects
 
-    def _has_left(self) -> None:
-        self.left = True
+    def _has_answered(self, link: LinkName) -> None:
+        self._unanswered.discard(link)
+        self._then.due.append(self._answer_those_who_leave)
+
+    @property
+    def left(self) -> bool:
+        """Whether this broker is about to stop, and its neighbours have sent all."""
+        return self._leaving and not self._unanswered
 
     # --- timers -----------------------------------------------------------------------------------
 
