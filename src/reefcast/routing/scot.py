@@ -72,6 +72,7 @@ from reefcast.routing.clt import (
     civ_of,
 )
 from reefcast.routing.covering.strategies import CoveringOptions, outgoing
+from reefcast.routing.recent import RecentIds
 from reefcast.routing.router import (
     COUNTED,
     Action,
@@ -83,6 +84,10 @@ from reefcast.routing.router import (
 )
 from reefcast.routing.tables import Row, TableView, Ways
 from reefcast.routing.tree import Replace, Replacement, SubscriptionTree, understood
+
+WITHDRAWN = 10_000
+"""Of advertisements that neighbours withdrew, at least so many are remembered: an answer to one of
+them is on its way no longer than these take to come."""
 
 
 def everywhere(link: LinkName, filter: Filter) -> bool:
@@ -131,6 +136,7 @@ class ScotRouter(Router):
         self.i_links: dict[int, LinkName] = {}
         self.tree = self.new_tree(where)
         self.clt = ClusterLinkTable(where.scot.clusters)
+        self._withdrawn = RecentIds[tuple[EntityId, LinkName]](WITHDRAWN)
         self._cluster_of = where.scot.secondary
         self._all = (1 << where.scot.clusters) - 1
         self._own = 1 << self.cluster
@@ -152,19 +158,24 @@ class ScotRouter(Router):
             ]
         sender = self._sender_bit(link, "Advertise")
         row = self.clt.by(id, link)
+        anew = False
         if row is None or row.filter != filter:
-            self.clt.remove(id, link)
+            anew = self.clt.remove(id, link) is not None or (id, link) in self._withdrawn
             row = ClusterLinkRow(id, filter, link, False, sender)
             self.clt.add(row)
         self.clt.confirm(id, link)
         self._find_witness(row)
         if self.relearning:
             row.civ |= self._own
-        return [] if row.civ & self._own else [Send(link, CivUnset(advertisements=(id,)))]
+        if not row.civ & self._own:
+            return [Send(link, CivUnset(advertisements=(id,)))]
+        # What was said of it before, under the same id, may still be on its way.
+        return [Send(link, CivSet(advertisements=(id,)))] if anew else []
 
     def unadvertise(self, id: EntityId, link: LinkName) -> list[Send]:
         row = self.clt.remove(id, link)
         if row is None or not row.local:
+            self._withdrawn.is_new((id, link))
             return []
         return [Send(other, Unadvertise(id)) for other in self._secondary_neighbours()]
 

@@ -17,7 +17,7 @@ from itertools import chain, islice
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from reefcast.matching.interface import EventIndex
-from reefcast.model.covering import intersects
+from reefcast.model.covering import covers, intersects
 from reefcast.model.filters import Filter, parse_filter
 from reefcast.model.messages import EntityId, LinkName
 from reefcast.model.publication import Publication
@@ -139,6 +139,24 @@ class RowIndex(WayIndex):
         return [digest(rows, key) for rows, key in zip(found, keys, strict=True)]
 
 
+def together(rows: Sequence[Row]) -> Row | None:
+    """One row in the place of these, which have one id. Each may stand for others, too, where it
+    came from: so their filters add up, and where they lead different ways they lead here."""
+    filters: list[Filter] = []
+    for row in rows:
+        if not any(covers(filter, row.filter) for filter in filters):
+            filters = [filter for filter in filters if not covers(row.filter, filter)]
+            filters.append(row.filter)
+    for row in rows:
+        if [row.filter] == filters and all(row.way == other.way for other in rows):
+            return row
+    if not rows:
+        return None
+    text = " OR ".join(f"({text})" for text in sorted(filter.text for filter in filters))
+    whole = filters[0] if len(filters) == 1 else parse_filter(text)
+    return Row(rows[-1].id, whole, rows[-1].last_hop, True)
+
+
 R = TypeVar("R", bound=Row)
 IndexFactory = Callable[[], EventIndex[Row] | WayIndex]
 
@@ -211,13 +229,16 @@ class Table(TableView[R]):
             return row
         return next((row for row in self._several.get(id, ()) if row.last_hop == link), None)
 
-    def apart(self, id: EntityId, link: LinkName) -> R | None:
-        """The latest that came by another link than `link`: what that one is told."""
-        row = self._rows.get(id)
-        if row is None or row.last_hop != link:
-            return row
-        others = reversed(self._several.get(id, ()))
-        return next((row for row in others if row.last_hop != link), None)
+    def ids(self) -> list[EntityId]:
+        return list(self._rows)
+
+    def told(self, id: EntityId, link: LinkName) -> Row | None:
+        """What `link` is told of it: what came by others."""
+        several = self._several.get(id)
+        if several is None:
+            row = self._rows.get(id)
+            return None if row is None or row.last_hop == link else row
+        return together([row for row in several if row.last_hop != link])
 
     def from_hop(self, link: LinkName) -> list[R]:
         return list(self._by_hop.get(link, {}).values())

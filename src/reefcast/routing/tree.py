@@ -5,8 +5,8 @@ Rules
 - A subscription is stored in the PRT and forwarded over every link that wants it, never back over
   its own link. The owner says which links want it: `acyclic` those from which an intersecting
   advertisement came, `scot` all aLinks.
-- The same id may come by several links (see `tables`). A neighbour is told of the latest that came
-  by another link than its own; when that is another one than before, it is told again.
+- The same id may come by several links (see `tables`). A neighbour is told what came by all others
+  than its own, as one subscription; when that changes, it is told again.
 - A publication follows the subscriptions back: one copy per last hop that matches, never back.
 - `outgoing[U]` says which of the subscriptions that U wants it is told of: all, or those that no
   other one covers (see `covering.outgoing`). What was sent mirrors U's rows from here.
@@ -163,7 +163,7 @@ class SubscriptionTree:
         for other in self.neighbours:
             if other != row.last_hop and self.wanted_by(other, row.filter):
                 net = Net()
-                sends += self._take_up(other, net, row)
+                self._take_up(other, net, row)
                 if net.left:
                     self._counters["replaced"] += len(net.left)
                 sends += self._tell(other, net)
@@ -174,19 +174,18 @@ class SubscriptionTree:
         for other in self.neighbours:
             if other != row.last_hop:
                 net = Net()
-                sends += self._look_again(other, net, row.id)
+                self._look_again(other, net, row.id)
                 sends += self._tell(other, net)
         return sends
 
-    def _take_up(self, link: LinkName, net: Net, row: Row) -> list[Send]:
-        """The neighbour wants one more. It is told again if it has another one of this id."""
+    def _take_up(self, link: LinkName, net: Net, row: Row) -> None:
+        """The neighbour wants one more."""
         out = self._out(link)
         net.add(out.add(row.id, row.filter))
+        if row.id not in net.entered:
+            net.again[row.id] = None
         if not out.is_sent(row.id):
             self._counters["quenched"] += 1
-        elif row.id not in net.entered:
-            return [Send(link, self._say(link, row))]
-        return []
 
     def unsubscribe(
         self, ids: Iterable[EntityId], link: LinkName, prunes: Mapping[EntityId, Prune] = NO_PRUNES
@@ -203,20 +202,23 @@ class SubscriptionTree:
                 gone[id] = row.filter
         sends: list[Send] = []
         for other in dict.fromkeys((*self.outgoing, *(self.neighbours if elsewhere else ()))):
-            net = Net()
-            for id in elsewhere if other != link else ():
-                sends += self._look_again(other, net, id)
-            sends += self._withdraw(other, self._out(other), net, gone, prunes)
+            out, net = self._out(other), Net()
+            if elsewhere and other != link:
+                for id in gone:  # else they might be told in the place of one of the others
+                    if id in out.wanted and not out.is_sent(id):
+                        net.add(out.remove(id))
+                for id in elsewhere:
+                    self._look_again(other, net, id)
+            sends += self._withdraw(other, out, net, gone, prunes)
         return sends
 
-    def _look_again(self, link: LinkName, net: Net, id: EntityId) -> list[Send]:
+    def _look_again(self, link: LinkName, net: Net, id: EntityId) -> None:
         """One of several rows with this id has come or gone: what `link` is told of it now."""
-        out, row = self._out(link), self.prt.apart(id, link)
+        out, row = self._out(link), self.prt.told(id, link)
         if id in out.wanted:
             net.add(out.remove(id))
         if row is not None and self.wanted_by(link, row.filter):
-            return self._take_up(link, net, row)
-        return []
+            self._take_up(link, net, row)
 
     def replace(self, message: Replacement, link: LinkName) -> list[Send]:
         """What takes the place of a subscription comes, and it goes, in one step.
@@ -225,7 +227,7 @@ class SubscriptionTree:
         them either (section IV-C)."""
         old = self.prt.by(message.id, link)
         ids = [message.id, *(id for id, _ in message.subscriptions)]
-        if old is None or any(self.prt.apart(id, link) for id in ids):
+        if old is None or any(self.prt.told(id, link) for id in ids):
             way = None if old is None else old.way
             rows = [Row(id, filter, link, False, way) for id, filter in message.subscriptions]
             sends = [send for row in rows for send in self.subscribe(row)]
@@ -244,7 +246,7 @@ class SubscriptionTree:
             if message.id in out.wanted:
                 for row in new:
                     if self.wanted_by(other, row.filter):
-                        sends += self._take_up(other, net, row)
+                        self._take_up(other, net, row)
             sends += self._withdraw(other, out, net, {message.id: old.filter}, prunes)
         return sends
 
@@ -295,16 +297,14 @@ class SubscriptionTree:
     def catch_up(self, link: LinkName) -> list[Send]:
         """Take up what is wanted over `link` now and was not before."""
         out, net = self._out(link), Net()
-        sends: list[Send] = []
         for row in self.prt:
             if (
                 row.last_hop != link
                 and row.id not in out.wanted
                 and self.wanted_by(link, row.filter)
-                and row is self.prt.apart(row.id, link)
             ):
-                sends += self._take_up(link, net, row)
-        return sends + self._tell(link, net)
+                self._take_up(link, net, self._row(row.id, link))
+        return self._tell(link, net)
 
     def withdraw_unwanted(self, link: LinkName) -> list[Send]:
         """Withdraw over `link` what is not wanted there any more."""
@@ -324,8 +324,9 @@ class SubscriptionTree:
         gone: Mapping[EntityId, Filter] = NO_FILTERS,
         prunes: Mapping[EntityId, Prune] = NO_PRUNES,
     ) -> list[Send]:
-        """What entered goes first, then the unsubscriptions; those of subscriptions that are `gone`
-        with what takes their place, if the strategy packs, and with how far they are to go."""
+        """What entered goes first, and what is another one now under the same id; then the
+        unsubscriptions, those of subscriptions that are `gone` with what takes their place, if the
+        strategy packs, and with how far they are to go."""
         packed: dict[EntityId, list[EntityId]] = {}
         if net.entered and gone:
             self._counters["nrs"] += len(net.entered)
@@ -333,6 +334,7 @@ class SubscriptionTree:
             packed = self._packed(link, net, gone)
         inside = {id for ids in packed.values() for id in ids}
         alone = [id for id in net.entered if id not in inside]
+        alone += [id for id in net.again if self._is_told(link, net, id)]
         sends = [Send(link, self._say(link, self._row(id, link))) for id in alone]
         for id in net.left:
             if id not in packed and id not in prunes:
@@ -341,6 +343,11 @@ class SubscriptionTree:
             entries = tuple((new, self._row(new, link).filter.text) for new in packed.get(id, ()))
             sends.append(Send(link, Replace(id=id, subscriptions=entries, prune=prunes.get(id))))
         return sends
+
+    def _is_told(self, link: LinkName, net: Net, id: EntityId) -> bool:
+        """Whether the neighbour knows this id, and it neither enters nor leaves."""
+        out = self.outgoing[link]
+        return id not in net.entered and id in out.wanted and out.is_sent(id)
 
     def _packed(
         self, link: LinkName, net: Net, gone: Mapping[EntityId, Filter]
@@ -362,7 +369,7 @@ class SubscriptionTree:
         return packed
 
     def _row(self, id: EntityId, link: LinkName) -> Row:
-        row = self.prt.apart(id, link)
+        row = self.prt.told(id, link)
         assert row is not None, "what is sent is in the PRT"
         return row
 

@@ -74,14 +74,14 @@ class TreeRouter(Router):
 
     def _told(self, id: EntityId, link: LinkName) -> dict[LinkName, Filter | None]:
         """What neighbours besides `link` are told of this advertisement; None: nothing."""
-        rows = [(other, self.srt.apart(id, other)) for other in self.brokers if other != link]
+        rows = [(other, self.srt.told(id, other)) for other in self.brokers if other != link]
         return {other: None if row is None else row.filter for other, row in rows}
 
     def _tell_of_change(self, id: EntityId, told: Mapping[LinkName, Filter | None]) -> list[Send]:
         """`told`: before it came or went by a link."""
         sends = []
         for other, before in told.items():
-            row = self.srt.apart(id, other)
+            row = self.srt.told(id, other)
             if row is not None and row.filter != before:
                 sends.append(Send(other, Advertise(id, row.filter.text)))
             elif row is None and before is not None:
@@ -125,9 +125,9 @@ class TreeRouter(Router):
     def link_up(self, link: LinkName) -> list[Send]:
         self.srt.doubt(link)
         sends = [
-            Send(link, Advertise(row.id, row.filter.text))
-            for row in self.srt
-            if row is self.srt.apart(row.id, link)
+            Send(link, Advertise(id, row.filter.text))
+            for id in self.srt.ids()
+            if (row := self.srt.told(id, link)) is not None
         ]
         return sends + self.tree.link_up(link)
 

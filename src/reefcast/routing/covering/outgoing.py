@@ -31,9 +31,11 @@ NOTHING: Change = RootChange([], [])
 
 
 class Net:
-    """What several changes come to: what entered and left again needs no message."""
+    """What several changes come to: what entered and left again needs no message. `again`: what may
+    have left and entered as something else, under the same id; kept by the caller."""
 
     def __init__(self) -> None:
+        self.again: dict[EntityId, None] = {}
         self.entered: dict[EntityId, None] = {}
         self.left: dict[EntityId, None] = {}
 

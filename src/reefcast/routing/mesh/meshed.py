@@ -111,7 +111,7 @@ class Meshed(Router):
         return self.take_in(Row(id, filter, link, True))
 
     def _anchor(self, id: EntityId, link: LinkName) -> LinkName:
-        row = self.prt.apart(id, link)
+        row = self.prt.told(id, link)
         assert row is not None, "what is wanted is in the PRT"
         return self.mesh.anchor_for(row, link)
 
