@@ -175,11 +175,14 @@ def test_subscriptions_do_not_come_over_i_links(routing: str) -> None:
 
 @BOTH
 @pytest.mark.parametrize("host", [True, False])
-def test_an_advertisement_does_not_come_from_two_sides(routing: str, host: bool) -> None:
+def test_an_advertisement_from_two_sides_is_a_row_for_each(routing: str, host: bool) -> None:
+    """Its client has begun anew at another broker, and what it said before still stands."""
     made = broker(routing, host=host)
     before = civ(made)
-    with pytest.raises(ProtocolError, match="ids are never used again"):
-        made.handle(Advertise(AD, "TRUE", 3), "b-2", 0.0)
+    made.handle(Advertise(AD, "TRUE", 3), "b-2", 0.0)
+    assert made.tables()["CLT"] == 2
+    made.handle(Unadvertise(AD), "b-2", 0.0)
+    assert made.tables()["CLT"] == 1
     assert civ(made) == before
 
 
