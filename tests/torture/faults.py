@@ -21,8 +21,9 @@ from .network import Broken, LiveNetwork, eventually
 from .proxy import Proxy
 from .workload import AT_ONCE, Churner, Subscriber, Workload
 
-BEFORE_DEATH_S = 1.0
-"""What had been made so long before a broker is killed was in its memory only, if it was lost."""
+BEFORE_DEATH_S, LONGEST_BEFORE_S = 1.0, 5.0
+"""What had been made so long before a broker is killed was in its memory only, if it was lost; more
+where events take long, but never more than the second."""
 NOTICED = "noticed after s"
 MOST_LOST = 300
 """Different events that may be lost with a broker: those of a second."""
@@ -112,8 +113,8 @@ class Stage:
         self.victims.add(name)
         now_s = self.clock()
         took_s = self.ledger.longest_since(now_s - 5.0)
-        since_s = now_s - max(BEFORE_DEATH_S, 2 * took_s)
-        self.excuses.append(Excuse(since_s, now_s, MOST_LOST))
+        before_s = min(max(BEFORE_DEATH_S, 2 * took_s), LONGEST_BEFORE_S)
+        self.excuses.append(Excuse(now_s - before_s, now_s, MOST_LOST))
 
 
 Script = Callable[[Stage], Awaitable[None]]

@@ -7,6 +7,7 @@ import copy
 import os
 import random
 import resource
+import secrets
 import signal
 import socket
 from collections.abc import Callable, Iterable, Mapping
@@ -70,18 +71,20 @@ def lasting_ports(count: int) -> list[int]:
 
 def make_file(setup: str, folder: Path, *, traced: bool = False, **limits: Any) -> NetworkFile:
     """Seven brokers, or eight where the overlay is a SCOT. `traced`: brokers have something to
-    write to the disk."""
+    write to the disk. No two networks have the same name: if one of them took a port of another,
+    their brokers would refuse one another."""
+    name = f"torture-{secrets.token_hex(4)}"
     routing, overlay, options = SETUPS[setup]
     if overlay == "scot":
         made = scot(tree_of("path:4"), 2)
         listen = [f"127.0.0.1:{port}" for port in lasting_ports(len(made.graph))]
-        file = scot_network(made, listen, name="torture", routing=routing)
+        file = scot_network(made, listen, name=name, routing=routing)
     else:
         names = [f"b{number}" for number in range(1, 8)]
         links = {"tree": TREE, "graph": TREE + CYCLES, "none": []}[overlay]
         ports = zip(names, lasting_ports(len(names)), strict=True)
         file = NetworkFile(
-            network=NetworkSection(name="torture", routing=routing),
+            network=NetworkSection(name=name, routing=routing),
             broker=[BrokerEntry(name=name, listen=f"127.0.0.1:{port}") for name, port in ports],
             link=[LinkEntry(between=link) for link in links],
         )
