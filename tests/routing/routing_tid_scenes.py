@@ -226,13 +226,14 @@ def check_tables(scene: Scene) -> None:
     for client in scene.clients("s"):
         home = network.home[client]
         for number, text in scene.live[client].items():
-            stored[home].add((client, number))
+            known_as = (f"{client}@{home}", number)
+            stored[home].add(known_as)
             for tid, tree in advertised.items():
                 if intersects(tree.filter, parse_filter(text)):
                     way = way_up(routers, home, tid)
                     for hop, name in zip([client, *way], way, strict=False):
-                        bound[name][(client, number), tid] = hop
-                        stored[name].add((client, number))
+                        bound[name][known_as, tid] = hop
+                        stored[name].add(known_as)
     for name, router in routers.items():
         assert {tree.id for tree in router.srt} == set(advertised)
         found = dump(router)

@@ -63,11 +63,13 @@ def carry(network: Harness, *links: str) -> None:
         move(network, *[link] * (waiting.index(Publish) + 1))
 
 
-def last_hops(network: Harness, tid: tuple[str, int]) -> dict[str, str]:
-    """Broker -> last hop of this tree."""
+def last_hops(network: Harness, tid: tuple[str, int], renewed: str = "") -> dict[str, str]:
+    """Broker -> last hop of the tree of this client's advertisement. `renewed`: of one that grew in
+    the place of the first."""
     found = {}
+    known_as = (f"{tid[0]}@{network.home.get(tid[0], '')}{renewed}", tid[1])
     for name, broker in network.brokers.items():
-        tree = broker.router.srt.get(tid)
+        tree = broker.router.srt.get(known_as)
         if tree is not None:
             found[name] = tree.last_hop
     return found
@@ -79,7 +81,7 @@ def copies(network: Harness) -> list[str]:
     for copy in network.copies:
         assert isinstance(copy.header, TidHeader) and copy.header.tid is not None
         switched = "*" if copy.header.switched else ""
-        found.append(f"{copy.source}{copy.target} {copy.header.tid[0]}{switched}")
+        found.append(f"{copy.source}{copy.target} {copy.header.tid[0].partition('@')[0]}{switched}")
     return found
 
 

@@ -19,7 +19,7 @@ from reefcast.routing.covering.strategies import CoveringOptions
 from reefcast.routing.registry import routing_named
 from reefcast.simulation.table_truth import Live, Scene, table_faults
 
-ROUTINGS = ("flooding", "acyclic", "mesh", "spr", "idr", "spr-mesh", "idr-mesh")
+ROUTINGS = ("flooding", "acyclic", "mesh", "spr", "idr", "spr-mesh", "idr-mesh", "tid-s", "tid-d")
 COVERING = ("none", "lazy", "active", "packing", "incremental")
 FILTERS = ("x > 2", "x <= 2", "x IN (1, 3, 5)", "TRUE", "x > 4")
 ADVERTISEMENTS = ("TRUE", "x > 1", "x <= 3")

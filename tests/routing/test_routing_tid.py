@@ -234,13 +234,13 @@ def test_an_operator_sees_the_trees() -> None:
     network = overlapping_trees("tid-s", s="x > 1", t="x = 2")
     assert rows_of(network.brokers["6"], "SRT") == [
         {
-            "TID": "p1#1",
+            "TID": "p1@1#1",
             "filter": "x > 0",
             "last hop": "5",
             "bound subscriptions": "clients 2",
         },
         {
-            "TID": "p2#1",
+            "TID": "p2@2#1",
             "filter": "x > 5",
             "last hop": "3",
             "bound subscriptions": "clients 1",

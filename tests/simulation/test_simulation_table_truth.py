@@ -56,12 +56,16 @@ def flip(bit: int) -> Callable[[Router], None]:
     return tamper
 
 
+TREE = ("p@a-0", 1)
+"""Of the advertisement of the client p, at a-0, with the routings of TID."""
+
+
 def forget_advertisement(router: Router) -> None:
     if isinstance(router, ScotRouter):
         router.clt.remove(("p", 1), "a-0")
     else:
         assert isinstance(router, TidRouter)
-        router.srt.remove(("p", 1), router.srt.get(("p", 1)).last_hop)
+        router.srt.remove(TREE, router.srt.get(TREE).last_hop)
 
 
 @pytest.mark.parametrize("routing", ["spr", "idr"])
@@ -87,8 +91,8 @@ def test_each_wrong_row_of_a_scot_is_seen(
 @pytest.mark.parametrize(
     ("broker", "tamper", "word"),
     [
-        ("c-1", lambda router: router.prt.remove(("alice", 1), "alice"), "PRT of c-1"),
-        ("c-1", lambda router: router.srt.get(("p", 1)).bound.clear(), "bindings of c-1"),
+        ("c-1", lambda router: router.prt.remove(("alice@c-1", 1), "alice"), "PRT of c-1"),
+        ("c-1", lambda router: router.srt.get(TREE).bound.clear(), "bindings of c-1"),
         ("c-2", forget_advertisement, "SRT of c-2"),
         ("a-2", add, "PRT of a-2"),
     ],
@@ -105,7 +109,7 @@ def test_last_hops_that_lead_round_and_round_are_seen() -> None:
     for name, last_hop in (("c-1", "b-1"), ("b-1", "c-1")):
         router = simulation.world.nodes[name].core.router
         assert isinstance(router, TidRouter)
-        router.srt.get(("p", 1)).last_hop = last_hop
+        router.srt.get(TREE).last_hop = last_hop
     found = check(simulation).problems["tables"]
     assert {text.split(":")[0] for text in found} >= {"SRT of b-1", "SRT of c-1"}
 

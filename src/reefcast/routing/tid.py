@@ -79,9 +79,10 @@ class TidRouter(TreeRouting):
     header = TidHeader
     legend: ClassVar[Mapping[str, str]] = {
         "SRT": (
-            "TID: the id of the advertisement, unless another tree has taken the place of its "
-            "first. Bound subscriptions: those that copies on this tree are for, by the neighbour "
-            "that they came from; clients: of this broker."
+            "TID: the client that advertised, its broker and the number of the advertisement, "
+            "unless another tree has taken the place of its first. Bound subscriptions: those "
+            "that copies on this tree are for, by the neighbour that they came from; clients: of "
+            "this broker."
         ),
         "PRT": "No last hop: it can be another one for each tree; the SRT counts them by tree.",
     }

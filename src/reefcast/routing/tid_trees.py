@@ -111,10 +111,10 @@ class TreeRouting(Router):
 
     def _plant(self, grown: Grown) -> list[Send]:
         """Another tree for an advertisement of a client."""
-        tid, number = grown.id, 1
+        tid, number = self._of_here(grown.id), 1
         while tid in self.srt or tid in self._gone:
             number += 1
-            tid = (f"{grown.id[0]}#{grown.id[1]}", number)
+            tid = (f"{grown.id[0]}@{self._name}#{grown.id[1]}", number)
         tree = Tree(tid, grown.filter, grown.client, True, (self._name,))
         grown.trees.append(tree)
         return self._grow(tree)
@@ -225,13 +225,20 @@ class TreeRouting(Router):
                 f"neighbour {link!r} sent Subscribe, but with routing {self.name!r} brokers send "
                 "Bind to each other; give both brokers the same network file"
             )
-        if id in self.prt:
-            return []
-        row = Row(id, filter, link, True)
+        sends = self.unsubscribe(id, link)
+        row = Row(self._of_here(id), filter, link, True)
         self.prt.add(row)
-        return self._bind(row, meeting(filter, self.srt), link)
+        return sends + self._bind(row, meeting(filter, self.srt), link)
+
+    def _of_here(self, id: EntityId) -> EntityId:
+        """The id by which other brokers know a subscription or an advertisement of a client here:
+        another session of the client, at another broker, may use the same for something else."""
+        return (f"{id[0]}@{self._name}", id[1])
 
     def unsubscribe(self, id: EntityId, link: LinkName) -> list[Send]:
+        return self._unsubscribe(self._of_here(id), link)
+
+    def _unsubscribe(self, id: EntityId, link: LinkName) -> list[Send]:
         row = self.prt.remove(id, link)
         if row is None:
             return []
@@ -262,6 +269,11 @@ class TreeRouting(Router):
             self._tales.bind(id, filter, [tid for tid in tids if tid not in self.srt], link)
         if not trees:
             return []
+        sends: list[Send] = []
+        if row is not None and row.filter.text != filter.text:
+            # Its host lost its memory, and the client wants something else by now.
+            sends = self._unbind_all(row)
+            row = None
         if row is None:
             row = Row(id, filter, VARIOUS, False)
             self.prt.add(row)
@@ -269,7 +281,14 @@ class TreeRouting(Router):
         if doubted:
             doubted.difference_update([(tid, id) for tid in tids])
         self.bindings.bind(row, trees, link)
-        return _upwards(row, [tree for tree in trees if tree.bound[row] == link])
+        return sends + _upwards(row, [tree for tree in trees if tree.bound[row] == link])
+
+    def _unbind_all(self, row: Row) -> list[Send]:
+        """The row goes, whoever bound it."""
+        by_link: dict[LinkName, list[Tree]] = {}
+        for tree in self.bindings.trees(row):
+            by_link.setdefault(tree.bound[row], []).append(tree)
+        return [send for link, trees in by_link.items() for send in self._unbind(row, trees, link)]
 
     def _bind(self, row: Row, trees: Iterable[Tree], link: LinkName) -> list[Send]:
         return _upwards(row, self.bindings.bind(row, trees, link))
@@ -326,7 +345,7 @@ class TreeRouting(Router):
         self._doubted.pop(link, None)
         sends: list[Send] = []
         for subscription in self.prt.from_hop(link):
-            sends += self.unsubscribe(subscription.id, link)
+            sends += self._unsubscribe(subscription.id, link)
         for id in list(self.grown.get(link, ())):
             sends += self.unadvertise(id, link)
         for tree in self.srt.from_hop(link):

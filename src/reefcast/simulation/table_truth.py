@@ -362,12 +362,13 @@ def trees(scene: Scene) -> list[str]:
     bound: dict[str, Rows] = {name: {} for name in scene.graph}
     prt: dict[str, Rows] = {name: {} for name in scene.graph}
     for live in scene.subscriptions:
-        prt[live.broker][live.id] = live.client
+        known_as = (f"{live.id[0]}@{live.broker}", live.id[1])
+        prt[live.broker][known_as] = live.client
         for advertisement in scene.advertisements:
             if advertisement.meets(live):
                 for name, hop in _way_up(live, advertisement, found):
-                    bound[name][_pair(live.id, advertisement.id)] = hop
-                    prt[name].setdefault(live.id, VARIOUS)
+                    bound[name][_pair(known_as, advertisement.id)] = hop
+                    prt[name].setdefault(known_as, VARIOUS)
     bindings = {name: _bindings(router, names) for name, router in scene.routers.items()}
     return _compare("PRT", prt, _prt_of(scene)) + _compare("bindings", bound, bindings)
 
