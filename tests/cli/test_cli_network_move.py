@@ -72,7 +72,7 @@ async def test_a_link_moves_and_the_file_says_so(row: Running) -> None:
         f"{row.file} says so, too",
     ]
     assert list(row.nodes["b4"].links) == ["b2"]
-    assert row.file.read_text() == before.replace('["b3","b4"]', '["b2","b4"]') != before
+    assert row.file.read_text() == before.replace('["b3", "b4"]', '["b2", "b4"]') != before
     again = await row.move("b4", "b3", "b2", "--json")
     assert (again.exit_code, json.loads(again.stdout)) == (
         0,
@@ -130,7 +130,7 @@ async def test_a_move_that_does_not_end(row: Running) -> None:
 
 
 async def test_a_file_that_has_no_such_link(row: Running) -> None:
-    row.file.write_text(row.file.read_text().replace('["b3","b4"]', '["b1","b4"]'))
+    row.file.write_text(row.file.read_text().replace('["b3", "b4"]', '["b1","b4"]'))
     done = await row.move("b4", "b3", "b2")
     assert done.exit_code == 1
     assert f"{row.file} cannot be changed: the network file has no [[link]]" in done.stdout

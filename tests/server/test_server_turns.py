@@ -65,7 +65,7 @@ async def test_clients_that_came_and_went_leave_nothing_behind(
     live: Live, monkeypatch: pytest.MonkeyPatch, routing: str
 ):
     """Every table, queue and memory of the brokers is as large as before."""
-    monkeypatch.setattr("reefcast.routing.broker.HOLD_S", 0.01)
+    monkeypatch.setattr("reefcast.routing.gate.HOLD_S", 0.01)
     network = make_network("ab", [("a", "b")], routing=routing, session_s=0.01)
     nodes = await live.up(network)
     names = (f"client-{n}" for n in range(1000))
