@@ -276,7 +276,7 @@ async def test_a_soft_link_that_does_not_read_slows_publishers_and_loses_nothing
 
 async def test_a_congested_broker_behind_a_soft_link_slows_publishers(live: Live):
     """Its notice comes over the links of the tree, and counts for soft links that lead there."""
-    network = line("abcd", queue_limit=50)
+    network = line("abcd", queue_limit=50, queue_policy="block")
     nodes = await live.up(network)
     a, d = nodes["a"], nodes["d"]
     await opened(a, d)
