@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import TYPE_CHECKING
 
 import pytest
 
 from reefcast.errors import LocalError
-from reefcast.pipeline.session import SEMANTICS, check_java, settings
+from reefcast.pipeline.session import SEMANTICS, check_java, settings, spark_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def pretend_java(folder, version):
@@ -78,3 +82,10 @@ def test_spark_connect_needs_packages_but_no_java(only_this_path, tmp_path):
     last = done.stderr.splitlines()[-1]
     assert "LocalError: sc://127.0.0.1:1 is Spark Connect, which needs more packages" in last
     assert "pip install 'pyspark[connect]'" in last
+
+
+@pytest.mark.spark
+def test_a_session_that_was_there_before_goes_on(spark: SparkSession) -> None:
+    with spark_session("a command in a program that has a session") as session:
+        assert session.range(3).count() == 3
+    assert spark.range(3).count() == 3

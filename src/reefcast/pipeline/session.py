@@ -78,18 +78,28 @@ def settings(master: str) -> dict[str, str]:
 
 @contextlib.contextmanager
 def spark_session(application: str, master: str = DEFAULT_MASTER) -> Iterator[SparkSession]:
-    """A session for the jobs of one command; stopped, with its Java process, at the end.
+    """A session for the jobs of one command; stopped, with its Java process, at the end, unless the
+    program had one before.
 
     Raises `LocalError` where Java is missing or the master cannot be had, `ModuleNotFoundError`
     where PySpark is missing.
     """
     if not is_connect(master):
         check_java()
+    had_one = not is_connect(master) and _has_session()
     session = _start(application, master)
     try:
         yield session
     finally:
-        session.stop()
+        if not had_one:
+            session.stop()
+
+
+def _has_session() -> bool:
+    """Whether this program has a session already: starting one gives that one again."""
+    from pyspark.sql import SparkSession
+
+    return SparkSession.getActiveSession() is not None
 
 
 PARTITION_BYTES = 64 * 2**20
