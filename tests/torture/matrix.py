@@ -33,7 +33,6 @@ def plans(setups: Sequence[str], seed: int, *, scale: float, rate: float, mixed:
             seed,
             scale=scale,
             rate=rate,
-            traced=True,
         )
         for setup in setups
     ]
