@@ -25,6 +25,8 @@ BEFORE_DEATH_S, LONGEST_BEFORE_S = 1.0, 5.0
 """What had been made so long before a broker is killed was in its memory only, if it was lost; more
 where events take long, but never more than the second."""
 NOTICED = "noticed after s"
+AS_WRITTEN_S = 0.3
+"""For a file that was written to get its name."""
 MOST_LOST = 300
 """Different events that may be lost with a broker: those of a second."""
 
@@ -369,18 +371,36 @@ async def descriptors(stage: Stage) -> None:
             idle.setblocking(False)
             with suppress(BlockingIOError):
                 idle.connect(network.file.address(name))
+        full = await eventually(lambda: network.open_files(name) >= 64, stage.within_s)
         await stage.last(5)
     network.limit(name, resource.RLIMIT_NOFILE, before)
+    if not full:
+        raise Broken(f"broker {name} had descriptors left")
 
 
 @fault("disk", "no broker can write to its disk for 5 s")
 async def disk(stage: Stage) -> None:
+    """Brokers that trace write a file each second: none of them does, and later they do again."""
     network = stage.network
+    pids = {name: network.pid(name) for name in network.names}
     before: dict[str, int] = {}
     for name in network.names:
         with suppress(ProcessLookupError):  # another fault has killed it
             before[name] = network.limit(name, resource.RLIMIT_FSIZE, 0)
+    await asyncio.sleep(AS_WRITTEN_S)
+    written = {name: network.traces(name) for name in before}
     await stage.last(5)
-    for name, soft in before.items():
+    await asyncio.sleep(3 * network.file.trace.flush_s)
+    same = [name for name in before if network.pid(name) == pids[name]]
+    wrote = [name for name in same if network.traces(name) != written[name]]
+    for name in same:
         with suppress(ProcessLookupError):
-            network.limit(name, resource.RLIMIT_FSIZE, soft)
+            network.limit(name, resource.RLIMIT_FSIZE, before[name])
+    if wrote:
+        raise Broken(f"the disk was not full for {', '.join(wrote)}")
+
+    def again() -> bool:
+        return any(network.traces(name) != written[name] for name in same)
+
+    if not await eventually(again, stage.within_s):
+        raise Broken("no broker writes its trace any more")

@@ -33,7 +33,6 @@ def plans(setups: Sequence[str], seed: int, *, scale: float, rate: float, mixed:
             seed,
             scale=scale,
             rate=rate,
-            traced=True,
         )
         for setup in setups
     ]
@@ -165,7 +164,10 @@ def main() -> None:
     verdicts = play_all(wanted, lambda line: print(line, flush=True))
     if asked.matrix:
         how = f"--seed {asked.seed} --scale {asked.scale:g} --rate {asked.rate:g}"
-        write_page(verdicts, asked.matrix, f"`tools/torture.py --matrix docs/faults.md {how}`")
+        how = f"`tools/torture.py --matrix docs/faults.md {how}`"
+        if asked.scale != 1.0:
+            how += f", which makes the times of the faults {asked.scale:g} times as long"
+        write_page(verdicts, asked.matrix, how)
     sys.exit(any(not each.fine for each in verdicts))
 
 

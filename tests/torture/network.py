@@ -212,6 +212,13 @@ class LiveNetwork:
         resource.prlimit(self.pid(name), kind, (soft, hard))
         return before
 
+    def open_files(self, name: str) -> int:
+        return len(list(Path(f"/proc/{self.pid(name)}/fd").iterdir()))
+
+    def traces(self, name: str) -> int:
+        """How many files of its trace a broker has written."""
+        return len(list(Path(self.file.trace.directory).rglob(f"{name}-*.parquet")))
+
     # --- links ------------------------------------------------------------------------------------
 
     def between(self, one: Iterable[str], other: Iterable[str]) -> list[Proxy]:

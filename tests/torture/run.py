@@ -39,8 +39,12 @@ class Plan:
     publishers: int = 8
     within_s: float = 60.0
     quiet_s: float = 2.0
-    traced: bool = False
     limits: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def traced(self) -> bool:
+        """Only who writes notices that a disk is full."""
+        return any("disk" in fault.split("+") for fault in self.faults)
 
     def shortened(self) -> Plan:
         """For `make test`: fewer events, shorter faults, and patience with a busy machine, on which

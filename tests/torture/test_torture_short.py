@@ -18,7 +18,11 @@ LIMIT_S = 900.0
 START_S = 300.0
 """For a broker, beside six others that start."""
 PLANS = [
-    Plan("acyclic-lazy", ("reset", "cut", "half-close", "partition", "kill", "freeze"), seed=1),
+    Plan(
+        "acyclic-lazy",
+        ("reset", "cut", "half-close", "partition", "descriptors", "kill", "freeze"),
+        seed=1,
+    ),
     Plan("acyclic-packing", ("churn", "stop", "kill+replace"), seed=2),
     Plan("idr", ("reset+replace", "slow", "kill", "stop"), seed=3),
     Plan("gossip", ("partition", "cut", "kill"), seed=4),

@@ -101,9 +101,13 @@ class Subscriber:
     # --- changes ----------------------------------------------------------------------------------
 
     async def replace(self, new: Wanted) -> None:
-        """Another filter in the place of the first one, unless the connection is lost meanwhile."""
+        """Another filter in the place of the first one, unless the connection is lost now, or
+        meanwhile."""
         before = self.disconnects
-        old = next(each for each in self.account.interests if each.end_asked_s == inf)
+        standing = [each for each in self.account.interests if each.end_asked_s == inf]
+        if not standing:
+            return
+        old = standing[0]
         interest = self.account.ask(new, self._clock())
         await self._subscription.add(new.text)
         if self.disconnects != before:
