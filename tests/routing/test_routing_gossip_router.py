@@ -506,6 +506,9 @@ def test_a_neighbour_gets_what_it_has_not_and_is_asked_for_what_is_not_here() ->
     assert carried(effects) == [("x", 1)]
     assert said(effects, Missing) == [Missing(topic="t", ids=(("p", 3),))]
     assert alone.broker.counters["repaired"] == 1
+    # A client that had it from the former life of its broker drops it.
+    copies = [e.message for e in effects if isinstance(e, Send)]
+    assert all(copy.again for copy in copies if isinstance(copy, Publish))
 
 
 def test_what_others_may_have_forgotten_is_asked_for_but_not_sent_again() -> None:

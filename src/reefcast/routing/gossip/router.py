@@ -36,6 +36,8 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
+import msgspec
+
 from reefcast.model.filters import Filter
 from reefcast.model.messages import (
     CloseLink,
@@ -434,7 +436,9 @@ class Gossip(Router):
         elif self.wanted.repair and not message.part:
             sent = kept.besides(message.ids)
         self.counters["repaired"] += len(sent)
-        actions = [action for publish in sent for action in self._copies(publish, (link,))]
+        # The clients of a broker that lost its memory may have had them from its former life.
+        copies = [msgspec.structs.replace(publish, again=True) for publish in sent]
+        actions = [action for publish in copies for action in self._copies(publish, (link,))]
         if isinstance(message, Digest):
             lacking = tuple(id for id in known.lacks(message, link) if id not in self._seen)
             if lacking:
