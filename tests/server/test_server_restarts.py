@@ -47,6 +47,18 @@ async def reader_at(network: NetworkFile, name: str) -> AsyncIterator[Reader]:
         yield Reader(client, subscription)
 
 
+@asynccontextmanager
+async def talking(network: NetworkFile, far: str) -> AsyncIterator[tuple[Reader, Client]]:
+    """A reader at `far`, and a client at b1 whose first ten events it has got."""
+    async with (
+        reader_at(network, far) as reader,
+        reefcast.connect(url_of(network, "b1")) as writer,
+    ):
+        await publish(writer, range(10))
+        await reader.has(writer.id, 10)
+        yield reader, writer
+
+
 async def publish(client: Client, numbers: range) -> None:
     for n in numbers:
         await client.publish(n=n)
@@ -73,12 +85,7 @@ async def test_what_is_published_while_a_broker_is_dead_comes_when_it_is_back(
 ) -> None:
     network = path_network(3, routing=routing)
     await live.up(network)
-    async with (
-        reader_at(network, "b3") as reader,
-        reefcast.connect(url_of(network, "b1")) as writer,
-    ):
-        await publish(writer, range(10))
-        await reader.has(writer.id, 10)
+    async with talking(network, "b3") as (reader, writer):
         await fall(live)
         await publish(writer, range(10, 200))
         await rise(live, network)
@@ -91,12 +98,7 @@ async def test_what_was_not_acknowledged_is_sent_again_and_dropped_by_who_has_it
 ) -> None:
     network = path_network(3)
     nodes = await live.up(network)
-    async with (
-        reader_at(network, "b3") as reader,
-        reefcast.connect(url_of(network, "b1")) as writer,
-    ):
-        await publish(writer, range(10))
-        await reader.has(writer.id, 10)
+    async with talking(network, "b3") as (reader, writer):
         await until(lambda: nodes["b1"].links[MIDDLE].queue.window.all_acknowledged)
         silent = nodes[MIDDLE].links["b1"].connection
         acknowledge = Connection._acknowledge
@@ -172,12 +174,7 @@ async def test_nothing_is_lost_when_a_broker_is_told_to_stop(live: Live) -> None
 async def test_two_neighbours_that_die_together(live: Live) -> None:
     network = path_network(4)
     await live.up(network)
-    async with (
-        reader_at(network, "b4") as reader,
-        reefcast.connect(url_of(network, "b1")) as writer,
-    ):
-        await publish(writer, range(10))
-        await reader.has(writer.id, 10)
+    async with talking(network, "b4") as (reader, writer):
         for name in (MIDDLE, "b3"):
             await live.crash(live.nodes[name])
         await until(lambda: live.nodes["b1"].links[MIDDLE].state == "broken")
@@ -198,12 +195,7 @@ async def test_a_neighbour_that_hangs_is_noticed_and_nothing_is_lost(live: Live)
         await live.node(network, name)
     await linked(live.nodes.values())
     loop = asyncio.get_running_loop()
-    async with (
-        reader_at(network, "b3") as reader,
-        reefcast.connect(url_of(network, "b1")) as writer,
-    ):
-        await publish(writer, range(10))
-        await reader.has(writer.id, 10)
+    async with talking(network, "b3") as (reader, writer):
         link = live.nodes["b1"].links[MIDDLE]
         await asyncio.sleep(3 * network.limits.silence_s)
         assert link.reconnects == 0, "it is idle, and lives"
@@ -221,12 +213,7 @@ async def test_a_neighbour_that_hangs_is_noticed_and_nothing_is_lost(live: Live)
 async def test_what_waits_for_a_broker_that_relearns_is_bounded(live: Live) -> None:
     network = path_network(3, link_buffer=10)
     await live.up(network)
-    async with (
-        reader_at(network, "b3") as reader,
-        reefcast.connect(url_of(network, "b1")) as writer,
-    ):
-        await publish(writer, range(10))
-        await reader.has(writer.id, 10)
+    async with talking(network, "b3") as (reader, writer):
         await fall(live)
         await publish(writer, range(10, 35))
         assert live.nodes["b1"].host.journal.counters["link_lost"] == 15
