@@ -86,6 +86,14 @@ def test_what_waits_goes_in_order_when_the_neighbour_has_relearned_and_answered(
     assert broker.links.queue_len("b") == 1  # by this input; the driver counts the others
 
 
+def test_answers_alone_end_no_wait() -> None:
+    """The neighbour may have nothing to relearn from this broker, but from others."""
+    broker = a_broker()
+    (token,) = comes_back(broker, 2)
+    assert sent(broker.handle(Settled(token), "b", 10.0)) == []
+    assert sent(broker.handle(Relearned(), "b", 10.1)) == ["2*"]
+
+
 def test_the_wait_for_answers_ends() -> None:
     """A broker beyond b may be away for longer."""
     broker = a_broker()
@@ -240,3 +248,15 @@ def test_an_advertisement_waits_for_a_neighbour_that_was_never_up(comes: bool) -
     token = next(m.token for m in sent(effects, "c") if isinstance(m, Advertise))
     assert answers(broker.handle(Synced(), "c", 20.0)) == []
     assert answers(broker.handle(Settled(token), "c", 20.0)) == [Settled(1)]
+
+
+def test_so_does_one_that_is_made_later() -> None:
+    broker = Broker("a", "acyclic", neighbours=["b", "c"], patience_s=60.0)
+    link_up(broker, "b")
+    broker.handle(Synced(), "b", 0.0)
+    broker.handle(Timer("relearn"), "", RELEARN_S)
+    broker.handle(LinkUp(LinkKind.CLIENT), "p", 6.0)
+    told = broker.handle(Advertise(("p", 1), "TRUE", 1), "p", 6.0)
+    token = next(m.token for m in sent(told) if isinstance(m, Advertise))
+    assert answers(broker.handle(Settled(token), "b", 6.0)) == []
+    assert answers(broker.handle(Timer("absent"), "", 60.0)) == [Settled(1)]

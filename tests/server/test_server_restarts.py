@@ -219,3 +219,27 @@ async def test_what_waits_for_a_broker_that_relearns_is_bounded(live: Live) -> N
         assert live.nodes["b1"].host.journal.counters["link_lost"] == 15
         await rise(live, network)
         assert await reader.has(writer.id, 20) == [*range(10), *range(25, 35)]
+
+
+async def test_neighbours_hold_back_while_a_broker_empties_its_queues(live: Live) -> None:
+    network = path_network(3, drain_s=PATIENCE_S)
+    await live.up(network)
+    async with talking(network, "b3") as (reader, writer):
+        slow = await live.client(live.nodes[MIDDLE], "slow")
+        await slow.subscribe("big = 1")
+        slow.writer.transport.pause_reading()
+        stopping = live.nodes.pop(MIDDLE)
+        outbox = stopping.host.outputs.clients["slow"]
+        while outbox.empty:
+            await writer.publish(big=1, text="x" * 100_000)
+            await writer.flush()
+            await asyncio.sleep(0)
+        stop = asyncio.ensure_future(stopping.stop())
+        core = live.nodes["b1"].host.core
+        await until(lambda: core.neighbours._holding.closed)
+        await publish(writer, range(10, 20))
+        assert core.links.queue_len(MIDDLE) >= 10 and not stop.done()
+        slow.writer.transport.resume_reading()
+        await stop
+        await live.node(network, MIDDLE)
+        assert await reader.has(writer.id, 20) == list(range(20))
