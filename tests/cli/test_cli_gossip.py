@@ -31,7 +31,7 @@ async def test_small_and_live(tmp_path: Path, children: Children) -> None:
     """Fifteen peers in three processes, of which one is killed with five."""
     code, output, errors = await children.run(
         *("gossip", "--peers", 15, "--processes", 3, "--topics", 6, "--interests", 3),
-        *("--kill", 5, "--rounds", 4, "--round", 0.5, "--rate", 20, "--out", tmp_path, "--json"),
+        *("--kill", 5, "--rounds", 40, "--round", 0.1, "--rate", 20, "--out", tmp_path, "--json"),
     )
     assert code == 0, output + errors
     told = json.loads(output)
@@ -39,7 +39,8 @@ async def test_small_and_live(tmp_path: Path, children: Children) -> None:
     assert told["missing"] == told["twice"] == told["unexpected"] == 0
     assert told["published"] > 20 and told["due"] > told["published"]
     for moment in (told["settled"], told["aligned"], told["ended"]):
-        assert moment["connected"] == moment["topics"] == 6
+        # Peers that join at one instant may be in two pieces, until the waves show it.
+        assert moment["connected"] == moment["topics"] == 6 or moment is told["settled"]
         assert 0 < moment["connections"] < moment["unshared"]
     # What peers count is what there is, but for what opens or closes while it is looked at.
     if told["aligned"]["sockets"] is not None:
