@@ -104,7 +104,9 @@ async def test_a_client_that_asked_to_be_disconnected_ends_with_an_error(
         await slow.close()
 
 
-async def test_who_blocks_for_too_long_ends_with_an_error() -> None:
+async def test_who_blocks_for_too_long_ends_with_an_error(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async with (
         running(path_network(1, queue_limit=50, block_s=0.2)) as [url],
         reefcast.connect(url, name="fast") as fast,
@@ -112,6 +114,7 @@ async def test_who_blocks_for_too_long_ends_with_an_error() -> None:
         slow = await reefcast.connect(url, queue_policy="block", local_queue_limit=10, **QUICK)
         subscription = await slow.subscribe("TRUE")
         await publish_many(fast)
+        await until(lambda: "publishers waited" in caplog.text)
         with pytest.raises(reefcast.SlowConsumerError, match="block_s"):
             async with asyncio.timeout(20):
                 async for _ in subscription:

@@ -15,18 +15,24 @@ from reefcast.overlay.scot import Place
 
 
 def test_the_delay_of_a_claim_ends_where_it_arrives_last() -> None:
+    def claim(client: str, number: int, requested_s: float, subscription: bool) -> Any:
+        return SimpleNamespace(**locals(), broker="1-0")
+
     claims = [
-        SimpleNamespace(client="a", number=1, requested_s=10.0, subscription=False),
-        SimpleNamespace(client="a", number=2, requested_s=20.0, subscription=False),
-        SimpleNamespace(client="b", number=1, requested_s=30.0, subscription=True),
+        claim("a", 1, 10.0, False),
+        claim("a", 2, 20.0, False),
+        claim("b", 1, 30.0, True),
     ]
     stored = {
-        ("a", 1): {"1-0": 10.1, "2-0": 10.5},
-        ("a", 2): {"1-0": 20.25},
+        ("a", 1): {"1-0": 10.1},
+        ("a@1-0", 1): {"2-0": 10.5},
+        ("a@1-0", 2): {"1-0": 20.25},
         ("b", 1): {"1-0": 31.0},
     }
     simulated: Any = SimpleNamespace(result=lambda: SimpleNamespace(claims=claims))
-    kernel: Any = SimpleNamespace(stored_s=stored)
+    router = SimpleNamespace(known_as=lambda id, link: (f"{id[0]}@1-0", id[1]))
+    host = SimpleNamespace(core=SimpleNamespace(router=router))
+    kernel: Any = SimpleNamespace(stored_s=stored, nodes={"1-0": host})
     assert delays_s(simulated, kernel, subscriptions=False) == pytest.approx([0.5, 0.25])
     assert delays_s(simulated, kernel, subscriptions=True) == pytest.approx([1.0])
 

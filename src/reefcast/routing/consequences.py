@@ -54,7 +54,9 @@ class Consequences:
         if self._router.relearns and brought is not None:
             self.settlement.follow(cause, link, brought)
         if not self._relearning.complete:
-            self.settlement.hold(cause, kept_by(message))
+            id = kept_by(message)
+            known_as = None if id is None else self._router.known_as(id, link)
+            self.settlement.hold(cause, known_as)
         return cause
 
     def wait_for_stand_ins(self, cause: Cause, id: EntityId) -> None:

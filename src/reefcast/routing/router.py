@@ -265,6 +265,10 @@ class Router(ABC):
         it to find its way there."""
         return True
 
+    def known_as(self, id: EntityId, link: LinkName) -> EntityId:
+        """The id by which neighbours are told of what came with `id` by `link`."""
+        return id
+
     def came_by(self, id: EntityId) -> LinkName | None:
         """Of the neighbours that told of this advertisement the one that its publications come
         from; None if no more than one tells."""

@@ -127,6 +127,9 @@ class TreeRouting(Router):
             sends += self._bind(row, [tree], row.last_hop)
         return sends
 
+    def known_as(self, id: EntityId, link: LinkName) -> EntityId:
+        return id if link in self.brokers else self._of_here(id)
+
     def came_by(self, id: EntityId) -> LinkName | None:
         tree = self.srt.get(id)
         return None if tree is None else tree.last_hop

@@ -19,6 +19,7 @@ from reefcast.model.messages import (
 from reefcast.model.publication import PublicationId
 from reefcast.overlay.scot import Scot, evaluation_tree, scot
 from reefcast.routing.tid_tables import Bind
+from reefcast.simulation.clients import Claim
 from reefcast.simulation.kernel import Kernel
 from reefcast.simulation.links import Link
 from reefcast.simulation.node import Node
@@ -121,10 +122,17 @@ def delays_s(simulated: Simulation, kernel: MeasuringKernel, *, subscriptions: b
     """Of each advertisement or subscription: from the client's call until the last broker that
     should store it has done so (a dropped duplicate is not the first, and does not count)."""
     return [
-        max(kernel.stored_s[claim.client, claim.number].values()) - claim.requested_s
+        _last_stored_s(kernel, claim) - claim.requested_s
         for claim in simulated.result().claims
         if claim.subscription is subscriptions
     ]
+
+
+def _last_stored_s(kernel: MeasuringKernel, claim: Claim) -> float:
+    """Other brokers may know it by another id than its client does."""
+    id = claim.client, claim.number
+    known_as = kernel.nodes[claim.broker].core.router.known_as(id, claim.client)
+    return max(at_s for key in {id, known_as} for at_s in kernel.stored_s.get(key, {}).values())
 
 
 def mean_rows(kernel: MeasuringKernel, tables: Iterable[str]) -> float:
