@@ -116,6 +116,7 @@ class Harness:
         self.sent: Counter[str] = Counter()
         self._numbers: Counter[str] = Counter()
         self._seqs: Counter[str] = Counter()
+        self._had: set[tuple[str, tuple[str, int]]] = set()
         for name in self.overlay:
             self.start(name)
 
@@ -243,6 +244,9 @@ class Harness:
             elif isinstance(effect, Deliver):
                 publication = effect.publish.publication
                 for client, numbers in effect.to.items():
+                    if effect.publish.again and (client, publication.id) in self._had:
+                        continue  # a real client drops it, too
+                    self._had.add((client, publication.id))
                     self.delivered.append((client, publication.id, tuple(numbers)))
                     self._write(f"{name} => {client}: {publication.seq} for {tuple(numbers)}")
             else:

@@ -51,7 +51,10 @@ def test_a_third_crashes_at_once(seed: int, size: int, told: float) -> None:
     assert network.dead_links() == []
     network.rounds(HEALED)
     assert_sound(network)
-    assert all(overlay.size <= sizes[node] + 2 for node, overlay in network.overlays.items())
+    usual = sum(sizes.values()) / len(sizes)  # who had fewer neighbours than most may gain more
+    assert all(
+        overlay.size <= max(sizes[node], usual) + 2 for node, overlay in network.overlays.items()
+    )
 
 
 @given(SEEDS, st.integers(6, 20), TOLD, st.sampled_from((1, 2)))

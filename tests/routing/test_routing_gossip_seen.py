@@ -37,7 +37,7 @@ def test_what_is_remembered_is_told_exactly(came: list[PublicationId]) -> None:
 @given(st.integers(0, 2**32))
 def test_in_order_all_is_new_once(seed: int) -> None:
     """What comes late by less than is remembered, too."""
-    rng, memory = random.Random(seed), SeenIds(10)
+    rng, memory = random.Random(seed), SeenIds(16)
     order = sorted(range(1, 200), key=lambda seq: seq + rng.uniform(0, 8))
     assert all(memory.is_new(("p", seq)) for seq in order)
     assert not any(memory.is_new(("p", seq)) for seq in order)

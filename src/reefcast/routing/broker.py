@@ -127,9 +127,7 @@ class Broker:
         self._in_rounds = False
         self._relearning = relearning_of(self.router, self._neighbours)
         self.router.relearning = self._relearning.active
-        self._then = Consequences(
-            self.router, self._relearning, self._is_up, self._regraded, most_held
-        )
+        self._then = self._new_consequences(most_held)
         self._holding = self._then.holding
         self.links.held = self._holding.queue_len
         self._gate = self._new_gate()
@@ -156,6 +154,11 @@ class Broker:
         self._services = Services(services)
         for service in services:
             self._handlers.update(dict.fromkeys(service.messages, partial(self._served, service)))
+
+    def _new_consequences(self, most_held: int) -> Consequences:
+        routed = partial(self._route, hosted=False)
+        about_links = (self._is_up, self._regraded)
+        return Consequences(self.router, self._relearning, *about_links, routed, most_held)
 
     def _new_gate(self) -> Gate:
         onward = Onward(partial(self._route, hosted=True), self._client_left)

@@ -11,21 +11,23 @@ from reefcast.model.messages import (
     EntityId,
     LinkName,
     PeerMessage,
+    Publish,
     Regrade,
     Send,
     TableChange,
 )
 from reefcast.routing.holding import HELD, Holding
 from reefcast.routing.relearning import Relearning
-from reefcast.routing.router import Action, Await, Router
+from reefcast.routing.router import Action, Await, Route, Router
 from reefcast.routing.settlement import Cause, Settlement, brought_by, kept_by
 from reefcast.routing.unopened import Unopened
 
 
 class Consequences:
     """Of one broker. `is_up`: whether a link of that name can be sent on; `regraded` is told of
-    links that come to belong to the overlay, or cease to; `most_held`: see `holding`. `due`: what
-    is to be done next, because what it waited for is over."""
+    links that come to belong to the overlay, or cease to; `routed` routes publications as if
+    they had come by that link; `most_held`: see `holding`. `due`: what is to be done next, because
+    what it waited for is over."""
 
     def __init__(
         self,
@@ -33,6 +35,7 @@ class Consequences:
         relearning: Relearning,
         is_up: Callable[[LinkName], bool],
         regraded: Callable[[Regrade], list[Effect]],
+        routed: Callable[[Sequence[Publish], LinkName], list[Effect]],
         most_held: int = HELD,
     ) -> None:
         self.settlement = Settlement(router.came_by)
@@ -44,6 +47,7 @@ class Consequences:
         self._relearning = relearning
         self._is_up = is_up
         self._regraded = regraded
+        self._routed = routed
 
     def cause(self, link: LinkName, message: TableChange | PeerMessage | None = None) -> Cause:
         """The cause of what is handled now; `message`, if any, is to be answered."""
@@ -81,6 +85,8 @@ class Consequences:
         for action in actions:
             if isinstance(action, Await):
                 effects += self._await(cause, action)
+            elif isinstance(action, Route):
+                effects += self._routed(action.publications, action.link)
             elif isinstance(action, Send):
                 message = action.message
                 if isinstance(message, Control):

@@ -84,6 +84,13 @@ class Wait:
         raise LookupError("no publication waits")
 
 
+def _again(message: ControlMessage | Publish, link: LinkName) -> Send:
+    """It may come to those whom it is for more than once."""
+    if isinstance(message, Publish):
+        message = msgspec.structs.replace(message, again=True)
+    return Send(link, message)
+
+
 class Holding:
     """Of one broker. `closed`: the neighbours for which publications wait, with what waits."""
 
@@ -108,13 +115,13 @@ class Holding:
         """The neighbour is here, without memory; returns the new wait, and what had to go because
         too many wait. What was withdrawn meanwhile need not be withdrawn from it any more.
 
-        All of it goes as *again*: also of what was not sent by this link, a copy may have come to
-        the neighbour by another one in its former life."""
+        All that waits goes as *again*: also of what was not sent by this link, a copy may have come
+        to the neighbour by another one in its former life, or come sooner by another way."""
         before, wait = self.closed.get(link), Wait()
         held = () if before is None else (send.message for send in before.items)
         for message in (*kept, *held):
             if isinstance(message, Publish):
-                wait.add(Send(link, msgspec.structs.replace(message, again=True)))
+                wait.add(_again(message, link))
         self.closed[link] = self._returns[link] = wait
         return wait, self._bounded(wait)
 
@@ -123,7 +130,7 @@ class Holding:
         wait = self.closed.get(send.link)
         if wait is None or not wait.delays(send.message):
             return (send,)
-        wait.add(send)
+        wait.add(_again(send.message, send.link))
         return self._bounded(wait)
 
     def _bounded(self, wait: Wait) -> list[Effect]:

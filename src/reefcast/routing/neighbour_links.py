@@ -142,7 +142,7 @@ class NeighbourLinks:
         return effects + self._tell_synced(self._relearning.heard(link))
 
     def relearned(self, link: LinkName, now: float) -> list[Effect]:
-        return self._holding.relearned(link, now)
+        return self._hand_over(self._holding.relearned(link, now))
 
     def leaves(self, link: LinkName, token: int) -> list[Effect]:
         """The neighbour is about to stop."""
@@ -160,8 +160,24 @@ class NeighbourLinks:
         """The neighbour has answered all that it was told when its link came up."""
         if not self._holding.is_present(link, wait):
             return []
-        effects = self._holding.told(link, wait)
-        return [*self._sweep(link), *effects] if wait.synced else effects
+        released = self._holding.told(link, wait)
+        swept = self._sweep(link) if wait.synced else []
+        return swept + self._hand_over(released)
+
+    def _hand_over(self, released: list[Effect]) -> list[Effect]:
+        """What has waited for a neighbour goes there; or by another way, if it has lost its own."""
+        effects: list[Effect] = []
+        strays: list[Publish] = []
+        for effect in released:
+            if (
+                isinstance(effect, Send)
+                and isinstance(effect.message, Publish)
+                and self._router.is_astray(effect.message, effect.link)
+            ):
+                strays.append(effect.message)
+            else:
+                effects.append(effect)
+        return effects + self._then.act(self._router.reroute(strays)) if strays else effects
 
     def _sweep(self, link: LinkName) -> list[Effect]:
         """What the neighbour has not said again does not hold any more."""
@@ -212,7 +228,8 @@ class NeighbourLinks:
             self._relearning.forget_absent()
             return self._tell_synced(())
         if key.startswith(ANSWER_TIMER):
-            return self._holding.answers_are_due(key.removeprefix(ANSWER_TIMER))
+            released = self._holding.answers_are_due(key.removeprefix(ANSWER_TIMER))
+            return self._hand_over(released)
         return None
 
     def _stop_relearning(self, now: float) -> list[Effect]:

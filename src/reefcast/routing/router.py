@@ -61,8 +61,16 @@ class Await:
     key: object = None
 
 
-Action = Send | OpenLink | CloseLink | Regrade | Await
-"""What a router wants done that manages links of its own."""
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Route these publications as if they had come by `link`, now."""
+
+    publications: Sequence[Publish]
+    link: LinkName
+
+
+Action = Send | OpenLink | CloseLink | Regrade | Await | Route
+"""What a router wants done."""
 
 
 class Decision(msgspec.Struct, frozen=True, gc=False):
@@ -264,6 +272,14 @@ class Router(ABC):
         """Whether `link` knows of an advertisement that this lies in, as far as that is needed for
         it to find its way there."""
         return True
+
+    def is_astray(self, publish: Publish, link: LinkName) -> bool:
+        """Whether this copy, which waited for the neighbour `link`, finds no way there any more."""
+        return False
+
+    def reroute(self, strays: Sequence[Publish]) -> Sequence[Action]:
+        """Find another way for such copies."""
+        return []
 
     def known_as(self, id: EntityId, link: LinkName) -> EntityId:
         """The id by which neighbours are told of what came with `id` by `link`."""

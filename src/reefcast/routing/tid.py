@@ -27,7 +27,8 @@ new) would keep back the copy that is for this very subscription.
 
 Order is kept along a tree. Two advertisements of one publisher can have different trees, so that
 what is published under one may overtake what is published under the other, with TID-S too; and so
-may what is published after another tree took the place of a torn one.
+may what is published after another tree took the place of a torn one. What is astray (`tid_trees`)
+comes late, and marked as *again*.
 
 Departures from the spec: the version of the bindings in what is remembered, see above; copies that
 did not switch are not remembered, they cannot meet. A forward-only broker that matches because a
@@ -42,15 +43,17 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import zip_longest
 from typing import ClassVar, NamedTuple
 
 from msgspec.structs import replace
 
+from reefcast.model.filters import TRUE
 from reefcast.model.messages import EntityId, Header, LinkName, Publish
 from reefcast.model.publication import Publication, PublicationId
 from reefcast.routing.recent import RecentIds
-from reefcast.routing.router import COUNTED, Decision, Surroundings
+from reefcast.routing.router import COUNTED, Action, Await, Decision, Route, Surroundings
 from reefcast.routing.tables import Row, ways_of
 from reefcast.routing.tid_tables import TidHeader, Tree
 from reefcast.routing.tid_trees import TreeRouting
@@ -86,6 +89,12 @@ class TidRouter(TreeRouting):
         ),
         "PRT": "No last hop: it can be another one for each tree; the SRT counts them by tree.",
     }
+
+    def __init__(self, where: Surroundings) -> None:
+        super().__init__(where)
+        self._strays: list[Publish] = []
+        self._lending = False
+        self._lent = 0
 
     # --- publications -----------------------------------------------------------------------------
 
@@ -138,6 +147,39 @@ class TidRouter(TreeRouting):
             return next(iter(grown)).trees[0]
         matching = (each.trees[0] for each in grown if each.filter.matches(publication))
         return next(matching, None)
+
+    # --- copies that go astray --------------------------------------------------------------------
+
+    def is_astray(self, publish: Publish, link: LinkName) -> bool:
+        tree = self._tree(publish.header)
+        return tree is None or any(
+            link in links.get(tree.id, ()) for links in (self._torn, self._elsewhere)
+        )
+
+    def reroute(self, strays: Sequence[Publish]) -> list[Await]:
+        self._strays += [replace(publish, header=Header()) for publish in strays]
+        return self._lend()
+
+    def _lend(self) -> list[Await]:
+        """Grow a tree for what went astray, unless one is growing."""
+        if self._lending or not self._strays:
+            return []
+        self._lent += 1
+        self._lending = True
+        id = (f"@{self._name}", self._lent)
+        return [Await(self.advertise(id, TRUE, id[0], local=True), partial(self._hand_out, id))]
+
+    def _hand_out(self, id: EntityId) -> list[Action]:
+        """The tree has grown."""
+        strays, self._strays = self._strays, []
+        return [Route(strays, id[0]), Await((), partial(self._take_back, id))]
+
+    def _take_back(self, id: EntityId) -> list[Action]:
+        """All that went astray has gone down the tree."""
+        self._lending = False
+        return [*self.unadvertise(id, id[0]), *self._lend()]
+
+    # --- the choice of links ----------------------------------------------------------------------
 
     @abstractmethod
     def _choose(

@@ -22,6 +22,10 @@ Rules
   lost, says so. Who had it from there loses it in the same way; everybody else passes the word up
   the tree. The publisher's broker then grows another one, with a TID of its own, and uses it from
   when all is bound to it; then it withdraws the old one.
+- *Lend*: a copy that has waited for a neighbour which restarted is *astray* if its tree has been
+  withdrawn meanwhile, or the neighbour does not have it from here any more. The broker then grows
+  a tree of its own for all subscriptions, publishes on it what is astray, and withdraws it.
+  Whoever has had it already drops it by its id.
 
 Theory of operation
 -------------------
@@ -91,7 +95,8 @@ class TreeRouting(Router):
         self.grown: dict[LinkName, dict[EntityId, Grown]] = {}
         self._name = where.name
         self._gone = RecentIds[EntityId]()
-        self._torn: set[EntityId] = set()
+        self._torn: dict[EntityId | None, set[LinkName]] = {}
+        self._elsewhere: dict[EntityId, set[LinkName]] = {}
         self._tales = Tales()
         self._doubted: dict[LinkName, set[Pair]] = {}
         self._links_up = 0
@@ -144,8 +149,11 @@ class TreeRouting(Router):
             )
         tree = self.srt.get(id)
         if tree is not None:
-            moved = tree.last_hop == link and tree.path != (*way, self._name)
-            return self._tear(tree, self.brokers) if moved else []
+            if tree.last_hop == link and tree.path != (*way, self._name):
+                return self._tear(tree, self.brokers)
+            if link in tree.hops and way[-2:-1] != (self._name,):
+                self._elsewhere.setdefault(id, set()).add(link)
+            return []
         if self.relearning:
             self._tales.note(id, filter, link, way)
             return []
@@ -182,7 +190,8 @@ class TreeRouting(Router):
         """It is here no more, nor what was bound to it."""
         self.srt.remove(tree.id, tree.last_hop)
         self._gone.is_new(tree.id)
-        self._torn.discard(tree.id)
+        self._torn.pop(tree.id, None)
+        self._elsewhere.pop(tree.id, None)
         for row, hop in list(tree.bound.items()):
             self.bindings.unbind(row, [tree], hop)
 
@@ -198,11 +207,11 @@ class TreeRouting(Router):
         if tree is None:
             self._tales.spoil(id)
             return []
-        if tree.local:
-            return self._renew(tree)
         if tree.last_hop == link:
             return self._tear(tree, [other for other in self.brokers if other != link])
-        self._torn.add(id)
+        self._torn.setdefault(id, set()).add(link)
+        if tree.local:
+            return self._renew(tree)
         return [Await([Send(tree.last_hop, Torn(tree=id))], list, (Torn, id))]
 
     def _renew(self, tree: Tree) -> list[Await]:
@@ -306,6 +315,8 @@ class TreeRouting(Router):
         """It is told every tree, and what is bound to those that came from there. What it bound
         itself is in doubt until it has answered."""
         self._tales.forget_all(link)
+        for links in self._elsewhere.values():
+            links.discard(link)
         sends = [Send(link, tree.advertise()) for tree in self.srt]
         from_there = self.srt.from_hop(link)
         for row in dict.fromkeys(row for tree in from_there for row in tree.bound):

@@ -130,11 +130,31 @@ class BrokerTrace:
         hops(publish.header.hops)
 
 
+class Had:
+    """Which client has had which publication. Real clients ask only for what is marked as *again*
+    (`client.recent`); so does this, and looks through the deliveries then. Unlike theirs it forgets
+    nothing."""
+
+    def __init__(self) -> None:
+        self._pairs: set[tuple[PublicationId, LinkName]] = set()
+        self._seen = 0
+
+    def new(self, deliver: Deliver, before: Sequence[Deliver]) -> Deliver:
+        """The delivery, to those that did not get the publication `before`."""
+        for at in range(self._seen, len(before)):
+            had = before[at]
+            self._pairs.update((had.publish.publication.id, client) for client in had.to)
+        self._seen = len(before)
+        id = deliver.publish.publication.id
+        to = {c: numbers for c, numbers in deliver.to.items() if (id, c) not in self._pairs}
+        return Deliver(deliver.publish, to)
+
+
 class Recording:
     """`forwarded`: publications sent between brokers; `control`: the other messages between them,
     by kind; `delivered_clients`, `delivered_subscriptions`: deliveries, counted in two ways;
-    `keep`: whether they are kept as well (`delivered`, `delivered_at`). `damaged`: publications of
-    which a fault took a copy."""
+    `keep`: whether they are kept as well (`delivered`, `delivered_at`), and what comes again is not
+    counted twice. `damaged`: publications of which a fault took a copy."""
 
     def __init__(self, trace: TraceOptions | None, brokers: Sequence[str], keep: bool) -> None:
         self.keep = keep
@@ -147,6 +167,7 @@ class Recording:
         self.damaged: set[PublicationId] = set()
         self.delivered: list[Deliver] = []
         self.delivered_at: list[float] = []
+        self._had = Had()
         self.trace = trace
         if trace:
             remove_former_run(trace.directory)
@@ -218,6 +239,10 @@ class Recording:
 
     def handed_out(self, trace: BrokerTrace | None, deliver: Deliver, at: float) -> None:
         """One publication was delivered to clients of one broker."""
+        if deliver.publish.again and self.keep:
+            deliver = self._had.new(deliver, self.delivered)
+            if not deliver.to:
+                return
         subscriptions = deliver.subscriptions
         self.delivered_clients += len(deliver.to)
         self.delivered_subscriptions += subscriptions
