@@ -32,6 +32,7 @@ LAYERS = (
     ("overlay",),
     ("routing",),
     ("storage",),
+    ("timing",),
     ("network",),
     ("simulation",),
     ("server", "client"),

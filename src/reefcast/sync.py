@@ -13,7 +13,6 @@ which are called in the client's thread, must not wait for their own client (`Lo
 from __future__ import annotations
 
 import threading
-import time
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -31,6 +30,7 @@ from reefcast.client.replay import Replay as AsyncReplay
 from reefcast.client.thread import LoopThread
 from reefcast.errors import ReefcastError
 from reefcast.model.publication import PublicationId
+from reefcast.timing import now_us
 
 __all__ = ["Advertisement", "Client", "History", "Replay", "Subscription", "connect"]
 
@@ -277,7 +277,7 @@ class Client:
         with self._lock:
             identity = (self._client.id, self._seq + 1)
             values = merge_attributes(attributes, named)
-            frame = encode_event(identity, time.time_ns() // 1000, values, topics, payload)
+            frame = encode_event(identity, now_us(), values, topics, payload)
             self._raise_failure()
             self._seq += 1
             self._client.backlog.append(frame)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import random
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +12,7 @@ import pytest
 import reefcast
 from reefcast.client.address import Address, parse_addresses
 from reefcast.client.event import Event
-from reefcast.client.settings import DEFAULTS, Backoff, Options, complete
+from reefcast.client.settings import DEFAULTS, Options, complete
 from reefcast.errors import ConfigurationError, ProtocolError
 
 
@@ -87,16 +86,6 @@ def test_what_is_not_given_has_its_default() -> None:
 def test_wrong_options_are_refused_before_anything_happens(wrong: dict) -> None:
     with pytest.raises(ConfigurationError, match=next(iter(wrong))):
         reefcast.connect("reefcast://127.0.0.1", **wrong)
-
-
-def test_pauses_double_up_to_the_longest_and_are_spread() -> None:
-    backoff = Backoff(1.0, 5.0, random.Random(1))
-    pauses = [backoff.pause_s() for _ in range(6)]
-    for pause, full in zip(pauses, [1, 2, 4, 5, 5, 5], strict=True):
-        assert full / 2 <= pause <= full
-    assert pauses[-1] != pauses[-2]
-    backoff.reset()
-    assert backoff.pause_s() <= 1
 
 
 def test_an_event_that_is_none_says_so_at_the_first_look() -> None:

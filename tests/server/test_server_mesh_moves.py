@@ -361,11 +361,11 @@ async def test_a_new_neighbour_that_cannot_be_reached_at_first(
     address, there.listen = there.listen, "127.0.0.1:1"
     ask(nodes, "cdf")
     await until(lambda: caplog.text.count("no soft link to f") == 3)
-    assert nodes["c"].soft_links._pauses_s["f"] > 0.1
+    assert nodes["c"].soft_links._backoffs["f"].pause_s() > 0.1
     there.listen = address
     await until(lambda: moved(nodes))
     await becomes(nodes, after(LINE, "cdf"))
-    assert not nodes["c"].soft_links._pauses_s
+    assert not nodes["c"].soft_links._backoffs
 
 
 async def test_a_broker_that_is_told_to_stop_in_the_middle_of_its_move(live: Live):
@@ -373,7 +373,7 @@ async def test_a_broker_that_is_told_to_stop_in_the_middle_of_its_move(live: Liv
     there = nodes["c"].network.entry("f")
     there.listen = "127.0.0.1:1"
     ask(nodes, "cdf")
-    await until(lambda: "f" in nodes["c"].soft_links._pauses_s)
+    await until(lambda: "f" in nodes["c"].soft_links._backoffs)
     async with asyncio.timeout(10):
         await nodes["c"].stop()
     assert not moved(nodes)

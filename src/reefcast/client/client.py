@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-import time
 import uuid
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from datetime import datetime
@@ -32,7 +31,6 @@ from reefcast.client.history import (
 from reefcast.client.replay import Replay
 from reefcast.client.session import Session
 from reefcast.client.settings import (
-    Backoff,
     Options,
     call_application,
     check_local_queue_limit,
@@ -44,6 +42,7 @@ from reefcast.model import wire
 from reefcast.model.publication import PublicationId
 from reefcast.model.wire import FrameKind, Goodbye, Hello
 from reefcast.storage.history.asking import question_about
+from reefcast.timing import Backoff, now_us
 
 WRITE_AT_BYTES = 64 * 1024
 LONGEST_ATTEMPT_S, SHORTEST_ATTEMPT_S = 5.0, 0.1
@@ -129,7 +128,7 @@ class Client:
             await self._until_room()
         attributes = merge_attributes(attributes, named)
         identity = (session.client_id, outbox.seq + 1)
-        time_us = time.time_ns() // 1000
+        time_us = now_us()
         self._publish(encode_event(identity, time_us, attributes, topics, payload))
         return identity
 

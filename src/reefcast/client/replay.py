@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import deque
 from collections.abc import Generator
 from typing import Self
@@ -13,14 +12,10 @@ from reefcast.client.handles import Subscription, inbox_of
 from reefcast.client.history import History
 from reefcast.model.publication import PublicationId
 from reefcast.routing.recent import RecentIds
+from reefcast.timing import now_us
 
 SLACK_S = 60.0
 """For so long an event may be on its way, and so far behind or ahead may publishers' clocks be."""
-
-
-def now_us() -> int:
-    """Microseconds UTC."""
-    return time.time_ns() // 1000
 
 
 class Given:

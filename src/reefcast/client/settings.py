@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import random
 from collections.abc import Callable
 from textwrap import fill
 from typing import Annotated, Any, NamedTuple, ParamSpec, TypedDict, cast, get_type_hints
@@ -214,20 +213,3 @@ def call_application(callback: Callable[P, None] | None, *args: P.args, **named:
         callback(*args, **named)
     except Exception:
         _log.exception("a callback of the application failed")
-
-
-class Backoff:
-    """Pauses between attempts to connect; `rng` spreads clients that lost the same broker."""
-
-    def __init__(self, first_s: float, max_s: float, rng: random.Random) -> None:
-        self._first_s = self._next_s = first_s
-        self._max_s, self._rng = max_s, rng
-
-    def reset(self) -> None:
-        """A connection lasted: the next pause is a short one."""
-        self._next_s = self._first_s
-
-    def pause_s(self) -> float:
-        pause_s = self._next_s
-        self._next_s = min(2 * pause_s, self._max_s)
-        return pause_s * self._rng.uniform(0.5, 1.0)

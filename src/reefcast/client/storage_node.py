@@ -31,7 +31,7 @@ from reefcast.client.client import Client, session_of
 from reefcast.client.event import Event
 from reefcast.client.handles import inbox_of
 from reefcast.client.signal import Signal
-from reefcast.client.upkeep import Upkeep, now_us
+from reefcast.client.upkeep import Upkeep
 from reefcast.errors import (
     ConfigurationError,
     DamagedError,
@@ -43,6 +43,7 @@ from reefcast.model.patterns import check_topic_pattern, topic_pattern_covers, t
 from reefcast.model.topics import topic_filter
 from reefcast.storage.history.messages import Cancel, More, Request, RequestId, Stores
 from reefcast.storage.history.store import HistoryStore, Incoming
+from reefcast.timing import now_us
 
 log = logging.getLogger(__name__)
 

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from reefcast.errors import LocalError
 from reefcast.storage.history.store import HistoryStore
+from reefcast.timing import now_us
 
 log = logging.getLogger(__name__)
 
@@ -20,11 +21,6 @@ SEAL_EVERY_S = 60.0
 NOTE_EVERY_S = 10.0
 SEAL_SHARE = 0.25
 """Of a processor: what comes in is encoded and stored by the other threads of the same Python."""
-
-
-def now_us() -> int:
-    """Microseconds UTC."""
-    return time.time_ns() // 1000
 
 
 class Do(Protocol):

@@ -7,7 +7,6 @@ belongs to one thread.
 
 from __future__ import annotations
 
-import ctypes
 import sys
 import weakref
 from collections.abc import Hashable, Mapping, Sequence
@@ -46,20 +45,6 @@ NOTHING = 2
 FIRST_ROOM = 8192
 """Words for what is found, at first."""
 
-M_MXFAST = 1
-"""Of glibc's `mallopt`: pieces up to so many bytes are kept aside when they are given back."""
-
-
-def _keep_no_small_pieces() -> None:
-    """glibc merges the small pieces that it keeps aside all at once, now and then: a pause of 9 ms
-    while 100 000 filters go. Not to keep any costs nothing that shows. Other libraries of C have no
-    such switch."""
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is not None:
-        mallopt(M_MXFAST, 0)
-
-
-_keep_no_small_pieces()
 _encode = msgspec.msgpack.Encoder(enc_hook=plain).encode
 
 

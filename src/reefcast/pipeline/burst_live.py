@@ -32,9 +32,9 @@ from reefcast.pipeline.burst_script import (
     Step,
 )
 from reefcast.pipeline.replay import PATIENCE_S, url_of
-from reefcast.pipeline.replay_log import now_us
 from reefcast.pipeline.replay_protocol import END_MARK
 from reefcast.server.supervisor import Overlay
+from reefcast.timing import now_us
 
 TOGETHER = 100
 """Filters of one subscription; each still has a number of its own."""

@@ -29,8 +29,8 @@ from reefcast.pipeline.gossip_protocol import (
     Views,
 )
 from reefcast.pipeline.gossip_script import Cast
-from reefcast.pipeline.replay_log import now_us
 from reefcast.server.supervisor import free_ports
+from reefcast.timing import now_us
 
 LONGEST_LINE = 1 << 26
 SOCKETS, ESTABLISHED = Path("/proc/net/tcp"), "01"

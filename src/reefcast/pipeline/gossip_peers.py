@@ -28,10 +28,10 @@ from reefcast.pipeline.gossip_protocol import (
     Report,
     Views,
 )
-from reefcast.pipeline.replay_log import now_us
 from reefcast.pipeline.replay_protocol import Orders, run_program
 from reefcast.routing.gossip.router import Gossip
 from reefcast.server.peer import Peer
+from reefcast.timing import now_us
 
 ON_TWO = 0.25
 """The share of publications on two topics."""

@@ -6,7 +6,6 @@ received_us; one row for each event and subscription. Times are microseconds UTC
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 PUBLICATIONS = {
@@ -21,11 +20,6 @@ DELIVERIES = {
     "seq": "int64",
     "received_us": "int64",
 }
-
-
-def now_us() -> int:
-    """Microseconds UTC."""
-    return time.time_ns() // 1000
 
 
 class Log:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from reefcast.client import Client, connect
-from reefcast.pipeline.replay_log import PUBLICATIONS, Log, now_us
+from reefcast.pipeline.replay_log import PUBLICATIONS, Log
 from reefcast.pipeline.replay_protocol import (
     END_MARK,
     FINISH,
@@ -21,6 +21,7 @@ from reefcast.pipeline.replay_protocol import (
     run_program,
     say,
 )
+from reefcast.timing import now_us
 
 AHEAD_S = 0.004
 """Events that are due within this time go together."""

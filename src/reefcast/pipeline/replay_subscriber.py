@@ -10,7 +10,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from reefcast.client import Client, Subscription, connect
-from reefcast.pipeline.replay_log import DELIVERIES, Log, now_us
+from reefcast.pipeline.replay_log import DELIVERIES, Log
 from reefcast.pipeline.replay_protocol import (
     END_MARK,
     FINISH,
@@ -19,6 +19,7 @@ from reefcast.pipeline.replay_protocol import (
     run_program,
     say,
 )
+from reefcast.timing import now_us
 
 TELL_S = 0.25
 

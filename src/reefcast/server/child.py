@@ -8,11 +8,13 @@ its standard input and stops when that ends.
 from __future__ import annotations
 
 import asyncio
+import random
 import signal
 import sys
 from collections.abc import Callable
 
 from reefcast.errors import LocalError, PeerError, ReefcastError
+from reefcast.timing import Backoff
 
 START_S = 60.0
 FIRST_PAUSE_S = 0.1
@@ -96,7 +98,7 @@ class Child:
     async def _watch(self) -> None:
         """Starts it again whenever it dies, if that is wanted."""
         loop = asyncio.get_running_loop()
-        pause_s = FIRST_PAUSE_S
+        backoff = Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S, random.Random())
         while True:
             assert self._process is not None
             started_s = loop.time()
@@ -107,9 +109,8 @@ class Child:
             if not self._restart:
                 return
             if loop.time() - started_s > LIVED_S:
-                pause_s = FIRST_PAUSE_S
-            await asyncio.sleep(pause_s)
-            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+                backoff.reset()
+            await asyncio.sleep(backoff.pause_s())
             self._before_again()
             try:
                 await self.start()

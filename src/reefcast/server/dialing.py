@@ -8,6 +8,7 @@ import random
 from collections.abc import Callable
 
 from reefcast.server.connection import Connection
+from reefcast.timing import Backoff
 
 FIRST_PAUSE_S = 0.05
 LONGEST_PAUSE_S = 0.5
@@ -26,28 +27,20 @@ async def keep_connected(
     connection: Connection | None = None,
 ) -> None:
     """Runs until it is cancelled, which leaves the connection that there is then. `connection`: the
-    one that there is already. Each pause is drawn between half and all of its length, so that
-    brokers that lost the same neighbour do not return at the same instant; a connection that was
-    greeted starts the row of pauses anew."""
-    pause_s = FIRST_PAUSE_S
+    one that there is already. A connection that was greeted starts the row of pauses anew."""
+    backoff = Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S, rng)
     while True:
         if connection is None:
             connection = await dial(address, new_connection)
         if connection is not None:
             await connection.closed.wait()
             if connection.greeted:
-                pause_s = FIRST_PAUSE_S
+                backoff.reset()
             if connection.refusal:
                 words, peer, refusal = "%s refused us: %s", connection.peer, connection.refusal
                 connection.note("refused_us", words, peer, refusal, level=logging.WARNING)
             connection = None
-        await asyncio.sleep(pause_s * rng.uniform(0.5, 1.0))
-        pause_s = longer(pause_s)
-
-
-def longer(pause_s: float) -> float:
-    """The pause after this one; 0.0: there was none."""
-    return min(max(2 * pause_s, FIRST_PAUSE_S), LONGEST_PAUSE_S)
+        await asyncio.sleep(backoff.pause_s())
 
 
 async def dial(

@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from reefcast.matching import warm_up
+from reefcast.matching.memory import keep_no_small_pieces
 from reefcast.network.file import NetworkFile
 from reefcast.server.node import Node
 
@@ -43,6 +44,7 @@ def run(serve: Serve, *, until_eof: bool = False) -> None:
     started it."""
     import uvloop
 
+    keep_no_small_pieces()
     warm_up()
     # What is here now stays; the collector need not look at it again and again. What a burst
     # allocates is freed by its reference counts; cycles are rare, so looking for them can wait.

@@ -9,6 +9,7 @@ import time
 from reefcast.network.sections import RequestsSection
 from reefcast.storage.history.messages import Request
 from reefcast.storage.request_log import RequestLog, Rows
+from reefcast.timing import now_us
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +29,7 @@ class LiveRequestLog:
         """By a client: once for each question, so neither when it goes on with an answer that broke
         off, nor when a storage looks for what it lacks."""
         if request.after is None and not request.for_storage:
-            self._log.asked(time.time_ns() // 1000, request.topics)
+            self._log.asked(now_us(), request.topics)
 
     def flush_if_due(self, now_s: float) -> None:
         """Starts writing a file in a thread, unless one is at it or it is too early."""

@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import ClassVar
@@ -54,10 +55,17 @@ from reefcast.network.file import NetworkFile
 from reefcast.server.broker_end import BrokerEnd
 from reefcast.server.broker_link import BrokerLink
 from reefcast.server.connection import Connection, End, Shared
-from reefcast.server.dialing import ANSWER_AGAIN_S, CONNECT_S, dial, longer
+from reefcast.server.dialing import (
+    ANSWER_AGAIN_S,
+    CONNECT_S,
+    FIRST_PAUSE_S,
+    LONGEST_PAUSE_S,
+    dial,
+)
 from reefcast.server.host import Host
 from reefcast.server.outputs import LinkQueue
 from reefcast.server.overlay_links import OverlayLinks
+from reefcast.timing import Backoff
 
 log = logging.getLogger(__name__)
 
@@ -173,7 +181,7 @@ class SoftLinks:
         self._shared = shared
         self._loop = asyncio.get_running_loop()
         self._dials: dict[LinkName, asyncio.Task[None]] = {}
-        self._pauses_s: dict[LinkName, float] = {}
+        self._backoffs: dict[LinkName, Backoff] = {}
 
     # --- what the core wants ----------------------------------------------------------------------
 
@@ -236,9 +244,11 @@ class SoftLinks:
     async def _dial(self, to: LinkName) -> None:
         connection: Connection | None = None
         greet = partial(self._dialled, to)
-        pause_s = self._pauses_s.get(to, 0.0)
-        self._pauses_s[to] = longer(pause_s)  # until it is reached
-        within_s = ANSWER_AGAIN_S if pause_s else CONNECT_S
+        within_s, pause_s = CONNECT_S, 0.0
+        if to in self._backoffs:
+            within_s, pause_s = ANSWER_AGAIN_S, self._backoffs[to].pause_s()
+        else:  # until it is reached
+            self._backoffs[to] = Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S, random.Random())
         try:
             await asyncio.sleep(pause_s)
             connection = await dial(
@@ -341,7 +351,7 @@ class SoftLinks:
         queue = LinkQueue(hello.name, host.limits, host.congestion, host.journal, overlay=False)
         queue.connect(connection.outbox)
         link = SoftLink(host, queue, connection, hello.session, self._ended)
-        self._pauses_s.pop(link.name, None)
+        self._backoffs.pop(link.name, None)
         self.links[link.name] = link
         host.outputs.links[link.name] = queue
         return link

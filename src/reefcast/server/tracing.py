@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -27,14 +26,10 @@ from reefcast.network.sections import TraceSection
 from reefcast.routing.router import Decision
 from reefcast.server.floods import Floods
 from reefcast.storage.trace_files import TraceRecorder
+from reefcast.timing import now_us
 
 QueueOf = Mapping[LinkName, int]
 log = logging.getLogger(__name__)
-
-
-def now_us() -> int:
-    """Microseconds UTC."""
-    return time.time_ns() // 1000
 
 
 class LiveTrace:

@@ -32,6 +32,7 @@ from reefcast.bench.matching.table import BATCH, Array
 from reefcast.bench.matching.workloads import SELECTIVITIES, SOURCES, Workload, make
 from reefcast.errors import InternalError
 from reefcast.matching import warm_up
+from reefcast.matching.memory import keep_no_small_pieces
 
 SINGLE, BATCHED = "single", "batch"
 MOST_ROUNDS = 200
@@ -71,6 +72,7 @@ class Row:
 
 def bench(workloads: Sequence[str], sizes: Sequence[int], tell: Tell) -> Iterator[Row]:
     """Each workload, or all if none is named, at each selectivity and size."""
+    keep_no_small_pieces()  # as a broker does
     warm_up()
     for name in workloads or SOURCES:
         for selectivity in SELECTIVITIES:

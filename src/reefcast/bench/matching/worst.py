@@ -22,6 +22,7 @@ from reefcast.bench.matching.table import Array, Table
 from reefcast.errors import ConfigurationError
 from reefcast.matching import warm_up
 from reefcast.matching.index import CompiledIndex
+from reefcast.matching.memory import keep_no_small_pieces
 from reefcast.model.publication import Publication
 
 SEED = 1
@@ -56,6 +57,7 @@ def worst_cases(
     names: Sequence[str], sizes: Sequence[int], tell: Callable[[str], None]
 ) -> Iterator[WorstRow]:
     """Each of `adversarial.CASES`, or of those named, at each size."""
+    keep_no_small_pieces()  # as a broker does
     warm_up()
     for name in names or CASES:
         for rows in sizes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from reefcast.pipeline.connector.options import ReadOptions
 from reefcast.pipeline.connector.pushdown import Pushdown, Pushed
 from reefcast.pipeline.connector.reading import Bounds, Slice, past, slice_events
 from reefcast.pipeline.connector.sentences import told, told_later
+from reefcast.timing import now_us
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,14 +44,14 @@ class BatchReader(DataSourceReader):
 
     def _bounds(self) -> Bounds:
         """From the first event to now, or what was asked for of that."""
-        pushed, now_us = self._pushed, time.time_ns() // 1000
-        until_us = now_us if pushed.until_us is None else pushed.until_us
+        pushed, at_us = self._pushed, now_us()
+        until_us = at_us if pushed.until_us is None else pushed.until_us
         since_us = 0 if pushed.since_us is None else pushed.since_us
         if since_us >= until_us:
             return Bounds(0, 0)
         with past(self._selection, "spark-planner") as history:
             first = next(history.events(since_us, until_us, 1), None)
-        return Bounds(0, 0) if first is None else Bounds(first.time_us, min(until_us, now_us + 1))
+        return Bounds(0, 0) if first is None else Bounds(first.time_us, min(until_us, at_us + 1))
 
     @told_later
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

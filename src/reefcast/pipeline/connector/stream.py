@@ -31,6 +31,7 @@ from reefcast.pipeline.connector.reading import (
     slice_events,
 )
 from reefcast.pipeline.connector.sentences import told, told_later
+from reefcast.timing import now_us
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,10 +39,6 @@ if TYPE_CHECKING:
 AWAY_S = 60.0
 """For which the driver goes on without anybody who could tell what there is."""
 Json = dict[str, Any]
-
-
-def now_us() -> int:
-    return time.time_ns() // 1000
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -21,6 +20,7 @@ from reefcast.pipeline.connector.columns import TIMESTAMP
 from reefcast.pipeline.connector.options import WriteOptions
 from reefcast.pipeline.connector.publishing import Part, check_rows, in_order, part_of, publish
 from reefcast.pipeline.connector.sentences import told
+from reefcast.timing import now_us
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -61,7 +61,7 @@ class BatchWriter(DataSourceArrowWriter):
         _check(schema, options, overwrite=overwrite)
         self._options = options
         self._job = uuid.uuid4().hex
-        self._time_us = time.time_ns() // 1000
+        self._time_us = now_us()
 
     @told
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Published:
