@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -13,6 +14,9 @@ from hypothesis import strategies as st
 from simulation_scenarios import harmful_faults, harmless_faults, random_scripts, random_setup
 from simulation_twins import check_twins
 
+from reefcast.model.messages import Input
+from reefcast.simulation.kernel import Kernel
+from reefcast.simulation.node import Node
 from reefcast.simulation.recording import TraceOptions
 from reefcast.simulation.simulation import Simulation
 from reefcast.simulation.world import World
@@ -42,6 +46,32 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @given(number=st.integers(0, 2**32))
 def test_fast_kernel_writes_the_trace_of_its_plain_twin(folder: Path, number: int) -> None:
     check_twins(partial(traced_run, number=number, folder=folder))
+
+
+@settings(max_examples=10, deadline=None)
+@given(number=st.integers(0, 2**32))
+def test_its_hooks_are_told_of_every_copy_and_every_input(number: int) -> None:
+    rng = random.Random(number)
+    simulation = Simulation(random_setup(rng, rng.choice(("acyclic", "idr", "tid-s"))))
+    kernel = simulation.world
+    assert isinstance(kernel, Kernel)
+    put: list[float] = []
+    inputs: Counter[str] = Counter()
+    busy_s: Counter[str] = Counter()
+
+    def served(node: Node, item: Input, start: float) -> None:
+        inputs[type(item).__name__] += 1
+        busy_s[node.name] += node.busy_until - start
+
+    kernel.watch = lambda out, publish, at: put.append(at)
+    kernel.served = served
+    random_scripts(simulation, rng)
+    simulation.run()
+    record = kernel.record
+    assert len(put) == record.forwarded
+    assert inputs["Publish"] == record.counters["published"] + record.forwarded
+    assert inputs["Subscribe"] >= sum(claim.subscription for claim in simulation.result().claims)
+    assert all(busy_s[node.name] <= node.busy_until for node in kernel.nodes.values())
 
 
 @pytest.mark.soak

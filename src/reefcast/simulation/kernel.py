@@ -78,6 +78,9 @@ class Kernel(World):
         self._background = 0  # entries of the heap that are timers nobody waits for
         self.watch: Callable[[Link, Publish, float], None] | None = None
         """Told of each publication that was put on a link, and when."""
+        self.served: Callable[[Node, Input, float], None] | None = None
+        """Told of each input that a broker was given, and when it took it up; until when it is busy
+        with that, the node says."""
 
     # --- the loop ---------------------------------------------------------------------------------
 
@@ -319,6 +322,8 @@ class Kernel(World):
         """The service that began at `start` takes its time."""
         service = Service(start + self.prices.of(node, item, effects, start), item, size, effects)
         node.busy_until = service.at
+        if self.served is not None:
+            self.served(node, item, start)
         if service.at > self._barrier:
             self._leave_later(node, service)
         else:
@@ -347,6 +352,8 @@ class Kernel(World):
         if decision.checked or decision.searched:
             cost += costs.choice_s(decision)
         at = node.busy_until = start + cost
+        if self.served is not None:
+            self.served(node, publish, start)
         trace = node.trace
         if trace is not None and (trace.everything or trace.wants(publication.id)):
             trace.matched(publication, decision, costs.publication_s + matching, start)

@@ -13,7 +13,7 @@ from reefcast.experiments.campaign import Measure, Run
 from reefcast.experiments.columns import Columns, Delivered
 from reefcast.experiments.covering.parameters import costs, section
 from reefcast.experiments.covering.topology import Topology
-from reefcast.model.messages import Effect, Input, LinkName, PeerMessage, Publish, Subscribe
+from reefcast.model.messages import Input, PeerMessage, Subscribe
 from reefcast.routing.acyclic import AcyclicOptions
 from reefcast.routing.covering.strategies import Strategy
 from reefcast.simulation.costs import CostModel
@@ -42,15 +42,13 @@ class CoverKernel(Kernel):
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
         self.record: Columns = Columns(list(setup.graph))
+        self.served = self._note
         self.watched_from_s = 0.0
         self.spent_s = {name: defaultdict[str, float](float) for name in setup.graph}
         self.subscriptions_came = dict.fromkeys(setup.graph, 0)
         self.samples: list[Sample] = []
 
-    def _leave(
-        self, node: Node, start: float, item: Input, size: int, effects: list[Effect]
-    ) -> None:
-        super()._leave(node, start, item, size, effects)
+    def _note(self, node: Node, item: Input, start: float) -> None:
         if start < self.watched_from_s:
             return
         self.spent_s[node.name][type(item).__name__] += node.busy_until - start
@@ -58,16 +56,6 @@ class CoverKernel(Kernel):
             self.subscriptions_came[node.name] += item.id[0] not in node.core.clients
         elif isinstance(item, PeerMessage):
             self.subscriptions_came[node.name] += len(item.says)
-
-    def _serve_publication(
-        self, node: Node, link: LinkName, publish: Publish, size: int, start: float
-    ) -> None:
-        """The kernel's way past `_leave`, if it takes it."""
-        spent = self.spent_s[node.name]
-        before = spent["Publish"]
-        super()._serve_publication(node, link, publish, size, start)
-        if start >= self.watched_from_s and spent["Publish"] == before:
-            spent["Publish"] += node.busy_until - start
 
     def sample(self, brokers: Collection[str], from_s: float, until_s: float, gap_s: float) -> None:
         """Takes a sample of these brokers every `gap_s`."""

@@ -9,7 +9,6 @@ from reefcast.experiments.columns import Columns
 from reefcast.experiments.octopia.parameters import costs, link, overload, section
 from reefcast.model.messages import (
     Advertise,
-    Effect,
     EntityId,
     Input,
     LinkName,
@@ -40,6 +39,7 @@ class MeasuringKernel(Kernel):
         super().__init__(setup)
         self.record: Columns = Columns(list(setup.graph))
         self.watch = self._queued
+        self.served = self._stored
         self.stored_s: dict[EntityId, dict[str, float]] = {}
         self.watched_from_s = 0.0
         self.path: set[tuple[PublicationId, str]] | None = None
@@ -68,10 +68,7 @@ class MeasuringKernel(Kernel):
         if self.path is not None:
             self.path.add((publish.publication.id, out.target))
 
-    def _leave(
-        self, node: Node, start: float, item: Input, size: int, effects: list[Effect]
-    ) -> None:
-        super()._leave(node, start, item, size, effects)
+    def _stored(self, node: Node, item: Input, start: float) -> None:
         if isinstance(item, (Advertise, Subscribe, Bind)):
             self.stored_s.setdefault(item.id, {}).setdefault(node.name, node.busy_until)
 
