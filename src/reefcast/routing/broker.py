@@ -22,7 +22,7 @@ Tables: `clients` (advertisements, held publications), `settlement`, the router'
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import zip_longest
 from typing import Any
@@ -35,6 +35,7 @@ from reefcast.model.messages import (
     Deliver,
     Discard,
     Effect,
+    Header,
     Input,
     Leave,
     Leaving,
@@ -72,7 +73,7 @@ from reefcast.routing.neighbour_links import PATIENCE_S, NeighbourLinks, relearn
 from reefcast.routing.ordering import TIMER as ORDER_TIMER
 from reefcast.routing.ordering import Ordering
 from reefcast.routing.registry import routing_named
-from reefcast.routing.router import Decision, RoutingOptions, Surroundings
+from reefcast.routing.router import Decision, RoutingOptions, SoftLink, Surroundings
 from reefcast.routing.services import Service, Services
 from reefcast.routing.status import links_status, router_status
 from reefcast.routing.tables import MOST_ROWS, IndexFactory
@@ -152,7 +153,7 @@ class Broker:
             Leave: self._leave,
         }
         self._services = Services(services)
-        for service in services:
+        for service in self._services:
             self._handlers.update(dict.fromkeys(service.messages, partial(self._served, service)))
 
     def _new_consequences(self, most_held: int) -> Consequences:
@@ -423,6 +424,27 @@ class Broker:
 
     def _next_round(self, now: float) -> SetTimer:
         return SetTimer(ROUND_TIMER, now + self.router.round_s, background=True)
+
+    # --- what drivers ask -------------------------------------------------------------------------
+
+    @property
+    def soft_links(self) -> Mapping[LinkName, SoftLink]:
+        """The links besides those of the overlay that it has, or is about to have or to lose."""
+        return self.router.soft_links
+
+    def alongside(self, link: LinkName) -> Sequence[LinkName]:
+        """The soft links that lead to brokers behind this neighbour."""
+        return self.router.alongside(link)
+
+    @property
+    def messages(self) -> tuple[type[PeerMessage | ServiceMessage], ...]:
+        """What only brokers say to each other, of its routing and of its services."""
+        return (*self.router.messages, *self._services.messages)
+
+    @property
+    def header(self) -> type[Header]:
+        """What its copies carry from hop to hop."""
+        return self.router.header
 
     # --- what can be seen -------------------------------------------------------------------------
 

@@ -40,6 +40,10 @@ class Service(ABC):
 class Services(tuple[Service, ...]):
     """Those of one broker, each told of what comes up and goes."""
 
+    @property
+    def messages(self) -> list[type[ServiceMessage]]:
+        return [message for service in self for message in service.messages]
+
     def link_up(self, link: LinkName, *, client: bool) -> list[Send]:
         """See `Service.link_up`."""
         return [send for service in self for send in service.link_up(link, client=client)]

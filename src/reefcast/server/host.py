@@ -58,7 +58,7 @@ def make_host(network: NetworkFile, name: str) -> Host:
     tree = is_tree(network.graph())
 
     def ways(link: LinkName) -> Sequence[LinkName]:
-        return (link, *core.router.alongside(link)) if tree else neighbours
+        return (link, *core.alongside(link)) if tree else neighbours
 
     congestion = CongestionControl(name, time.time_ns(), outputs.grant, outputs.flood, ways)
     for neighbour in neighbours:
@@ -80,7 +80,7 @@ def make_host(network: NetworkFile, name: str) -> Host:
         patience_s=limits.link_patience_s,
     )
     driver = Driver(core, outputs, congestion, journal)
-    codec = Codec((*core.router.messages, *HistoryService.messages), core.router.header)
+    codec = Codec(core.messages, core.header)
     requests = open_request_log(network.requests, name)
     return Host(me, limits, journal, outputs, congestion, core, driver, codec, statistics, requests)
 

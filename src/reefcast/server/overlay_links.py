@@ -104,7 +104,7 @@ class OverlayLinks:
 
     def is_soft(self, name: LinkName) -> bool:
         """Whether the core has this link as a soft one: it is on its way from one to the other."""
-        return name in self._host.core.router.soft_links
+        return name in self._host.core.soft_links
 
     def forgotten_by(self, hello: Hello) -> None:
         """A broker asks for a soft link. If it had one that is one of the overlay here already, it

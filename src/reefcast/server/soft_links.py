@@ -340,7 +340,7 @@ class SoftLinks:
         if done and not link.refused:
             return ""
         self._ended(link)
-        if link.name in self._host.core.router.soft_links:  # it failed on the way
+        if link.name in self._host.core.soft_links:  # it failed on the way
             self._host.driver.handle(LinkDown(), link.name)
         return f"does not take a soft link to {link.name}"
 
@@ -384,7 +384,7 @@ class SoftLinks:
 
     def status(self) -> Iterator[dict[str, object]]:
         """Of those links that the core has, and that are none of the overlay yet, or any more."""
-        for name in self._host.core.router.soft_links:
+        for name in self._host.core.soft_links:
             if name in self._overlay.links:
                 continue
             link = self.links.get(name)

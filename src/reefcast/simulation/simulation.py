@@ -99,7 +99,7 @@ def _links_status(node: Node) -> Iterator[dict[str, Any]]:
     """Those of the overlay, and the soft links that the core has."""
     for link in node.neighbours:
         yield {"link": link, "state": "up" if link in node.linked else "away"}
-    for link, soft in node.core.router.soft_links.items():
+    for link, soft in node.core.soft_links.items():
         yield {"link": link, "state": "up" if soft.up else soft.value}
 
 

@@ -102,7 +102,7 @@ class SoftLinks:
         """`node` is down: a link that its other end takes for a soft one is one, and fails."""
         for name in node.neighbours:
             other = self._nodes[name]
-            if node.name in other.core.router.soft_links:
+            if node.name in other.core.soft_links:
                 self.regrade(node, Regrade(name, overlay=False))
                 self.cut(node, other, now)
 
@@ -113,7 +113,7 @@ class SoftLinks:
         if isinstance(sign, SoftUp):
             return node.core.handle(LinkUp(LinkKind.SOFT), sign.source, start)
         lost = sign.lost if isinstance(sign, SoftGone) else ()
-        state = node.core.router.soft_links.get(sign.source)
+        state = node.core.soft_links.get(sign.source)
         if not lost and state is None:
             return []  # it was refused, or closed or cut in the meantime
         if state is SoftLink.OPENING:
@@ -160,7 +160,7 @@ class SoftLinks:
         """Of the direction from `node` to `other`."""
         out = node.links[other.name]
         lost = self._do.empty(out, now)
-        state = node.core.router.soft_links.get(other.name)
+        state = node.core.soft_links.get(other.name)
         begun = state is not None and (out.open or state is not SoftLink.OPENING)
         out.open = False
         waiting = self._not_acknowledged(node, other)

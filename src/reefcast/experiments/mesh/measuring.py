@@ -241,7 +241,7 @@ class MeshRun:
         return {
             (name, other)
             for name, node in self.kernel.nodes.items()
-            for other, state in node.core.router.soft_links.items()
+            for other, state in node.core.soft_links.items()
             if state.up and name < other
         }
 
