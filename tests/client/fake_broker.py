@@ -139,7 +139,7 @@ class FakeBroker:
         self.send(
             FrameKind.HELLO,
             Hello(
-                version=wire.VERSION,
+                version=wire.OFFER.version,
                 role=Role.BROKER,
                 name="fake",
                 network="test",

@@ -12,6 +12,8 @@ from typing import Any
 from raw_client import RawClient
 
 from live_networks import PATIENCE_S, linked
+from reefcast.model import wire
+from reefcast.model.versions import Offer
 from reefcast.network.file import NetworkFile, scot_network
 from reefcast.network.sections import (
     TraceSection,
@@ -49,8 +51,8 @@ class Live:
         self._stack = stack
         self.nodes: dict[str, Node] = {}
 
-    async def node(self, network: NetworkFile, name: str) -> Node:
-        node = Node(network, name)
+    async def node(self, network: NetworkFile, name: str, offer: Offer = wire.OFFER) -> Node:
+        node = Node(network, name, offer)
         await node.start()
         self.nodes[name] = node
         self._stack.push_async_callback(self.crash, node)

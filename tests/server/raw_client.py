@@ -78,7 +78,7 @@ class RawClient:
 
     def say_hello(self, **fields: Any) -> None:
         values: dict[str, Any] = {
-            "version": wire.VERSION,
+            "version": wire.OFFER.version,
             "role": Role.CLIENT,
             "name": self.name,
             "network": "",

@@ -79,7 +79,10 @@ BEFORE_HELLO = [
     (frame(99, b""), "first frame must be HELLO"),
     (frame(FrameKind.HELLO, b"\xff\xff"), "malformed hello"),
     (wire.encode(FrameKind.HELLO, {"version": 1}), "malformed hello"),
-    (wire.encode(FrameKind.HELLO, {"version": 7, "new": True}), "version 7.*speaks version 1"),
+    (
+        wire.encode(FrameKind.HELLO, {"version": 7, "oldest": 5}),
+        "versions 5 to 7.*this one version 1",
+    ),
     (struct.pack(">IB", 1_000_000, FrameKind.HELLO), "frame of 1000000 bytes"),
     (struct.pack(">IB", 0, 0), "frame of 0 bytes"),
 ]
@@ -407,7 +410,7 @@ async def test_whose_fault_it_is(one: OneBroker, monkeypatch: pytest.MonkeyPatch
     poison = Publish(Publication("p", 1, 0, {"word": "poison"}))
     with pytest.raises(InternalError, match="failed on 1 of the publications"):
         node.host.driver.handle_publications([poison], "p")
-    hello = wire.Hello(wire.VERSION, Role.CLIENT, "c", "another", "s")
+    hello = wire.hello(Role.CLIENT, "c", "another", "s")
     with pytest.raises(ProtocolError, match="belongs to the network 'test', not to 'another'"):
         node.clients.arrive(None, hello)
 

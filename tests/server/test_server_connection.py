@@ -75,7 +75,7 @@ async def test_a_few_frames_are_acknowledged_at_once_and_many_together():
     shared = Shared(Flusher(asyncio.get_running_loop()), set(), 10, Floods(Counter()))
     connection, transport = Connection(shared, lambda connection, hello: Taker()), Transport()
     connection.connection_made(transport)
-    hello = Hello(wire.VERSION, Role.BROKER, "b", "net", "session")
+    hello = wire.hello(Role.BROKER, "b", "net", "session")
     connection.data_received(wire.encode(FrameKind.HELLO, hello))
     publication = Publication("p", 1, 0, {})
     frame = wire.encode_publish(Publish(publication, body=wire.encode_publication(publication)))
@@ -150,7 +150,7 @@ class Noting(End):
         self.heard.append("lost")
 
 
-HELLO = wire.encode(FrameKind.HELLO, Hello(wire.VERSION, Role.CLIENT, "c", "net", "session"))
+HELLO = wire.encode(FrameKind.HELLO, wire.hello(Role.CLIENT, "c", "net", "session"))
 
 
 def control(token: int) -> bytes:

@@ -21,7 +21,7 @@ import numpy as np
 from reefcast.bench import frames, mqtt
 from reefcast.model import wire
 from reefcast.model.messages import Subscribe
-from reefcast.model.wire import FrameKind, Hello, Role
+from reefcast.model.wire import FrameKind, Role
 
 DELIVERIES, LAST_NS = 0, 1
 PING_S = 3.0
@@ -65,7 +65,7 @@ class Receiver(asyncio.Protocol):
 
 
 def _reefcast_opening(name: str, filters: list[str]) -> bytes:
-    hello = Hello(wire.VERSION, Role.CLIENT, name, "", name, queue_policy="block")
+    hello = wire.hello(Role.CLIENT, name, "", name, queue_policy="block")
     said = [wire.encode(FrameKind.HELLO, hello)]
     for number, filter in enumerate(filters, 1):
         said.append(wire.encode(FrameKind.CONTROL, Subscribe((name, number), filter, number)))

@@ -14,6 +14,7 @@ from reefcast.errors import (
     SlowConsumerError,
 )
 from reefcast.model import wire
+from reefcast.model.versions import Agreed, agree
 from reefcast.model.wire import FrameKind, FrameReader, Goodbye, Hello
 
 TICKS_OF_SILENCE = 10
@@ -47,6 +48,7 @@ class Connection(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
         self.writable = True
         self.reason = ""
+        self.agreed = Agreed(0, frozenset())
         self.opened: asyncio.Future[None] = self._loop.create_future()
         self.lost: asyncio.Future[Exception | None] = self._loop.create_future()
 
@@ -125,13 +127,8 @@ class Connection(asyncio.Protocol):
         for kind, payload in frames:
             if kind != FrameKind.HELLO:
                 raise ProtocolError(f"the broker's first frame is of kind {kind}, not a hello")
-            hello = wire.decode_hello(payload)
-            if hello.version != wire.VERSION:
-                raise ProtocolError(
-                    f"the broker speaks version {hello.version} of the protocol, "
-                    f"this client version {wire.VERSION}"
-                )
-            self._handler.on_hello(hello, self)
+            self.agreed = agree(wire.OFFER, wire.decode_offer(payload))
+            self._handler.on_hello(wire.decode_hello(payload), self)
             self.opened.set_result(None)
             return
 

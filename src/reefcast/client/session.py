@@ -103,12 +103,11 @@ class Session:
     def hello(self) -> bytes:
         """The first frame on each connection."""
         settings = self.settings
-        hello = Hello(
-            version=wire.VERSION,
-            role=Role.CLIENT,
-            name=self.client_id,
-            network=settings["network"],
-            session=self._key,
+        hello = wire.hello(
+            Role.CLIENT,
+            self.client_id,
+            settings["network"],
+            self._key,
             peer_session=self._broker_session,
             queue_policy=settings["queue_policy"],
             queue_limit=settings["queue_limit"],

@@ -4,8 +4,8 @@ Rules
 -----
 - A frame is `length (4 bytes, big endian) | kind (1 byte) | payload`; `length` counts kind and
   payload, at least 1, at most `MAX_FRAME_BYTES` (a peer that says more is told so and cut off).
-- The first frame in either direction is HELLO. A different `version` is answered with a GOODBYE
-  that names both versions.
+- The first frame in either direction is HELLO. It says which versions and features its sender can
+  speak (see `versions`).
 - PUBLISH_AGAIN and DELIVER_AGAIN are PUBLISH and DELIVER of a copy that was sent before, to a
   broker or by a link that failed then (`Publish.again`): a client that has had it drops it.
 - Payloads are msgpack. PUBLISH and DELIVER hold two parts: `header length (4 bytes) | header |
@@ -51,7 +51,7 @@ import struct
 from collections.abc import Iterable, Iterator
 from enum import IntEnum
 from operator import or_
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
@@ -67,10 +67,11 @@ from reefcast.model.messages import (
     SharedMessage,
 )
 from reefcast.model.publication import Publication
+from reefcast.model.versions import Offer
 
 T = TypeVar("T")
 
-VERSION = 1
+OFFER = Offer(version=1, oldest=1)
 MAX_FRAME_BYTES = 16 * 1024 * 1024
 MAX_HELLO_BYTES = 64 * 1024
 HEADERS_KEPT, SHORT_HEADER_BYTES = 4096, 64
@@ -117,14 +118,13 @@ class Role(IntEnum):
     SOFT = 3
 
 
-class Hello(msgspec.Struct, frozen=True):
+class Hello(Offer, frozen=True, kw_only=True, omit_defaults=True):
     """`name`: the broker's name or the client's id. `network`: links of different networks are
     refused. `session`: a random string drawn when the sender's program started. `peer_session`,
     `received`: the other's session as last seen, and how many of its numbered frames were taken
     over. `queue_policy`, `queue_limit`: a client's wish for its own queue ("" and 0: the broker's
     defaults). `credit` (broker to client): publications that it may send at once."""
 
-    version: int
     role: Role
     name: str
     network: str
@@ -134,6 +134,14 @@ class Hello(msgspec.Struct, frozen=True):
     queue_policy: str = ""
     queue_limit: int = 0
     credit: int = 0
+
+
+def hello(
+    role: Role, name: str, network: str, session: str, *, offer: Offer = OFFER, **fields: Any
+) -> Hello:
+    """What one end says first; `fields`: the other ones of `Hello`."""
+    said = {"role": role, "name": name, "network": network, "session": session, **fields}
+    return Hello(offer.version, offer.oldest, offer.features, **said)
 
 
 class Goodbye(msgspec.Struct, frozen=True):
@@ -173,15 +181,9 @@ class StatusRequest(msgspec.Struct, frozen=True):
     network_file: bool = False
 
 
-class _Version(msgspec.Struct):
-    """What every hello has, whatever its version."""
-
-    version: int
-
-
 _AGAIN = bytes([FrameKind.PUBLISH_AGAIN])
 _encoder = msgspec.msgpack.Encoder()
-_version = msgspec.msgpack.Decoder(_Version)
+_offer = msgspec.msgpack.Decoder(Offer)
 _hello = msgspec.msgpack.Decoder(Hello)
 _goodbye = msgspec.msgpack.Decoder(Goodbye)
 _dropped = msgspec.msgpack.Decoder(Dropped)
@@ -250,9 +252,9 @@ def _decode(decoder: msgspec.msgpack.Decoder[T], payload: bytes | memoryview, wh
         raise ProtocolError(f"malformed {what}: {error}") from error
 
 
-def decode_version(payload: bytes | memoryview) -> int:
-    """The version of a hello, of whatever version it is."""
-    return _decode(_version, payload, "hello").version
+def decode_offer(payload: bytes | memoryview) -> Offer:
+    """What a hello offers, of whatever version it is."""
+    return _decode(_offer, payload, "hello")
 
 
 def decode_hello(payload: bytes | memoryview) -> Hello:

@@ -24,6 +24,7 @@ from typing import ClassVar, NamedTuple, cast
 from reefcast.errors import InternalError, ProtocolError
 from reefcast.model import wire
 from reefcast.model.messages import ControlMessage, MoveLink, Publish
+from reefcast.model.versions import Agreed, Offer, agree
 from reefcast.model.wire import (
     Codec,
     Congestion,
@@ -97,12 +98,13 @@ class End:
 
 class Shared(NamedTuple):
     """What all connections of a broker have in common: `all` holds those that are not closed;
-    when there are more than `limit`, a new one is turned away."""
+    when there are more than `limit`, a new one is turned away. `offer`: what the broker speaks."""
 
     flusher: Flusher
     all: set[Connection]
     limit: int
     floods: Floods
+    offer: Offer = wire.OFFER
 
 
 Greet = Callable[["Connection", Hello], End | None]
@@ -111,7 +113,7 @@ Greet = Callable[["Connection", Hello], End | None]
 
 class Connection(asyncio.Protocol):
     """`first`: the hello to send when the connection is made (the side that dialled). `refusal`:
-    what it was told instead of a hello, if so."""
+    what it was told instead of a hello, if so. `agreed`: what is spoken, once it is `greeted`."""
 
     def __init__(self, shared: Shared, greet: Greet, first: Callable[[], Hello] | None = None):
         self._shared = shared
@@ -131,6 +133,7 @@ class Connection(asyncio.Protocol):
         self.saying_goodbye = False
         self.greeted = False
         self.refusal = ""
+        self.agreed = Agreed(0, frozenset())
         self.closed = asyncio.Event()
         self.outbox: Outbox
         self.transport: asyncio.Transport
@@ -275,11 +278,7 @@ class Connection(asyncio.Protocol):
             return
         if kind != FrameKind.HELLO:
             raise ProtocolError(f"the first frame must be HELLO, but it is of kind {kind}")
-        version = wire.decode_version(payload)
-        if version != wire.VERSION:
-            raise ProtocolError(
-                f"the hello is of version {version}; this broker speaks version {wire.VERSION}"
-            )
+        self.agreed = agree(self._shared.offer, wire.decode_offer(payload))
         end = self._greet(self, wire.decode_hello(payload))
         if self.saying_goodbye:
             return

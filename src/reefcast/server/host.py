@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from reefcast.model import wire
 from reefcast.model.messages import LinkName
+from reefcast.model.versions import Offer
 from reefcast.model.wire import Codec, Hello, Role
 from reefcast.network.file import NetworkFile
 from reefcast.network.sections import LimitsSection
@@ -48,10 +49,11 @@ class Host(NamedTuple):
     requests: LiveRequestLog | None
 
 
-def make_host(network: NetworkFile, name: str) -> Host:
+def make_host(network: NetworkFile, name: str, offer: Offer) -> Host:
     """The parts of broker `name`. What comes in goes to the driver, which asks the core; what is to
     go out goes to the outputs, which tell congestion control how full they are."""
-    me = Hello(wire.VERSION, Role.BROKER, name, network.network.name, secrets.token_hex(8))
+    session = secrets.token_hex(8)
+    me = wire.hello(Role.BROKER, name, network.network.name, session, offer=offer)
     limits, neighbours, scot = network.limits, network.neighbours(name), network.scot()
     journal = Journal(name, open_trace(network.trace, name))
     outputs = Outputs()

@@ -16,7 +16,9 @@ import asyncio
 from collections.abc import Callable
 
 from reefcast.errors import ConfigurationError
+from reefcast.model import wire
 from reefcast.model.messages import Leave
+from reefcast.model.versions import Offer
 from reefcast.model.wire import Hello, Role, StatusRequest
 from reefcast.network.file import NetworkFile, dump_network
 from reefcast.server.broker_link import BrokerLink
@@ -34,18 +36,19 @@ SPARE_CONNECTIONS = 256
 
 
 class Node:
-    """The broker `name` of `network`, in the running event loop: `start`, then `stop`."""
+    """The broker `name` of `network`, in the running event loop: `start`, then `stop`. `offer`:
+    what it speaks."""
 
-    def __init__(self, network: NetworkFile, name: str) -> None:
+    def __init__(self, network: NetworkFile, name: str, offer: Offer = wire.OFFER) -> None:
         self.loop = asyncio.get_running_loop()
         self.network = network
         self.name = name
-        self.host = make_host(network, name)
+        self.host = make_host(network, name, offer)
         self.clients = Clients(self.host, network.is_node)
         self.stopping = False
         self._started_at_s = self.loop.time()
         limit = network.limits.max_clients + SPARE_CONNECTIONS
-        self._shared = Shared(Flusher(self.loop), set(), limit, self.host.journal.floods)
+        self._shared = Shared(Flusher(self.loop), set(), limit, self.host.journal.floods, offer)
         self.overlay_links = OverlayLinks(self.host, network, self._shared)
         self.soft_links = SoftLinks(self.host, network, self._shared, self.overlay_links)
         self.host.driver.open_links_with(self.soft_links)

@@ -16,7 +16,8 @@ from typing import Any, ClassVar
 from reefcast.errors import ConnectionLostError, LocalError, ProtocolError, RefusedError
 from reefcast.model import wire
 from reefcast.model.messages import MoveLink
-from reefcast.model.wire import FrameKind, FrameReader, Hello, Role, StatusRequest
+from reefcast.model.versions import agree
+from reefcast.model.wire import FrameKind, FrameReader, Role, StatusRequest
 from reefcast.server.connection import Connection, End
 
 ANSWER_S = 3.0
@@ -67,13 +68,7 @@ class Observed:
         self._frames = FrameReader()
 
     def greet(self) -> None:
-        hello = Hello(
-            version=wire.VERSION,
-            role=Role.OBSERVER,
-            name="observer",
-            network="",
-            session=secrets.token_hex(8),
-        )
+        hello = wire.hello(Role.OBSERVER, "observer", "", secrets.token_hex(8))
         self._writer.write(wire.encode(FrameKind.HELLO, hello))
 
     async def status(self, request: StatusRequest = UNASKED) -> dict[str, Any]:
@@ -100,6 +95,8 @@ class Observed:
     async def _answer(self, refused: Callable[[str], Exception]) -> dict[str, Any]:
         while data := await self._reader.read(65536):
             for kind, payload in list(self._frames.feed(data)):
+                if kind == FrameKind.HELLO:
+                    agree(wire.OFFER, wire.decode_offer(payload))
                 if kind == FrameKind.GOODBYE:
                     raise refused(wire.decode_goodbye(payload).reason)
                 if kind == FrameKind.STATUS:

@@ -45,7 +45,7 @@ def process_status() -> dict[str, object]:
 
     return {
         "version": version("reefcast"),
-        "wire_version": wire.VERSION,
+        "wire_version": wire.OFFER.version,
         "python": sys.version.split()[0],
         "pid": os.getpid(),
         "memory_mb": round(memory_bytes() / 1e6, 1),

@@ -1,0 +1,198 @@
+"""Conversations with a broker that were recorded, to be held again with brokers of later versions.
+
+`python tests/server/conversations.py` records those of this version, in a file of its own; those of
+former versions are never changed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any, cast
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # as a program it is alone
+
+from live_brokers import Live
+
+from live_networks import make_network, path_network, until
+from reefcast.model import wire
+from reefcast.model.messages import (
+    Advertise,
+    Publish,
+    Relearned,
+    Settled,
+    Subscribe,
+    Synced,
+    Unadvertise,
+    Unsubscribe,
+)
+from reefcast.model.publication import Publication
+from reefcast.model.wire import FrameKind, FrameReader, Role
+
+FOLDER = Path(__file__).parent / "conversations"
+QUIET_S = 0.5
+PATIENCE_S = 60.0
+AT_ANY_TIME = {FrameKind.ACK, FrameKind.PING, FrameKind.CREDIT}
+"""What a broker says when it suits it."""
+Frame = tuple[int, bytes]
+Step = dict[str, Any]
+Dial = Callable[[], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
+
+
+def publication(publisher: str, seq: int, **attributes: Any) -> bytes:
+    event = Publication(publisher, seq, 1_700_000_000_000_000 + seq, attributes)
+    return wire.encode_publish(Publish(event, body=wire.encode_publication(event)))
+
+
+def control(message: object) -> bytes:
+    return wire.encode(FrameKind.CONTROL, message)
+
+
+def as_client() -> list[bytes]:
+    """What client c says to its broker."""
+    return [
+        wire.encode(FrameKind.HELLO, wire.hello(Role.CLIENT, "c", "", "s1")),
+        control(Advertise(("c", 1), "x >= 0", 1)) + control(Subscribe(("c", 2), "x > 1", 2)),
+        publication("c", 1, x=1) + publication("c", 2, x=2, s="words", truth=True, share=0.5),
+        control(Subscribe(("c", 3), "x >", 3)),
+        wire.encode(FrameKind.PING, 0) + control(Unsubscribe(("c", 2), 4)),
+        publication("c", 3, x=3),
+        control(Unadvertise(("c", 1), 5)),
+    ]
+
+
+def as_broker() -> list[bytes]:
+    """What broker a says to broker b, which has a client with a subscription to `x > 1`."""
+    return [
+        wire.encode(FrameKind.HELLO, wire.hello(Role.BROKER, "a", "recorded", "s1")),
+        control(Synced()) + control(Relearned()),
+        control(Advertise(("p", 1), "x >= 0", 1)),
+        control(Settled(1)),
+        publication("p", 1, x=1) + publication("p", 2, x=2),
+        control(Subscribe(("q", 1), "x > 5", 2)),
+        control(Unadvertise(("p", 1), 3)),
+    ]
+
+
+SAID = {"client": as_client, "broker": as_broker}
+
+
+async def dial_for(who: str, live: Live, stack: AsyncExitStack) -> Dial:
+    """A broker for the conversation of a client, or of broker a; returns how it is dialled."""
+    if who == "client":
+        node = await live.node(path_network(1), "b1")
+    else:
+        network = make_network("ab", [("a", "b")])
+        network.network.name = "recorded"
+        node = await live.node(network, "b")
+        client = await live.client(node, "s")
+        asking = asyncio.create_task(client.subscribe("x > 1"))
+        stack.callback(asking.cancel)
+        await until(lambda: node.host.core.tables()["PRT"])
+    host, port = node.network.address(node.name)
+    return lambda: asyncio.open_connection(host, port)
+
+
+class Listener:
+    """One connection: what is heard on it, but for what comes at any time."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.writer = writer
+        self.acknowledged = 0
+        self._reader = reader
+        self._frames = FrameReader()
+        self._heard: list[Frame] = []
+
+    async def hear(self) -> Frame:
+        """The next frame; raises `EOFError` at the connection's end."""
+        while not self._heard:
+            await self._read()
+        return self._heard.pop(0)
+
+    async def hear_acknowledged(self, number: int) -> None:
+        """Returns when so many of what was said are acknowledged."""
+        while self.acknowledged < number:
+            await self._read()
+
+    async def _read(self) -> None:
+        data = await self._reader.read(65536)
+        if not data:
+            raise EOFError
+        for kind, payload in self._frames.feed(data):
+            if kind == FrameKind.ACK:
+                self.acknowledged = wire.decode_number(payload)
+            if kind not in AT_ANY_TIME:
+                self._heard.append((kind, bytes(payload)))
+
+    async def hear_all(self) -> list[Frame]:
+        """What is heard until it is quiet."""
+        frames = []
+        while True:
+            try:
+                frames.append(await asyncio.wait_for(self.hear(), QUIET_S))
+            except TimeoutError:
+                return frames
+
+
+async def record(said: list[bytes], dial: Dial) -> list[Step]:
+    listener = Listener(*await dial())
+    steps: list[Step] = []
+    for data in said:
+        listener.writer.write(data)
+        heard = [[kind, payload.hex()] for kind, payload in await listener.hear_all()]
+        steps.append({"say": data.hex(), "hear": heard, "acknowledged": listener.acknowledged})
+    listener.writer.close()
+    return steps
+
+
+async def hold(steps: list[Step], dial: Dial) -> None:
+    """Says what was said, and compares what is heard."""
+    listener = Listener(*await dial())
+    async with asyncio.timeout(PATIENCE_S):
+        for step in steps:
+            listener.writer.write(bytes.fromhex(step["say"]))
+            for kind, payload in step["hear"]:
+                heard_kind, heard = await listener.hear()
+                assert heard_kind == kind, step
+                assert same(kind, heard, bytes.fromhex(payload)), (heard, payload)
+            await listener.hear_acknowledged(step["acknowledged"])
+        assert listener.acknowledged == steps[-1]["acknowledged"]
+    listener.writer.close()
+
+
+def same(kind: int, heard: bytes, recorded: bytes) -> bool:
+    """Whether who speaks the recorded version hears the same. It skips fields that it does not
+    know; the session is another one each time, and sentences may be worded better."""
+    if kind in (FrameKind.PUBLISH, FrameKind.DELIVER):
+        return heard == recorded
+    now, then = (cast("Any", wire.decode_any(payload)) for payload in (heard, recorded))
+    if kind == FrameKind.HELLO:
+        return all(now.get(key) == then[key] for key in set(then) - {"session"})
+    if then[0] == "refused":
+        return bool(now[:2] == then[:2] and now[3:] == then[3:])
+    return bool(now[: len(then)] == then)
+
+
+async def record_all() -> None:
+    conversations = {}
+    for who, said in SAID.items():
+        async with AsyncExitStack() as stack:
+            conversations[who] = await record(said(), await dial_for(who, Live(stack), stack))
+    file = file_of(wire.OFFER.version)
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(json.dumps(conversations, indent=1) + "\n")
+
+
+def read(version: int) -> dict[str, list[Step]]:
+    return cast("dict[str, list[Step]]", json.loads(file_of(version).read_text()))
+
+
+def file_of(version: int) -> Path:
+    return FOLDER / f"version-{version}.json"
+
+
+if __name__ == "__main__":
+    asyncio.run(record_all())
