@@ -3,6 +3,7 @@ number. Storages come first; from `CHANGES_S` on there are publications, questio
 
 from __future__ import annotations
 
+import math
 import random
 from dataclasses import replace
 
@@ -46,7 +47,7 @@ def history_setup(rng: random.Random, *, harm: bool) -> Setup:
     if harm and len(setup.graph) > 1:
         crashes = [fault for fault in harmful_faults(setup, rng) if isinstance(fault, Crash)]
         faults += [
-            replace(crash, link_patience_s=0.2, restart_s=1e9) if rng.random() < 0.3 else crash
+            replace(crash, link_patience_s=0.2, restart_s=math.inf) if rng.random() < 0.3 else crash
             for crash in crashes
         ]
     return replace(setup, faults=[later(fault) for fault in faults])
