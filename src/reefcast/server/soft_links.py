@@ -65,6 +65,7 @@ from reefcast.server.dialing import (
 from reefcast.server.host import Host
 from reefcast.server.outputs import LinkQueue
 from reefcast.server.overlay_links import OverlayLinks
+from reefcast.server.soft_phases import Phase, Step, after
 from reefcast.timing import Backoff
 
 log = logging.getLogger(__name__)
@@ -72,9 +73,8 @@ log = logging.getLogger(__name__)
 
 class SoftLink(BrokerEnd):
     """One soft link to broker `name`, while its connection lives; `ended` is called with it when it
-    is over, before the core hears of that. `reopen`: the core wants another one as soon as this one
-    is over. `asking`: the core has not said yet whether it takes it. `former`: it was a link of the
-    overlay."""
+    is over, before the core hears of that, and with whether another one may be opened in its place.
+    `former`: it was a link of the overlay."""
 
     what: ClassVar[str] = "a broker, over a soft link"
 
@@ -84,21 +84,26 @@ class SoftLink(BrokerEnd):
         queue: LinkQueue,
         connection: Connection,
         session: str,
-        ended: Callable[[SoftLink], None],
+        ended: Callable[[SoftLink, bool], None],
+        phase: Phase = Phase.UP,
         *,
         former: bool = False,
     ) -> None:
         super().__init__(host, queue)
         self.session = session
         self.connection = connection
-        self.reopen = self.asking = self.refused = False
+        self.phase = phase
         self._ended = ended
         self._former = former
-        self._closing = self._said_done = self._heard_done = False
 
     @property
     def state(self) -> str:
-        return "closing" if self._closing else "up"
+        """For those who ask for the broker's status."""
+        return "closing" if self.phase in (Phase.CLOSING, Phase.SAID, Phase.HEARD) else "up"
+
+    @property
+    def _heard_done(self) -> bool:
+        return self.phase in (Phase.HEARD, Phase.ENDED)
 
     # --- from the other end -----------------------------------------------------------------------
 
@@ -125,45 +130,44 @@ class SoftLink(BrokerEnd):
     def done(self) -> None:
         if self._heard_done:
             raise self._out_of_place("DONE")
-        self._heard_done = True
+        self.phase = after(self.phase, Step.HEAR)
         self._host.driver.handle(LinkDown(), self.name)
-        self.close()
+        self._go_on_closing()
 
     def lost(self, connection: Connection) -> None:
         """What was not acknowledged goes back to the core, which has heard of the end of the link
         if DONE came before."""
         if connection is not self.connection:
             return
-        lost = tuple(self.queue.window.publications())
+        lost, heard_done = tuple(self.queue.window.publications()), self._heard_done
         log.info("the soft link to %s broke; %d were not acknowledged", self.name, len(lost))
-        if lost:
-            self.reopen = False  # this LinkDown is the answer
-        self._end()
-        if lost or not self._heard_done:
+        self.phase = after(self.phase, Step.LOSE)
+        self._end(reopen=not lost)  # else this LinkDown is the answer
+        if lost or not heard_done:
             self._host.driver.handle(LinkDown(lost), self.name)
 
     # --- closing ----------------------------------------------------------------------------------
 
     def close(self) -> None:
         """Nothing more will be sent."""
-        self._closing = True
+        self.phase = after(self.phase, Step.CLOSE)
         self._go_on_closing()
 
     def _go_on_closing(self) -> None:
         connection = self.connection
-        if connection is None or not self._closing or not self.queue.window.all_acknowledged:
+        if connection is None:
             return
-        if not self._said_done:
-            self._said_done = True
+        if self.phase in (Phase.CLOSING, Phase.HEARD) and self.queue.window.all_acknowledged:
+            self.phase = after(self.phase, Step.SAY)
             connection.outbox.push_data(wire.encode(FrameKind.DONE, 0))
-        if self._heard_done:
+        if self.phase is Phase.ENDED:
             self._end()
             connection.goodbye("the soft link is closed")
 
-    def _end(self) -> None:
+    def _end(self, *, reopen: bool = True) -> None:
         self.connection = None
         self.queue.disconnect()
-        self._ended(self)
+        self._ended(self, reopen)
 
 
 class SoftLinks:
@@ -182,6 +186,7 @@ class SoftLinks:
         self._loop = asyncio.get_running_loop()
         self._dials: dict[LinkName, asyncio.Task[None]] = {}
         self._backoffs: dict[LinkName, Backoff] = {}
+        self._wanted_again: set[LinkName] = set()
 
     # --- what the core wants ----------------------------------------------------------------------
 
@@ -190,7 +195,7 @@ class SoftLinks:
         ask again and again."""
         link = self.links.get(to)
         if link is not None:
-            link.reopen = True
+            self._wanted_again.add(to)
         elif self.stopping:
             log.info("no soft link to %s: this broker was told to stop", to)
         elif not self._may_have(to):
@@ -202,11 +207,9 @@ class SoftLinks:
         """Closes the link, or refuses it, or does not open it after all. It may have ended in the
         meantime, which the core has heard or is about to hear."""
         link = self.links.get(name)
-        if name in self._dials or (link is not None and link.reopen):
+        if name in self._dials or name in self._wanted_again:
             self._give_up(name)
             self._host.driver.handle(LinkDown(), name)
-        elif link is not None and link.asking:
-            link.refused = True
         elif link is not None:
             link.close()
 
@@ -235,9 +238,7 @@ class SoftLinks:
         attempt = self._dials.pop(name, None)
         if attempt is not None:
             attempt.cancel()
-        link = self.links.get(name)
-        if link is not None:
-            link.reopen = False
+        self._wanted_again.discard(name)
 
     # --- the broker that dials --------------------------------------------------------------------
 
@@ -280,7 +281,7 @@ class SoftLinks:
             raise ProtocolError(f"broker {self._me.name} dialled {to!r}, not {hello.name!r}")
         if self._dials.pop(to, None) is None:
             raise ProtocolError(f"broker {self._me.name} does not want this soft link any more")
-        link = self._new(connection, hello)
+        link = self._new(connection, hello, Phase.UP)
         self._host.driver.handle(LinkUp(LinkKind.SOFT), to)
         return link
 
@@ -333,11 +334,10 @@ class SoftLinks:
 
     def _objection(self, connection: Connection, hello: Hello) -> str:
         """Why the core does not want it; "" if it has it from now on."""
-        link = self._new(connection, hello)
-        link.asking = True
+        link = self._new(connection, hello, Phase.ASKED)
         done = self._host.driver.handle(LinkUp(LinkKind.SOFT), link.name)
-        link.asking = False
-        if done and not link.refused:
+        if done and link.phase is Phase.ASKED:
+            link.phase = after(link.phase, Step.TAKEN)
             return ""
         self._ended(link)
         if link.name in self._host.core.soft_links:  # it failed on the way
@@ -346,20 +346,22 @@ class SoftLinks:
 
     # --- links ------------------------------------------------------------------------------------
 
-    def _new(self, connection: Connection, hello: Hello) -> SoftLink:
+    def _new(self, connection: Connection, hello: Hello, phase: Phase) -> SoftLink:
         host = self._host
         queue = LinkQueue(hello.name, host.limits, host.congestion, host.journal, overlay=False)
         queue.connect(connection.outbox)
-        link = SoftLink(host, queue, connection, hello.session, self._ended)
+        link = SoftLink(host, queue, connection, hello.session, self._ended, phase)
         self._backoffs.pop(link.name, None)
         self.links[link.name] = link
         host.outputs.links[link.name] = queue
         return link
 
-    def _ended(self, link: SoftLink) -> None:
+    def _ended(self, link: SoftLink, reopen: bool = True) -> None:
         del self.links[link.name]
         del self._host.outputs.links[link.name]
-        if link.reopen:
+        again = link.name in self._wanted_again
+        self._wanted_again.discard(link.name)
+        if again and reopen:
             self.open(link.name)
 
     # --- the broker's end -------------------------------------------------------------------------
