@@ -8,6 +8,8 @@ from contextlib import asynccontextmanager
 from itertools import pairwise
 from typing import Any
 
+import pytest
+
 from reefcast.network.file import NetworkFile
 from reefcast.network.sections import (
     BrokerEntry,
@@ -62,6 +64,12 @@ def path_network(count: int, **limits: Any) -> NetworkFile:
 def url_of(network: NetworkFile, name: str) -> str:
     host, port = network.address(name)
     return f"reefcast://{host}:{port}"
+
+
+def has_traceback(caplog: pytest.LogCaptureFixture) -> bool:
+    """Not looked for in the text: a Spark session in the same process has log lines written as
+    JSON."""
+    return any(record.exc_info for record in caplog.records)
 
 
 async def linked(nodes: Collection[Node]) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import os
 import random
+import signal
 import time
 from asyncio.subprocess import Process
 from collections.abc import AsyncIterator
@@ -16,7 +18,7 @@ import pytest
 
 import reefcast
 from children import CHILD_S, Children, ended, line_of
-from live_networks import path_network, running
+from live_networks import path_network, running, until
 from reefcast.client import Client
 from reefcast.model.publication import Publication
 from reefcast.model.wire import StatusRequest, encode_publication
@@ -246,6 +248,34 @@ async def test_damage_is_mended_and_fetched_from_the_other_one(
     code, _, errors = await ended(processes[0])
     assert code == 0
     assert "opened again, and mended" in errors and "its rows were saved" in errors
+
+
+async def test_a_storage_that_stood_still_for_too_long_connects_again(
+    children: Children, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It asks that publishers wait for it; for longer than `block_s` they do not."""
+    everything = list(range(1500))
+    async with (
+        running(path_network(1, queue_limit=50, block_s=0.2)) as [url],
+        reefcast.connect(url) as client,
+    ):
+        process = await store(children, url, tmp_path)
+        os.kill(process.pid, signal.SIGSTOP)
+        for n in everything:  # more than fits into the sockets' buffers
+            await client.publish(n=n, topics=["fx"], payload=b"x" * 20_000)
+        await client.flush(CHILD_S)
+        await until(lambda: "was disconnected" in caplog.text)
+        os.kill(process.pid, signal.SIGCONT)
+        await until_answering(process)
+        await client.publish(n=len(everything), topics=["fx"])
+        found: list[int] = []
+        async with asyncio.timeout(CHILD_S):
+            while len(everything) not in found:
+                found = await asked(client)
+        process.terminate()
+        code, _, errors = await ended(process)
+        assert code == 0
+        assert "It connects again" in errors
 
 
 async def until_mended(directory: Path, url: str) -> None:

@@ -10,7 +10,7 @@ from reefcast.client.encoding import encode_event
 from reefcast.client.outbox import Outbox
 from reefcast.errors import InvalidValueError, ProtocolError
 from reefcast.model import wire
-from reefcast.model.messages import Subscribe
+from reefcast.model.messages import Advertise, Subscribe
 from reefcast.model.wire import FrameKind, FrameReader
 
 
@@ -30,7 +30,7 @@ def sent(outbox: Outbox) -> list[int | str]:
     frames = FrameReader().feed(outbox.take())
     return [
         wire.CLIENT_CODEC.decode_publish(payload).publication.seq
-        if kind == FrameKind.PUBLISH
+        if kind in (FrameKind.PUBLISH, FrameKind.PUBLISH_AGAIN)
         else wire.CLIENT_CODEC.decode_control(payload).filter
         for kind, payload in frames
     ]
@@ -73,6 +73,26 @@ def test_controls_go_first_and_publications_keep_their_order() -> None:
     assert sent(outbox) == ["a", 4]
     outbox.acknowledge(6)
     assert outbox.acknowledged_seq == 4
+
+
+def test_what_was_published_before_any_advertisement_goes_again_before_it() -> None:
+    """It may lie outside of it."""
+    outbox = opened()
+    publish(outbox, 2)
+    advertise = Advertise(("me", 1), "x > 5", 1)
+    outbox.send_control(advertise)
+    publish(outbox, 2)
+    assert sent(outbox) == [1, 2, "x > 5", 3, 4]
+    for credit, expected in ((10, [1, 2, "x > 5", 3, 4]), (1, [1, "x > 5"])):
+        outbox.disconnect()
+        outbox.resume(0, credit, same_broker=False, controls=[advertise])
+        assert sent(outbox) == expected
+    outbox.grant(10)
+    assert sent(outbox) == [2, 3, 4]
+    outbox.acknowledge(2)  # 1, and the advertisement
+    outbox.disconnect()
+    outbox.resume(2, 10, same_broker=True, controls=[advertise])
+    assert sent(outbox) == [2, "x > 5", 3, 4]
 
 
 def test_an_impossible_acknowledgement_is_the_brokers_fault() -> None:

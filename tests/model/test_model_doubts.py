@@ -27,6 +27,7 @@ NUMBER = "is never TRUE for a number; the number is written"
         ('"IBM" <> symbol', [f"\"IBM\" {NAME} 'IBM'"]),
         ('x = 1 OR NOT (city = "New York")', [f"\"New York\" {NAME} 'New York'"]),
         ('symbol > "IBM"', [f'"IBM" {NAME}']),
+        ('price > "100"', [f'"100" {NAME}']),
         ('a = "it\'s ""so"""', [f'"it\'s ""so""" {NAME} \'it\'\'s "so"\'']),
         ("price > '100'", ["price > '100' compares with a string, character by character, and"]),
         ("price > ' -1.5e3 '", [f"{NUMBER} -1.5e3, without quotes"]),

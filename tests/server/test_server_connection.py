@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import time
 from collections import Counter
 
 import pytest
+from live_brokers import Live
 
+from live_networks import path_network
 from reefcast.model import wire
 from reefcast.model.messages import ControlMessage, Publish, Unsubscribe
 from reefcast.model.publication import Publication
@@ -86,6 +89,43 @@ async def test_a_few_frames_are_acknowledged_at_once_and_many_together():
         expected += b"" if acknowledged is None else wire.encode(FrameKind.ACK, acknowledged)
         assert transport.written == expected
     connection.connection_lost(None)
+
+
+async def test_a_broker_that_was_busy_does_not_blame_the_others() -> None:
+    """It was suspended, or had a long turn: all that was sent meanwhile is still to be read."""
+    shared = Shared(Flusher(asyncio.get_running_loop()), set(), 10, Floods(Counter()))
+    end = Taker()
+    end.silence_s = 0.2
+    connection, transport = Connection(shared, lambda connection, hello: end), Transport()
+    connection.connection_made(transport)
+    hello = wire.hello(Role.BROKER, "b", "net", "session")
+    connection.data_received(wire.encode(FrameKind.HELLO, hello))
+    for _ in range(3):
+        time.sleep(0.5)  # noqa: ASYNC251 (nothing else runs meanwhile, which is the point)
+        connection._tick(end)
+        assert not connection.saying_goodbye
+        connection.data_received(wire.encode(FrameKind.PING, 0))
+    while not connection.saying_goodbye:  # noqa: ASYNC110 (nobody tells)
+        await asyncio.sleep(0.01)
+    connection.connection_lost(None)
+
+
+async def test_neighbours_are_given_up_after_the_silence_of_the_network_file(live: Live) -> None:
+    for limits, silence_s in (({}, 5.0), ({"silence_s": 2.5}, 2.5)):
+        network = path_network(2, **limits)
+        nodes = await live.up(network)
+        for node in nodes.values():
+            (link,) = node.links.values()
+            assert link.connection is not None and link.connection.end is not None
+            assert link.connection.end.silence_s == silence_s
+            assert link.connection._tick_s <= silence_s / 4
+
+
+async def test_a_client_without_a_session_is_let_in(live: Live) -> None:
+    """Not all clients are ours."""
+    node = await live.node(path_network(1), "b1")
+    client = await live.client(node, "c", session="")
+    await client.subscribe("TRUE")
 
 
 class Reset(Transport):

@@ -1,4 +1,4 @@
-"""Live networks under faults, short: each class of faults, on each kind of overlay.
+"""Live networks under faults, short: every routing, with some of the faults.
 
 `make soak` plays all of them on all routings, for as long as they take in life.
 """
@@ -11,22 +11,30 @@ import pytest
 import uvloop
 
 from reefcast.server import child
+from torture.network import SETUPS
 from torture.run import Plan, Verdict, run, said
 
 LIMIT_S = 900.0
 """No run waits for ever; many times what one takes on a machine that has much else to do."""
 START_S = 300.0
 """For a broker, beside six others that start."""
-PLANS = [
-    Plan(
-        "acyclic-lazy",
-        ("reset", "cut", "half-close", "partition", "descriptors", "kill", "freeze"),
-        seed=1,
-    ),
-    Plan("acyclic-packing", ("churn", "stop", "kill+replace"), seed=2),
-    Plan("idr", ("reset+replace", "slow", "kill", "stop"), seed=3),
-    Plan("gossip", ("partition", "cut", "kill"), seed=4),
-]
+FAULTS = {
+    "flooding": ("kill", "disk"),
+    "acyclic": ("stop", "half-close"),
+    "acyclic-lazy": ("reset", "partition", "descriptors", "freeze"),
+    "acyclic-active": ("kill", "delay"),
+    "acyclic-packing": ("churn", "kill+replace"),
+    "acyclic-incremental": ("stop", "partition-reset"),
+    "spr": ("kill", "cut"),
+    "idr": ("reset+replace", "slow", "kill"),
+    "tid-s": ("kill", "stop"),
+    "tid-d": ("kill", "cut"),
+    "mesh": ("kill", "stop"),
+    "spr-mesh": ("kill",),
+    "idr-mesh": ("stop",),
+    "gossip": ("partition", "cut", "kill"),
+}
+PLANS = [Plan(setup, faults, seed) for seed, (setup, faults) in enumerate(FAULTS.items())]
 
 
 def played(plan: Plan) -> list[Verdict]:
@@ -35,6 +43,10 @@ def played(plan: Plan) -> list[Verdict]:
             return await run(plan)
 
     return uvloop.run(bounded())
+
+
+def test_no_routing_is_left_out() -> None:
+    assert list(FAULTS) == list(SETUPS)
 
 
 @pytest.mark.parametrize("plan", PLANS, ids=lambda plan: plan.setup)

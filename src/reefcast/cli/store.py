@@ -9,14 +9,13 @@ import math
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from reefcast.cli.options import DIRECTORY, Number, Whole, json_option
-from reefcast.errors import ConfigurationError, DamagedError
+from reefcast.errors import ConfigurationError, DamagedError, SlowConsumerError
 
 if TYPE_CHECKING:
     from reefcast.client.storage_node import StorageNode
@@ -191,14 +190,18 @@ def run_store(
             await first_of(node.run(partial(ready, node)), stop.wait(), following(node))
 
     async def serve(stop: asyncio.Event) -> None:
-        for mends in count():
+        mends = 0
+        while True:
             store = await asyncio.to_thread(keeping.open, mend=mends > 0)
             try:
                 await attached(store, stop)
                 break
+            except SlowConsumerError as error:
+                log.error("%s. It connects again, and asks others for what it lacks", error)
             except DamagedError as error:
                 if mends == MOST_MENDS:
                     raise
+                mends += 1
                 log.error("%s. The history is opened again, and mended", error)
             finally:
                 await asyncio.to_thread(store.close)

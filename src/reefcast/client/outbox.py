@@ -9,6 +9,8 @@ Rules
   from this client. Is it the very process that had them, these are forgotten and every
   publication arrives exactly once; is it another one, all that was not acknowledged is sent again,
   marked so that subscribers drop what they have had.
+- What was published before the first advertisement was asked for is sent again before that one, for
+  it may lie outside of it.
 - Each publication takes one of the broker's credits, resent ones too; those without a credit wait
   in `_unsent`, and nothing new may be published before them.
 - Frames collect in the output until the driver takes them, once per turn of its loop.
@@ -21,7 +23,7 @@ from collections.abc import Callable, Iterable
 
 from reefcast.errors import ProtocolError
 from reefcast.model import wire
-from reefcast.model.messages import ControlMessage
+from reefcast.model.messages import Advertise, ControlMessage
 from reefcast.model.wire import FrameKind
 
 _CONTROL = b""
@@ -42,6 +44,8 @@ class Outbox:
         self._wake = wake
         self._output: list[bytes] = []
         self._taken_over = 0
+        self._advertised = False
+        self._unasked_seq = 0
         self._unacknowledged: deque[bytes] = deque()
         self._unsent: deque[bytes] = deque()
 
@@ -55,6 +59,8 @@ class Outbox:
         self._send_publication(frame)
 
     def send_control(self, message: ControlMessage) -> None:
+        if isinstance(message, Advertise) and not self._advertised:
+            self._advertised, self._unasked_seq = True, self.seq
         self._unacknowledged.append(_CONTROL)
         self._put(wire.encode(FrameKind.CONTROL, message))
 
@@ -86,8 +92,9 @@ class Outbox:
     def resume(
         self, received: int, credit: int, *, same_broker: bool, controls: Iterable[ControlMessage]
     ) -> None:
-        """A connection is there; `controls` go first, then what was published but not taken
-        over. `same_broker`: the process that acknowledged so far."""
+        """A connection is there; `controls` go first, but for what was published before any
+        advertisement, then what was published but not taken over. `same_broker`: the process that
+        acknowledged so far."""
         if same_broker:
             self.acknowledge(received)
         unsure = [frame for frame in self._unacknowledged if frame]
@@ -96,9 +103,11 @@ class Outbox:
         self._unsent.extendleft(reversed(unsure))
         self._unacknowledged.clear()
         self._taken_over = received
+        unasked = min(credit, max(self._unasked_seq - self.acknowledged_seq, 0))
+        self.grant(unasked)
         for message in controls:
             self.send_control(message)
-        self.grant(credit)
+        self.grant(credit - unasked)
 
     def take(self) -> bytes:
         """All that is to be written now."""

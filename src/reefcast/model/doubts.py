@@ -72,7 +72,8 @@ def _name_for_string(comparison: Comparison, quoted: Collection[str]) -> Iterato
     if not (isinstance(left, Attribute) and isinstance(right, Attribute)):
         return
     for name, other in ((left.name, right.name), (right.name, left.name)):
-        needless = readable_name(name) == name or comparison.operator in ("=", "<>")
+        equality = comparison.operator in ("=", "<>")
+        needless = equality or readable_name(name) == name or _NUMBER.fullmatch(name)
         if name in quoted and other not in quoted and needless:
             written = '"' + name.replace('"', '""') + '"'
             yield (

@@ -63,11 +63,11 @@ class Clients:
             full = f"this broker has {limit} clients already, which is its limit"
             connection.goodbye(full, retry=True)
             return None
-        key, reason = self._cut_off.pop(hello.name, ("", ""))
-        if key == hello.session:
-            self._cut_off[hello.name] = (key, reason)
-            connection.goodbye(reason, too_slow=True)
+        cut_off = self._cut_off.get(hello.name)
+        if cut_off is not None and cut_off[0] == hello.session:
+            connection.goodbye(cut_off[1], too_slow=True)
             return None
+        self._cut_off.pop(hello.name, None)
         if before is not None:
             before.connection.goodbye("another connection with this client's id took over")
         memory = self._memories.pop(hello.name, None)

@@ -162,7 +162,9 @@ class Journal:
 
     def lost(self, publish: Publish, reason: str, link: LinkName) -> None:
         """A publication ended on its way to `link`."""
-        self.counters[reason] += 1
+        words = "broker %s: publication %s of %s did not reach %s, and is lost"
+        names = self._broker, publish.publication.seq, publish.publication.publisher, link
+        self.floods.log(log, logging.WARNING, reason, words, *names)
         if self.details is not None:
             self.details.discarded(Discard(publish, reason), link)
 
