@@ -8,7 +8,6 @@ import inspect
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from zlib import crc32
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -38,11 +37,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-SPARK_GROUPS = 2
-"""A Spark session takes 2.5 GB and half a minute: so many of the test processes have one."""
-
-
-@pytest.hookimpl(tryfirst=True)  # before xdist looks for its groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Tests that must be asked for are deselected, not skipped."""
     unasked = [marker for marker in ("soak", "data") if not config.getoption(f"--{marker}")]
@@ -51,9 +45,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
     for item in items:
-        if {"spark", "java"} & set(getattr(item, "fixturenames", ())):
-            group = crc32(item.path.name.encode()) % SPARK_GROUPS
-            item.add_marker(pytest.mark.xdist_group(f"spark-{group}"))
         if isinstance(item, pytest.Function) and inspect.iscoroutinefunction(item.obj):
             soak = item.get_closest_marker("soak") is not None
             item.obj = bounded(item.obj, SOAK_TEST_S if soak else ASYNC_TEST_S)

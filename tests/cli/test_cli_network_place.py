@@ -234,6 +234,7 @@ async def test_storages_move_while_events_flow(tmp_path: Path, children: Childre
     await network.stop()
 
 
+@pytest.mark.soak
 async def test_both_are_killed_in_the_middle_and_so_is_the_command(
     tmp_path: Path, children: Children
 ) -> None:

@@ -286,6 +286,7 @@ def test_one_seed_measures_the_same_again(campaign: str) -> None:
 # --- the plan -------------------------------------------------------------------------------------
 
 
+@pytest.mark.soak
 def test_claims_and_plots_use_what_the_campaigns_run_and_measure() -> None:
     for claim in PAPER.claims:
         routings = {one.routing for one in PAPER.campaign(claim.campaign).runs("paper")}

@@ -187,6 +187,7 @@ with spark_session("deaths", patient("local[1]")) as spark:
 """
 
 
+@pytest.mark.soak
 @pytest.mark.spark
 def test_a_task_that_dies_or_finds_no_room_is_tried_again(java: None, tmp_path: Path) -> None:
     script = tmp_path / "deaths.py"

@@ -39,6 +39,7 @@ def python(cluster: Cluster, *arguments: object) -> subprocess.CompletedProcess[
     return done
 
 
+@pytest.mark.soak
 def test_a_sweep(cluster: Cluster, tmp_path: Path) -> None:
     """Both workers take part, and what they measured comes back to the one who asked."""
     table = tmp_path / "all.parquet"

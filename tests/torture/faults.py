@@ -320,7 +320,12 @@ async def stop(stage: Stage) -> None:
 
 @fault("stop-two", "two adjacent brokers are told to stop, and started again")
 async def stop_two(stage: Stage) -> None:
-    await _restart(stage, stage.two_victims())
+    """What one holds back for the other, before it hears that it has to stop itself, it cannot
+    hand over."""
+    names = stage.two_victims()
+    for name in names:
+        stage.may_lose(name)
+    await _restart(stage, names)
 
 
 async def _restart(stage: Stage, names: tuple[str, ...]) -> None:
