@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import random
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import uvloop
@@ -38,11 +39,14 @@ def plans(setups: Sequence[str], seed: int, *, scale: float, rate: float, mixed:
     ]
 
 
-def play_all(plans: Iterable[Plan], say: Callable[[str], None]) -> list[Verdict]:
-    verdicts: list[Verdict] = []
-    for plan in plans:
-        verdicts += uvloop.run(run(plan, say))
-    return verdicts
+def play(plan: Plan) -> list[Verdict]:
+    return uvloop.run(run(plan, lambda line: print(line, flush=True)))
+
+
+def play_all(plans: Iterable[Plan], jobs: int) -> list[Verdict]:
+    """So many networks at a time, each in a process of its own."""
+    with ProcessPoolExecutor(jobs, max_tasks_per_child=1) as pool:
+        return [verdict for verdicts in pool.map(play, plans) for verdict in verdicts]
 
 
 # --- the page -------------------------------------------------------------------------------------
@@ -153,6 +157,7 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=300.0, help="events a second")
     parser.add_argument("--mixed", type=int, default=3, help="drawn mixtures for each setup")
     parser.add_argument("--matrix", type=Path, help="write the page here")
+    parser.add_argument("--jobs", type=int, default=1, help="networks at a time")
     asked = parser.parse_args()
     setups = [asked.setup] if asked.setup else list(SETUPS)
     wanted = plans(setups, asked.seed, scale=asked.scale, rate=asked.rate, mixed=asked.mixed)
@@ -161,9 +166,10 @@ def main() -> None:
             Plan(setup, tuple(asked.faults), asked.seed, scale=asked.scale, rate=asked.rate)
             for setup in setups
         ]
-    verdicts = play_all(wanted, lambda line: print(line, flush=True))
+    verdicts = play_all(wanted, asked.jobs)
     if asked.matrix:
         how = f"--seed {asked.seed} --scale {asked.scale:g} --rate {asked.rate:g}"
+        how += f" --mixed {asked.mixed} --jobs {asked.jobs}"
         how = f"`tools/torture.py --matrix docs/faults.md {how}`"
         if asked.scale != 1.0:
             how += f", which makes the times of the faults {asked.scale:g} times as long"

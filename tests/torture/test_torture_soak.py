@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from torture.matrix import plans, play_all, write_page
+from torture.matrix import plans, play, write_page
 from torture.network import SETUPS
 from torture.run import Verdict, said
 
@@ -20,7 +20,7 @@ def test_every_fault_on_every_routing(record_property: Callable[[str, object], N
     wanted = plans(list(SETUPS), SEED, scale=1.0, rate=300.0, mixed=1)
     verdicts: list[Verdict] = []
     for plan in wanted:
-        verdicts += play_all([plan], print)
+        verdicts += play(plan)
         write_page(verdicts, Path("out/faults.md"), f"`make soak`, seed {SEED}")
     wrong = [said(each) for each in verdicts if not each.fine]
     record_property("page", "out/faults.md")
