@@ -65,7 +65,9 @@ def test_contacts_crash_and_come_back_without_memory(
     network = overlay_of(seed, size, told)
     network.crash(*names(contacts))
     network.rounds(HEALED)
-    assert_sound(network)
+    # Whom only contacts held together may be in two pieces until there is one again.
+    assert network.dead_links() == []
+    assert network.wrong_in_links() == []
     for contact in names(contacts):
         network.join(contact)
     network.rounds(HEALED)
