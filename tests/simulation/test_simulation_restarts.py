@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -20,6 +21,7 @@ from reefcast.simulation.world import Setup
 NUMBERS = st.integers(0, 2**32)
 ROUTINGS = ("flooding", "acyclic", "spr", "idr", "tid-s", "tid-d", "mesh", "spr-mesh", "idr-mesh")
 SHAPE = {"mesh": "acyclic", "spr-mesh": "spr", "idr-mesh": "idr"}
+Dying = Callable[[Setup, random.Random], list[Fault]]
 START_S, LASTS_S = 30.0, 3.0
 """All has settled when publishers start; and how long they go on."""
 
@@ -44,6 +46,17 @@ def deaths(setup: Setup, rng: random.Random) -> list[Fault]:
     ]
 
 
+def neighbours_die(setup: Setup, rng: random.Random) -> list[Fault]:
+    """Two at one instant."""
+    one = rng.choice(list(setup.graph))
+    other = rng.choice(list(setup.graph[one]))
+    at_s = START_S + rng.uniform(0.3, 1.0)
+    return [
+        Crash(broker, at_s + rng.choice((0.0, 0.0, 0.01)), at_s + 0.5 + rng.uniform(0.0, 0.1))
+        for broker in (one, other)
+    ]
+
+
 def steady_clients(simulation: Simulation, rng: random.Random) -> None:
     """Subscribers that stay; publishers that stay, and some that come, publish and go."""
     brokers = list(simulation.setup.graph)
@@ -65,17 +78,17 @@ def steady_clients(simulation: Simulation, rng: random.Random) -> None:
         simulation.withdraw(handle, come_s + rng.uniform(0.1, 0.6))
 
 
-def run_deaths(number: int, routing: str) -> Simulation:
+def run_deaths(number: int, routing: str, dying: Dying = deaths) -> Simulation:
     rng = random.Random(number)
     setup = small_setup(rng, routing)
-    simulation = Simulation(replace(setup, faults=deaths(setup, rng)))
+    simulation = Simulation(replace(setup, faults=dying(setup, rng)))
     steady_clients(simulation, rng)
     simulation.run(until_s=START_S + 120.0)
     return simulation
 
 
-def check_deaths(number: int, routing: str) -> None:
-    simulation = run_deaths(number, routing)
+def check_deaths(number: int, routing: str, dying: Dying = deaths) -> None:
+    simulation = run_deaths(number, routing, dying)
     report = check(simulation)
     problems = {kind: found for kind, found in report.problems.items() if found}
     problems.pop("not_quiet", None)  # rounds of a mesh go on
@@ -98,6 +111,11 @@ def check_deaths(number: int, routing: str) -> None:
 @example(8, "tid-d")
 def test_only_what_was_in_the_dead_brokers_memory_is_lost(number: int, routing: str) -> None:
     check_deaths(number, routing)
+
+
+def test_what_waited_for_a_broker_that_has_the_tree_from_elsewhere_now_is_not_lost() -> None:
+    """With this number it comes back first, and nobody who is left knows by which way it had it."""
+    check_deaths(336, "tid-s", neighbours_die)
 
 
 @pytest.mark.soak
