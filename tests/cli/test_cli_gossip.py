@@ -39,8 +39,10 @@ async def test_small_and_live(tmp_path: Path, children: Children) -> None:
     assert told["missing"] == told["twice"] == told["unexpected"] == 0
     assert told["published"] > 20 and told["due"] > told["published"]
     for moment in (told["settled"], told["aligned"], told["ended"]):
-        # Peers that join at one instant may be in two pieces, until the waves show it.
-        assert moment["connected"] == moment["topics"] == 6 or moment is told["settled"]
+        # Peers that join at one instant may be in two pieces, until the waves show it; later, a
+        # connection may close in one process after the other process was looked at.
+        assert moment["topics"] == 6
+        assert moment["connected"] >= 5 or moment is told["settled"]
         assert 0 < moment["connections"] < moment["unshared"]
     # What peers count is what there is, but for what opens or closes while it is looked at.
     if told["aligned"]["sockets"] is not None:

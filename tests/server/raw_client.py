@@ -124,12 +124,12 @@ class RawClient:
 
     # --- receiving --------------------------------------------------------------------------------
 
-    async def next(self, kind: FrameKind) -> bytes:
-        """The payload of the next frame of this kind; raises `Closed`."""
+    async def next(self, *kinds: FrameKind) -> bytes:
+        """The payload of the next frame of one of these kinds; raises `Closed`."""
         async with asyncio.timeout(PATIENCE_S):
             while True:
                 for at, (each, payload) in enumerate(self.inbox):
-                    if each == kind:
+                    if each in kinds:
                         del self.inbox[at]
                         return payload
                 await self._read()
@@ -147,7 +147,9 @@ class RawClient:
             self.inbox.append((kind, payload))
 
     async def delivery(self) -> tuple[tuple[int, ...], Publication]:
-        head, body = wire.split_parts(await self.next(FrameKind.DELIVER))
+        """The next delivery; it may be marked as a copy, which what waited for a neighbour is."""
+        payload = await self.next(FrameKind.DELIVER, FrameKind.DELIVER_AGAIN)
+        head, body = wire.split_parts(payload)
         return wire.decode_numbers(head), wire.decode_publication(body)
 
     async def seqs_of(self, count: int) -> list[int]:
