@@ -19,10 +19,13 @@ from reefcast.errors import ProtocolError
 from reefcast.matching.scan import ScanIndex
 from reefcast.model.messages import (
     Advertise,
+    Effect,
     Header,
     LinkKind,
     LinkUp,
     Publish,
+    Send,
+    Settled,
     Subscribe,
 )
 from reefcast.model.publication import Publication
@@ -211,8 +214,9 @@ def test_a_binding_counts_for_what_comes_next() -> None:
     broker.handle(LinkUp(LinkKind.CLIENT), "s", 0.0)
     broker.handle(Subscribe(("s", 1), "TRUE"), "s", 0.0)
     one, other = ("p", 1), ("p", 2)
+    tells: list[Effect] = []
     for tid in (one, other):
-        broker.handle(Advertise(tid, "TRUE", via=("b",)), "b", 0.0)
+        tells += broker.handle(Advertise(tid, "TRUE", via=("b",)), "b", 0.0)
 
     def hops() -> list[list[str]]:
         found = []
@@ -222,6 +226,10 @@ def test_a_binding_counts_for_what_comes_next() -> None:
             found.append([hop for hop, _ in broker.last_routed[0][1].hops])
         return found
 
+    assert hops() == [["c"], ["c"], ["c"]], "c may want it, and has not answered"
+    for tell in tells:
+        if isinstance(tell, Send) and isinstance(tell.message, Advertise):
+            broker.handle(Settled(tell.message.token), tell.link, 0.0)
     broker.handle(Bind(id=("t", 1), filter="TRUE", trees=(other,)), "c", 0.0)
     assert hops() == [[], [], []]
     broker.handle(Bind(id=("t", 1), filter="TRUE", trees=(one,)), "c", 0.0)

@@ -11,17 +11,20 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from simulation_scenarios import FILTERS, random_setup
 
+from reefcast.overlay.topology import edges_of
 from reefcast.routing.gate import HOLD_S
 from reefcast.routing.mesh.options import MeshOptions
-from reefcast.simulation.checkers import check
-from reefcast.simulation.faults import Crash, Fault
+from reefcast.routing.neighbour_links import RELEARN_S
+from reefcast.simulation.checkers import Evidence, Pair, check
+from reefcast.simulation.faults import Crash, Partition
 from reefcast.simulation.simulation import Simulation
 from reefcast.simulation.world import Setup
 
 NUMBERS = st.integers(0, 2**32)
 ROUTINGS = ("flooding", "acyclic", "spr", "idr", "tid-s", "tid-d", "mesh", "spr-mesh", "idr-mesh")
 SHAPE = {"mesh": "acyclic", "spr-mesh": "spr", "idr-mesh": "idr"}
-Dying = Callable[[Setup, random.Random], list[Fault]]
+Broken = Crash | Partition
+Dying = Callable[[Setup, random.Random], list[Broken]]
 START_S, LASTS_S = 30.0, 3.0
 """All has settled when publishers start; and how long they go on."""
 
@@ -36,7 +39,7 @@ def small_setup(rng: random.Random, routing: str) -> Setup:
     return replace(setup, options=mesh, broker_options={})
 
 
-def deaths(setup: Setup, rng: random.Random) -> list[Fault]:
+def deaths(setup: Setup, rng: random.Random) -> list[Broken]:
     """Of one or two brokers, neighbours maybe; they are back within a second or two."""
     dead = rng.sample(list(setup.graph), min(rng.randint(1, 2), len(setup.graph)))
     at_s = START_S + rng.uniform(0.3, 1.0)
@@ -46,7 +49,7 @@ def deaths(setup: Setup, rng: random.Random) -> list[Fault]:
     ]
 
 
-def neighbours_die(setup: Setup, rng: random.Random) -> list[Fault]:
+def neighbours_die(setup: Setup, rng: random.Random) -> list[Broken]:
     """Two at one instant."""
     one = rng.choice(list(setup.graph))
     other = rng.choice(list(setup.graph[one]))
@@ -57,7 +60,22 @@ def neighbours_die(setup: Setup, rng: random.Random) -> list[Fault]:
     ]
 
 
-def steady_clients(simulation: Simulation, rng: random.Random) -> None:
+def one_stays_away(setup: Setup, rng: random.Random) -> list[Broken]:
+    """A broker dies while another one, most often a neighbour, dies, too, or cannot be reached; and
+    that one is not there again before the broker has waited for it for long enough."""
+    one = rng.choice(list(setup.graph))
+    others = list(setup.graph) if rng.random() < 0.3 else setup.graph[one]
+    other = rng.choice([name for name in others if name != one])
+    at_s = START_S + rng.uniform(0.3, 1.0)
+    back_s = at_s + RELEARN_S + rng.uniform(0.8, 3.0)
+    crash = Crash(one, at_s, at_s + 0.5)
+    if rng.random() < 0.5:
+        return [crash, Crash(other, at_s, back_s)]
+    cut_off = tuple((a, b) for a, b in edges_of(setup.graph) if other in (a, b))
+    return [crash, Partition(cut_off, at_s, back_s)]
+
+
+def steady_clients(simulation: Simulation, rng: random.Random, lasts_s: float = LASTS_S) -> None:
     """Subscribers that stay; publishers that stay, and some that come, publish and go."""
     brokers = list(simulation.setup.graph)
     for number in range(6):
@@ -68,10 +86,10 @@ def steady_clients(simulation: Simulation, rng: random.Random) -> None:
         simulation.advertise(publisher, at, "TRUE", rng.uniform(0.0, 1.0))
         for _ in range(60):
             some = {"a": rng.randint(0, 5), "s": rng.choice(("x", "y", "z"))}
-            simulation.publish(publisher, at, some, START_S + rng.uniform(0.0, LASTS_S))
+            simulation.publish(publisher, at, some, START_S + rng.uniform(0.0, lasts_s))
     for number in range(4):
         guest, at = f"g{number}", rng.choice(brokers)
-        come_s = START_S + rng.uniform(0.0, LASTS_S - 1.0)
+        come_s = START_S + rng.uniform(0.0, lasts_s - 1.0)
         handle = simulation.advertise(guest, at, "a >= 0", come_s)
         for i in range(5):
             simulation.publish(guest, at, {"a": i, "s": "x"}, come_s + 0.01 * i + 0.01)
@@ -81,19 +99,21 @@ def steady_clients(simulation: Simulation, rng: random.Random) -> None:
 def run_deaths(number: int, routing: str, dying: Dying = deaths) -> Simulation:
     rng = random.Random(number)
     setup = small_setup(rng, routing)
-    simulation = Simulation(replace(setup, faults=dying(setup, rng)))
-    steady_clients(simulation, rng)
+    faults = dying(setup, rng)
+    simulation = Simulation(replace(setup, faults=faults))
+    over_s = max(f.to_s if isinstance(f, Partition) else f.restart_s for f in faults)
+    steady_clients(simulation, rng, max(LASTS_S, over_s + 1.0 - START_S))
     simulation.run(until_s=START_S + 120.0)
     return simulation
 
 
-def check_deaths(number: int, routing: str, dying: Dying = deaths) -> None:
+def check_deaths(number: int, routing: str, dying: Dying = deaths, least: int = 20) -> Simulation:
     simulation = run_deaths(number, routing, dying)
     report = check(simulation)
     problems = {kind: found for kind, found in report.problems.items() if found}
     problems.pop("not_quiet", None)  # rounds of a mesh go on
     assert not problems
-    assert report.delivered == report.expected > 20
+    assert report.delivered == report.expected > least
     for published in simulation.result().published:
         if published.publication.id in simulation.result().damaged:
             at_s = published.publication.time_us / 1e6
@@ -102,6 +122,20 @@ def check_deaths(number: int, routing: str, dying: Dying = deaths) -> None:
                 for f in simulation.setup.faults
                 if isinstance(f, Crash)
             ), f"{published.publication.id}, published at {at_s}, is lost"
+    return simulation
+
+
+def owed(simulation: Simulation) -> set[Pair]:
+    """What publishers that stay published for those who stay, whatever had settled by then of the
+    advertisements that are made again behind a restart; less what was lost with a memory."""
+    evidence, result = Evidence(simulation), simulation.result()
+    return {
+        pair
+        for published in result.published
+        if published.publication.publisher.startswith("p")
+        and published.publication.id not in result.damaged
+        for pair in evidence.settled_pairs(published)
+    }
 
 
 @settings(max_examples=60, deadline=None)
@@ -116,6 +150,18 @@ def test_only_what_was_in_the_dead_brokers_memory_is_lost(number: int, routing: 
 def test_what_waited_for_a_broker_that_has_the_tree_from_elsewhere_now_is_not_lost() -> None:
     """With this number it comes back first, and nobody who is left knows by which way it had it."""
     check_deaths(336, "tid-s", neighbours_die)
+
+
+@settings(max_examples=40, deadline=None)
+@given(NUMBERS, st.sampled_from(ROUTINGS))
+def test_what_is_for_a_neighbour_that_stays_away_waits_for_it(number: int, routing: str) -> None:
+    check_who_stays_away(number, routing)
+
+
+def check_who_stays_away(number: int, routing: str) -> None:
+    simulation = check_deaths(number, routing, one_stays_away, least=-1)
+    missing = owed(simulation) - set(Evidence(simulation).delivered)
+    assert not missing
 
 
 @pytest.mark.soak

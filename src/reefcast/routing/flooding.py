@@ -38,4 +38,5 @@ class Flooding(Router):
                 yield Decision({}, [], matched, duplicate=True)
                 continue
             onward = Header(publish.header.hops + 1)
-            yield Decision(local, [(b, onward) for b in self.brokers if b != link], matched)
+            others = dict.fromkeys((*self.brokers, *self.absent))
+            yield Decision(local, [(b, onward) for b in others if b != link], matched)

@@ -4,6 +4,8 @@ Rules
 -----
 - A neighbour that says `Leaving` gets no publication any more: what is for it waits here until it
   is back.
+- So does what is for one that this broker, after its own start, has not heard within `RELEARN_S`,
+  until the patience with it is over, too (see `relearning`).
 - So does what is for a neighbour whose link comes up anew (`LinkUp`): it may have restarted, and
   find no way for publications before it has relearned. First comes what it did not acknowledge in
   its former life (`LinkUp.kept`), then what is published meanwhile.
@@ -109,6 +111,10 @@ class Holding:
     def leaves(self, link: LinkName) -> None:
         """The neighbour is about to stop."""
         self._returns.pop(link, None)
+        self.closed.setdefault(link, Wait())
+
+    def misses(self, link: LinkName) -> None:
+        """The neighbour has not been here yet, and is not waited for any longer."""
         self.closed.setdefault(link, Wait())
 
     def begin(self, link: LinkName, kept: Iterable[Publish]) -> tuple[Wait, list[Effect]]:

@@ -7,7 +7,7 @@ Rules
   know, then `Synced`. A broker that relearns says `Synced` to a neighbour only when it has heard it
   from all others (`relearning`); the neighbour then sweeps what was not said again. If some
   neighbour stays away for `RELEARN_S`, it is not waited for; but what is to settle waits for it
-  until `patience_s`.
+  until `patience_s`, and so do publications that might be wanted there.
 - When a broker has relearned, it says `Relearned`: then neighbours send it what they have held for
   it (`holding`).
 - A broker that is about to stop says `Leaving`, and has left when all neighbours have answered:
@@ -79,6 +79,7 @@ class NeighbourLinks:
         self._holding = then.holding
         self._patience_s = patience_s
         self._lent = 0
+        self._absent: set[LinkName] = set()
 
     # --- a link comes up, or goes -----------------------------------------------------------------
 
@@ -128,7 +129,7 @@ class NeighbourLinks:
         self._owed.pop(link, None)
         self._router.brokers.remove(link)
         effects: list[Effect] = [Discard(p, "link_lost") for p in self._holding.given_up(link)]
-        effects += then.act(self._router.link_down(link))
+        effects += then.act(self._router.link_down(link)) + self._no_longer_absent(link)
         return effects + then.finish(then.settlement.forget(link))  # may release what was held
 
     def lost(self, link: LinkName) -> list[Effect]:
@@ -138,7 +139,7 @@ class NeighbourLinks:
     # --- what neighbours say ----------------------------------------------------------------------
 
     def synced(self, link: LinkName) -> list[Effect]:
-        effects = self._sweep(link) if self._holding.may_sweep(link) else []
+        effects = self._said_all(link) if self._holding.may_sweep(link) else []
         return effects + self._tell_synced(self._relearning.heard(link))
 
     def relearned(self, link: LinkName, now: float) -> list[Effect]:
@@ -161,7 +162,7 @@ class NeighbourLinks:
         if not self._holding.is_present(link, wait):
             return []
         released = self._holding.told(link, wait)
-        swept = self._sweep(link) if wait.synced else []
+        swept = self._said_all(link) if wait.synced else []
         return swept + self._hand_over(released)
 
     def _hand_over(self, released: list[Effect]) -> list[Effect]:
@@ -179,9 +180,10 @@ class NeighbourLinks:
                 effects.append(effect)
         return effects + self._then.act(self._router.reroute(strays)) if strays else effects
 
-    def _sweep(self, link: LinkName) -> list[Effect]:
+    def _said_all(self, link: LinkName) -> list[Effect]:
         """What the neighbour has not said again does not hold any more."""
-        return self._then.send(self._then.cause(link), self._router.synced(link))
+        swept = self._then.send(self._then.cause(link), self._router.synced(link))
+        return swept + self._no_longer_absent(link)
 
     def _tell_synced(self, links: Iterable[LinkName]) -> list[Effect]:
         effects: list[Effect] = [Send(link, Synced()) for link in links]
@@ -225,8 +227,7 @@ class NeighbourLinks:
         if key == RELEARN_TIMER:
             return self._stop_relearning(now)
         if key == ABSENT_TIMER:
-            self._relearning.forget_absent()
-            return self._tell_synced(())
+            return self._forget_absent()
         if key.startswith(ANSWER_TIMER):
             released = self._holding.answers_are_due(key.removeprefix(ANSWER_TIMER))
             return self._hand_over(released)
@@ -234,7 +235,29 @@ class NeighbourLinks:
 
     def _stop_relearning(self, now: float) -> list[Effect]:
         """Some neighbours have stayed away so far."""
-        effects = self._tell_synced(self._relearning.give_up())
+        told = self._relearning.give_up()
+        self._absent.update(self._relearning.absent)
+        self._router.absent = sorted(self._absent)
+        for link in self._absent.difference(self._router.brokers):
+            self._holding.misses(link)
+        effects = self._tell_synced(told)
         if not self._relearning.complete:
             effects.append(SetTimer(ABSENT_TIMER, now + max(self._patience_s - RELEARN_S, 0.0)))
         return effects
+
+    def _forget_absent(self) -> list[Effect]:
+        """They have not come for so long that what waited for them goes."""
+        effects: list[Effect] = []
+        for link in sorted(self._absent.difference(self._router.brokers)):
+            effects += [Discard(p, "link_lost") for p in self._holding.given_up(link)]
+            effects += self._no_longer_absent(link)
+        self._relearning.forget_absent()
+        return effects + self._tell_synced(())
+
+    def _no_longer_absent(self, link: LinkName) -> list[Effect]:
+        """What is wanted behind it is known, or it has been given up."""
+        if link not in self._absent:
+            return []
+        self._absent.remove(link)
+        self._router.absent = sorted(self._absent)
+        return [] if self._absent else self._then.act(self._router.all_heard())

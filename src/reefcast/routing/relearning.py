@@ -7,7 +7,8 @@ travels from the leaves inwards and back out, and a neighbour that hears it know
 beyond has been told again.
 
 Whoever was given up is *absent*: what comes in still waits for it to settle (see `settlement`),
-until it is heard, or its link's patience is over, too.
+until it is heard, or its link's patience is over, too. So long nobody knows what is wanted behind
+it: it is sent all that might be (`Router.absent`), which waits for it (`holding`).
 """
 
 from __future__ import annotations
@@ -37,6 +38,11 @@ class Relearning:
     def complete(self) -> bool:
         """Whether nobody is missing, nor absent."""
         return not (self._missing or self._absent)
+
+    @property
+    def absent(self) -> list[LinkName]:
+        """Those that were given up, by name."""
+        return sorted(self._absent)
 
     def start_patience(self) -> bool:
         """Whether the timer of patience is to be set now: once, while relearning."""

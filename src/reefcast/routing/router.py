@@ -52,11 +52,11 @@ COUNTED = "counted"
 
 @dataclass(frozen=True, slots=True)
 class Await:
-    """Send these, and when all is done that they cause (`settlement`), do what `then` returns.
+    """Do these, and when all is done that they cause (`settlement`), do what `then` returns.
     With a `key`, the input that this follows from is not settled before that; and while it is under
     way, another one with the same key does nothing but let its own input wait for it, too."""
 
-    sends: Sequence[Send]
+    sends: Sequence[Action]
     then: Callable[[], Sequence[Action]]
     key: object = None
 
@@ -182,6 +182,9 @@ class Router(ABC):
         """Kept by the router: whether what it asked for when that was over is still to come."""
         self.unfinished = False
         """Kept by the router: whether `afterwards` has something to do."""
+        self.absent: Sequence[LinkName] = ()
+        """Kept by the broker: neighbours that were not there when it stopped relearning, until they
+        have told all. What is wanted behind them is not known: they get all that might be."""
         self.prt = SubscriptionTable(where.new_index)
         self.soft_links: dict[LinkName, SoftLink] = {}
         """Links besides those of the overlay, which only publications cross: kept by the router."""
@@ -197,9 +200,14 @@ class Router(ABC):
 
     def match(self, publications: Sequence[Publish], link: LinkName) -> Sequence[Any]:
         """What `route` needs to know of each of these, all of them matched at once; as it stands
-        here, where the rows of the PRT lead. Changes nothing: if it fails, it is asked again, for
-        each by itself."""
-        return self.prt.ways([publish.publication for publish in publications])
+        here, where the rows of the PRT lead, and to `unheard`. Changes nothing: if it fails, it is
+        asked again, for each by itself."""
+        found = self.prt.ways([publish.publication for publish in publications])
+        return [ways.and_to(self.unheard()) for ways in found] if self.absent else found
+
+    def unheard(self) -> Sequence[LinkName]:
+        """Those of `absent` that get whatever comes here."""
+        return self.absent
 
     @abstractmethod
     def route(
@@ -310,6 +318,10 @@ class Router(ABC):
 
     def relearned(self) -> Sequence[Action]:
         """Relearning is over; what had to wait for that."""
+        return []
+
+    def all_heard(self) -> Sequence[Action]:
+        """Nobody is absent any more: all have told all, or were given up."""
         return []
 
     def to_others(self, link: LinkName, message: ControlMessage) -> list[Send]:

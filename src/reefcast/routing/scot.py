@@ -16,8 +16,9 @@ Rules
 - *IDR*: as SPR, but no copy goes onto an overloaded target iLink (`links.LinkStatusTable`) if that
   can be helped: the bits of the clusters that are left over travel on one copy, in its header, and
   the next broker decides anew. Cases I to III are in `Idr._carrier`. No table changes.
-- A broker that starts relearns PRT and CLT from its neighbours. While it does, it leaves all bits
-  at 1: a copy too many does no harm, one too few would.
+- A broker that starts relearns PRT and CLT from its neighbours. While it does, and as long as one
+  in its cluster is absent, it leaves all bits at 1: a copy too many does no harm, one too few
+  would.
 
 Theory of operation
 -------------------
@@ -165,7 +166,7 @@ class ScotRouter(Router):
             self.clt.add(row)
         self.clt.confirm(id, link)
         self._find_witness(row)
-        if self.relearning:
+        if self.relearning or self.unheard():
             row.civ |= self._own
         if not row.civ & self._own:
             return [Send(link, CivUnset(advertisements=(id,)))]
@@ -259,7 +260,7 @@ class ScotRouter(Router):
         """Clears the bits of the rows that have no witness; but not before all was relearned."""
         cleared: dict[LinkName, list[EntityId]] = {}
         for row in rows:
-            if row.witness is None and self.relearning:
+            if row.witness is None and (self.relearning or self.unheard()):
                 row.civ |= self._own
             elif row.witness is None:
                 cleared.setdefault(row.last_hop, []).append(row.id)
@@ -334,12 +335,27 @@ class ScotRouter(Router):
             sends += self.unadvertise(row.id, link)
         return sends
 
+    def unheard(self) -> list[LinkName]:
+        """Which clusters a publication is to enter is said by its bits."""
+        return [link for link in self.absent if link not in self._cluster_of]
+
+    def ways_between(self) -> dict[int, LinkName]:
+        """The links to other clusters, by these; also to those whose link has yet to come up."""
+        if not self.absent:
+            return self.i_links
+        away = {self._cluster_of[link]: link for link in self.absent if link in self._cluster_of}
+        return away | self.i_links
+
     def passes_on(self, source: LinkName, target: LinkName) -> bool:
         """Only subscriptions are passed on, from aLink to aLink."""
         secondary = self._cluster_of
         return source != target and source not in secondary and target not in secondary
 
     def relearned(self) -> list[Send]:
+        """Bits stay where a neighbour is absent that may hold a witness."""
+        return [] if self.unheard() else self.all_heard()
+
+    def all_heard(self) -> list[Send]:
         rows = [row for row in self.clt if not row.local and row.witness is None]
         for row in rows:
             row.civ &= ~self._own
@@ -390,7 +406,7 @@ class Spr(ScotRouter):
     def _between_clusters(
         self, inside: Decision, link: LinkName, onward: Header, bits: int
     ) -> Decision:
-        for cluster, i_link in self.i_links.items():
+        for cluster, i_link in self.ways_between().items():
             if bits >> cluster & 1:
                 inside.hops.append((i_link, onward))
         return inside
@@ -442,10 +458,14 @@ class Idr(ScotRouter):
         overloaded, queue_len = self.links.lst.overloaded, self.links.queue_len
         targets = [
             Target(queue_len(i_link), i_link, 1 << cluster)
-            for cluster, i_link in self.i_links.items()
+            for cluster, i_link in self.ways_between().items()
             if bits >> cluster & 1
         ]
-        free = [target for target in targets if not overloaded(target.link)]
+        free = [
+            target
+            for target in targets
+            if not overloaded(target.link) and target.link not in self.absent
+        ]
         rest = bits
         for target in free:
             rest &= ~target.bit

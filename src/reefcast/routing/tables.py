@@ -60,6 +60,10 @@ class Ways(NamedTuple):
     hops: list[LinkName]
     matched: int
 
+    def and_to(self, links: Iterable[LinkName]) -> Ways:
+        """These, and to those neighbours in any case."""
+        return self._replace(hops=sorted({*self.hops, *links}))
+
 
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")

@@ -42,7 +42,7 @@ its ways to the publishers; a publication a match where clients may want it, and
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import zip_longest
 from typing import ClassVar, NamedTuple
@@ -140,12 +140,12 @@ class TidRouter(TreeRouting):
         return tree if tree is not None and tree.last_hop == link else None
 
     def _first_tree(self, publication: Publication, client: LinkName) -> Tree | None:
-        """The tree in use of the first advertisement of this publisher that it matches; they were
+        """The newest tree of the first advertisement of this publisher that it matches; they were
         stored in the order of their numbers."""
         grown = self.grown.get(client, {}).values()
         if len(grown) == 1:  # the broker has checked that it matches one of them
-            return next(iter(grown)).trees[0]
-        matching = (each.trees[0] for each in grown if each.filter.matches(publication))
+            return next(iter(grown)).trees[-1]
+        matching = (each.trees[-1] for each in grown if each.filter.matches(publication))
         return next(matching, None)
 
     # --- copies that go astray --------------------------------------------------------------------
@@ -193,11 +193,20 @@ class TidRouter(TreeRouting):
     ) -> Decision:
         """The decision of TID-S."""
         header = publish.header
-        onward: Header = TidHeader(header.hops + 1, tree.id, _switched(header))
+        switched = _switched(header)
+        onward: Header = TidHeader(header.hops + 1, tree.id, switched)
+        bound: Collection[LinkName] = tree.hops if found is None else found.served
+        if not switched and (tree.untold or self.absent):
+            bound = sorted({*bound, *self._unknown(tree)})
+        copies = [(hop, onward) for hop in bound if hop != link]
         if found is None:
-            return Decision({}, [(hop, onward) for hop in tree.hops if hop != link], None)
-        copies = [(hop, onward) for hop in found.served if hop != link]
+            return Decision({}, copies, None)
         return Decision(found.local, copies, found.rows)
+
+    def _unknown(self, tree: Tree) -> set[LinkName]:
+        """The neighbours of which nobody knows what is bound to the tree behind them. A copy that
+        switched to it is for known subscriptions only."""
+        return tree.untold.union(self.absent)
 
 
 def _divide(rows: list[Row], key: tuple[Tree, int]) -> Matching:
@@ -288,10 +297,11 @@ class TidD(TidRouter):
         checked, searched = len(along.hops), 0
         for hop, onward in along.hops:
             rows = found.served.get(hop)
-            if rows is None:
+            unknown = hop in self._unknown(tree)
+            if rows is None and not unknown:
                 continue
             other = None
-            if hop in crowded:
+            if hop in crowded and rows is not None and not unknown:
                 others = self._other_trees(rows, tree, link)
                 checked += len({to for to, _ in others})
                 searched += len(rows)

@@ -75,10 +75,11 @@ class Tree(Row):
     `path`: the brokers from the publisher's to this one. `bound`: subscription -> the link that it
     came by. `clients`: how many of these are of clients of this broker; where there are none, the
     broker is *forward-only* for this tree. `hops`: the neighbours that some came by, by name.
-    `version`: how often that changed.
+    `version`: how often that changed. `untold`: neighbours that have been told of the tree, and
+    have not answered yet: what is wanted behind them is not known.
     """
 
-    __slots__ = ("_by_hop", "bound", "clients", "hops", "path", "version")
+    __slots__ = ("_by_hop", "bound", "clients", "hops", "path", "untold", "version")
 
     def __init__(
         self, id: EntityId, filter: Filter, last_hop: LinkName, local: bool, path: Path
@@ -89,6 +90,7 @@ class Tree(Row):
         self.clients = 0
         self.hops: list[LinkName] = []
         self.version = 0
+        self.untold: set[LinkName] = set()
         self._by_hop: Counter[LinkName] = Counter()
 
     def bind(self, row: Row, link: LinkName) -> None:

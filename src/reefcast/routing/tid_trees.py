@@ -20,8 +20,10 @@ Rules
   bind again is unbound when it has answered.
 - *Torn*: a broker that cannot take a tree of which it is told, or whose link to its last hop is
   lost, says so. Who had it from there loses it in the same way; everybody else passes the word up
-  the tree. The publisher's broker then grows another one, with a TID of its own, and uses it from
-  when all is bound to it; then it withdraws the old one.
+  the tree. The publisher's broker then grows another one, with a TID of its own, and uses it; when
+  all is bound to it, the old one is withdrawn.
+- *Untold*: as long as a neighbour that was told of a tree has not answered, for it or a broker
+  behind it is away, it gets all that is published on the tree: nobody knows what is bound there.
 - *Lend*: a copy that has waited for a neighbour which restarted is *astray* if its tree has been
   withdrawn meanwhile, or the neighbour does not have it from here any more. The broker then grows
   a tree of its own for all subscriptions, publishes on it what is astray, and withdraws it.
@@ -110,11 +112,11 @@ class TreeRouting(Router):
             return self._told(message, filter, link)
         return super().change(message, filter, link, local=local)
 
-    def advertise(self, id: EntityId, filter: Filter, link: LinkName, local: bool) -> list[Send]:
+    def advertise(self, id: EntityId, filter: Filter, link: LinkName, local: bool) -> list[Action]:
         grown = self.grown.setdefault(link, {})[id] = Grown(id, filter, link)
         return self._plant(grown)
 
-    def _plant(self, grown: Grown) -> list[Send]:
+    def _plant(self, grown: Grown) -> list[Action]:
         """Another tree for an advertisement of a client."""
         tid, number = self._of_here(grown.id), 1
         while tid in self.srt or tid in self._gone:
@@ -124,13 +126,23 @@ class TreeRouting(Router):
         grown.trees.append(tree)
         return self._grow(tree)
 
-    def _grow(self, tree: Tree) -> list[Send]:
+    def _grow(self, tree: Tree) -> list[Action]:
         """The tree has come here, and goes on."""
         self.srt.add(tree)
-        sends = self.to_others(tree.last_hop, tree.advertise())
+        tree.untold.update(other for other in self.brokers if other != tree.last_hop)
+        sends: list[Action] = []
+        for send in self.to_others(tree.last_hop, tree.advertise()):
+            answered = partial(self._has_answered, tree, send.link)
+            sends.append(Await([send], answered, (Tree, tree.id, send.link)))
         for row in meeting(tree.filter, [row for row in self.prt if row.local]):
             sends += self._bind(row, [tree], row.last_hop)
         return sends
+
+    def _has_answered(self, tree: Tree, link: LinkName) -> list[Action]:
+        """The neighbour has taken the tree, or said that it does not: what is bound behind it is
+        known here now."""
+        tree.untold.discard(link)
+        return []
 
     def known_as(self, id: EntityId, link: LinkName) -> EntityId:
         return id if link in self.brokers else self._of_here(id)
@@ -222,7 +234,7 @@ class TreeRouting(Router):
         return [Await(sends, partial(self._turn_to, newest, grown), (Grown, newest.id))]
 
     def _turn_to(self, tree: Tree, grown: Grown) -> list[Send]:
-        """All is bound to the tree: publications take it from now on."""
+        """All is bound to the tree: the former ones go."""
         if tree not in grown.trees:
             return []
         at = grown.trees.index(tree)
@@ -319,19 +331,24 @@ class TreeRouting(Router):
             links.discard(link)
         sends = [Send(link, tree.advertise()) for tree in self.srt]
         from_there = self.srt.from_hop(link)
+        told = [tree for tree in self.srt if tree.last_hop != link]
+        for tree in told:
+            tree.untold.add(link)
         for row in dict.fromkeys(row for tree in from_there for row in tree.bound):
             sends += _upwards(row, [tree for tree in from_there if row in tree.bound])
         sends += [Send(link, Torn(tree=tree.id)) for tree in from_there if tree.id in self._torn]
         doubted = {(tree.id, row.id) for row, trees in self._bound_by(link) for tree in trees}
         self._doubted[link] = doubted
         self._links_up += 1
-        return [Await(sends, partial(self._sweep, link, doubted), (link, self._links_up))]
+        return [Await(sends, partial(self._sweep, link, doubted, told), (link, self._links_up))]
 
-    def _sweep(self, link: LinkName, doubted: set[Pair]) -> list[Send]:
+    def _sweep(self, link: LinkName, doubted: set[Pair], told: Iterable[Tree]) -> list[Send]:
         """The neighbour has answered: what it has not bound again is not bound."""
         if self._doubted.get(link) is not doubted:
             return []  # it has lost its memory once more
         del self._doubted[link]
+        for tree in told:
+            tree.untold.discard(link)
         by_row: dict[EntityId, list[EntityId]] = {}
         for tid, id in sorted(doubted):
             by_row.setdefault(id, []).append(tid)
@@ -366,6 +383,8 @@ class TreeRouting(Router):
             sends += self._tear(tree, [other for other in self.brokers if other != link])
         for row, trees in self._bound_by(link):
             sends += self._unbind(row, trees, link)
+        for tree in self.srt:
+            tree.untold.discard(link)
         return sends
 
     # --- after a start ----------------------------------------------------------------------------
@@ -386,7 +405,7 @@ class TreeRouting(Router):
         self.mending = False
         return []
 
-    def _decide(self, id: EntityId, tales: Tales) -> list[Send]:
+    def _decide(self, id: EntityId, tales: Tales) -> list[Action]:
         filter, ways = tales.told[id]
         mine = (self._name,)
         heads = {way[: way.index(self._name)] for way in ways.values() if self._name in way}

@@ -74,7 +74,7 @@ class Evidence:
     @cached_property
     def demanded(self) -> set[Pair]:
         """The settled pairs whose filter holds."""
-        return {pair for publication in self._judged() for pair in self._settled_pairs(publication)}
+        return {pair for publication in self._judged() for pair in self.settled_pairs(publication)}
 
     def _judged(self) -> Iterator[Published]:
         """Publications that must arrive wherever they are wanted."""
@@ -121,7 +121,8 @@ class Evidence:
                 claims.setdefault(parse_filter(claim.filter), []).append(claim)
         return claims
 
-    def _settled_pairs(self, published: Published) -> Iterator[Pair]:
+    def settled_pairs(self, published: Published) -> Iterator[Pair]:
+        """This publication with each subscription that had settled before, lasts, and wants it."""
         publication = published.publication
         at = publication.time_us / 1e6
         quiet = self._quiet_after(at)

@@ -47,7 +47,7 @@ class ClusterMesh(Meshed, ScotRouter):
         return ScotRouter.route(self, publications, found, link)
 
     def inside(self, ways: list[LinkName], link: LinkName) -> Iterable[LinkName]:
-        return self.mesh.sends(ways, link) if ways else ()
+        return self.sends(ways, link)
 
     def tables(self) -> dict[str, TableView[Any]]:
         return {**super().tables(), SoftLinkTable.name: SoftLinkTable(self.mesh)}

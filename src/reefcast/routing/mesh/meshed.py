@@ -14,6 +14,7 @@ from typing import ClassVar
 from reefcast.errors import ProtocolError
 from reefcast.model.filters import Filter, parse_filter
 from reefcast.model.messages import (
+    CloseLink,
     ControlMessage,
     EntityId,
     Header,
@@ -154,10 +155,12 @@ class Meshed(Router):
         return sends + self.mesh.synced(link) if self.primary(link) else sends
 
     def round(self) -> list[Action]:
-        return self.mesh.round()
+        return [] if self.relearning else self.mesh.round()
 
     def soft_up(self, link: LinkName) -> list[Action]:
-        return self.mesh.soft_up(link)
+        """While this broker relearns, what is for it and those behind it waits at its primary
+        neighbours: what came over a soft link would find no way."""
+        return [CloseLink(link)] if self.relearning else self.mesh.soft_up(link)
 
     def soft_down(self, link: LinkName, lost: Sequence[Publish]) -> Sequence[Action]:
         self.soft_links.pop(link, None)
@@ -183,6 +186,15 @@ class Meshed(Router):
         if link not in self.soft_links:
             return decisions
         return self._not_again(publications, decisions, link)
+
+    def sends(self, anchors: Sequence[LinkName], link: LinkName) -> Sequence[LinkName]:
+        """The next hops of a copy that came by `link`. Those that nobody has heard are no anchors,
+        for nothing is known of what is behind them."""
+        if not self.absent:
+            return self.mesh.sends(anchors, link) if anchors else ()
+        heard = [anchor for anchor in anchors if anchor not in self.absent]
+        hops = self.mesh.sends(heard, link) if heard else ()
+        return [hop for hop in dict.fromkeys((*hops, *self.unheard())) if hop != link]
 
     def _not_again(
         self, publications: Sequence[Publish], decisions: Iterable[Decision], link: LinkName

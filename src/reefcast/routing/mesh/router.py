@@ -54,7 +54,7 @@ class Mesh(Meshed, TreeRouter):
         self, publications: Sequence[Publish], found: Sequence[Ways], link: LinkName
     ) -> Iterator[Decision]:
         for publish, (local, anchors, matched) in zip_longest(publications, found):
-            hops = self.mesh.sends(anchors, link) if anchors else ()
+            hops = self.sends(anchors, link)
             if hops:
                 onward = Header(publish.header.hops + 1)
                 yield Decision(local, [(hop, onward) for hop in hops], matched)
