@@ -28,6 +28,7 @@ SOURCES = (PACKAGE, ROOT / "tests", ROOT / "tools")
 LAYERS = (
     ("errors",),
     ("model",),
+    ("protocol",),
     ("matching",),
     ("overlay",),
     ("routing",),
@@ -42,7 +43,7 @@ LAYERS = (
     ("cli",),
 )
 LAYER_OF = {name: level for level, names in enumerate(LAYERS) for name in names}
-CORE = frozenset({"model", "matching", "overlay", "routing", "storage"})
+CORE = frozenset({"model", "protocol", "matching", "overlay", "routing", "storage"})
 FORBIDDEN_IN_CORE = frozenset(
     {"asyncio", "socket", "selectors", "ssl", "time", "uvloop", "threading", "subprocess"}
 )

@@ -8,7 +8,8 @@ from collections import deque
 from reefcast.model import wire
 from reefcast.model.messages import ControlMessage, Settled, Subscribe
 from reefcast.model.publication import Publication
-from reefcast.model.wire import FrameKind, FrameReader, Hello, Role
+from reefcast.model.wire import FrameKind, Hello, Role
+from reefcast.protocol.frames import FrameReader
 
 
 class FakeBroker:

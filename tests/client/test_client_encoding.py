@@ -15,6 +15,7 @@ from reefcast.client.encoding import encode_event, merge_attributes
 from reefcast.errors import InvalidValueError
 from reefcast.model import wire
 from reefcast.model.filters import parse_filter
+from reefcast.protocol.frames import FrameReader
 
 
 @pytest.mark.parametrize(
@@ -52,7 +53,7 @@ class Loud(float):
 def sent(**attributes: object) -> dict[str, object]:
     """What arrives of it."""
     frame = encode_event(("p", 1), 0, attributes, ["t"], b"")
-    [(_, payload)] = wire.FrameReader().feed(frame)
+    [(_, payload)] = FrameReader().feed(frame)
     return wire.CLIENT_CODEC.decode_publish(payload).publication.attributes
 
 

@@ -11,7 +11,8 @@ from reefcast.client.outbox import Outbox
 from reefcast.errors import InvalidValueError, ProtocolError
 from reefcast.model import wire
 from reefcast.model.messages import Advertise, Subscribe
-from reefcast.model.wire import FrameKind, FrameReader
+from reefcast.model.wire import FrameKind
+from reefcast.protocol.frames import FrameReader
 
 
 def opened(credit: int = 10) -> Outbox:

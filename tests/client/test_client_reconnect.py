@@ -308,7 +308,7 @@ async def test_a_broker_that_breaks_the_protocol_ends_the_client(
 ) -> None:
     subscription = await client.subscribe("TRUE")
     broker.send(FrameKind.ACK, 1000)
-    with pytest.raises(reefcast.ProtocolError, match="acknowledged frame 1000"):
+    with pytest.raises(reefcast.ProtocolError, match="acknowledgement of frame 1000"):
         await anext(subscription)
 
 

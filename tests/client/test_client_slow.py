@@ -82,7 +82,7 @@ async def test_a_client_that_asked_to_be_disconnected_ends_with_an_error(
 ) -> None:
     """Also where the broker's word was lost with the connection: it is said again."""
     if not lingers:
-        monkeypatch.setattr("reefcast.server.connection.LINGER_S", 0.0)
+        monkeypatch.setattr("reefcast.protocol.link.LINGER_S", 0.0)
     network = path_network(1, queue_limit=50)
     async with running(network) as [url], reefcast.connect(url, name="fast") as fast:
         slow = await reefcast.connect(url, queue_policy="disconnect", local_queue_limit=10, **QUICK)

@@ -30,7 +30,8 @@ from reefcast.model.messages import (
     Unsubscribe,
 )
 from reefcast.model.publication import Publication
-from reefcast.model.wire import FrameKind, FrameReader, Role
+from reefcast.model.wire import FrameKind, Role
+from reefcast.protocol.frames import FrameReader
 
 FOLDER = Path(__file__).parent / "conversations"
 QUIET_S = 0.5

@@ -17,7 +17,8 @@ from reefcast.model.messages import (
     Unsubscribe,
 )
 from reefcast.model.publication import Publication
-from reefcast.model.wire import FrameKind, FrameReader, Goodbye, Hello, Role
+from reefcast.model.wire import FrameKind, Goodbye, Hello, Role
+from reefcast.protocol.frames import FrameReader
 
 PATIENCE_S = 10.0
 PING_S = 5.0

@@ -14,7 +14,8 @@ from live_networks import path_network
 from reefcast.model import wire
 from reefcast.model.messages import ControlMessage, Publish, Unsubscribe
 from reefcast.model.publication import Publication
-from reefcast.model.wire import FrameKind, FrameReader, Hello, Role
+from reefcast.model.wire import FrameKind, Hello, Role
+from reefcast.protocol.frames import FrameReader
 from reefcast.server.connection import Connection, End, Shared
 from reefcast.server.floods import Floods
 from reefcast.server.outbox import Flusher, Outbox
@@ -102,10 +103,10 @@ async def test_a_broker_that_was_busy_does_not_blame_the_others() -> None:
     connection.data_received(wire.encode(FrameKind.HELLO, hello))
     for _ in range(3):
         time.sleep(0.5)  # noqa: ASYNC251 (nothing else runs meanwhile, which is the point)
-        connection._tick(end)
-        assert not connection.saying_goodbye
+        connection._time_passed()
+        assert not connection.link.over
         connection.data_received(wire.encode(FrameKind.PING, 0))
-    while not connection.saying_goodbye:  # noqa: ASYNC110 (nobody tells)
+    while not connection.link.over:  # noqa: ASYNC110 (nobody tells)
         await asyncio.sleep(0.01)
     connection.connection_lost(None)
 
@@ -118,7 +119,7 @@ async def test_neighbours_are_given_up_after_the_silence_of_the_network_file(liv
             (link,) = node.links.values()
             assert link.connection is not None and link.connection.end is not None
             assert link.connection.end.silence_s == silence_s
-            assert link.connection._tick_s <= silence_s / 4
+            assert link.connection.link.tick_s <= silence_s / 4
 
 
 async def test_a_client_without_a_session_is_let_in(live: Live) -> None:

@@ -125,7 +125,7 @@ async def test_who_was_cut_off_is_told_again_when_it_comes_back(
     live: Live, monkeypatch: pytest.MonkeyPatch, policy: str
 ):
     """It had not read the first word, which went with the connection."""
-    monkeypatch.setattr("reefcast.server.connection.LINGER_S", 0.0)
+    monkeypatch.setattr("reefcast.protocol.link.LINGER_S", 0.0)
     node = await live.node(make_network("a", block_s=0.1, session_s=0.01), "a")
     slow = await sleeper(live, node, session="same", queue_policy=policy, queue_limit=10)
     await publish_all(live, node)

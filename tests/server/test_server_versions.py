@@ -43,7 +43,7 @@ async def test_a_network_is_upgraded_broker_by_broker(live: Live) -> None:
             await publisher.publish(x=number)
             assert (await anext(subscription))["x"] == number
     agreed = {
-        (node.name, other): link.connection.agreed
+        (node.name, other): link.connection.link.agreed
         for node in live.nodes.values()
         for other, link in node.links.items()
         if link.connection is not None
@@ -60,7 +60,7 @@ async def test_neighbours_of_two_versions_speak_the_older_one(live: Live) -> Non
     for node in live.nodes.values():
         (link,) = node.links.values()
         assert link.connection is not None
-        assert link.connection.agreed == Agreed(wire.OFFER.version, frozenset())
+        assert link.connection.link.agreed == Agreed(wire.OFFER.version, frozenset())
 
 
 async def test_who_has_no_version_in_common_is_told_both(live: Live) -> None:

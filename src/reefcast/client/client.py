@@ -38,9 +38,8 @@ from reefcast.client.settings import (
     complete,
 )
 from reefcast.errors import ConnectionLostError, InternalError, ReefcastError
-from reefcast.model import wire
 from reefcast.model.publication import PublicationId
-from reefcast.model.wire import FrameKind, Goodbye, Hello
+from reefcast.model.wire import Hello
 from reefcast.storage.history.asking import question_about
 from reefcast.timing import Backoff, now_us
 
@@ -271,8 +270,7 @@ class Client:
         self._closing = True
         if self._connection is not None and self.connected:
             self._write()
-            self._connection.write(wire.encode(FrameKind.GOODBYE, Goodbye("the client has done")))
-            self._connection.close()
+            self._connection.goodbye("the client has done")
         else:
             self._runner.cancel()
         self._session.end()

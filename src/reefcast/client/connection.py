@@ -1,24 +1,24 @@
-"""One connection to a broker: bytes in and out, the hello, silence. It knows nothing of events."""
+"""One connection to a broker: a link (`protocol.link`) on a socket. It knows nothing of events."""
 
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from reefcast.client.address import Address
 from reefcast.errors import (
     ConnectionLostError,
-    ProtocolError,
     RefusedError,
     SlowConsumerError,
 )
 from reefcast.model import wire
-from reefcast.model.versions import Agreed, agree
-from reefcast.model.wire import FrameKind, FrameReader, Goodbye, Hello
+from reefcast.model.wire import FrameKind, Goodbye, Hello
+from reefcast.protocol.link import Link, Overdue
 
-TICKS_OF_SILENCE = 10
 WRITE_BUFFER_BYTES = 256 * 1024
+_DELIVER = int(FrameKind.DELIVER)
 
 
 class Handler(NamedTuple):
@@ -26,7 +26,7 @@ class Handler(NamedTuple):
     `on_frames` ends the connection. `silence_s`: seconds without a word after which it is lost."""
 
     on_hello: Callable[[Hello, Connection], None]
-    on_frames: Callable[[Iterable[tuple[int, bytes]]], None]
+    on_frames: Callable[[Iterable[tuple[int, Any]]], None]
     on_writable: Callable[[], None]
     silence_s: float
 
@@ -39,16 +39,12 @@ class Connection(asyncio.Protocol):
     def __init__(self, handler: Handler) -> None:
         self._handler = handler
         self._loop = asyncio.get_running_loop()
-        self._reader = FrameReader()
+        self.link = Link(self.write)
         self._transport: asyncio.Transport | None = None
-        self._reading = True
-        self._heard, self._silent_ticks = True, 0
-        self._wrote_at_s = self._loop.time()
         self._goodbye: Goodbye | None = None
         self._timer: asyncio.TimerHandle | None = None
         self.writable = True
         self.reason = ""
-        self.agreed = Agreed(0, frozenset())
         self.opened: asyncio.Future[None] = self._loop.create_future()
         self.lost: asyncio.Future[Exception | None] = self._loop.create_future()
 
@@ -56,22 +52,26 @@ class Connection(asyncio.Protocol):
 
     def write(self, data: bytes) -> None:
         if self._transport is not None and data:
-            self._wrote_at_s = self._loop.time()
+            self.link.wrote = True
             self._transport.write(data)
 
     def read(self, on: bool) -> None:
         """Goes on reading, or stops."""
-        if self._transport is None or self._reading is on or self._transport.is_closing():
+        if self._transport is None or self.link.listening is on or self._transport.is_closing():
             return
-        self._reading = on
+        self.link.listening = on
         if on:
-            self._silent_ticks = 0
             self._transport.resume_reading()
         else:
             self._transport.pause_reading()
 
-    def close(self) -> None:
-        """Sends what is buffered, then closes."""
+    def goodbye(self, reason: str) -> None:
+        """Says so, sends what is buffered, and closes."""
+        if not self.link.over:
+            self.write(self.link.goodbye(Goodbye(reason), self._loop.time()))
+        self._close()
+
+    def _close(self) -> None:
         if self._transport is not None:
             self._transport.close()
 
@@ -86,14 +86,12 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
         self._transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES)
-        self._watch_silence()
 
     def data_received(self, data: bytes) -> None:
         if self.lost.done():
             return
-        self._heard = True
         try:
-            frames = self._until_goodbye(self._reader.feed(data))
+            frames = self._heard(self.link.receive(data))
             if not self.opened.done():
                 self._expect_hello(frames)
             self._handler.on_frames(frames)
@@ -102,6 +100,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None  # uvloop raises if a transport that is gone is written to
+        self.link.lost()
         if self._timer is not None:
             self._timer.cancel()
         goodbye = self._goodbye
@@ -123,22 +122,30 @@ class Connection(asyncio.Protocol):
 
     # --- inside -----------------------------------------------------------------------------------
 
-    def _expect_hello(self, frames: Iterator[tuple[int, bytes]]) -> None:
-        for kind, payload in frames:
-            if kind != FrameKind.HELLO:
-                raise ProtocolError(f"the broker's first frame is of kind {kind}, not a hello")
-            self.agreed = agree(wire.OFFER, wire.decode_offer(payload))
-            self._handler.on_hello(wire.decode_hello(payload), self)
+    def _expect_hello(self, frames: Iterator[tuple[int, Any]]) -> None:
+        for _, hello in frames:  # a link gives nothing else first
+            self._handler.on_hello(hello, self)
+            self.link.admit(self._handler.silence_s, wire.PING_INTERVAL_S, self._loop.time())
+            self._set_timer()
             self.opened.set_result(None)
             return
 
-    def _until_goodbye(self, frames: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
+    def _heard(self, frames: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, Any]]:
+        """Until the goodbye, or until this end has left."""
+        opened, hear = self.opened.done(), self.link.hear
         for kind, payload in frames:
-            if kind == FrameKind.GOODBYE:
-                self._goodbye = wire.decode_goodbye(payload)
-                self.close()
+            if opened and kind == _DELIVER:
+                yield kind, payload
+                continue
+            if self.link.over:
                 return
-            yield kind, payload
+            heard = hear(kind, payload)
+            if kind == FrameKind.GOODBYE:
+                self._goodbye = heard
+                self._close()
+                return
+            if heard is not None:
+                yield kind, heard
 
     def _finish(self, error: Exception | None, reason: str = "") -> None:
         if not self.lost.done():
@@ -148,19 +155,16 @@ class Connection(asyncio.Protocol):
             closed = ConnectionLostError(f"the broker closed the connection: {reason}")
             self.opened.set_exception(error or closed)
 
-    def _watch_silence(self) -> None:
-        """Says something if nothing was said for a while, and gives up a broker that is silent,
-        unless it is we who do not listen. Ticks are counted, not seconds: a program that was busy
-        with something else does not blame the broker."""
-        silence_s = self._handler.silence_s
-        self._silent_ticks = 0 if self._heard or not self._reading else self._silent_ticks + 1
-        self._heard = False
-        if self._silent_ticks >= TICKS_OF_SILENCE:
-            self.abort(reason=f"it said nothing for {silence_s:g} s")
-            return
-        if self.opened.done() and self._loop.time() - self._wrote_at_s >= wire.PING_INTERVAL_S:
-            self.write(wire.encode(FrameKind.PING, 0))
-        self._timer = self._loop.call_later(silence_s / TICKS_OF_SILENCE, self._watch_silence)
+    def _set_timer(self) -> None:
+        if self.link.due_s < math.inf:
+            self._timer = self._loop.call_at(self.link.due_s, self._time_passed)
+
+    def _time_passed(self) -> None:
+        """Says something if nothing was said for a while, and gives up a broker that is silent."""
+        if self.link.time_passed(self._loop.time()) is Overdue.WORD:
+            self.abort(reason=f"it said nothing for {self._handler.silence_s:g} s")
+        else:
+            self._set_timer()
 
 
 async def open_connection(

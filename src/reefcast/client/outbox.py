@@ -25,6 +25,7 @@ from reefcast.errors import ProtocolError
 from reefcast.model import wire
 from reefcast.model.messages import Advertise, ControlMessage
 from reefcast.model.wire import FrameKind
+from reefcast.protocol.numbered import Unacknowledged
 
 _CONTROL = b""
 """Stands for a control message among the unacknowledged frames."""
@@ -43,10 +44,9 @@ class Outbox:
         self.output_bytes = 0
         self._wake = wake
         self._output: list[bytes] = []
-        self._taken_over = 0
         self._advertised = False
         self._unasked_seq = 0
-        self._unacknowledged: deque[bytes] = deque()
+        self._unacknowledged: Unacknowledged[bytes] = Unacknowledged()
         self._unsent: deque[bytes] = deque()
 
     @property
@@ -61,20 +61,13 @@ class Outbox:
     def send_control(self, message: ControlMessage) -> None:
         if isinstance(message, Advertise) and not self._advertised:
             self._advertised, self._unasked_seq = True, self.seq
-        self._unacknowledged.append(_CONTROL)
+        self._unacknowledged.add(_CONTROL)
         self._put(wire.encode(FrameKind.CONTROL, message))
 
     def acknowledge(self, number: int) -> None:
         """The broker has taken over all numbered frames up to `number`."""
-        count = number - self._taken_over
-        if not 0 <= count <= len(self._unacknowledged):
-            raise ProtocolError(
-                f"the broker acknowledged frame {number}; it has been sent "
-                f"{self._taken_over} to {self._taken_over + len(self._unacknowledged)}"
-            )
-        popleft = self._unacknowledged.popleft
-        self.acknowledged_seq += sum(1 for _ in range(count) if popleft())
-        self._taken_over = number
+        done = self._unacknowledged.acknowledge(number)
+        self.acknowledged_seq += sum(1 for frame in done if frame is not _CONTROL)
 
     def grant(self, credit: int) -> None:
         """The broker allows `credit` more publications."""
@@ -97,12 +90,10 @@ class Outbox:
         acknowledged so far."""
         if same_broker:
             self.acknowledge(received)
-        unsure = [frame for frame in self._unacknowledged if frame]
+        unsure = [frame for frame in self._unacknowledged.begin(received) if frame is not _CONTROL]
         if not same_broker:
             unsure = [wire.again(frame) for frame in unsure]
         self._unsent.extendleft(reversed(unsure))
-        self._unacknowledged.clear()
-        self._taken_over = received
         unasked = min(credit, max(self._unasked_seq - self.acknowledged_seq, 0))
         self.grant(unasked)
         for message in controls:
@@ -122,7 +113,7 @@ class Outbox:
 
     def _send_publication(self, frame: bytes) -> None:
         self.credit -= 1
-        self._unacknowledged.append(frame)
+        self._unacknowledged.add(frame)
         self._put(frame)
 
     def _put(self, frame: bytes) -> None:

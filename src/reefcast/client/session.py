@@ -19,7 +19,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Any, Protocol
 
 from reefcast.client.event import Event
 from reefcast.client.inbox import Holding, Inbox
@@ -90,12 +90,11 @@ class Session:
         self._full: set[Inbox] = set()
         self._awaiting = 0
         self._warned = False
-        self._handlers: dict[int, Callable[[bytes], None]] = {
+        self._handlers: dict[int, Callable[[Any], None]] = {
             FrameKind.ACK: self._on_ack,
             FrameKind.CREDIT: self._on_credit,
             FrameKind.CONTROL: self._on_control,
             FrameKind.DROPPED: self._on_dropped,
-            FrameKind.PING: lambda _: None,
         }
 
     # --- connections ------------------------------------------------------------------------------
@@ -155,7 +154,7 @@ class Session:
 
     # --- frames -----------------------------------------------------------------------------------
 
-    def on_frames(self, frames: Iterable[tuple[int, bytes]]) -> None:
+    def on_frames(self, frames: Iterable[tuple[int, Any]]) -> None:
         """What came after the hello; raises `ProtocolError`."""
         receiver = self.settings["on_deliveries"]
         deliveries: list[bytes] = []
@@ -178,7 +177,7 @@ class Session:
         if deliveries and receiver is not None:
             _hand_over(receiver, deliveries)
 
-    def _hear(self, kind: int, payload: bytes) -> None:
+    def _hear(self, kind: int, payload: Any) -> None:
         handler = self._handlers.get(kind)
         if handler is None:
             raise ProtocolError(f"the broker sent a frame of kind {kind} out of place")
@@ -197,8 +196,8 @@ class Session:
         for owner in dict.fromkeys(by_number[n].owner for n in numbers if n in by_number):
             owner.put(event)
 
-    def _on_ack(self, payload: bytes) -> None:
-        self.outbox.acknowledge(wire.decode_number(payload))
+    def _on_ack(self, number: int) -> None:
+        self.outbox.acknowledge(number)
         self.acknowledged.fire()
 
     def _on_credit(self, payload: bytes) -> None:

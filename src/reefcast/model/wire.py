@@ -48,7 +48,7 @@ from __future__ import annotations
 
 import functools
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from enum import IntEnum
 from operator import or_
 from typing import Annotated, Any, TypeVar
@@ -85,9 +85,10 @@ PING_INTERVAL_S = 5.0
 SILENCE_S = 15.0
 BROKER_PING_S = 1.0
 _LENGTH = struct.Struct(">I")
-_HEAD = struct.Struct(">IB")
+HEAD = struct.Struct(">IB")
+"""Length and kind of a frame."""
 _PARTS = struct.Struct(">IBI")
-HEAD_BYTES = _HEAD.size
+HEAD_BYTES = HEAD.size
 LENGTH_BYTES = _LENGTH.size
 
 
@@ -200,7 +201,7 @@ _any = msgspec.msgpack.Decoder()
 
 
 def frame(kind: FrameKind, payload: bytes) -> bytes:
-    return _HEAD.pack(1 + len(payload), kind) + payload
+    return HEAD.pack(1 + len(payload), kind) + payload
 
 
 def encode(kind: FrameKind, value: object) -> bytes:
@@ -373,45 +374,3 @@ CLIENT_CODEC = Codec()
 def decode_numbers(head: bytes | memoryview) -> tuple[int, ...]:
     """The subscriptions' numbers in front of a delivery."""
     return _decode(_numbers, head, "delivery header")
-
-
-class FrameReader:
-    """Cuts a stream of bytes into frames; feed what came in, iterate over what is whole.
-
-    The chunks of a frame that is not whole yet are joined once, when its last one has come.
-    `max_bytes` bounds a frame's length; it may be changed between two calls of `feed`.
-    """
-
-    def __init__(self, max_bytes: int = MAX_FRAME_BYTES) -> None:
-        self.max_bytes = max_bytes
-        self._chunks: list[bytes] = []
-        self._have = 0
-        self._need = HEAD_BYTES
-
-    def feed(self, data: bytes) -> Iterator[tuple[int, bytes]]:
-        """Yields (kind, payload); raises `ProtocolError` on an impossible length."""
-        if self._have:
-            self._chunks.append(data)
-            self._have += len(data)
-            if self._have < self._need:
-                return
-            data = b"".join(self._chunks)
-            self._chunks.clear()
-            self._have = 0
-        start, size = 0, len(data)
-        self._need = HEAD_BYTES
-        while size - start >= HEAD_BYTES:
-            length, kind = _HEAD.unpack_from(data, start)
-            if not 1 <= length <= self.max_bytes:
-                raise ProtocolError(
-                    f"frame of {length} bytes; a frame has 1 to {self.max_bytes} bytes"
-                )
-            end = start + LENGTH_BYTES + length
-            if end > size:
-                self._need = end - start
-                break
-            yield kind, data[start + HEAD_BYTES : end]
-            start = end
-        if start < size:
-            self._chunks.append(data[start:])
-            self._have = size - start

@@ -1,8 +1,8 @@
-"""One connection: bytes to frames, frames to whoever is at the other end (`End`).
+"""One connection: bytes to a `protocol.link`, its frames to whoever is at the other end (`End`).
 
 Rules
 -----
-- The first frame must be HELLO, within `HELLO_S`; `greet` decides what the other end is.
+- The first frame must come within `HELLO_S`; `greet` decides what the other end is.
 - The publications of one read are handed over together, in order with the control messages.
 - What came in one read may be much work. After `SLICE_S` the other connections get their turn, and
   nothing more is read from this one until all that came is handled. So what one sends delays the
@@ -10,45 +10,34 @@ Rules
   brokers.
 - Whatever goes wrong with one input ends with GOODBYE and a sentence, for this connection alone:
   `SAID_TO_PEER` from anywhere below bring that sentence along.
-- After GOODBYE the other side gets `LINGER_S` to read it; what it still sends is thrown away.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Callable, Iterator
-from typing import ClassVar, NamedTuple, cast
+from typing import Any, ClassVar, NamedTuple, cast
 
 from reefcast.errors import InternalError, ProtocolError
 from reefcast.model import wire
 from reefcast.model.messages import ControlMessage, MoveLink, Publish
-from reefcast.model.versions import Agreed, Offer, agree
+from reefcast.model.versions import Offer
 from reefcast.model.wire import (
     Codec,
     Congestion,
     FrameKind,
-    FrameReader,
     Goodbye,
     Hello,
     StatusRequest,
 )
+from reefcast.protocol.link import Link, Overdue
 from reefcast.server.floods import Floods
 from reefcast.server.outbox import Flusher, Outbox
 
 HELLO_S = 5.0
-LINGER_S = 1.0
-ACK_EVERY = 4
-"""Frames of one side that make an acknowledgement due at once. Well below OctopiA's threshold of a
-queue (10), for what is not acknowledged counts as queue: with 256, a link that carried 6000 a
-second without effort looked overloaded a third of the time. A read of many frames is acknowledged
-once, so that it costs a fast connection nothing."""
-ACK_DELAY_S = 0.002
-TICK_S = 1.0
-TICKS_OF_SILENCE = 10
-"""At least, so that the end of a silence is found to a tenth."""
-PING = wire.encode(FrameKind.PING, 0)
 SLICE_S = 0.005
 SAID_TO_PEER = (ProtocolError, InternalError)
 """The other side broke the protocol; this broker failed on what it sent, and has logged how."""
@@ -113,28 +102,22 @@ Greet = Callable[["Connection", Hello], End | None]
 
 class Connection(asyncio.Protocol):
     """`first`: the hello to send when the connection is made (the side that dialled). `refusal`:
-    what it was told instead of a hello, if so. `agreed`: what is spoken, once it is `greeted`."""
+    what it was told instead of a hello, if so. `greeted`: whether both ends were let in."""
 
     def __init__(self, shared: Shared, greet: Greet, first: Callable[[], Hello] | None = None):
         self._shared = shared
         self._greet = greet
         self._first = first
         self._loop = asyncio.get_running_loop()
-        self._reader = FrameReader(wire.MAX_HELLO_BYTES)
         self._frames: Iterator[tuple[int, bytes]] | None = None
         self._slicing = self._stopped_reading = False
-        self._heard = False
-        self._silent_ticks = self._idle_ticks = 0
-        self._tick_s = TICK_S
-        self._received = self._told = 0
-        self._ack_timer: asyncio.TimerHandle | None = None
-        self._tick_timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._due_s = math.inf
         self.end: End | None = None
-        self.saying_goodbye = False
         self.greeted = False
         self.refusal = ""
-        self.agreed = Agreed(0, frozenset())
         self.closed = asyncio.Event()
+        self.link: Link
         self.outbox: Outbox
         self.transport: asyncio.Transport
         self.peer = "?"
@@ -146,17 +129,18 @@ class Connection(asyncio.Protocol):
         self.transport = transport
         self.peer = str(transport.get_extra_info("peername"))
         self.outbox = Outbox(transport, self._shared.flusher)
+        self.link = Link(self.outbox.push_urgent, self._shared.offer)
         self._shared.all.add(self)
-        self._tick_timer = self._loop.call_later(HELLO_S, self._no_hello)
+        self.link.await_hello(self._loop.time() + HELLO_S)
+        self._set_timer()
         if self._first is not None:
             self.say_hello(self._first())
         elif len(self._shared.all) > self._shared.limit:
             self.goodbye("this broker has all the connections that it can bear", retry=True)
 
     def data_received(self, data: bytes) -> None:
-        if self.saying_goodbye:
-            return
-        self._handle(self._reader.feed(data))
+        if not self.link.over:
+            self._handle(self.link.receive(data))
 
     def _go_on(self) -> None:
         """The others had their turn."""
@@ -165,7 +149,6 @@ class Connection(asyncio.Protocol):
             self._handle(frames)
 
     def _handle(self, frames: Iterator[tuple[int, bytes]]) -> None:
-        self._heard = True
         batch: list[Publish] = []
         until_s = time.monotonic() + SLICE_S
         try:
@@ -179,9 +162,9 @@ class Connection(asyncio.Protocol):
                 if batch:
                     whole, batch = batch, []
                     self._hand_over(whole)
-                if not self.saying_goodbye:
-                    self._take(kind, payload)
-                if self.saying_goodbye:
+                if not self.link.over:
+                    self._take(kind, self.link.hear(kind, payload))
+                if self.link.over:
                     return
                 if time.monotonic() > until_s:
                     self._go_on_later(frames)
@@ -195,7 +178,7 @@ class Connection(asyncio.Protocol):
             words = "error while handling input from %s"
             self.note("failures", words, self.peer, level=logging.ERROR, traceback=True)
             self.goodbye("the broker failed on this input; its log says how")
-        if self._slicing and not self.saying_goodbye:
+        if self._slicing and not self.link.over:
             self._slicing = False
             if not (self._stopped_reading or self.transport.is_closing()):
                 self.transport.resume_reading()
@@ -218,8 +201,9 @@ class Connection(asyncio.Protocol):
         self.goodbye(reason)
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        self._stop_timers()
         self.outbox.discard()
+        self.link.lost()
+        self._stop_timer()
         self._detach()
         self._shared.all.discard(self)
         self.closed.set()
@@ -243,18 +227,21 @@ class Connection(asyncio.Protocol):
         know of it. It is acknowledged last: a publisher that waits for that must have heard before
         of what was refused."""
         assert self.end is not None
-        self._received += len(batch)
+        self.link.took(len(batch))
         self.end.publications(batch)
         self._acknowledge_soon()
 
-    def _take(self, kind: int, payload: bytes) -> None:
-        if self.end is None:
-            self._take_hello(kind, payload)
+    def _take(self, kind: int, payload: Any) -> None:
+        if kind == FrameKind.GOODBYE:
+            self._farewell(payload)
+        elif self.end is None:
+            self._take_hello(payload)
         elif kind == FrameKind.ACK:
-            self.end.acknowledged(wire.decode_number(payload))
+            self.end.acknowledged(payload)
         elif kind == FrameKind.CONTROL:
             message = self.end.codec.decode_control(payload)
-            self._took(1)
+            self.link.took(1)
+            self._acknowledge_soon()
             self.end.control(message)
         elif kind == FrameKind.CONGESTION:
             self.end.congestion(wire.decode_congestion(payload))
@@ -264,85 +251,70 @@ class Connection(asyncio.Protocol):
             self.end.status_wanted(wire.decode_status_request(payload))
         elif kind == FrameKind.MOVE:
             self.end.move_wanted(wire.decode_move(payload))
-        elif kind == FrameKind.GOODBYE:
-            reason = wire.decode_goodbye(payload).reason
-            self.note("goodbyes_heard", "%s said goodbye: %s", self.peer, reason)
-            self.close()
         elif kind != FrameKind.PING:
             raise ProtocolError(f"frame of kind {kind}, which has no place here")
 
-    def _take_hello(self, kind: int, payload: bytes) -> None:
-        if kind == FrameKind.GOODBYE:
-            self.refusal = wire.decode_goodbye(payload).reason
-            self.close()
-            return
-        if kind != FrameKind.HELLO:
-            raise ProtocolError(f"the first frame must be HELLO, but it is of kind {kind}")
-        self.agreed = agree(self._shared.offer, wire.decode_offer(payload))
-        end = self._greet(self, wire.decode_hello(payload))
-        if self.saying_goodbye:
+    def _take_hello(self, hello: Hello) -> None:
+        end = self._greet(self, hello)
+        if end is None or self.link.over:
             return
         self.end = end
         self.greeted = True
-        self._reader.max_bytes = wire.MAX_FRAME_BYTES
-        self._stop_timers()
-        if end is not None:
-            self._tick_s = min(TICK_S, end.silence_s / TICKS_OF_SILENCE)
-            self._tick_timer = self._loop.call_later(self._tick_s, self._tick, end)
+        self.link.admit(end.silence_s, end.ping_s, self._loop.time())
+        self._set_timer()
+
+    def _farewell(self, goodbye: Goodbye) -> None:
+        if self.greeted:
+            self.note("goodbyes_heard", "%s said goodbye: %s", self.peer, goodbye.reason)
+        else:
+            self.refusal = goodbye.reason
+        self.close()
 
     def say_hello(self, hello: Hello) -> None:
-        """Also sets what is acknowledged: the frames after those that the hello counts."""
-        self._received = self._told = hello.received
-        self.outbox.push_urgent(wire.encode(FrameKind.HELLO, hello))
+        self.link.say_hello(hello)
 
     # --- acknowledgements -------------------------------------------------------------------------
 
     @property
     def received(self) -> int:
         """Numbered frames taken over from the other's session."""
-        return self._received
+        return self.link.taken.count
 
     def forget_received(self) -> None:
         """The other end starts to count anew."""
-        self._received = self._told = 0
-
-    def _took(self, count: int) -> None:
-        self._received += count
-        self._acknowledge_soon()
+        self.link.taken.begin(0)
 
     def _acknowledge_soon(self) -> None:
-        if self.saying_goodbye:
-            return
-        if self._received - self._told >= ACK_EVERY:
-            self._acknowledge()
-        elif self._ack_timer is None:
-            self._ack_timer = self._loop.call_later(ACK_DELAY_S, self._acknowledge_late)
+        if self.link.acknowledge_soon(self._loop.time()):
+            self._set_timer()
 
-    def _acknowledge_late(self) -> None:
-        self._ack_timer = None
-        if self._received > self._told and not self.saying_goodbye:
-            self._acknowledge()
+    # --- time, ending -----------------------------------------------------------------------------
 
-    def _acknowledge(self) -> None:
-        self._told = self._received
-        self.outbox.push_urgent(wire.encode(FrameKind.ACK, self._received))
+    def _set_timer(self) -> None:
+        self._stop_timer()
+        self._due_s = self.link.due_s
+        if self._due_s < math.inf:
+            self._timer = self._loop.call_at(self._due_s, self._time_passed)
 
-    # --- keeping alive, ending --------------------------------------------------------------------
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._due_s = math.inf
 
-    def _no_hello(self) -> None:
-        self.goodbye(f"no hello within {HELLO_S:g} s", kind="no_hello")
-
-    def _tick(self, end: End) -> None:
-        """Ticks are counted, not seconds: a broker that was suspended does not blame the others.
-        What came last came before the first silent tick, maybe a whole tick before."""
-        self._tick_timer = self._loop.call_later(self._tick_s, self._tick, end)
-        self._silent_ticks = 0 if self._heard else self._silent_ticks + 1
-        self._idle_ticks = 0 if self.outbox.wrote else self._idle_ticks + 1
-        self._heard = self.outbox.wrote = False
-        if (self._silent_ticks + 1) * self._tick_s >= end.silence_s:
-            self.goodbye(f"nothing was heard for {end.silence_s:g} s", retry=True)
-        elif (self._idle_ticks + 1) * self._tick_s >= end.ping_s:
-            self.outbox.push_urgent(PING)
+    def _time_passed(self) -> None:
+        self._timer = None
+        self.link.wrote |= self.outbox.wrote
+        self.outbox.wrote = False
+        overdue = self.link.time_passed(self._loop.time())
+        if overdue is Overdue.HELLO:
+            self.goodbye(f"no hello within {HELLO_S:g} s", kind="no_hello")
+        elif overdue is Overdue.WORD and self.end is not None:
+            self.goodbye(f"nothing was heard for {self.end.silence_s:g} s", retry=True)
+        elif overdue is Overdue.END:
+            self.transport.abort()
+        else:
+            self._set_timer()
 
     def stop_reading(self) -> None:
         self._stopped_reading = True
@@ -354,29 +326,25 @@ class Connection(asyncio.Protocol):
     ) -> None:
         """Tell the other side why, then close; its end is told at once that it is lost. `kind`: as
         what it is counted."""
-        if self.saying_goodbye:
+        if self.link.over:
             return
-        self.saying_goodbye = True
         kind = kind or ("goodbyes" if self.greeted else "turned_away")
         self.note(kind, "goodbye to %s: %s", self.peer, reason)
-        self._stop_timers()
-        if self._received > self._told:
-            self._acknowledge()
-        self.outbox.end(wire.encode(FrameKind.GOODBYE, Goodbye(reason, retry, too_slow)))
+        last = self.link.goodbye(Goodbye(reason, retry, too_slow), self._loop.time())
+        self.outbox.end(last)
+        self._set_timer()
         self._detach()
         self.transport.resume_reading()  # or the other side's end would not be seen
-        self._loop.call_later(LINGER_S, self.transport.abort)
 
     def close(self) -> None:
         """Close without a word: the other side knows, or is gone."""
-        self.saying_goodbye = True
-        self._stop_timers()
+        self.link.lost()
+        self._stop_timer()
         self._detach()
         self.transport.abort()
 
     def _detach(self) -> None:
         end, self.end = self.end, None
-        self.saying_goodbye = True
         self._frames = None
         if end is not None:
             end.lost(self)
@@ -391,9 +359,3 @@ class Connection(asyncio.Protocol):
     ) -> None:
         """Log what happened on this connection, unless there is too much of its kind."""
         self._shared.floods.log(log, level, kind, message, *args, traceback=traceback)
-
-    def _stop_timers(self) -> None:
-        for timer in (self._ack_timer, self._tick_timer):
-            if timer is not None:
-                timer.cancel()
-        self._ack_timer = self._tick_timer = None

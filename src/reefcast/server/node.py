@@ -23,7 +23,7 @@ from reefcast.model.wire import Hello, Role, StatusRequest
 from reefcast.network.file import NetworkFile, dump_network
 from reefcast.server.broker_link import BrokerLink
 from reefcast.server.clients import Clients
-from reefcast.server.connection import TICK_S, Connection, End, Shared
+from reefcast.server.connection import Connection, End, Shared
 from reefcast.server.host import make_host
 from reefcast.server.observer import Observer
 from reefcast.server.outbox import Flusher
@@ -31,6 +31,7 @@ from reefcast.server.overlay_links import OverlayLinks
 from reefcast.server.soft_links import SoftLinks
 from reefcast.server.status import host_status, process_status
 
+TICK_S = 1.0
 SPARE_CONNECTIONS = 256
 """Beyond those of clients: neighbours, observers, and those that have not said hello."""
 

@@ -8,6 +8,7 @@ know no users, and listen on other than loopback addresses only where the networ
 from __future__ import annotations
 
 import asyncio
+import math
 import secrets
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -16,8 +17,8 @@ from typing import Any, ClassVar
 from reefcast.errors import ConnectionLostError, LocalError, ProtocolError, RefusedError
 from reefcast.model import wire
 from reefcast.model.messages import MoveLink
-from reefcast.model.versions import agree
-from reefcast.model.wire import FrameKind, FrameReader, Role, StatusRequest
+from reefcast.model.wire import FrameKind, Role, StatusRequest
+from reefcast.protocol.link import Link
 from reefcast.server.connection import Connection, End
 
 ANSWER_S = 3.0
@@ -65,11 +66,10 @@ class Observed:
         self._place = place
         self._reader = reader
         self._writer = writer
-        self._frames = FrameReader()
+        self._link = Link(writer.write)
 
     def greet(self) -> None:
-        hello = wire.hello(Role.OBSERVER, "observer", "", secrets.token_hex(8))
-        self._writer.write(wire.encode(FrameKind.HELLO, hello))
+        self._link.say_hello(wire.hello(Role.OBSERVER, "observer", "", secrets.token_hex(8)))
 
     async def status(self, request: StatusRequest = UNASKED) -> dict[str, Any]:
         return await self._ask(FrameKind.STATUS, request, ProtocolError)
@@ -94,11 +94,12 @@ class Observed:
 
     async def _answer(self, refused: Callable[[str], Exception]) -> dict[str, Any]:
         while data := await self._reader.read(65536):
-            for kind, payload in list(self._frames.feed(data)):
+            for kind, frame in self._link.receive(data):
+                payload = self._link.hear(kind, frame)
                 if kind == FrameKind.HELLO:
-                    agree(wire.OFFER, wire.decode_offer(payload))
+                    self._link.admit(math.inf, math.inf, 0.0)
                 if kind == FrameKind.GOODBYE:
-                    raise refused(wire.decode_goodbye(payload).reason)
+                    raise refused(payload.reason)
                 if kind == FrameKind.STATUS:
                     status = wire.decode_any(payload)
                     assert isinstance(status, dict)

@@ -10,10 +10,10 @@ from reefcast.model import wire
 from reefcast.model.messages import LinkName, Publish
 from reefcast.model.wire import Congestion, FrameKind
 from reefcast.network.sections import LimitsSection
+from reefcast.protocol.window import SendWindow
 from reefcast.server.credit import CongestionControl
 from reefcast.server.outbox import Outbox
 from reefcast.server.tracing import Journal
-from reefcast.server.window import SendWindow
 
 
 class LinkQueue:

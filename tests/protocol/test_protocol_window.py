@@ -7,7 +7,7 @@ import pytest
 from reefcast.errors import ProtocolError
 from reefcast.model.messages import Publish
 from reefcast.model.publication import Publication
-from reefcast.server.window import SendWindow
+from reefcast.protocol.window import SendWindow
 
 
 def publish(seq: int) -> Publish:

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from reefcast.errors import ProtocolError
 from reefcast.model.messages import Publish
+from reefcast.protocol.numbered import Unacknowledged
 
 
 class Entry(NamedTuple):
@@ -26,8 +26,7 @@ class SendWindow:
 
     def __init__(self) -> None:
         self.queue_len = 0
-        self._sent: deque[Entry] = deque()
-        self._acked = 0
+        self._sent: Unacknowledged[Entry] = Unacknowledged()
         # What waits for a connection, by serial number, so that any may be taken out.
         self._waiting: dict[int, Entry] = {}
         self._waiting_publications: deque[int] = deque()
@@ -35,11 +34,11 @@ class SendWindow:
 
     @property
     def all_acknowledged(self) -> bool:
-        return not (self._sent or self._waiting)
+        return not (len(self._sent) or self._waiting)
 
     def add_sent(self, frame: bytes, publish: Publish | None) -> None:
         """The frame goes out now, under the next number."""
-        self._sent.append(Entry(frame, publish))
+        self._sent.add(Entry(frame, publish))
         if publish is not None:
             self.queue_len += 1
 
@@ -61,19 +60,13 @@ class SendWindow:
 
     def acknowledged(self, number: int) -> None:
         """The other end has taken over all up to `number`."""
-        if number > self._acked + len(self._sent):
-            raise ProtocolError(
-                f"acknowledgement of frame {number}, but only "
-                f"{self._acked + len(self._sent)} were sent"
-            )
-        take, count = self._sent.popleft, number - self._acked
-        if count > 0:
-            self._acked = number
-            self.queue_len -= sum(1 for _ in range(count) if take().publish is not None)
+        for entry in self._sent.acknowledge(number):
+            self.queue_len -= entry.publish is not None
 
     def resume(self) -> list[bytes]:
         """There is a connection again: the frames to send, in order; all have a number now."""
-        self._sent.extend(self._waiting.values())
+        for entry in self._waiting.values():
+            self._sent.add(entry)
         self._waiting.clear()
         self._waiting_publications.clear()
         return [entry.frame for entry in self._sent]

@@ -1,0 +1,50 @@
+"""Cutting a stream of bytes into frames (see `model.wire`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from reefcast.errors import ProtocolError
+from reefcast.model.wire import HEAD, HEAD_BYTES, LENGTH_BYTES, MAX_FRAME_BYTES
+
+
+class FrameReader:
+    """Cuts a stream of bytes into frames; feed what came in, iterate over what is whole.
+
+    The chunks of a frame that is not whole yet are joined once, when its last one has come.
+    `max_bytes` bounds a frame's length; it may be changed between two calls of `feed`.
+    """
+
+    def __init__(self, max_bytes: int = MAX_FRAME_BYTES) -> None:
+        self.max_bytes = max_bytes
+        self._chunks: list[bytes] = []
+        self._have = 0
+        self._need = HEAD_BYTES
+
+    def feed(self, data: bytes) -> Iterator[tuple[int, bytes]]:
+        """Yields (kind, payload); raises `ProtocolError` on an impossible length."""
+        if self._have:
+            self._chunks.append(data)
+            self._have += len(data)
+            if self._have < self._need:
+                return
+            data = b"".join(self._chunks)
+            self._chunks.clear()
+            self._have = 0
+        start, size = 0, len(data)
+        self._need = HEAD_BYTES
+        while size - start >= HEAD_BYTES:
+            length, kind = HEAD.unpack_from(data, start)
+            if not 1 <= length <= self.max_bytes:
+                raise ProtocolError(
+                    f"frame of {length} bytes; a frame has 1 to {self.max_bytes} bytes"
+                )
+            end = start + LENGTH_BYTES + length
+            if end > size:
+                self._need = end - start
+                break
+            yield kind, data[start + HEAD_BYTES : end]
+            start = end
+        if start < size:
+            self._chunks.append(data[start:])
+            self._have = size - start

@@ -1,0 +1,35 @@
+"""Frames that are numbered, kept and acknowledged, against lists that forget nothing."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reefcast.errors import ProtocolError
+from reefcast.protocol.numbered import Unacknowledged
+
+STEPS = st.lists(st.one_of(st.just("add"), st.integers(-1, 12), st.tuples(st.integers(0, 5))))
+
+
+@given(STEPS)
+def test_what_is_kept_is_what_was_not_acknowledged(steps: list[str | int | tuple[int]]) -> None:
+    kept: Unacknowledged[int] = Unacknowledged()
+    sent: list[int] = []
+    first = acknowledged = 0
+    for step in steps:
+        if step == "add":
+            kept.add(len(sent))
+            sent.append(len(sent))
+        elif isinstance(step, tuple):
+            assert kept.begin(step[0]) == sent[acknowledged - first :]
+            sent, first, acknowledged = [], step[0], step[0]
+        elif not 0 <= int(step) <= first + len(sent):
+            with pytest.raises(ProtocolError, match=f"only {first + len(sent)} were sent"):
+                kept.acknowledge(int(step))
+        else:
+            number = max(acknowledged, int(step))
+            assert kept.acknowledge(int(step)) == sent[acknowledged - first : number - first]
+            acknowledged = number
+        assert list(kept) == sent[acknowledged - first :]
+        assert (len(kept), kept.acknowledged) == (len(list(kept)), acknowledged)
