@@ -106,19 +106,17 @@ def test_a_link_carries_a_publication_once_for_each_tree() -> None:
     assert network.discarded == {"duplicate": 1}
 
 
-def test_a_copy_that_went_before_a_binding_came_does_not_keep_back_another() -> None:
+def test_no_copy_switches_to_a_tree_to_which_something_is_still_being_bound() -> None:
     """t has settled long ago and is owed the publication; only its binding to q's new tree is under
-    way, and the first copy on this tree passes y before it."""
+    way: a copy on this tree would pass y before it."""
     network = meeting()
     move(network, "qc", "cd", "dy", "yz", "yd", "dc")
     assert network.queues["z", "y"]
     network.publish("p")
-    carry(network, "pa", "ac", "cd", "dy")
-    assert delivered(network) == [("s", 1)]
+    carry(network, "pa", "ac")
     drain(network, "zy", "yd")
-    network.lengths["d", "r"] = BUSY
     network.run()
-    assert copies(network) == ["ac p", "cd q*", "cd p", "dy q*", "dy q*", "yz q*"]
+    assert not [copy for copy in copies(network) if copy.endswith("q*")]
     assert delivered(network) == [("s", 1), ("t", 1)]
 
 

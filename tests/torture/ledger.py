@@ -19,6 +19,7 @@ An `Excuse` says which of the lost a fault may cost: those made within a time, a
 
 from __future__ import annotations
 
+import asyncio
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -180,12 +181,14 @@ class Ledger:
             default=0.0,
         )
 
-    def outcome(self, excuses: Sequence[Excuse] = ()) -> Outcome:
-        """Of this part so far; changes nothing."""
+    async def outcome(self, excuses: Sequence[Excuse] = ()) -> Outcome:
+        """Of this part so far; changes nothing. Where filters are replaced again and again it takes
+        half a minute: the clients get their turns in between, or they seem dead to their brokers."""
         outcome = Outcome(published=len(self._part))
         lost = []
         for account in self.accounts:
             lost += self._judge(account, outcome)
+            await asyncio.sleep(0)
         excused_ids: Counter[Excuse] = Counter()
         for of in grouped(lost):
             excuse = self._excuse(of[0], excuses, excused_ids)

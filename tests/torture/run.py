@@ -185,7 +185,7 @@ class Play:
         looked = False
         while True:
             before = self._came()
-            outcome = self._ledger.outcome(excuses)
+            outcome = await self._ledger.outcome(excuses)
             if not outcome.missing:
                 return outcome
             if await eventually(lambda b=before: self._came() > b, self._quiet_s):

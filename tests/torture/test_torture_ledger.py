@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from torture.judge import Wanted
 from torture.ledger import Account, Excuse, Ledger, Outcome, Published
 
@@ -25,7 +27,7 @@ class Run:
             self.ledger.published(Published(("p", n), {"n": n}, n, n + 0.001))
 
     def outcome(self, *excuses: Excuse) -> Outcome:
-        return self.ledger.outcome(excuses)
+        return asyncio.run(self.ledger.outcome(excuses))
 
 
 def came(*numbers: int) -> list[tuple[tuple[str, int], float]]:

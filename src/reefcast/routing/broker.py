@@ -22,7 +22,7 @@ Tables: `clients` (advertisements, held publications), `settlement`, the router'
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import zip_longest
 from typing import Any
@@ -447,6 +447,13 @@ class Broker:
         return self.router.header
 
     # --- what can be seen -------------------------------------------------------------------------
+
+    def waiting(self) -> Iterator[Publish]:
+        """The publications that wait in its memory, for advertisements or for neighbours."""
+        for client in self.clients.values():
+            yield from client.held
+        yield from self._holding.publications()
+        yield from self.router.waiting
 
     @property
     def holds_publications(self) -> bool:

@@ -33,10 +33,12 @@ class Flooding(Router):
     def route(
         self, publications: Sequence[Publish], found: Sequence[Ways], link: LinkName
     ) -> Iterator[Decision]:
+        others = self.brokers
+        if self.absent:
+            others = sorted({*others, *self.absent})
         for publish, (local, _, matched) in zip_longest(publications, found):
             if not self._recent.is_new(publish.publication.id):
                 yield Decision({}, [], matched, duplicate=True)
                 continue
             onward = Header(publish.header.hops + 1)
-            others = dict.fromkeys((*self.brokers, *self.absent))
             yield Decision(local, [(b, onward) for b in others if b != link], matched)

@@ -4,8 +4,8 @@ Rules
 -----
 - A neighbour that says `Leaving` gets no publication any more: what is for it waits here until it
   is back.
-- So does what is for one that this broker, after its own start, has not heard within `RELEARN_S`,
-  until the patience with it is over, too (see `relearning`).
+- So does what is for a neighbour that has not been up within `RELEARN_S` of this broker's start
+  (see `relearning`); it is dropped when the patience with it is over.
 - So does what is for a neighbour whose link comes up anew (`LinkUp`): it may have restarted, and
   find no way for publications before it has relearned. First comes what it did not acknowledge in
   its former life (`LinkUp.kept`), then what is published meanwhile.
@@ -26,7 +26,7 @@ Source: `delivery.md`, P5. Cost: a look into a dict for each copy that goes to a
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -113,6 +113,11 @@ class Holding:
         self._returns.pop(link, None)
         self.closed.setdefault(link, Wait())
 
+    def publications(self) -> Iterator[Publish]:
+        """All that wait, for whomever."""
+        sends = (send for wait in self.closed.values() for send in wait.items)
+        return (send.message for send in sends if isinstance(send.message, Publish))
+
     def misses(self, link: LinkName) -> None:
         """The neighbour has not been here yet, and is not waited for any longer."""
         self.closed.setdefault(link, Wait())
@@ -129,7 +134,7 @@ class Holding:
             if isinstance(message, Publish):
                 wait.add(_again(message, link))
         self.closed[link] = self._returns[link] = wait
-        return wait, self._bounded(wait)
+        return wait, self._bounded(link, wait)
 
     def pass_on(self, send: Send) -> Sequence[Effect]:
         """The send; or, if it has to wait, what had to go for it."""
@@ -137,11 +142,11 @@ class Holding:
         if wait is None or not wait.delays(send.message):
             return (send,)
         wait.add(_again(send.message, send.link))
-        return self._bounded(wait)
+        return self._bounded(send.link, wait)
 
-    def _bounded(self, wait: Wait) -> list[Effect]:
+    def _bounded(self, link: LinkName, wait: Wait) -> list[Effect]:
         over = wait.publications - self._limit
-        return [Discard(wait.drop_oldest(), "link_lost") for _ in range(over)]
+        return [Discard(wait.drop_oldest(), "link_lost", link) for _ in range(over)]
 
     # --- a wait ends ------------------------------------------------------------------------------
 

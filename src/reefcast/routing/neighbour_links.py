@@ -6,8 +6,9 @@ Rules
 - A neighbour without memory of this broker (first contact, or a restart) is told all that it must
   know, then `Synced`. A broker that relearns says `Synced` to a neighbour only when it has heard it
   from all others (`relearning`); the neighbour then sweeps what was not said again. If some
-  neighbour stays away for `RELEARN_S`, it is not waited for; but what is to settle waits for it
-  until `patience_s`, and so do publications that might be wanted there.
+  neighbour stays away for `RELEARN_S`, the broker goes on without it. What is to settle waits for
+  it until `patience_s`, `Synced` for others, too; and for it wait all publications that might be
+  wanted there.
 - When a broker has relearned, it says `Relearned`: then neighbours send it what they have held for
   it (`holding`).
 - A broker that is about to stop says `Leaving`, and has left when all neighbours have answered:
@@ -96,7 +97,8 @@ class NeighbourLinks:
             router.brokers.sort()
         before = settlement.begin_life(link)
         wait, effects = self._holding.begin(link, up.kept)
-        cause = then.cause(link)
+        # Once the broker has relearned, this waits for nobody else who is absent.
+        cause = then.cause(link) if self._relearning.active else Cause(link)
         cause.then.append(lambda: then.due.append(partial(self._told, link, wait)))
         lent = self._lend(link, wait)
         effects += then.send(cause, [*router.link_up(link), *(Send(link, a) for a in lent)])
@@ -128,7 +130,9 @@ class NeighbourLinks:
         then = self._then
         self._owed.pop(link, None)
         self._router.brokers.remove(link)
-        effects: list[Effect] = [Discard(p, "link_lost") for p in self._holding.given_up(link)]
+        effects: list[Effect] = [
+            Discard(p, "link_lost", link) for p in self._holding.given_up(link)
+        ]
         effects += then.act(self._router.link_down(link)) + self._no_longer_absent(link)
         return effects + then.finish(then.settlement.forget(link))  # may release what was held
 
@@ -249,10 +253,9 @@ class NeighbourLinks:
         """They have not come for so long that what waited for them goes."""
         effects: list[Effect] = []
         for link in sorted(self._absent.difference(self._router.brokers)):
-            effects += [Discard(p, "link_lost") for p in self._holding.given_up(link)]
+            effects += [Discard(p, "link_lost", link) for p in self._holding.given_up(link)]
             effects += self._no_longer_absent(link)
-        self._relearning.forget_absent()
-        return effects + self._tell_synced(())
+        return effects + self._tell_synced(self._relearning.forget_absent())
 
     def _no_longer_absent(self, link: LinkName) -> list[Effect]:
         """What is wanted behind it is known, or it has been given up."""

@@ -6,9 +6,10 @@ from all neighbours whose news are passed on to U. On a tree these are all other
 travels from the leaves inwards and back out, and a neighbour that hears it knows that everything
 beyond has been told again.
 
-Whoever was given up is *absent*: what comes in still waits for it to settle (see `settlement`),
-until it is heard, or its link's patience is over, too. So long nobody knows what is wanted behind
-it: it is sent all that might be (`Router.absent`), which waits for it (`holding`).
+Whoever was given up is *absent*: the broker goes on without it. But what comes in still waits for
+it to settle (see `settlement`), and `Synced` for those who would be told what it tells, until it is
+heard, or the patience with it is over, too. So long nobody knows what is wanted behind it: it is
+sent all that might be (`Router.absent`), which waits for it (`holding`).
 """
 
 from __future__ import annotations
@@ -74,16 +75,18 @@ class Relearning:
         self._missing.clear()
         return self._tell()
 
-    def forget_absent(self) -> None:
-        """Nobody waits any longer for those that were given up."""
+    def forget_absent(self) -> list[LinkName]:
+        """Nobody waits any longer for those that were given up; returns who is to be told now."""
         self._just_complete |= bool(self._absent)
         self._absent.clear()
+        return self._tell()
 
     def _tell(self) -> list[LinkName]:
+        unheard = self._missing | self._absent
         ready = [
             link
             for link in self._untold
-            if not any(self._passes_on(source, link) for source in self._missing)
+            if not any(self._passes_on(source, link) for source in unheard)
         ]
         for link in ready:
             del self._untold[link]

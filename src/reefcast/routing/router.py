@@ -182,9 +182,11 @@ class Router(ABC):
         """Kept by the router: whether what it asked for when that was over is still to come."""
         self.unfinished = False
         """Kept by the router: whether `afterwards` has something to do."""
+        self.waiting: list[Publish] = []
+        """Kept by the router: publications that wait in it for another way."""
         self.absent: Sequence[LinkName] = ()
-        """Kept by the broker: neighbours that were not there when it stopped relearning, until they
-        have told all. What is wanted behind them is not known: they get all that might be."""
+        """Kept by the broker: neighbours that had not told all when it stopped relearning, until
+        they have. What is wanted behind them is not known: they get all that might be."""
         self.prt = SubscriptionTable(where.new_index)
         self.soft_links: dict[LinkName, SoftLink] = {}
         """Links besides those of the overlay, which only publications cross: kept by the router."""

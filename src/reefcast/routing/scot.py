@@ -336,7 +336,7 @@ class ScotRouter(Router):
         return sends
 
     def unheard(self) -> list[LinkName]:
-        """Which clusters a publication is to enter is said by its bits."""
+        """Only those of this cluster: which others a publication enters is said by its bits."""
         return [link for link in self.absent if link not in self._cluster_of]
 
     def ways_between(self) -> dict[int, LinkName]:

@@ -92,7 +92,6 @@ class TidRouter(TreeRouting):
 
     def __init__(self, where: Surroundings) -> None:
         super().__init__(where)
-        self._strays: list[Publish] = []
         self._lending = False
         self._lent = 0
 
@@ -157,12 +156,12 @@ class TidRouter(TreeRouting):
         )
 
     def reroute(self, strays: Sequence[Publish]) -> list[Await]:
-        self._strays += [replace(publish, header=Header()) for publish in strays]
+        self.waiting += [replace(publish, header=Header()) for publish in strays]
         return self._lend()
 
     def _lend(self) -> list[Await]:
         """Grow a tree for what went astray, unless one is growing."""
-        if self._lending or not self._strays:
+        if self._lending or not self.waiting:
             return []
         self._lent += 1
         self._lending = True
@@ -171,7 +170,7 @@ class TidRouter(TreeRouting):
 
     def _hand_out(self, id: EntityId) -> list[Action]:
         """The tree has grown."""
-        strays, self._strays = self._strays, []
+        strays, self.waiting = self.waiting, []
         return [Route(strays, id[0]), Await((), partial(self._take_back, id))]
 
     def _take_back(self, id: EntityId) -> list[Action]:
@@ -193,10 +192,9 @@ class TidRouter(TreeRouting):
     ) -> Decision:
         """The decision of TID-S."""
         header = publish.header
-        switched = _switched(header)
-        onward: Header = TidHeader(header.hops + 1, tree.id, switched)
+        onward: Header = TidHeader(header.hops + 1, tree.id, _switched(header))
         bound: Collection[LinkName] = tree.hops if found is None else found.served
-        if not switched and (tree.untold or self.absent):
+        if tree.untold or self.absent:
             bound = sorted({*bound, *self._unknown(tree)})
         copies = [(hop, onward) for hop in bound if hop != link]
         if found is None:
@@ -204,8 +202,7 @@ class TidRouter(TreeRouting):
         return Decision(found.local, copies, found.rows)
 
     def _unknown(self, tree: Tree) -> set[LinkName]:
-        """The neighbours of which nobody knows what is bound to the tree behind them. A copy that
-        switched to it is for known subscriptions only."""
+        """The neighbours of which nobody knows what is bound to the tree behind them."""
         return tree.untold.union(self.absent)
 
 
@@ -295,13 +292,13 @@ class TidD(TidRouter):
         """`along`, without the links in `crowded` where there is another way."""
         copies: dict[tuple[LinkName, EntityId], Header] = {}
         checked, searched = len(along.hops), 0
+        unknown = self._unknown(tree)
         for hop, onward in along.hops:
             rows = found.served.get(hop)
-            unknown = hop in self._unknown(tree)
-            if rows is None and not unknown:
+            if rows is None and hop not in unknown:
                 continue
             other = None
-            if hop in crowded and rows is not None and not unknown:
+            if hop in crowded and rows is not None and hop not in unknown:
                 others = self._other_trees(rows, tree, link)
                 checked += len({to for to, _ in others})
                 searched += len(rows)
@@ -323,6 +320,7 @@ class TidD(TidRouter):
             for hop, other in found
             if other is not tree
             and hop != link
+            and hop not in self._unknown(other)
             and all(other.bound.get(row) == hop for row in rest)
         ]
 

@@ -125,8 +125,8 @@ class Tree(Row):
 
 
 class Grown:
-    """An advertisement of a client of this broker, and its trees: the one in use, and those that
-    grow, which will take its place."""
+    """An advertisement of a client of this broker, and its trees: the newest is in use, the older
+    ones go when all is bound to it."""
 
     __slots__ = ("client", "filter", "id", "trees")
 

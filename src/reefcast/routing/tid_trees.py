@@ -43,8 +43,9 @@ that holds the tree is one longer than the way to its last hop. And of two neigh
 one holds a tree the other has been told of it, and has taken it or said `Torn`.
 
 A broker that has lost a tree never takes it again. Only one that restarted does, and only by the
-same way; where nobody is left who knows of that, by any way that does not lead through itself: if
-some broker behind it has it by another way, this one finds that out as soon as it is told.
+same way; where nobody is left who knows of that, and nobody is absent, by any way that does not
+lead through itself: if some broker behind it has it by another way, this one finds that out as soon
+as it is told.
 """
 
 from __future__ import annotations
@@ -415,7 +416,9 @@ class TreeRouting(Router):
         open = {link: way for link, way in ways.items() if self._name not in way}
         if heads:
             open = {link: way for link, way in open.items() if {way} == heads}
-        if not open or id in tales.spoiled:
+        # Where nobody says by which way it was had here, an absent one may know of another than
+        # these; nobody further up would look for this broker there.
+        if not open or id in tales.spoiled or (self.absent and not heads):
             self._gone.is_new(id)
             return [Send(link, Torn(tree=id)) for link in ways]
         link = min(open, key=lambda link: (len(open[link]), link))

@@ -43,7 +43,7 @@ class Unopened:
             return []
         waited = [item for item in self._waiting.pop(link, ()) if isinstance(item, Send)]
         return [
-            Discard(send.message, "link_lost")
+            Discard(send.message, "link_lost", link)
             for send in waited
             if isinstance(send.message, Publish)
         ]

@@ -177,8 +177,10 @@ class Journal:
             self.details.discarded(Discard(publish, "queue_full"), client)
 
     def discarded(self, discard: Discard) -> None:
-        """The core's own, which it has counted."""
-        if self.details is not None:
+        """The core's own. It has counted those that nobody wanted, or that came twice."""
+        if discard.link:
+            self.lost(discard.publish, discard.reason, discard.link)
+        elif self.details is not None:
             self.details.discarded(discard, None)
 
     def failed(self, what: str, error: Exception | None = None) -> None:

@@ -247,9 +247,8 @@ class World(ABC):
             self.kept.give_up(node, other, now)
         if node.leaving:
             self.lose(node, node.leaving.item, now)
-        for client_state in node.core.clients.values():
-            for held in client_state.held:
-                self.lose(node, held, now)
+        for held in node.core.waiting():
+            self.lose(node, held, now)
         node.leaving = None
         node.queue.clear()
         node.urgent.clear()

@@ -159,8 +159,11 @@ class Meshed(Router):
 
     def soft_up(self, link: LinkName) -> list[Action]:
         """While this broker relearns, what is for it and those behind it waits at its primary
-        neighbours: what came over a soft link would find no way."""
-        return [CloseLink(link)] if self.relearning else self.mesh.soft_up(link)
+        neighbours: what came over a soft link would find no way. A neighbour that is absent comes
+        back by its primary link, or not at all."""
+        if self.relearning or link in self.absent:
+            return [CloseLink(link)]
+        return self.mesh.soft_up(link)
 
     def soft_down(self, link: LinkName, lost: Sequence[Publish]) -> Sequence[Action]:
         self.soft_links.pop(link, None)
@@ -188,13 +191,16 @@ class Meshed(Router):
         return self._not_again(publications, decisions, link)
 
     def sends(self, anchors: Sequence[LinkName], link: LinkName) -> Sequence[LinkName]:
-        """The next hops of a copy that came by `link`. Those that nobody has heard are no anchors,
-        for nothing is known of what is behind them."""
+        """The next hops of a copy that came by `link`. Neighbours that nobody has heard get it
+        themselves, and no soft link goes past them."""
         if not self.absent:
             return self.mesh.sends(anchors, link) if anchors else ()
-        heard = [anchor for anchor in anchors if anchor not in self.absent]
+        mom, unheard = self.mesh.mom, self.unheard()
+        heard = [each for each in anchors if each in mom and mom.branch(each) not in unheard]
         hops = self.mesh.sends(heard, link) if heard else ()
-        return [hop for hop in dict.fromkeys((*hops, *self.unheard())) if hop != link]
+        came_from = mom.branch(link) if link in mom else link
+        others = dict.fromkeys((*hops, *unheard))
+        return [hop for hop in others if hop not in (link, came_from)]
 
     def _not_again(
         self, publications: Sequence[Publish], decisions: Iterable[Decision], link: LinkName
