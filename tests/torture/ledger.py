@@ -183,7 +183,7 @@ class Ledger:
 
     async def outcome(self, excuses: Sequence[Excuse] = ()) -> Outcome:
         """Of this part so far; changes nothing. Where filters are replaced again and again it takes
-        half a minute: the clients get their turns in between, or they seem dead to their brokers."""
+        half a minute: clients get their turns in between, or they seem dead to their brokers."""
         outcome = Outcome(published=len(self._part))
         lost = []
         for account in self.accounts:
