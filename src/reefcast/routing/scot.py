@@ -64,6 +64,7 @@ from reefcast.model.messages import (
     Send,
     Unadvertise,
 )
+from reefcast.routing.capabilities import Relearns, SettlesTogether
 from reefcast.routing.clt import (
     CivSet,
     CivUnset,
@@ -108,12 +109,11 @@ class ScotOptions(CoveringOptions, frozen=True):
             )
 
 
-class ScotRouter(Router):
+class ScotRouter(Router, Relearns, SettlesTogether):
     """What SPR and IDR share: everything but the choice of links. `cluster`: this broker's;
     `a_links`, `i_links`: those that are up, the latter by cluster."""
 
     overlay = Shape.SCOT
-    relearns = True
     messages: ClassVar[tuple[type[PeerMessage], ...]] = (CivSet, CivUnset, Replace)
     options: ClassVar[type[RoutingOptions]] = ScotOptions
     header = ScotHeader
@@ -371,10 +371,14 @@ class ScotRouter(Router):
     def route(
         self, publications: Sequence[Publish], found: Sequence[Ways], link: LinkName
     ) -> Iterable[Decision]:
-        neighbour = link in self.a_links or link in self._cluster_of or link in self.soft_links
+        neighbour = self.is_neighbour(link)
         for publish, ways in zip_longest(publications, found):
             bits = civ_of(publish.header) if neighbour else self._targets(publish, link)
             yield self.choose(publish, ways, link, bits)
+
+    def is_neighbour(self, link: LinkName) -> bool:
+        """Whether publications come by this link from another broker."""
+        return link in self.a_links or link in self._cluster_of
 
     def choose(self, publish: Publish, ways: Ways, link: LinkName, bits: int) -> Decision:
         """The next hops of a publication that came by `link`. `ways`: where the matching rows of

@@ -46,6 +46,9 @@ class ClusterMesh(Meshed, ScotRouter):
     ) -> Iterable[Decision]:
         return ScotRouter.route(self, publications, found, link)
 
+    def is_neighbour(self, link: LinkName) -> bool:
+        return super().is_neighbour(link) or link in self.soft_links
+
     def inside(self, ways: list[LinkName], link: LinkName) -> Iterable[LinkName]:
         return self.sends(ways, link)
 
