@@ -30,8 +30,8 @@ def test_the_delay_of_a_claim_ends_where_it_arrives_last() -> None:
         ("b", 1): {"1-0": 31.0},
     }
     simulated: Any = SimpleNamespace(result=lambda: SimpleNamespace(claims=claims))
-    router = SimpleNamespace(known_as=lambda id, link: (f"{id[0]}@1-0", id[1]))
-    host = SimpleNamespace(core=SimpleNamespace(router=router))
+    core = SimpleNamespace(known_as=lambda id, link: (f"{id[0]}@1-0", id[1]))
+    host = SimpleNamespace(core=core)
     kernel: Any = SimpleNamespace(stored_s=stored, nodes={"1-0": host})
     assert delays_s(simulated, kernel, subscriptions=False) == pytest.approx([0.5, 0.25])
     assert delays_s(simulated, kernel, subscriptions=True) == pytest.approx([1.0])

@@ -32,6 +32,7 @@ from reefcast.model.publication import Publication
 from reefcast.overlay.scot import scot
 from reefcast.overlay.topology import graph, path
 from reefcast.routing.broker import Broker
+from reefcast.routing.capabilities import ActsLater
 from reefcast.routing.clients import ClientState
 from reefcast.routing.failures import PartlyFailed
 from reefcast.routing.gossip.options import GossipOptions
@@ -260,7 +261,8 @@ def test_held_publications_are_let_go_but_the_one_that_fails() -> None:
 
 
 def test_what_comes_after_a_batch_fails_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    broker = one_broker()
+    broker = one_broker("acyclic")
+    assert isinstance(broker.router, ActsLater)
 
     def afterwards() -> list[Send]:
         raise Fault("late")

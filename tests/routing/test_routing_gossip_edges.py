@@ -11,10 +11,10 @@ from reefcast.model.messages import (
     Settled,
     Unadvertise,
 )
+from reefcast.routing.capabilities import SoftLink
 from reefcast.routing.gossip import membership
 from reefcast.routing.gossip.messages import Digest, Left, Linked, Met, Missing
 from reefcast.routing.gossip.options import GossipOptions
-from reefcast.routing.router import SoftLink
 
 # --- topics ---------------------------------------------------------------------------------------
 

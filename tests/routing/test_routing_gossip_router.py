@@ -18,6 +18,7 @@ from reefcast.model.messages import (
     Unadvertise,
     Unsubscribe,
 )
+from reefcast.routing.capabilities import SoftLink
 from reefcast.routing.gossip.membership import WAITING_ROUNDS
 from reefcast.routing.gossip.messages import (
     Digest,
@@ -33,7 +34,6 @@ from reefcast.routing.gossip.messages import (
 )
 from reefcast.routing.gossip.options import GossipOptions
 from reefcast.routing.gossip.repair import OFFERED_ROUNDS
-from reefcast.routing.router import SoftLink
 
 # --- what is refused ------------------------------------------------------------------------------
 

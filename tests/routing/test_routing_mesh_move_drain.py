@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from routing_mesh_network import neighbourhood, some_tree
 
+from reefcast.routing.capabilities import SoftLink
 from reefcast.routing.mesh.drain import Drain
-from reefcast.routing.router import SoftLink
 
 
 class Item(NamedTuple):

@@ -35,11 +35,11 @@ from reefcast.model.messages import (
 from reefcast.model.publication import Publication
 from reefcast.overlay.topology import names, path
 from reefcast.routing.broker import ROUND_TIMER, Broker
+from reefcast.routing.capabilities import SoftLink
 from reefcast.routing.mesh.messages import Anchored, Loads, MeshHeader, Tunnel, Vicinity
 from reefcast.routing.mesh.options import MeshOptions
 from reefcast.routing.mesh.overlay import BYTES_OF_COPY, BYTES_OF_LOAD, SHARE_OF_BYTES
 from reefcast.routing.mesh.router import Mesh
-from reefcast.routing.router import SoftLink
 from reefcast.simulation.simulation import Simulation
 from reefcast.simulation.world import Setup
 

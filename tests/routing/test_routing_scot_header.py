@@ -12,7 +12,7 @@ from reefcast.model.messages import MOST_HOPS, Publish
 from reefcast.model.publication import Publication
 from reefcast.model.wire import HEAD_BYTES, Codec, FrameKind
 from reefcast.routing.clt import ScotHeader
-from reefcast.routing.scot import Idr
+from reefcast.routing.idr import Idr
 from reefcast.routing.tid import TidD
 from reefcast.routing.tid_tables import TidHeader
 

@@ -12,7 +12,7 @@ from typing import Any
 import reefcast
 from live_networks import PATIENCE_S, make_network, until
 from reefcast.network.file import NetworkFile
-from reefcast.routing.router import SoftLink
+from reefcast.routing.capabilities import SoftLink
 from reefcast.server.node import Node
 
 NEVER_S = 1e6

@@ -15,8 +15,8 @@ import reefcast
 from live_networks import make_network, path_network, until, url_of
 from reefcast.errors import ConfigurationError, ConnectionLostError
 from reefcast.network.file import NetworkFile
+from reefcast.routing.capabilities import SoftLink
 from reefcast.routing.gossip.router import Gossip
-from reefcast.routing.router import SoftLink
 from reefcast.server.peer import Peer
 from reefcast.server.supervisor import free_ports
 

@@ -15,9 +15,9 @@ from simulation_twins import check_twins
 
 from reefcast.matching.scan import ScanIndex
 from reefcast.overlay.topology import names, path
+from reefcast.routing.capabilities import SoftLink
 from reefcast.routing.mesh.options import MeshOptions
 from reefcast.routing.mesh.router import Mesh
-from reefcast.routing.router import SoftLink
 from reefcast.simulation.checkers import check
 from reefcast.simulation.costs import CostModel
 from reefcast.simulation.faults import Crash, Cut, Fault

@@ -8,10 +8,11 @@ import pytest
 
 from reefcast.overlay.scot import scot
 from reefcast.overlay.topology import path
+from reefcast.routing.capabilities import SoftLink
 from reefcast.routing.mesh.covering import PerAnchor
 from reefcast.routing.mesh.meshed import Meshed
 from reefcast.routing.mesh.options import MeshOptions
-from reefcast.routing.router import Router, SoftLink
+from reefcast.routing.router import Router
 from reefcast.routing.scot import ScotRouter
 from reefcast.routing.tables import Row
 from reefcast.routing.tid import TidRouter

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from contextlib import suppress
 from typing import cast
 
 
@@ -78,7 +79,8 @@ class EndOfPair(asyncio.Protocol):
             _, data = self._waiting.popleft()
             if not (data or self._said_end or transport.is_closing()):
                 self._said_end = True
-                transport.write_eof()
+                with suppress(OSError):  # reset by the other side meanwhile
+                    transport.write_eof()
             elif data and not (self._said_end or transport.is_closing()):
                 transport.write(data)
         if self._ended and not self._waiting:

@@ -114,7 +114,7 @@ class PeerMessage(Control, frozen=True, kw_only=True):
     @property
     def tells(self) -> tuple[EntityId, ...]:
         """Advertisements whose brokers it tells of a subscription; another subscription that needs
-        the same (`Router.needs`) settles when this is answered."""
+        the same (`SettlesTogether.needs`) settles when this is answered."""
         return ()
 
     @property
@@ -124,8 +124,8 @@ class PeerMessage(Control, frozen=True, kw_only=True):
 
     @property
     def says(self) -> tuple[EntityId, ...]:
-        """Subscriptions that it brings; one that such a one stands for (`Router.stand_ins`) settles
-        when this is answered."""
+        """Subscriptions that it brings; one that such a one stands for
+        (`SettlesTogether.stand_ins`) settles when this is answered."""
         return ()
 
 

@@ -138,7 +138,7 @@ CASES = (
     ),
     ("clusters cut off", "idr_unreachable", "no link led there"),
 )
-"""Name, counter and meaning of what dynamic routing did (see `routing.scot.Idr`)."""
+"""Name, counter and meaning of what dynamic routing did (see `routing.idr.Idr`)."""
 
 
 def cases(analysis: Analysis) -> list[tuple[str, int, str]]:

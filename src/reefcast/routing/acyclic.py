@@ -29,6 +29,7 @@ from reefcast.model.messages import (
     Send,
 )
 from reefcast.model.publication import Publication
+from reefcast.routing.capabilities import ActsLater
 from reefcast.routing.covering.ghosts import GhostTable
 from reefcast.routing.covering.strategies import CoveringOptions, outgoing
 from reefcast.routing.router import (
@@ -63,8 +64,12 @@ class AcyclicOptions(CoveringOptions, frozen=True):
 
     theta: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.9
 
+    @property
+    def keeps_statistics(self) -> bool:
+        return self.covering == "incremental"
 
-class Acyclic(TreeRouter):
+
+class Acyclic(TreeRouter, ActsLater):
     """See the module's docstring for the rules."""
 
     name = "acyclic"
@@ -92,13 +97,9 @@ class Acyclic(TreeRouter):
         ),
     }
 
-    @classmethod
-    def keeps_statistics(cls, options: AcyclicOptions) -> bool:
-        return options.covering == "incremental"
-
     def __init__(self, where: Surroundings) -> None:
         super().__init__(where)
-        self.counts = self.keeps_statistics(where.options)
+        self.counts = where.options.keeps_statistics
         self.theta = where.options.theta
         self.statistics = where.statistics
 

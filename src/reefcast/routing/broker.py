@@ -35,6 +35,7 @@ from reefcast.model.messages import (
     Deliver,
     Discard,
     Effect,
+    EntityId,
     Header,
     Input,
     Leave,
@@ -61,6 +62,14 @@ from reefcast.model.messages import (
     Unsubscribe,
 )
 from reefcast.overlay.scot import Neighbours
+from reefcast.routing.capabilities import (
+    ActsLater,
+    OpensLinks,
+    Refuses,
+    SoftLink,
+    capability,
+    moves_links,
+)
 from reefcast.routing.clients import ClientState
 from reefcast.routing.consequences import Consequences
 from reefcast.routing.counts import Counts
@@ -69,11 +78,11 @@ from reefcast.routing.failures import Failures
 from reefcast.routing.gate import HOLD_TIMER, Gate, Onward
 from reefcast.routing.holding import HELD
 from reefcast.routing.links import LinkQueues, Links, Overload
-from reefcast.routing.neighbour_links import PATIENCE_S, NeighbourLinks, relearning_of
+from reefcast.routing.neighbour_links import PATIENCE_S, NeighbourLinks
 from reefcast.routing.ordering import TIMER as ORDER_TIMER
 from reefcast.routing.ordering import Ordering
 from reefcast.routing.registry import routing_named
-from reefcast.routing.router import Decision, RoutingOptions, SoftLink, Surroundings
+from reefcast.routing.router import Decision, RoutingOptions, Surroundings
 from reefcast.routing.services import Service, Services
 from reefcast.routing.status import links_status, router_status
 from reefcast.routing.tables import MOST_ROWS, IndexFactory
@@ -126,15 +135,14 @@ class Broker:
         self._failures = Failures()
         self._ordering = Ordering(self._failures)
         self._in_rounds = False
-        self._relearning = relearning_of(self.router, self._neighbours)
-        self.router.relearning = self._relearning.active
+        self._refuses = capability(self.router, Refuses)
+        self._acts_later = capability(self.router, ActsLater)
+        self._opens_links = capability(self.router, OpensLinks)
         self._then = self._new_consequences(most_held)
         self._holding = self._then.holding
         self.links.held = self._holding.queue_len
         self._gate = self._new_gate()
-        self.neighbours = NeighbourLinks(
-            name, self.router, self._relearning, self._then, patience_s
-        )
+        self.neighbours = NeighbourLinks(name, self.router, self._then, patience_s)
         self._handlers: dict[type, Callable[[Any, LinkName, float], list[Effect]]] = {
             Publish: self._one_publication,
             Advertise: self._table_change,
@@ -159,7 +167,7 @@ class Broker:
     def _new_consequences(self, most_held: int) -> Consequences:
         routed = partial(self._route, hosted=False)
         about_links = (self._is_up, self._regraded)
-        return Consequences(self.router, self._relearning, *about_links, routed, most_held)
+        return Consequences(self.router, self._neighbours, *about_links, routed, most_held)
 
     def _new_gate(self) -> Gate:
         onward = Onward(partial(self._route, hosted=True), self._client_left)
@@ -212,8 +220,7 @@ class Broker:
             raise LocalError(f"broker {self.name}: input from {link!r}, but that link is not up")
 
     def _is_up(self, link: LinkName) -> bool:
-        router = self.router
-        return link in self.clients or link in router.brokers or link in router.soft_links
+        return link in self.clients or link in self.router.brokers or link in self.soft_links
 
     # --- publications -----------------------------------------------------------------------------
 
@@ -261,9 +268,9 @@ class Broker:
                 rest, found = rest[done + 1 :], found[done + 1 :]
         self.counters["delivered"] += delivered
         self.counters["forwarded"] += forwarded
-        if router.unfinished:
+        if self._acts_later.unfinished:
             try:
-                effects += self._then.act(router.afterwards())
+                effects += self._then.act(self._acts_later.afterwards())
             except Exception as error:
                 self._failures.on(None, error)
         return effects
@@ -294,7 +301,7 @@ class Broker:
         if client is not None:
             objection = None
             if isinstance(message, Subscribe) and filter is not None:
-                objection = self.router.objection(filter)
+                objection = self._refuses.objection(filter)
             objection = objection or client.change(message, filter)
             if objection is not None:
                 return self._refuse(message.token, link, objection)
@@ -348,13 +355,13 @@ class Broker:
 
     def _link_up(self, up: LinkUp, link: LinkName, now: float) -> list[Effect]:
         effects = self.neighbours.begin(now)
-        if self.router.round_s and not self._in_rounds:
+        if self._opens_links.round_s and not self._in_rounds:
             self._in_rounds = True
             effects.append(self._next_round(now))
         if up.kind is LinkKind.CLIENT:
             return effects + self._client_up(link)
         if up.kind is LinkKind.SOFT:
-            effects += self._then.act(self.router.soft_up(link))
+            effects += self._then.act(self._opens_links.soft_up(link))
             return effects + self._then.unopened.came_up(link)
         effects += self.neighbours.up(up, link)
         effects += self._then.act(self._services.link_up(link, client=False))
@@ -374,7 +381,7 @@ class Broker:
         return self.neighbours.leave(leave.links)
 
     def _move(self, move: MoveLink, link: LinkName, now: float) -> list[Effect]:
-        return self._then.act(self.router.move(move.old, move.new))
+        return self._then.act(moves_links(self.router).move(move.old, move.new))
 
     def _client_up(self, link: LinkName) -> list[Effect]:
         old = self.clients.get(link)
@@ -398,9 +405,9 @@ class Broker:
 
     def _link_down(self, down: LinkDown, link: LinkName, now: float) -> list[Effect]:
         then = self._then
-        if link in self.router.soft_links or down.lost:
+        if link in self.soft_links or down.lost:
             lost = (*down.lost, *self._holding.given_up(link))
-            effects = then.act(self.router.soft_down(link, lost)) + then.unopened.went(link)
+            effects = then.act(self._opens_links.soft_down(link, lost)) + then.unopened.went(link)
             kept = then.unopened.tokens(link)
             effects += then.finish(then.settlement.forget(link, kept))
             return effects + then.act(self._services.link_down(link, client=False))
@@ -418,23 +425,23 @@ class Broker:
         if effects is not None:
             return effects
         if timer.key == ROUND_TIMER:
-            return [self._next_round(now), *self._then.act(self.router.round())]
+            return [self._next_round(now), *self._then.act(self._opens_links.round())]
         client = self.clients.get(timer.key.removeprefix(HOLD_TIMER))
         return [] if client is None else self._gate.patience_is_over(client, now)
 
     def _next_round(self, now: float) -> SetTimer:
-        return SetTimer(ROUND_TIMER, now + self.router.round_s, background=True)
+        return SetTimer(ROUND_TIMER, now + self._opens_links.round_s, background=True)
 
     # --- what drivers ask -------------------------------------------------------------------------
 
     @property
     def soft_links(self) -> Mapping[LinkName, SoftLink]:
         """The links besides those of the overlay that it has, or is about to have or to lose."""
-        return self.router.soft_links
+        return self._opens_links.soft_links
 
     def alongside(self, link: LinkName) -> Sequence[LinkName]:
         """The soft links that lead to brokers behind this neighbour."""
-        return self.router.alongside(link)
+        return self._opens_links.alongside(link)
 
     @property
     def messages(self) -> tuple[type[PeerMessage | ServiceMessage], ...]:
@@ -446,14 +453,17 @@ class Broker:
         """What its copies carry from hop to hop."""
         return self.router.header
 
+    def known_as(self, id: EntityId, client: LinkName) -> EntityId:
+        """Return the id by which other brokers know what this client calls `id`."""
+        return self._then.settling.known_as(id, client)
+
     # --- what can be seen -------------------------------------------------------------------------
 
     def waiting(self) -> Iterator[Publish]:
         """The publications that wait in its memory, for advertisements or for neighbours."""
         for client in self.clients.values():
             yield from client.held
-        yield from self._holding.publications()
-        yield from self.router.waiting
+        yield from self.neighbours.waiting()
 
     @property
     def holds_publications(self) -> bool:
@@ -468,7 +478,7 @@ class Broker:
     def relearning(self) -> bool:
         """Whether it still waits for neighbours to tell what they know, or for what it asked for
         then."""
-        return self._relearning.active or self.router.mending
+        return self.neighbours.relearning
 
     def status(
         self, now: float, asked: Collection[str] = (), most_rows: int = MOST_ROWS, skip: int = 0
@@ -480,7 +490,7 @@ class Broker:
         return {
             "broker": self.name,
             "relearning": self.relearning,
-            **links_status(self.links, self._neighbours, self._scot, self.router.soft_links),
+            **links_status(self.links, self._neighbours, self._scot, self.soft_links),
             **router_status(
                 self.router, self._services, self.counters, asked, (skip, skip + most_rows)
             ),

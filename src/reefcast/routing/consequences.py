@@ -16,6 +16,7 @@ from reefcast.model.messages import (
     Send,
     TableChange,
 )
+from reefcast.routing.capabilities import OpensLinks, Relearns, SettlesTogether, capability
 from reefcast.routing.holding import HELD, Holding
 from reefcast.routing.relearning import Relearning
 from reefcast.routing.router import Action, Await, Route, Router
@@ -24,27 +25,30 @@ from reefcast.routing.unopened import Unopened
 
 
 class Consequences:
-    """Of one broker. `is_up`: whether a link of that name can be sent on; `regraded` is told of
-    links that come to belong to the overlay, or cease to; `routed` routes publications as if
-    they had come by that link; `most_held`: see `holding`. `due`: what is to be done next, because
-    what it waited for is over."""
+    """Of one broker. `neighbours`: those that it should hear from when it relearns; `is_up`:
+    whether a link of that name can be sent on; `regraded` is told of links that come to belong to
+    the overlay, or cease to; `routed` routes publications as if they had come by that link;
+    `most_held`: see `holding`. `due`: what is to be done next, because what it waited for is over.
+    """
 
     def __init__(
         self,
         router: Router,
-        relearning: Relearning,
+        neighbours: Iterable[LinkName],
         is_up: Callable[[LinkName], bool],
         regraded: Callable[[Regrade], list[Effect]],
         routed: Callable[[Sequence[Publish], LinkName], list[Effect]],
         most_held: int = HELD,
     ) -> None:
-        self.settlement = Settlement(router.came_by)
+        self.relearning = Relearning(neighbours, capability(router, Relearns).passes_on)
+        self.settling = capability(router, SettlesTogether)
+        self.settlement = Settlement(self.settling.came_by)
         self.holding = Holding(most_held)
-        self.unopened = Unopened(router)
+        self.unopened = Unopened(capability(router, OpensLinks))
         self.due: list[Callable[[], list[Effect]]] = []
         self._awaited: dict[object, Cause] = {}
         self._router = router
-        self._relearning = relearning
+        self._relearns = isinstance(router, Relearns)
         self._is_up = is_up
         self._regraded = regraded
         self._routed = routed
@@ -55,11 +59,11 @@ class Consequences:
         if message is not None and message.token:
             self.settlement.owe(cause, link, message.token)
         brought = brought_by(message)
-        if self._router.relearns and brought is not None:
+        if self._relearns and brought is not None:
             self.settlement.follow(cause, link, brought)
-        if not self._relearning.complete:
+        if not self.relearning.complete:
             id = kept_by(message)
-            known_as = None if id is None else self._router.known_as(id, link)
+            known_as = None if id is None else self.settling.known_as(id, link)
             self.settlement.hold(cause, known_as)
         return cause
 
@@ -68,10 +72,10 @@ class Consequences:
         told of others. Not the one that it came by: if the same id came by other links, too, and
         stands for something there, both ends would wait for each other."""
         row = self._router.prt.get(id)
-        settlement = self.settlement
+        settlement, settling = self.settlement, self.settling
         if row is not None:
-            settlement.join_told(cause, self._router.needs(row.filter, settlement.unanswered))
-        told = [pair for pair in self._router.stand_ins(id) if pair[0] != cause.came_by]
+            settlement.join_told(cause, settling.needs(row.filter, settlement.unanswered))
+        told = [pair for pair in settling.stand_ins(id) if pair[0] != cause.came_by]
         settlement.join_said(cause, told)
 
     def act(self, actions: Sequence[Action]) -> list[Effect]:

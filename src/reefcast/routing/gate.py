@@ -110,7 +110,7 @@ class Gate:
         client.holding = True
         cause.then.append(lambda: self._one_settled(client))
         timer = SetTimer(HOLD_TIMER + client.name, now + HOLD_S)
-        sends = self._router.advertise(message.id, filter, client.name, True)
+        sends = self._router.change(message, filter, client.name, local=True)
         return [timer, *self._then.send(cause, sends)]
 
     def _one_settled(self, client: ClientState) -> None:
@@ -123,12 +123,12 @@ class Gate:
         held, client.held, client.holding = client.held, [], False
         effects = self._onward.route(held, client.name) if held else []
         for message in client.take_ended():
-            sends = self._router.unadvertise(message.id, client.name)
+            sends = self._router.change(message, None, client.name, local=True)
             effects += self._then.send(self._then.cause(client.name, message), sends)
         return effects + (self._onward.left(client) if client.leaving else [])
 
     def patience_is_over(self, client: ClientState, now: float) -> list[Effect]:
         """The timer of a client has come due."""
-        if self._router.relearning:
+        if self._then.relearning.active:
             return [SetTimer(HOLD_TIMER + client.name, now + HOLD_S)]
         return self.release(client)

@@ -18,7 +18,7 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 from reefcast.model.filters import TRUE
@@ -37,10 +37,10 @@ from reefcast.model.messages import (
     Synced,
     Unadvertise,
 )
+from reefcast.routing.capabilities import HandsOver, Relearns, capability
 from reefcast.routing.consequences import Consequences
 from reefcast.routing.holding import TIMER as ANSWER_TIMER
 from reefcast.routing.holding import Wait
-from reefcast.routing.relearning import Relearning
 from reefcast.routing.router import Router
 from reefcast.routing.settlement import Cause
 
@@ -50,37 +50,30 @@ RELEARN_TIMER = "relearn"
 ABSENT_TIMER = "absent"
 
 
-def relearning_of(router: Router, neighbours: Iterable[LinkName]) -> Relearning:
-    """What a broker with this router must hear from its neighbours when it starts."""
-
-    def passes_on(source: LinkName, target: LinkName) -> bool:
-        return router.relearns and router.passes_on(source, target)
-
-    return Relearning(neighbours, passes_on)
-
-
 class NeighbourLinks:
     """Of broker `name`; the parts are those of the broker. `patience_s`: see `Broker`."""
 
-    def __init__(
-        self,
-        name: str,
-        router: Router,
-        relearning: Relearning,
-        then: Consequences,
-        patience_s: float,
-    ) -> None:
+    def __init__(self, name: str, router: Router, then: Consequences, patience_s: float) -> None:
         self._leaving = False
         self._unanswered: set[LinkName] = set()
         self._owed: dict[LinkName, int] = {}
         self._name = name
         self._router = router
-        self._relearning = relearning
+        self._relearns = capability(router, Relearns)
+        self._hands_over = capability(router, HandsOver)
         self._then = then
+        self._relearning = then.relearning
+        self._relearns.relearning = self._relearning.active
         self._holding = then.holding
         self._patience_s = patience_s
         self._lent = 0
         self._absent: set[LinkName] = set()
+
+    @property
+    def relearning(self) -> bool:
+        """Whether neighbours still have to tell what they know, or what was asked for then is
+        still to come."""
+        return self._relearning.active or self._relearns.mending
 
     # --- a link comes up, or goes -----------------------------------------------------------------
 
@@ -104,14 +97,19 @@ class NeighbourLinks:
         effects += then.send(cause, [*router.link_up(link), *(Send(link, a) for a in lent)])
         for advertisement in lent:
             wait.add(Send(link, Unadvertise(advertisement.id)))
-        return effects + then.finish(settlement.resume(link, before, router.stand_ins))
+        return effects + then.finish(settlement.resume(link, before, then.settling.stand_ins))
+
+    def waiting(self) -> Iterator[Publish]:
+        """The publications that wait for a neighbour, or for a way to one."""
+        yield from self._holding.publications()
+        yield from self._hands_over.waiting
 
     def _lend(self, link: LinkName, wait: Wait) -> list[Advertise]:
         """Some of what waits may be of publishers that have left since: until it has been handed
         over, an advertisement of this broker's own shows the neighbour where it goes."""
         waiting = (send.message for send in wait.items)
         if all(
-            self._router.advertised(publish.publication, link)
+            self._hands_over.advertised(publish.publication, link)
             for publish in waiting
             if isinstance(publish, Publish)
         ):
@@ -177,23 +175,23 @@ class NeighbourLinks:
             if (
                 isinstance(effect, Send)
                 and isinstance(effect.message, Publish)
-                and self._router.is_astray(effect.message, effect.link)
+                and self._hands_over.is_astray(effect.message, effect.link)
             ):
                 strays.append(effect.message)
             else:
                 effects.append(effect)
-        return effects + self._then.act(self._router.reroute(strays)) if strays else effects
+        return effects + self._then.act(self._hands_over.reroute(strays)) if strays else effects
 
     def _said_all(self, link: LinkName) -> list[Effect]:
         """What the neighbour has not said again does not hold any more."""
-        swept = self._then.send(self._then.cause(link), self._router.synced(link))
+        swept = self._then.send(self._then.cause(link), self._relearns.synced(link))
         return swept + self._no_longer_absent(link)
 
     def _tell_synced(self, links: Iterable[LinkName]) -> list[Effect]:
         effects: list[Effect] = [Send(link, Synced()) for link in links]
         if self._relearning.is_just_over():
-            self._router.relearning = False
-            effects += self._then.act(self._router.relearned())
+            self._relearns.relearning = False
+            effects += self._then.act(self._relearns.relearned())
             effects += [Send(link, Relearned()) for link in self._router.brokers]
         if self._relearning.is_just_complete():
             for id, cause in self._then.settlement.held:
@@ -263,4 +261,4 @@ class NeighbourLinks:
             return []
         self._absent.remove(link)
         self._router.absent = sorted(self._absent)
-        return [] if self._absent else self._then.act(self._router.all_heard())
+        return [] if self._absent else self._then.act(self._relearns.all_heard())

@@ -18,7 +18,7 @@ ROUTINGS = {
     "acyclic": "reefcast.routing.acyclic:Acyclic",
     "flooding": "reefcast.routing.flooding:Flooding",
     "gossip": "reefcast.routing.gossip.router:Gossip",
-    "idr": "reefcast.routing.scot:Idr",
+    "idr": "reefcast.routing.idr:Idr",
     "idr-mesh": "reefcast.routing.mesh.cluster:IdrMesh",
     "mesh": "reefcast.routing.mesh.movable:MovableMesh",
     "spr": "reefcast.routing.scot:Spr",

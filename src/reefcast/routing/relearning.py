@@ -21,7 +21,7 @@ from reefcast.model.messages import LinkName
 
 class Relearning:
     """`active`: from the start until all `expected` neighbours were heard, or given up.
-    `passes_on(source, target)`: see `Router.passes_on`."""
+    `passes_on(source, target)`: see `Relearns.passes_on`."""
 
     def __init__(
         self, expected: Iterable[LinkName], passes_on: Callable[[LinkName, LinkName], bool]

@@ -1,4 +1,4 @@
-"""OctopiA: routing on a structured cyclic overlay (SCOT), static (SPR) and dynamic (IDR).
+"""OctopiA: routing on a structured cyclic overlay (SCOT); static (SPR), and what `idr` shares.
 
 Rules
 -----
@@ -13,9 +13,7 @@ Rules
 - *Unadvertise*: taken out of the CLTs of the region. No subscription moves.
 - *SPR*: at the host broker one copy per PRT last hop that matches, and one per iLink whose bit is 1
   in an advertisement that the publication matches. Elsewhere PRT last hops only.
-- *IDR*: as SPR, but no copy goes onto an overloaded target iLink (`links.LinkStatusTable`) if that
-  can be helped: the bits of the clusters that are left over travel on one copy, in its header, and
-  the next broker decides anew. Cases I to III are in `Idr._carrier`. No table changes.
+- *IDR*: as SPR, but around overloaded iLinks: see `idr`.
 - A broker that starts relearns PRT and CLT from its neighbours. While it does, and as long as one
   in its cluster is absent, it leaves all bits at 1: a copy too many does no harm, one too few
   would.
@@ -33,12 +31,11 @@ copy, not by any table: that is why congestion changes none.
 Departures from the paper, all of them in the spec with their reasons: bits start at 1 and are
 cleared by an answer (the paper starts at 0, and settled subscribers miss publications sent right
 after an advertisement); CIV messages list the ids of advertisements (the paper sends the
-subscription along: a set and a clear that cross leave bits stuck); in case III the copy goes over
-the iLink (Algorithm 4 writes the aLink; text and Fig. 7(d) say the iLink).
+subscription along: a set and a clear that cross leave bits stuck).
 
 Source: `OctopiA`, sections 5 to 9. Costs: an advertisement takes m - 1 messages, a subscription
 |T| - 1, and compares with the advertisements of the broker's region; a publication nothing beyond
-the match but one lookup of a load for each target link.
+the match.
 """
 
 from __future__ import annotations
@@ -46,9 +43,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import zip_longest
-from typing import Any, ClassVar, NamedTuple
-
-from msgspec.structs import replace
+from typing import Any, ClassVar
 
 from reefcast.errors import ConfigurationError, ProtocolError
 from reefcast.model.covering import intersects
@@ -64,6 +59,7 @@ from reefcast.model.messages import (
     Send,
     Unadvertise,
 )
+from reefcast.routing.capabilities import Relearns, SettlesTogether
 from reefcast.routing.clt import (
     CivSet,
     CivUnset,
@@ -75,7 +71,6 @@ from reefcast.routing.clt import (
 from reefcast.routing.covering.strategies import CoveringOptions, outgoing
 from reefcast.routing.recent import RecentIds
 from reefcast.routing.router import (
-    COUNTED,
     Action,
     Decision,
     Router,
@@ -108,12 +103,11 @@ class ScotOptions(CoveringOptions, frozen=True):
             )
 
 
-class ScotRouter(Router):
+class ScotRouter(Router, Relearns, SettlesTogether):
     """What SPR and IDR share: everything but the choice of links. `cluster`: this broker's;
     `a_links`, `i_links`: those that are up, the latter by cluster."""
 
     overlay = Shape.SCOT
-    relearns = True
     messages: ClassVar[tuple[type[PeerMessage], ...]] = (CivSet, CivUnset, Replace)
     options: ClassVar[type[RoutingOptions]] = ScotOptions
     header = ScotHeader
@@ -371,10 +365,14 @@ class ScotRouter(Router):
     def route(
         self, publications: Sequence[Publish], found: Sequence[Ways], link: LinkName
     ) -> Iterable[Decision]:
-        neighbour = link in self.a_links or link in self._cluster_of or link in self.soft_links
+        neighbour = self.is_neighbour(link)
         for publish, ways in zip_longest(publications, found):
             bits = civ_of(publish.header) if neighbour else self._targets(publish, link)
             yield self.choose(publish, ways, link, bits)
+
+    def is_neighbour(self, link: LinkName) -> bool:
+        """Whether publications come by this link from another broker."""
+        return link in self.a_links or link in self._cluster_of
 
     def choose(self, publish: Publish, ways: Ways, link: LinkName, bits: int) -> Decision:
         """The next hops of a publication that came by `link`. `ways`: where the matching rows of
@@ -410,100 +408,3 @@ class Spr(ScotRouter):
             if bits >> cluster & 1:
                 inside.hops.append((i_link, onward))
         return inside
-
-
-class Target(NamedTuple):
-    """A target link. Sorted: the shortest queue first, then by name."""
-
-    queue_len: int
-    link: LinkName
-    bit: int
-
-
-class Idr(ScotRouter):
-    """Inter-cluster dynamic routing (section 9.2, Algorithm 4).
-
-    It counts what it does: `idr_case_1` to `idr_case_3` are decisions of the paper's three cases.
-    The others measure the two limits that section 9.2 states. Copies that a decision put on an
-    overloaded aLink: `idr_overloaded_a_link` (and the queue they met, summed:
-    `idr_overloaded_a_link_queue`). Decisions that had to take an overloaded iLink although an aLink
-    that leads to no matching subscription was free: `idr_no_tree_link` (and the queue met:
-    `idr_no_tree_link_queue`). `idr_unreachable`: clusters that no link leads to.
-    """
-
-    name = "idr"
-    counted: ClassVar[Mapping[str, str]] = {
-        "idr_case_1": "case I",
-        "idr_case_2": "case II",
-        "idr_case_3": "case III",
-        "idr_overloaded_a_link": "full aLinks",
-        "idr_no_tree_link": "no tree link",
-        "idr_unreachable": "cut off",
-    }
-    legend: ClassVar[Mapping[str, str]] = {
-        **ScotRouter.legend,
-        COUNTED: (
-            "Decisions that met overloaded iLinks. Case I: the copy on a free iLink took their "
-            "clusters along. Case II: one on a free aLink. Case III: none was free, so one on the "
-            "overloaded iLink with the shortest queue. Full aLinks: copies on overloaded aLinks "
-            "that these decisions made; those of decisions inside a cluster, or that met no "
-            "overloaded iLink, are not counted. No tree link: case III, though an aLink without a "
-            "matching subscription was free. Cut off: clusters that no link led to."
-        ),
-    }
-
-    def _between_clusters(
-        self, inside: Decision, link: LinkName, onward: Header, bits: int
-    ) -> Decision:
-        overloaded, queue_len = self.links.lst.overloaded, self.links.queue_len
-        targets = [
-            Target(queue_len(i_link), i_link, 1 << cluster)
-            for cluster, i_link in self.ways_between().items()
-            if bits >> cluster & 1
-        ]
-        free = [
-            target
-            for target in targets
-            if not overloaded(target.link) and target.link not in self.absent
-        ]
-        rest = bits
-        for target in free:
-            rest &= ~target.bit
-        if not rest:
-            inside.hops.extend((target.link, onward) for target in free)
-            return replace(inside, checked=len(targets))
-        a_links = [Target(queue_len(hop), hop, 0) for hop, _ in inside.hops]
-        copies = dict.fromkeys([target.link for target in a_links + free], onward)
-        carrier = self._carrier(free, a_links, targets, link)
-        if carrier is not None:
-            left = rest & ~carrier.bit
-            copies[carrier.link] = ScotHeader(onward.hops, left) if left else onward
-        else:
-            self.counters["idr_unreachable"] += rest.bit_count()
-        checked = len(targets) + len(a_links)
-        return replace(inside, hops=list(copies.items()), checked=checked)
-
-    def _carrier(
-        self, free: list[Target], a_links: list[Target], targets: list[Target], came_by: LinkName
-    ) -> Target | None:
-        """The link whose copy takes the bits that are left over; None if there is no link."""
-        overloaded, counters = self.links.lst.overloaded, self.counters
-        crowded = [target for target in a_links if overloaded(target.link)]
-        if crowded:
-            counters["idr_overloaded_a_link"] += len(crowded)
-            counters["idr_overloaded_a_link_queue"] += sum(t.queue_len for t in crowded)
-        if free:
-            counters["idr_case_1"] += 1
-            return min(free)
-        if len(crowded) < len(a_links):
-            counters["idr_case_2"] += 1
-            return min(target for target in a_links if target not in crowded)
-        if not targets:
-            return min(a_links, default=None)
-        counters["idr_case_3"] += 1
-        carrier = min(targets)
-        tried = {came_by, *(target.link for target in a_links)}
-        if any(link not in tried and not overloaded(link) for link in self.a_links):
-            counters["idr_no_tree_link"] += 1
-            counters["idr_no_tree_link_queue"] += carrier.queue_len
-        return carrier

@@ -76,10 +76,10 @@ class Cause:
 
 
 CameBy = Callable[[EntityId], LinkName | None]
-"""See `Router.came_by`."""
+"""See `SettlesTogether.came_by`."""
 
 StandIns = Callable[[EntityId], list[tuple[LinkName, EntityId]]]
-"""See `Router.stand_ins`."""
+"""See `SettlesTogether.stand_ins`."""
 
 
 class Sent(NamedTuple):

@@ -52,6 +52,7 @@ from msgspec.structs import replace
 from reefcast.model.filters import TRUE
 from reefcast.model.messages import EntityId, Header, LinkName, Publish
 from reefcast.model.publication import Publication, PublicationId
+from reefcast.routing.capabilities import HandsOver
 from reefcast.routing.recent import RecentIds
 from reefcast.routing.router import COUNTED, Action, Await, Decision, Route, Surroundings
 from reefcast.routing.tables import Row, ways_of
@@ -76,7 +77,7 @@ Found = tuple[Tree | None, Matching | None]
 """The tree of a publication, and what it matches, unless this broker is forward-only."""
 
 
-class TidRouter(TreeRouting):
+class TidRouter(TreeRouting, HandsOver):
     """What TID-S and TID-D share: everything but the choice of links."""
 
     header = TidHeader
@@ -92,6 +93,7 @@ class TidRouter(TreeRouting):
 
     def __init__(self, where: Surroundings) -> None:
         super().__init__(where)
+        self.waiting: list[Publish] = []
         self._lending = False
         self._lent = 0
 

@@ -57,6 +57,7 @@ from reefcast.errors import ProtocolError
 from reefcast.model.filters import Filter, parse_filter
 from reefcast.model.messages import (
     Advertise,
+    ControlMessage,
     EntityId,
     LinkName,
     PeerMessage,
@@ -64,6 +65,7 @@ from reefcast.model.messages import (
     TableChange,
     Unadvertise,
 )
+from reefcast.routing.capabilities import Relearns, SettlesTogether
 from reefcast.routing.recent import RecentIds
 from reefcast.routing.router import Action, Await, Router, Surroundings
 from reefcast.routing.tables import Row, Table, meeting
@@ -84,11 +86,10 @@ Pair = tuple[EntityId, EntityId]
 """A tree and a subscription."""
 
 
-class TreeRouting(Router):
+class TreeRouting(Router, Relearns, SettlesTogether):
     """See the module's docstring. `grown`: the advertisements of the broker's own clients, by
     client, in their order."""
 
-    relearns = True
     messages = (Bind, Unbind, Torn)
 
     def __init__(self, where: Surroundings) -> None:
@@ -132,7 +133,7 @@ class TreeRouting(Router):
         self.srt.add(tree)
         tree.untold.update(other for other in self.brokers if other != tree.last_hop)
         sends: list[Action] = []
-        for send in self.to_others(tree.last_hop, tree.advertise()):
+        for send in self._to_others(tree.last_hop, tree.advertise()):
             answered = partial(self._has_answered, tree, send.link)
             sends.append(Await([send], answered, (Tree, tree.id, send.link)))
         for row in meeting(tree.filter, [row for row in self.prt if row.local]):
@@ -197,7 +198,11 @@ class TreeRouting(Router):
 
     def _withdraw(self, tree: Tree) -> list[Send]:
         self._drop(tree)
-        return self.to_others(tree.last_hop, Unadvertise(tree.id))
+        return self._to_others(tree.last_hop, Unadvertise(tree.id))
+
+    def _to_others(self, link: LinkName, message: ControlMessage) -> list[Send]:
+        """Send `message` to all neighbours but `link`, the one that it came by."""
+        return [Send(other, message) for other in self.brokers if other != link]
 
     def _drop(self, tree: Tree) -> None:
         """It is here no more, nor what was bound to it."""
@@ -390,13 +395,11 @@ class TreeRouting(Router):
 
     # --- after a start ----------------------------------------------------------------------------
 
-    def passes_on(self, source: LinkName, target: LinkName) -> bool:
-        """Nobody waits for anybody: on a ring all would wait for each other."""
-        return False
+    # Nobody waits for anybody (`passes_on`): on a ring all would wait for each other.
 
     def relearned(self) -> list[Action]:
-        """All neighbours have told what they know: each tree is taken from where it was before, or
-        said to be torn."""
+        """Take each tree from where it was before, or say that it is torn: all neighbours have told
+        what they know."""
         tales, self._tales = self._tales, Tales()
         sends = [send for id in tales.told for send in self._decide(id, tales)]
         self.mending = bool(sends)

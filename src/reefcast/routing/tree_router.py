@@ -28,16 +28,16 @@ from reefcast.model.messages import (
     Unadvertise,
 )
 from reefcast.model.publication import Publication
+from reefcast.routing.capabilities import HandsOver, Relearns, SettlesTogether
 from reefcast.routing.router import Router, Shape, Surroundings
 from reefcast.routing.tables import AdvertisementTable, Row, TableView
 from reefcast.routing.tree import NO_PRUNES, Prune, SubscriptionTree
 
 
-class TreeRouter(Router):
+class TreeRouter(Router, Relearns, SettlesTogether, HandsOver):
     """See the module's docstring for the rules."""
 
     overlay = Shape.TREE
-    relearns = True
     counted: ClassVar[Mapping[str, str]] = {
         "quenched": "quenched",
         "replaced": "replaced",
@@ -130,6 +130,9 @@ class TreeRouter(Router):
             if (row := self.srt.told(id, link)) is not None
         ]
         return sends + self.tree.link_up(link)
+
+    def passes_on(self, source: LinkName, target: LinkName) -> bool:
+        return source != target
 
     def synced(self, link: LinkName) -> list[Send]:
         stale = self.srt.unconfirmed(link)

@@ -11,13 +11,13 @@ from reefcast.model.messages import (
     Send,
     TableChange,
 )
-from reefcast.routing.router import Router
+from reefcast.routing.capabilities import OpensLinks
 
 
 class Unopened:
-    """Sends in their order, by link, as long as `Router.awaits_link` says so."""
+    """Sends in their order, by link, as long as `OpensLinks.awaits_link` says so."""
 
-    def __init__(self, router: Router) -> None:
+    def __init__(self, router: OpensLinks) -> None:
         self._router = router
         self._waiting: dict[LinkName, list[Effect]] = {}
 

@@ -19,7 +19,6 @@ from reefcast.network.file import NetworkFile
 from reefcast.network.sections import LimitsSection
 from reefcast.overlay.topology import is_tree
 from reefcast.routing.broker import Broker
-from reefcast.routing.registry import routing_named
 from reefcast.routing.router import RoutingOptions
 from reefcast.server.credit import CongestionControl
 from reefcast.server.driver import Driver
@@ -89,7 +88,7 @@ def make_host(network: NetworkFile, name: str, offer: Offer) -> Host:
 
 def _statistics(network: NetworkFile, name: str, options: RoutingOptions) -> StatisticsStore | None:
     """A file of this broker's own, if its routing keeps statistics."""
-    if not routing_named(network.network.routing).keeps_statistics(options):
+    if not options.keeps_statistics:
         return None
     path = Path(network.statistics.directory) / f"{name}.sqlite"
     now = asyncio.get_running_loop().time()

@@ -27,7 +27,7 @@ from reefcast.model.messages import (
     Publish,
     Regrade,
 )
-from reefcast.routing.router import SoftLink
+from reefcast.routing.capabilities import SoftLink
 from reefcast.simulation.links import Link
 from reefcast.simulation.node import Node, Service
 from reefcast.simulation.signs import SoftDown, SoftGone, SoftUp

@@ -16,12 +16,13 @@ from reefcast.model.messages import EntityId, LinkName
 from reefcast.overlay.scot import Scot
 from reefcast.overlay.topology import Graph, hops_from
 from reefcast.routing.acyclic import Acyclic
+from reefcast.routing.capabilities import SoftLink
 from reefcast.routing.covering.outgoing import Every, Outgoing
 from reefcast.routing.flooding import Flooding
 from reefcast.routing.mesh.cluster import ClusterMesh
 from reefcast.routing.mesh.meshed import Meshed
 from reefcast.routing.mesh.router import Mesh
-from reefcast.routing.router import Router, SoftLink
+from reefcast.routing.router import Router
 from reefcast.routing.scot import ScotRouter
 from reefcast.routing.tables import Row, Table
 from reefcast.routing.tid import TidRouter
@@ -332,7 +333,9 @@ def _wrong_mom(name: str, router: Meshed, tree: Graph) -> list[str]:
 def _loose_ends(name: str, router: Meshed, scene: Scene) -> list[str]:
     problems = []
     for link, state in router.soft_links.items():
-        back = scene.routers[link].soft_links.get(name)
+        other = scene.routers[link]
+        assert isinstance(other, Meshed)
+        back = other.soft_links.get(name)
         near = link in router.mesh.mom and router.mesh.mom.distance(link) > 1
         if not (near and back and state.up and back.up and SoftLink.OPENED in (state, back)):
             problems.append(f"soft links of {name}: {state} to {link}, which says {back}")

@@ -63,7 +63,7 @@ class CoverKernel(Kernel):
 
         def take(now: float) -> None:
             queued = [self.input_queue_len(node, now) for node in nodes]
-            rows = [len(node.core.router.prt) for node in nodes]
+            rows = [node.core.tables()["PRT"] for node in nodes]
             self.samples.append(Sample(now, queued, rows))
 
         for at_s in np.arange(from_s, until_s, gap_s).tolist():
@@ -128,7 +128,7 @@ def queue_curve(samples: Iterable[Sample], from_s: float) -> Iterator[Measure]:
 
 def rows_of(kernel: CoverKernel, brokers: Collection[str]) -> float:
     """Rows of the PRT, mean over these brokers."""
-    return sum(len(kernel.nodes[name].core.router.prt) for name in brokers) / len(brokers)
+    return sum(kernel.nodes[name].core.tables()["PRT"] for name in brokers) / len(brokers)
 
 
 def counted(kernel: CoverKernel, counter: str, brokers: Iterable[str]) -> float:

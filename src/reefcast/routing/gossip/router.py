@@ -50,6 +50,7 @@ from reefcast.model.messages import (
     Send,
 )
 from reefcast.model.topics import topics_of
+from reefcast.routing.capabilities import ActsLater, OpensLinks, Refuses, SoftLink
 from reefcast.routing.gossip.membership import Membership
 from reefcast.routing.gossip.messages import (
     MESSAGES,
@@ -74,7 +75,6 @@ from reefcast.routing.router import (
     Decision,
     Router,
     Shape,
-    SoftLink,
     Surroundings,
 )
 from reefcast.routing.tables import Row, TableView, Ways
@@ -87,7 +87,7 @@ PUBLISHES = 0
 """The number of the reason for which a broker is in a topic that a client just publishes to."""
 
 
-class Gossip(Router):
+class Gossip(Router, Refuses, ActsLater, OpensLinks):
     """See the module's docstring. `memberships`: by topic, in the order of entering."""
 
     name = "gossip"
@@ -114,6 +114,7 @@ class Gossip(Router):
         super().__init__(where)
         self.wanted: GossipOptions = where.options
         self.round_s = self.wanted.round_s
+        self.soft_links: dict[LinkName, SoftLink] = {}
         self.memberships: dict[str, Membership] = {}
         self._me = where.name
         self._weights = Weights(where.name, self.wanted.seed)

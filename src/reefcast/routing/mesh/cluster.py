@@ -13,11 +13,12 @@ from typing import Any
 
 from reefcast.model.messages import Header, LinkName, Publish, Send
 from reefcast.routing.clt import CivSet, CivUnset, civ_of
+from reefcast.routing.idr import Idr
 from reefcast.routing.mesh.meshed import MESSAGES, Meshed
 from reefcast.routing.mesh.messages import ClusterMeshHeader, Tunnel
 from reefcast.routing.mesh.view import SoftLinkTable
 from reefcast.routing.router import Decision, Surroundings
-from reefcast.routing.scot import Idr, ScotRouter, Spr, everywhere
+from reefcast.routing.scot import ScotRouter, Spr, everywhere
 from reefcast.routing.tables import Row, TableView, Ways
 from reefcast.routing.tree import SubscriptionTree
 
@@ -45,6 +46,9 @@ class ClusterMesh(Meshed, ScotRouter):
         self, publications: Sequence[Publish], found: Sequence[Ways], link: LinkName
     ) -> Iterable[Decision]:
         return ScotRouter.route(self, publications, found, link)
+
+    def is_neighbour(self, link: LinkName) -> bool:
+        return super().is_neighbour(link) or link in self.soft_links
 
     def inside(self, ways: list[LinkName], link: LinkName) -> Iterable[LinkName]:
         return self.sends(ways, link)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from reefcast.model.messages import LinkName
+from reefcast.routing.capabilities import SoftLink
 from reefcast.routing.mesh.maps import Neighbourhood
-from reefcast.routing.router import SoftLink
 
 
 class Drain:

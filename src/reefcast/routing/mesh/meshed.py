@@ -23,6 +23,7 @@ from reefcast.model.messages import (
     Publish,
     Send,
 )
+from reefcast.routing.capabilities import OpensLinks, Relearns, SoftLink
 from reefcast.routing.covering.outgoing import Outgoing
 from reefcast.routing.covering.strategies import outgoing
 from reefcast.routing.mesh.covering import PerAnchor
@@ -38,10 +39,9 @@ MESSAGES = (Anchored, Vicinity, Loads)
 DUPLICATE = Decision({}, [], None, duplicate=True)
 
 
-class Meshed(Router):
-    """See the module's docstring. `mesh` is made by `begin`."""
+class Meshed(Router, Relearns, OpensLinks):
+    """See the module's docstring. `mesh` and `soft_links` are made by `begin`."""
 
-    relearns = True
     options: ClassVar[type[RoutingOptions]] = MeshOptions
     counted: ClassVar[Mapping[str, str]] = {
         "quenched": "quenched",
@@ -61,12 +61,14 @@ class Meshed(Router):
         ),
     }
     mesh: MeshOverlay
+    soft_links: dict[LinkName, SoftLink]
 
     def begin(
         self, where: Surroundings, primary: list[LinkName], wanted_by: WantedBy
     ) -> SubscriptionTree:
         """Makes the mesh, and returns its subscription tree; `primary`: the primary links that are
         up, kept by the router."""
+        self.soft_links = {}
         self.mesh = MeshOverlay(
             where.name, where.options, self.soft_links, where.links, where.rng, self.in_tunnel
         )

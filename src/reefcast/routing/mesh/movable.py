@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from reefcast.errors import ConfigurationError
 from reefcast.model.filters import Filter
 from reefcast.model.messages import EntityId, LinkName, PeerMessage, Publish, Send
+from reefcast.routing.capabilities import MovesLinks, SoftLink
 from reefcast.routing.mesh.meshed import MESSAGES, Meshed
 from reefcast.routing.mesh.messages import stamp_of
 from reefcast.routing.mesh.move import Plan
@@ -30,13 +31,13 @@ from reefcast.routing.mesh.moving import Change, Moving, taken_in
 from reefcast.routing.mesh.permissions import Permissions
 from reefcast.routing.mesh.router import Mesh
 from reefcast.routing.mesh.wishes import GIVEN_UP, MOVED, MOVING, WishTable, objection
-from reefcast.routing.router import COUNTED, Action, Decision, SoftLink, Surroundings
+from reefcast.routing.router import COUNTED, Action, Decision, Surroundings
 from reefcast.routing.tables import TableView, Ways
 
 LOST = Decision({}, [], None)
 
 
-class MovableMesh(Mesh):
+class MovableMesh(Mesh, MovesLinks):
     """See the module's docstring. `moving`: the part in a move that affects this broker, if any;
     `permissions`: what it heard of moves anywhere."""
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from reefcast.model.messages import LinkName, OpenLink, Publish, Regrade, Send
+from reefcast.routing.capabilities import SoftLink
 from reefcast.routing.mesh.move import Plan
 from reefcast.routing.mesh.move_messages import MoveJoin
 from reefcast.routing.mesh.moving import Abandon, Moving
 from reefcast.routing.mesh.router import Mesh
-from reefcast.routing.router import Action, Await, SoftLink, Surroundings
+from reefcast.routing.router import Action, Await, Surroundings
 
 TRIES = 8
 """To open the new link; it may fail for a moment, or its other end may have just closed it."""

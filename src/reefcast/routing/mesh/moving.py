@@ -21,6 +21,7 @@ from reefcast.model.messages import (
     Unadvertise,
     Unsubscribe,
 )
+from reefcast.routing.capabilities import SoftLink
 from reefcast.routing.mesh.drain import Drain
 from reefcast.routing.mesh.egress import NEW, OLD, Egress
 from reefcast.routing.mesh.messages import MeshHeader, Stamp, stamp_of, tunnel_of
@@ -35,7 +36,7 @@ from reefcast.routing.mesh.move_messages import (
     TreeMessage,
 )
 from reefcast.routing.mesh.router import Mesh
-from reefcast.routing.router import Action, Await, Decision, SoftLink, Surroundings
+from reefcast.routing.router import Action, Await, Decision, Surroundings
 from reefcast.routing.tables import Row, Ways
 
 Change = Callable[[Mesh], Sequence[Send]]

@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 from reefcast.errors import ProtocolError
 from reefcast.model.messages import CloseLink, Header, LinkName, OpenLink, Publish, Send
+from reefcast.routing.capabilities import SoftLink
 from reefcast.routing.links import Links
 from reefcast.routing.mesh.anchors import towards
 from reefcast.routing.mesh.gains import Links as LinkSets
@@ -33,7 +34,7 @@ from reefcast.routing.mesh.strategies import goes_direct
 from reefcast.routing.mesh.traffic import Traffic
 from reefcast.routing.mesh.vicinity import VicinityTable
 from reefcast.routing.recent import RecentIds
-from reefcast.routing.router import Action, SoftLink
+from reefcast.routing.router import Action
 from reefcast.routing.tables import Row
 
 RATE_S = 1.0
