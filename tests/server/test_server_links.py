@@ -117,6 +117,27 @@ async def test_the_buffer_for_a_broker_that_is_away_is_bounded(live: Live):
     assert a.host.journal.counters["link_lost"] == 15
 
 
+async def test_what_waits_for_a_broker_that_never_comes_is_lost_with_a_word(
+    live: Live, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    """Two of three brokers were started: what the third one may want is kept for a while."""
+    monkeypatch.setattr("reefcast.routing.neighbour_links.RELEARN_S", 0.05)
+    monkeypatch.setattr("reefcast.routing.gate.HOLD_S", 0.05)
+    network = make_network("abc", [("a", "b"), ("b", "c")], link_patience_s=3.0)
+    a, b = await live.node(network, "a"), await live.node(network, "b")
+    publisher = await live.client(a, "p")
+    await until(lambda: not b.host.core.relearning)
+    publisher.publish(3)
+    journal = b.host.journal
+    await until(lambda: journal.counters["link_lost"] == 3)
+    assert "publication 3 of p did not reach c, and is lost" in caplog.text
+    await until(lambda: not b.host.core.router.absent)
+    publisher.publish(2)
+    await publisher.until_acknowledged(5)
+    await until(lambda: a.host.core.counters["unwanted"] == 2)
+    assert journal.counters["link_lost"] == 3
+
+
 async def test_a_broker_that_stays_away_is_given_up(live: Live):
     network = make_network("ab", [("a", "b")], link_patience_s=0.05)
     a, _ = await left_alone(live, network)

@@ -11,7 +11,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from simulation_scenarios import FILTERS, random_setup
 
-from reefcast.overlay.topology import edges_of
+from reefcast.overlay.scot import scot
+from reefcast.overlay.topology import Edge, edges_of, path
 from reefcast.routing.gate import HOLD_S
 from reefcast.routing.mesh.options import MeshOptions
 from reefcast.routing.neighbour_links import RELEARN_S
@@ -71,8 +72,39 @@ def one_stays_away(setup: Setup, rng: random.Random) -> list[Broken]:
     crash = Crash(one, at_s, at_s + 0.5)
     if rng.random() < 0.5:
         return [crash, Crash(other, at_s, back_s)]
-    cut_off = tuple((a, b) for a, b in edges_of(setup.graph) if other in (a, b))
-    return [crash, Partition(cut_off, at_s, back_s)]
+    return [crash, Partition(links_of(other, setup), at_s, back_s)]
+
+
+def links_of(broker: str, setup: Setup) -> tuple[Edge, ...]:
+    return tuple(edge for edge in edges_of(setup.graph) if broker in edge)
+
+
+def two_stay_away(setup: Setup, rng: random.Random) -> list[Broken]:
+    """A broker with many neighbours dies, and two of these are away, each for a time of its own."""
+    graph = setup.graph
+    one = max(graph, key=lambda name: (len(graph[name]), rng.random()))
+    others = rng.sample(list(graph[one]), min(2, len(graph[one])))
+    at_s = START_S + rng.uniform(0.3, 1)
+    faults: list[Broken] = [Crash(one, at_s, at_s + 0.5)]
+    for other in others:
+        back_s = at_s + 0.5 + RELEARN_S + rng.uniform(0.3, 3)
+        away = rng.random() < 0.5
+        cut_off = Partition(links_of(other, setup), at_s, back_s)
+        faults.append(Crash(other, at_s, back_s) if away else cut_off)
+    return faults
+
+
+def one_comes_and_goes(setup: Setup, rng: random.Random) -> list[Broken]:
+    """A broker dies, and a neighbour of it can be reached for moments only."""
+    one = rng.choice(list(setup.graph))
+    other = rng.choice(list(setup.graph[one]))
+    from_s = START_S + rng.uniform(0.3, 1)
+    faults: list[Broken] = [Crash(one, from_s, from_s + 0.5)]
+    for _ in range(3):
+        to_s = from_s + rng.uniform(2, 7)
+        faults.append(Partition(links_of(other, setup), from_s, to_s))
+        from_s = to_s + rng.uniform(0.02, 0.8)
+    return faults
 
 
 def steady_clients(simulation: Simulation, rng: random.Random, lasts_s: float = LASTS_S) -> None:
@@ -152,16 +184,46 @@ def test_what_waited_for_a_broker_that_has_the_tree_from_elsewhere_now_is_not_lo
     check_deaths(336, "tid-s", neighbours_die)
 
 
+AWAY = (one_stays_away, two_stay_away, one_comes_and_goes)
+
+
 @settings(max_examples=40, deadline=None)
-@given(NUMBERS, st.sampled_from(ROUTINGS))
-def test_what_is_for_a_neighbour_that_stays_away_waits_for_it(number: int, routing: str) -> None:
-    check_who_stays_away(number, routing)
+@given(NUMBERS, st.sampled_from(ROUTINGS), st.sampled_from(AWAY))
+@example(284, "acyclic", one_stays_away)
+@example(1029, "mesh", two_stay_away)
+@example(1018, "tid-s", two_stay_away)
+@example(115, "tid-d", two_stay_away)
+@example(100, "tid-d", one_comes_and_goes)
+def test_what_is_for_neighbours_that_stay_away_waits_for_them(
+    number: int, routing: str, dying: Dying
+) -> None:
+    check_who_stays_away(number, routing, dying)
 
 
-def check_who_stays_away(number: int, routing: str) -> None:
-    simulation = check_deaths(number, routing, one_stays_away, least=-1)
+def check_who_stays_away(number: int, routing: str, dying: Dying = one_stays_away) -> None:
+    simulation = check_deaths(number, routing, dying, least=-1)
     missing = owed(simulation) - set(Evidence(simulation).delivered)
     assert not missing
+
+
+@pytest.mark.parametrize("routing", ["spr", "idr"])
+@pytest.mark.parametrize("publisher", ["a-0", "a-1"])
+def test_those_behind_a_broker_that_misses_a_neighbour_sweep_nothing(
+    routing: str, publisher: str
+) -> None:
+    """The only subscriber is at the neighbour that is away; the publisher two links before it."""
+    made = scot(path("abc"), 2)
+    links = tuple(edge for edge in edges_of(made.graph) if "c-0" in edge)
+    faults = [Crash("b-0", 30.0, 30.5), Partition(links, 30.0, 40.0)]
+    simulation = Simulation(
+        Setup(graph=made.graph, scot=made, routing=routing, seed=1, faults=faults)
+    )
+    simulation.subscribe("s", "c-0", "TRUE", 0.0)
+    simulation.advertise("p", publisher, "TRUE", 0.0)
+    for number in range(40):
+        simulation.publish("p", publisher, {"a": number}, 25.0 + 0.5 * number)
+    simulation.run(until_s=150.0)
+    assert {seq for _, seq, client, _ in Evidence(simulation).delivered} == set(range(1, 41))
 
 
 @pytest.mark.soak
@@ -169,3 +231,4 @@ def test_many_deaths() -> None:
     for number in range(2_000):
         for routing in ROUTINGS:
             check_deaths(number, routing)
+            check_who_stays_away(number, routing, AWAY[number % len(AWAY)])
