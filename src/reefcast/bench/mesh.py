@@ -18,7 +18,15 @@ from dataclasses import dataclass
 from statistics import median
 
 from reefcast.errors import InternalError
-from reefcast.model.messages import Advertise, LinkDown, LinkKind, LinkUp, Publish, Subscribe
+from reefcast.model.messages import (
+    Advertise,
+    LinkDown,
+    LinkKind,
+    LinkUp,
+    Publish,
+    Subscribe,
+    Synced,
+)
 from reefcast.model.publication import Publication, Value
 from reefcast.overlay.topology import Graph, hops_from
 from reefcast.routing.broker import Broker
@@ -116,6 +124,8 @@ def _place(
             anchor = path[min(near, len(path)) - 1]
             message = Anchored(id=(client, 1), filter=text, anchor=anchor, token=2 + number)
             core.handle(message, path[0], 0.0)
+    for link in graph[me]:
+        core.handle(Synced(), link, 0.0)
     room = options.fanout - len(graph[me])
     far = [x for x in mom.brokers if hops[x] > 1]
     links = tuple(random.Random(0).sample(far, min(room, len(far))))
