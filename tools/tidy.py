@@ -27,11 +27,12 @@ SOURCES = (PACKAGE, ROOT / "tests", ROOT / "tools")
 # Lowest first; a module may import from its own layer and from those before it.
 LAYERS = (
     ("errors",),
+    ("directories",),
     ("model",),
     ("matching",),
     ("overlay",),
     ("routing",),
-    ("storage",),
+    ("storage", "traces", "statistics"),
     ("timing",),
     ("network",),
     ("simulation",),
@@ -42,7 +43,7 @@ LAYERS = (
     ("cli",),
 )
 LAYER_OF = {name: level for level, names in enumerate(LAYERS) for name in names}
-CORE = frozenset({"model", "matching", "overlay", "routing", "storage"})
+CORE = frozenset({"model", "matching", "overlay", "routing", "storage", "traces", "statistics"})
 FORBIDDEN_IN_CORE = frozenset(
     {"asyncio", "socket", "selectors", "ssl", "time", "uvloop", "threading", "subprocess"}
 )

@@ -385,7 +385,7 @@ def links(
     from reefcast.overlay.topology import graph
     from reefcast.pipeline.planning import links as planning
     from reefcast.pipeline.session import spark_session
-    from reefcast.storage.trace_files import read_run
+    from reefcast.traces.files import read_run
 
     run = read_run(directory)
     overlay = graph(run["brokers"], [(a, b) for a, b in run["links"]])

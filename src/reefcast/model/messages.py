@@ -288,7 +288,7 @@ class Regrade(msgspec.Struct, frozen=True):
 
 
 class Discard(msgspec.Struct, frozen=True, gc=False):
-    """A publication ends here; `reason` is one of `trace.DISCARD_REASONS`."""
+    """A publication ends here; `reason` is one of `traces.vocabulary.DISCARD_REASONS`."""
 
     publish: Publish
     reason: str

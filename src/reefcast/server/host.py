@@ -26,8 +26,8 @@ from reefcast.server.driver import Driver
 from reefcast.server.outputs import LinkQueue, Outputs
 from reefcast.server.request_log import LiveRequestLog, open_request_log
 from reefcast.server.tracing import Journal, open_trace
+from reefcast.statistics.store import StatisticsStore
 from reefcast.storage.history.service import HistoryService
-from reefcast.storage.statistics_store import StatisticsStore
 
 log = logging.getLogger(__name__)
 

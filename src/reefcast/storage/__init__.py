@@ -1,1 +1,1 @@
-"""What is kept on disk: trace files."""
+"""What storages keep, and where they stand."""

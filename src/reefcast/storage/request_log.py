@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from reefcast.storage.trace_files import make_directory
+from reefcast.directories import make_directory
 
 MOST_ROWS = 1_000_000
 """That wait to be written; what is more is counted, not kept."""

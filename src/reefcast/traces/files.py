@@ -1,4 +1,4 @@
-"""Trace files: the vocabulary of `model.trace` as Parquet.
+"""Trace files: the vocabulary of `traces.vocabulary` as Parquet.
 
 A run's directory holds a folder per kind; each flush adds a file `<broker>-<number>.parquet`, put
 in place by a rename, so that what was flushed is readable whatever happens next. Rows are collected
@@ -8,16 +8,16 @@ in columns, never one object per row.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from itertools import compress
 from pathlib import Path
 from typing import Any
 from zlib import crc32
 
+from reefcast.directories import make_directory
 from reefcast.errors import ConfigurationError
 from reefcast.model.publication import PublicationId
-from reefcast.model.trace import KINDS, LEVELS
+from reefcast.traces.vocabulary import KINDS, LEVELS
 
 RUN_FILE = "run.json"
 
@@ -38,7 +38,7 @@ class TraceRecorder:
         self.broker = broker
         self.level = level
         if self.snapshots:
-            make_directory(self.directory)
+            make_directory(self.directory, "trace")
         self._threshold = int(sample * 2**32)
         self._columns: dict[str, list[list[Any]]] = {
             kind: [[] for column in columns if column.name != "broker"]
@@ -140,19 +140,6 @@ def _fits(value: object) -> bool:
     return not isinstance(value, int) or -(2**63) <= value < 2**63
 
 
-def make_directory(directory: Path, what: str = "trace") -> None:
-    """What cannot be written is refused at the start, not at the first flush: raises
-    `ConfigurationError`."""
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        reason = error.strerror
-    else:
-        reason = "" if os.access(directory, os.W_OK | os.X_OK) else "permission denied"
-    if reason:
-        raise ConfigurationError(f"no {what} can be written to {directory}: {reason}")
-
-
 def remove_former_run(directory: Path | str) -> None:
     """A directory holds one run: what a former one left there goes, and nothing else."""
     if (Path(directory) / RUN_FILE).exists():
@@ -165,7 +152,7 @@ def write_run(directory: Path | str, run: dict[str, Any]) -> None:
     `places`, each broker's region and cluster; raises `ConfigurationError` if nothing can be
     written there."""
     path = Path(directory) / RUN_FILE
-    make_directory(path.parent)
+    make_directory(path.parent, "trace")
     path.write_text(json.dumps(run, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 

@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 
 from reefcast.routing.covering.statistics import Window
-from reefcast.storage.statistics_store import StatisticsStore
+from reefcast.statistics.store import StatisticsStore
 
 BROKER = """
 import sys
 from pathlib import Path
 from reefcast.routing.covering.statistics import Window
-from reefcast.storage.statistics_store import StatisticsStore
+from reefcast.statistics.store import StatisticsStore
 
 path, window, life, first = Path(sys.argv[1]), Window(rows=40), *map(int, sys.argv[2:])
 

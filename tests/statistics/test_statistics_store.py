@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 
 from reefcast.errors import ConfigurationError
 from reefcast.routing.covering.statistics import MemoryStatistics, Window
-from reefcast.storage import statistics_store
-from reefcast.storage.statistics_store import BATCH, BATCH_S, StatisticsStore
+from reefcast.statistics.store import BATCH, BATCH_S, StatisticsStore
 
 Report = list[str]
 
@@ -74,7 +73,7 @@ def test_answers_as_the_twin_in_memory_across_restarts(
     script: list[tuple[object, ...]], window: Window, batch: int
 ) -> None:
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(statistics_store, "BATCH", batch)
+        patch.setattr("reefcast.statistics.store.BATCH", batch)
         path, report = Path(folder) / "statistics", []
         store = StatisticsStore(path, 0.0, report.append, window)
         twin, now = MemoryStatistics(window), 0.0
@@ -377,7 +376,7 @@ def test_spoiled_files_are_never_fatal_hundreds(tmp_path: Path) -> None:
 FULL_DISK = """
 import resource, signal, sys
 from pathlib import Path
-from reefcast.storage.statistics_store import StatisticsStore
+from reefcast.statistics.store import StatisticsStore
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), int(sys.argv[2])))

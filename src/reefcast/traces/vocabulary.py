@@ -2,7 +2,7 @@
 
 Times are int64 microseconds: UTC for live runs, since the start of the run for simulated ones.
 Every row names the broker that wrote it. A run's directory holds one folder per kind, with
-Parquet files named `<broker>-<number>.parquet`, and `run.json` (see `storage.trace_files`).
+Parquet files named `<broker>-<number>.parquet`, and `run.json` (see `traces.files`).
 Nobody who reads a trace needs to know which of the two wrote it.
 """
 

@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from reefcast.errors import ConfigurationError
-from reefcast.model.trace import KINDS
-from reefcast.storage.trace_files import TraceRecorder, read_run, write_run
+from reefcast.traces.files import TraceRecorder, read_run, write_run
+from reefcast.traces.vocabulary import KINDS
 
 
 def test_rows_come_back_as_they_were_with_the_documented_schema(tmp_path: Path) -> None:
