@@ -32,7 +32,7 @@ LAYERS = (
     ("matching",),
     ("overlay",),
     ("routing",),
-    ("storage", "traces", "statistics"),
+    ("history", "traces", "statistics"),
     ("timing",),
     ("network",),
     ("simulation",),
@@ -43,7 +43,7 @@ LAYERS = (
     ("cli",),
 )
 LAYER_OF = {name: level for level, names in enumerate(LAYERS) for name in names}
-CORE = frozenset({"model", "matching", "overlay", "routing", "storage", "traces", "statistics"})
+CORE = frozenset({"model", "matching", "overlay", "routing", "history", "traces", "statistics"})
 FORBIDDEN_IN_CORE = frozenset(
     {"asyncio", "socket", "selectors", "ssl", "time", "uvloop", "threading", "subprocess"}
 )

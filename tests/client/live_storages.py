@@ -13,7 +13,7 @@ from live_networks import PATIENCE_S, until
 from reefcast.client import Client
 from reefcast.client.storage_node import StorageNode
 from reefcast.errors import DamagedError
-from reefcast.storage.history.store import HistoryStore
+from reefcast.history.store import HistoryStore
 
 WITHIN_S = PATIENCE_S
 

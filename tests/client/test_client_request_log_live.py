@@ -81,7 +81,7 @@ async def test_an_answer_that_goes_on_elsewhere_is_no_other_request(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The answer is longer than what a storage may send at once, so it breaks off in the middle."""
-    monkeypatch.setattr("reefcast.storage.history.asking.WINDOW", 64)
+    monkeypatch.setattr("reefcast.history.asking.WINDOW", 64)
     log, count = tmp_path / "log", 1000
     async with (
         running(logging_network(log)) as urls,

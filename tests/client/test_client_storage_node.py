@@ -25,10 +25,10 @@ from reefcast.client import catching_up, storage_node, upkeep
 from reefcast.client.catching_up import CatchUp
 from reefcast.client.storage_node import StorageNode
 from reefcast.errors import DamagedError
+from reefcast.history.messages import Stores
+from reefcast.history.store import HistoryStore, Incoming
 from reefcast.model.publication import Publication
 from reefcast.model.wire import decode_publication, encode_publication
-from reefcast.storage.history.messages import Stores
-from reefcast.storage.history.store import HistoryStore, Incoming
 
 
 @pytest.fixture

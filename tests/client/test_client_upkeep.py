@@ -15,9 +15,9 @@ import pytest
 from live_networks import until
 from reefcast.client import upkeep
 from reefcast.client.upkeep import Pace, StoppedError, Upkeep
+from reefcast.history.store import HistoryStore, Incoming
 from reefcast.model.publication import Publication
 from reefcast.model.wire import encode_publication
-from reefcast.storage.history.store import HistoryStore, Incoming
 
 
 class Store:

@@ -19,9 +19,9 @@ from reefcast.errors import ConfigurationError, DamagedError, SlowConsumerError
 
 if TYPE_CHECKING:
     from reefcast.client.storage_node import StorageNode
+    from reefcast.history.limits import Limits
+    from reefcast.history.store import HistoryStore
     from reefcast.model.values import Kind
-    from reefcast.storage.history.limits import Limits
-    from reefcast.storage.history.store import HistoryStore
 
 log = logging.getLogger("reefcast.storage")
 
@@ -118,7 +118,7 @@ def kinds(indexed: Sequence[str]) -> dict[str, Kind]:
 
 def limits(lifetime_s: float | None, most: int | None) -> Limits:
     """Of all topics together."""
-    from reefcast.storage.history.limits import Limits as Made
+    from reefcast.history.limits import Limits as Made
 
     lifetimes = {} if lifetime_s is None else {"#": lifetime_s}
     return Made(rows=most, lifetimes_s=lifetimes)
@@ -139,7 +139,7 @@ class Keeping:
 
     def open(self, *, mend: bool) -> HistoryStore:
         """Takes its time."""
-        from reefcast.storage.history.store import HistoryStore as Store
+        from reefcast.history.store import HistoryStore as Store
 
         return Store(self.directory, _report, self.limits, self.indexed, mend=mend)
 

@@ -7,12 +7,12 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from typing import Protocol
 
+from reefcast.history.messages import Position, Request
+from reefcast.history.replying import ITEMS, Reply
 from reefcast.model import wire
 from reefcast.model.filters import Filter
 from reefcast.model.messages import ServiceMessage
 from reefcast.model.publication import Publication
-from reefcast.storage.history.messages import Position, Request
-from reefcast.storage.history.replying import ITEMS, Reply
 
 Say = Callable[[Sequence[ServiceMessage]], None]
 Bodies = list[bytes] | None

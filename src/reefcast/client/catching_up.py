@@ -11,9 +11,9 @@ from reefcast.client.event import Event
 from reefcast.client.history import History
 from reefcast.client.session import Session
 from reefcast.errors import ConnectionLostError, RefusedError
+from reefcast.history.asking import question_about
+from reefcast.history.store import HistoryStore
 from reefcast.model.topics import topic_filter
-from reefcast.storage.history.asking import question_about
-from reefcast.storage.history.store import HistoryStore
 
 log = logging.getLogger(__name__)
 

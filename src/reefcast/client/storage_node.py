@@ -38,11 +38,11 @@ from reefcast.errors import (
     FilterSyntaxError,
     LocalError,
 )
+from reefcast.history.messages import Cancel, More, Request, RequestId, Stores
+from reefcast.history.store import HistoryStore, Incoming
 from reefcast.model.messages import ServiceMessage
 from reefcast.model.patterns import check_topic_pattern, topic_pattern_covers, topic_patterns_meet
 from reefcast.model.topics import topic_filter
-from reefcast.storage.history.messages import Cancel, More, Request, RequestId, Stores
-from reefcast.storage.history.store import HistoryStore, Incoming
 from reefcast.timing import now_us
 
 log = logging.getLogger(__name__)

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from reefcast.errors import LocalError
-from reefcast.storage.history.store import HistoryStore
+from reefcast.history.store import HistoryStore
 from reefcast.timing import now_us
 
 log = logging.getLogger(__name__)

@@ -1,1 +1,0 @@
-"""What storages keep, and where they stand."""
