@@ -37,6 +37,7 @@ LAYERS = (
     ("network",),
     ("simulation",),
     ("server", "client"),
+    ("storage_node",),
     ("pipeline",),
     ("bench",),
     ("experiments",),

@@ -12,10 +12,10 @@ import msgspec
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
-from live_storages import numbers, published, storing, until_found, until_stored
 
 import reefcast
 from live_networks import PATIENCE_S, path_network, running, until
+from live_storages import numbers, published, storing, until_found, until_stored
 from reefcast.cli.plan import command
 from reefcast.client.client import Connecting
 from reefcast.network.file import NetworkFile, dump_network

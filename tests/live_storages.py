@@ -11,9 +11,9 @@ from typing import Any
 import reefcast
 from live_networks import PATIENCE_S, until
 from reefcast.client import Client
-from reefcast.client.storage_node import StorageNode
 from reefcast.errors import DamagedError
 from reefcast.history.store import HistoryStore
+from reefcast.storage_node.node import StorageNode
 
 WITHIN_S = PATIENCE_S
 

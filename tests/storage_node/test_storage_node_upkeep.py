@@ -13,11 +13,11 @@ from typing import Any, cast
 import pytest
 
 from live_networks import until
-from reefcast.client import upkeep
-from reefcast.client.upkeep import Pace, StoppedError, Upkeep
 from reefcast.history.store import HistoryStore, Incoming
 from reefcast.model.publication import Publication
 from reefcast.model.wire import encode_publication
+from reefcast.storage_node import upkeep
+from reefcast.storage_node.upkeep import Pace, StoppedError, Upkeep
 
 
 class Store:

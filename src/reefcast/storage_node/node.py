@@ -25,13 +25,10 @@ from contextlib import suppress
 from functools import partial
 from typing import TypeVar
 
-from reefcast.client.answering import Answering, decoded
-from reefcast.client.catching_up import CatchUp
 from reefcast.client.client import Client, session_of
 from reefcast.client.event import Event
 from reefcast.client.handles import inbox_of
 from reefcast.client.signal import Signal
-from reefcast.client.upkeep import Upkeep
 from reefcast.errors import (
     ConfigurationError,
     DamagedError,
@@ -43,6 +40,9 @@ from reefcast.history.store import HistoryStore, Incoming
 from reefcast.model.messages import ServiceMessage
 from reefcast.model.patterns import check_topic_pattern, topic_pattern_covers, topic_patterns_meet
 from reefcast.model.topics import topic_filter
+from reefcast.storage_node.answering import Answering, decoded
+from reefcast.storage_node.catching_up import CatchUp
+from reefcast.storage_node.upkeep import Upkeep
 from reefcast.timing import now_us
 
 log = logging.getLogger(__name__)

@@ -8,6 +8,9 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
 import pytest
+
+import reefcast
+from live_networks import path_network, running, until
 from live_storages import (
     WITHIN_S,
     attached,
@@ -18,17 +21,15 @@ from live_storages import (
     until_found,
     until_stored,
 )
-
-import reefcast
-from live_networks import path_network, running, until
-from reefcast.client import catching_up, storage_node, upkeep
-from reefcast.client.catching_up import CatchUp
-from reefcast.client.storage_node import StorageNode
 from reefcast.errors import DamagedError
 from reefcast.history.messages import Stores
 from reefcast.history.store import HistoryStore, Incoming
 from reefcast.model.publication import Publication
 from reefcast.model.wire import decode_publication, encode_publication
+from reefcast.storage_node import catching_up, upkeep
+from reefcast.storage_node import node as storage_node
+from reefcast.storage_node.catching_up import CatchUp
+from reefcast.storage_node.node import StorageNode
 
 
 @pytest.fixture
