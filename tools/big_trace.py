@@ -16,7 +16,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from reefcast.pipeline.session import spark_session
-from reefcast.storage.trace_files import write_run
+from reefcast.traces.files import write_run
 
 BROKERS = 56
 FILES = 24

@@ -18,10 +18,10 @@ import msgspec
 
 import python_reference
 from reefcast.cli.main import group
-from reefcast.model import trace
 from reefcast.network import file, sections
 from reefcast.routing.registry import ROUTINGS, routing_named
 from reefcast.routing.router import RoutingOptions
+from reefcast.traces import vocabulary
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 NOTE = "<!-- made by `make docs`; change the code, not this page -->\n"
@@ -49,12 +49,12 @@ def _helps(command: click.Command, context: click.Context) -> Iterator[tuple[str
 
 def trace_vocabulary() -> str:
     """A table per kind of trace."""
-    lines = [NOTE, "# The trace vocabulary\n", inspect.getdoc(trace) or "", ""]
-    for kind, columns in trace.KINDS.items():
+    lines = [NOTE, "# The trace vocabulary\n", inspect.getdoc(vocabulary) or "", ""]
+    for kind, columns in vocabulary.KINDS.items():
         lines += [f"## {kind}\n", "| column | type | meaning |", "|---|---|---|"]
         lines += [f"| `{c.name}` | {c.type} | {c.meaning} |" for c in columns]
         lines.append("")
-    reasons = ", ".join(f"`{reason}`" for reason in trace.DISCARD_REASONS)
+    reasons = ", ".join(f"`{reason}`" for reason in vocabulary.DISCARD_REASONS)
     lines.append(f"Reasons of a discard: {reasons}.\n")
     return "\n".join(lines)
 

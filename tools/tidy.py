@@ -27,23 +27,27 @@ SOURCES = (PACKAGE, ROOT / "tests", ROOT / "tools")
 # Lowest first; a module may import from its own layer and from those before it.
 LAYERS = (
     ("errors",),
+    ("directories",),
     ("model",),
     ("protocol",),
     ("matching",),
     ("overlay",),
     ("routing",),
-    ("storage",),
+    ("history", "traces", "statistics"),
     ("timing",),
     ("network",),
     ("simulation",),
     ("server", "client"),
+    ("storage_node",),
     ("pipeline",),
     ("bench",),
     ("experiments",),
     ("cli",),
 )
 LAYER_OF = {name: level for level, names in enumerate(LAYERS) for name in names}
-CORE = frozenset({"model", "protocol", "matching", "overlay", "routing", "storage"})
+CORE = frozenset(
+    {"model", "protocol", "matching", "overlay", "routing", "history", "traces", "statistics"}
+)
 FORBIDDEN_IN_CORE = frozenset(
     {"asyncio", "socket", "selectors", "ssl", "time", "uvloop", "threading", "subprocess"}
 )

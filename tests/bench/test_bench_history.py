@@ -13,9 +13,9 @@ from click.testing import CliRunner
 from reefcast.bench import history
 from reefcast.bench.history import bench, publications
 from reefcast.cli.bench import command
+from reefcast.history.schema import connect
+from reefcast.history.store import DATABASE, SEGMENTS
 from reefcast.model.wire import decode_publication
-from reefcast.storage.history.schema import connect
-from reefcast.storage.history.store import DATABASE, SEGMENTS
 
 IN_DATABASE = [
     ("in", "reefcast"),

@@ -13,9 +13,9 @@ import pytest
 
 from children import Children, ended, line_of
 from live_networks import path_network, running, until
+from reefcast.history.store import HistoryStore, Incoming
 from reefcast.model.publication import Publication
 from reefcast.model.wire import encode_publication
-from reefcast.storage.history.store import HistoryStore, Incoming
 
 
 @pytest.fixture

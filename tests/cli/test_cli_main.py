@@ -12,7 +12,7 @@ import pytest
 
 from reefcast.cli import main
 from reefcast.errors import ConfigurationError, ConnectionLostError, InternalError
-from reefcast.storage.trace_files import write_run
+from reefcast.traces.files import write_run
 
 REEFCAST = [sys.executable, "-m", "reefcast"]
 ONE = '[[broker]]\nname = "b1"\nlisten = "127.0.0.1:7301"\n'

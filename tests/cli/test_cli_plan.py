@@ -14,12 +14,12 @@ from click.testing import CliRunner, Result
 from reefcast.cli.plan import command
 from reefcast.errors import ConfigurationError
 from reefcast.network.file import dump_network, scot_network
+from reefcast.network.plan_file import load_plan
 from reefcast.overlay import topology
 from reefcast.overlay.scot import scot
 from reefcast.simulation.recording import TraceOptions
 from reefcast.simulation.simulation import Simulation
 from reefcast.simulation.world import Setup
-from reefcast.storage.placement.plan_file import load_plan
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -19,7 +19,6 @@ from reefcast.cli.exit_codes import NO, NOT_QUIET, OUR_FAULT
 from reefcast.cli.simulate import command
 from reefcast.errors import ConfigurationError
 from reefcast.model.messages import Effect, Publish, Send
-from reefcast.model.trace import FOUND_OVERLOADED
 from reefcast.network.file import NetworkFile, dump_network, scot_network
 from reefcast.network.sections import BrokerEntry, LinkEntry, OverloadSection
 from reefcast.overlay.scot import scot
@@ -28,6 +27,7 @@ from reefcast.routing.broker import Broker
 from reefcast.routing.router import Decision
 from reefcast.simulation import checkers
 from reefcast.simulation import simulation as simulation_module
+from reefcast.traces.vocabulary import FOUND_OVERLOADED
 
 SMALL = ("--subscriptions", "20", "--publications", "60")
 

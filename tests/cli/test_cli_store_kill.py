@@ -20,10 +20,10 @@ import reefcast
 from children import CHILD_S, Children, ended, line_of
 from live_networks import path_network, running, until
 from reefcast.client import Client
+from reefcast.history.store import HistoryStore, Incoming
 from reefcast.model.publication import Publication
 from reefcast.model.wire import StatusRequest, encode_publication
 from reefcast.server.observer import ask_status
-from reefcast.storage.history.store import HistoryStore, Incoming
 
 
 @pytest.fixture

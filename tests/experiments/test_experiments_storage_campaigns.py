@@ -18,7 +18,7 @@ from reefcast.experiments.storage.evidence import SECTIONS
 from reefcast.experiments.storage.parameters import section
 from reefcast.experiments.storage.placing import PLACEMENTS, alike, popular
 from reefcast.overlay.topology import names, path
-from reefcast.storage.placement.inputs import checked
+from reefcast.pipeline.planning.placement.inputs import checked
 
 pytest.importorskip("scipy")
 

@@ -99,7 +99,7 @@ def test_what_is_taken_from_another_paper_counts_with_its_parameters(tmp_path, m
 def test_the_placement_of_storages_counts_where_it_is_imported() -> None:
     found = versions._reached({Path(trees.__file__)}, FILE.parent)
     reached = {path.stem for path in found if path.parent.name == "placement"}
-    assert reached == {"baselines", "greedy", "inputs", "optimum", "plan_file", "steps"}
+    assert reached == {"baselines", "greedy", "inputs", "optimum", "steps"}
     elsewhere = versions._reached({Path(light.__file__)}, Path(light.__file__).parent)
     assert not any(path.parent.name in ("placement", "history") for path in elsewhere)
 
@@ -110,7 +110,7 @@ def test_history_counts_where_it_is_simulated() -> None:
     reached = {path.stem for path in found if path.parent.name == "history"}
     simulation = Path(kernel.__file__).parent.rglob("*.py")
     texts = "".join(path.read_text(encoding="utf-8") for path in simulation)
-    imported = set(re.findall(r"^from reefcast\.storage\.history\.(\w+) import", texts, re.M))
+    imported = set(re.findall(r"^from reefcast\.history\.(\w+) import", texts, re.M))
     assert imported <= reached
     assert "table" in reached
     assert all(path.exists() for path in found)

@@ -17,8 +17,8 @@ from reefcast.network.placing import (
     widened,
     with_storages,
 )
+from reefcast.network.plan_file import PlannedStorage
 from reefcast.network.sections import BrokerEntry, LinkEntry, StorageEntry
-from reefcast.storage.placement.plan_file import PlannedStorage
 
 BROKERS = ["b1", "b2", "b3", "b4"]
 TOPICS = ["x", "y", "a/1", "a/2", "a/+", "a/#"]

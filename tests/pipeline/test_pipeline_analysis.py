@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from pyspark.sql.types import DataType
 
 from reefcast.cli.analyze import command
-from reefcast.model.trace import FOUND_OVERLOADED
 from reefcast.overlay import topology
 from reefcast.pipeline import trace_metrics
 from reefcast.pipeline.analysis import TABLES, analyze, write_tables
@@ -20,7 +19,8 @@ from reefcast.pipeline.session import sized
 from reefcast.simulation.recording import TraceOptions
 from reefcast.simulation.simulation import Simulation
 from reefcast.simulation.world import Setup
-from reefcast.storage.trace_files import TraceRecorder, write_run
+from reefcast.traces.files import TraceRecorder, write_run
+from reefcast.traces.vocabulary import FOUND_OVERLOADED
 
 pytestmark = pytest.mark.spark
 

@@ -33,7 +33,7 @@ from reefcast.pipeline.burst_script import (
     Step,
     make_network,
 )
-from reefcast.storage.trace_files import TraceRecorder
+from reefcast.traces.files import TraceRecorder
 
 SMALL = BurstOptions(subscriptions=50, visits=1)
 SCRIPT = Script(SMALL)

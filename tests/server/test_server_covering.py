@@ -22,7 +22,7 @@ from live_networks import linked, path_network, until
 from reefcast.model.wire import StatusRequest
 from reefcast.network.file import NetworkFile, dump_network
 from reefcast.server.node import Node
-from reefcast.storage.statistics_store import BATCH, SET_ASIDE
+from reefcast.statistics.store import BATCH, SET_ASIDE
 
 STRATEGIES = ("none", "lazy", "active", "packing", "incremental")
 ENOUGH = 46

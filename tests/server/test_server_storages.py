@@ -14,13 +14,13 @@ import reefcast
 from live_networks import make_network, running, until, url_of
 from reefcast.client.client import session_of
 from reefcast.errors import LocalError
+from reefcast.history.messages import Stores
 from reefcast.model.messages import ServiceMessage
 from reefcast.network.file import NetworkFile, dump_network
 from reefcast.network.rewriting import replace_text
 from reefcast.network.sections import StorageEntry
 from reefcast.server.storages import still_answered, storages_known, unanswered
 from reefcast.server.supervisor import Overlay
-from reefcast.storage.history.messages import Stores
 
 CHAIN = [("a", "b"), ("b", "c")]
 

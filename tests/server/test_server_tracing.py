@@ -13,7 +13,7 @@ from raw_client import expect
 
 from live_networks import has_traceback, make_network, until
 from reefcast.network.sections import TraceSection
-from reefcast.storage.trace_files import TraceRecorder
+from reefcast.traces.files import TraceRecorder
 
 
 def rows(directory: Path, kind: str) -> list[dict[str, Any]]:

@@ -27,14 +27,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reefcast.errors import ReefcastError
+from reefcast.history import schema
+from reefcast.history.eras import ROWS
+from reefcast.history.store import BATCH, DATABASE, SEGMENTS, HistoryStore, Incoming
 from reefcast.matching import warm_up
 from reefcast.model.filters import parse_filter
 from reefcast.model.publication import Publication, Value
 from reefcast.model.values import Kind
 from reefcast.model.wire import encode_publication
-from reefcast.storage.history import schema
-from reefcast.storage.history.eras import ROWS
-from reefcast.storage.history.store import BATCH, DATABASE, SEGMENTS, HistoryStore, Incoming
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from reefcast.errors import InternalError
 from reefcast.routing.covering.statistics import MemoryStatistics, Statistics
-from reefcast.storage.statistics_store import BATCH, StatisticsStore
+from reefcast.statistics.store import BATCH, StatisticsStore
 
 PAIRS = (100, 1_000, 50_000)
 UNBATCHED = 5_000

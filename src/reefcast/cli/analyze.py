@@ -40,7 +40,7 @@ def command(
     load, tables, queues and discards are shown. docs/spark.md has the columns of each table.
     """
     from reefcast.pipeline.session import spark_session
-    from reefcast.storage.trace_files import read_run
+    from reefcast.traces.files import read_run
 
     read_run(directory)  # says at once, not after Spark has started, that there is no trace
     with spark_session("reefcast analyze", master) as spark:

@@ -18,9 +18,9 @@ from reefcast.cli.options import DIRECTORY, INPUT_FILE, Number, json_option, net
 from reefcast.errors import ConfigurationError
 from reefcast.network.file import NetworkFile, load_network
 from reefcast.network.placing import planned_storages, say_the_same, widened, with_storages
+from reefcast.network.plan_file import PlannedStorage, load_plan
 from reefcast.network.rewriting import rewrite
 from reefcast.network.sections import StorageEntry
-from reefcast.storage.placement.plan_file import PlannedStorage, load_plan
 
 POLL_S = 0.2
 Storages = Sequence[StorageEntry]

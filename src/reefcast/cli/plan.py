@@ -27,8 +27,8 @@ from reefcast.errors import ConfigurationError
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from reefcast.pipeline.planning.placement.inputs import Inputs, Placement, RatesByBroker
     from reefcast.pipeline.planning.plan import Plan
-    from reefcast.storage.placement.inputs import Inputs, Placement, RatesByBroker
 C = TypeVar("C", bound=Callable[..., Any])
 
 TIME_LIMIT_S = 20.0
@@ -126,9 +126,9 @@ def storage(
     installed (the extra `plan`). `reefcast network place` carries it out.
     """
     from reefcast.network.file import load_network
-    from reefcast.storage.placement.inputs import inputs
-    from reefcast.storage.placement.kept import rates_of_kept
-    from reefcast.storage.placement.steps import place
+    from reefcast.pipeline.planning.placement.inputs import inputs
+    from reefcast.pipeline.planning.placement.kept import rates_of_kept
+    from reefcast.pipeline.planning.placement.steps import place
 
     file = load_network(network)
     kept = {topic for entry in file.storage for topic in entry.topics}
@@ -139,7 +139,7 @@ def storage(
     if out:
         out.write_text(_plan_text(made, steps.placement, hops["plan"]), encoding="utf-8")
     if draw:
-        from reefcast.pipeline.placement_figure import placement_figure
+        from reefcast.pipeline.planning.placement.figure import placement_figure
 
         draw.write_text(placement_figure(made, steps.placement), encoding="utf-8")
     weights = dict(zip(made.topics, steps.weights.tolist(), strict=True))
@@ -156,23 +156,23 @@ def _rates(rates: Path | None, log: Path | None, master: str) -> RatesByBroker:
     if (rates is None) == (log is None):
         raise ConfigurationError("give either --rates or --log: where requests are made")
     if rates is not None:
-        from reefcast.storage.placement.rates_file import load_rates
+        from reefcast.pipeline.planning.placement.rates_file import load_rates
 
         return load_rates(rates)
     assert log is not None
     from reefcast.pipeline.session import spark_session
 
     with spark_session("reefcast plan storage", master) as spark:
-        from reefcast.pipeline.request_rates import rates_of_log
+        from reefcast.pipeline.planning.placement.request_rates import rates_of_log
 
         return rates_of_log(spark, log)
 
 
 def compared(made: Inputs, placement: Placement, seed: int) -> dict[str, float]:
     """Mean hops, of `NAMES`; of the optimum where it was to be had, else its bound."""
-    from reefcast.storage.placement.baselines import at_random, greedy_without_limits
-    from reefcast.storage.placement.inputs import mean_hops
-    from reefcast.storage.placement.optimum import LARGEST, optimum
+    from reefcast.pipeline.planning.placement.baselines import at_random, greedy_without_limits
+    from reefcast.pipeline.planning.placement.inputs import mean_hops
+    from reefcast.pipeline.planning.placement.optimum import LARGEST, optimum
 
     hops = {
         "plan": mean_hops(made, placement),
@@ -191,21 +191,21 @@ def compared(made: Inputs, placement: Placement, seed: int) -> dict[str, float]:
 
 
 def _plan_text(made: Inputs, placement: Placement, hops: float) -> str:
-    from reefcast.storage.placement.plan_file import dump_plan
+    from reefcast.network.plan_file import dump_plan
+    from reefcast.pipeline.planning.placement.inputs import storages_of
 
     remarks = (
         "Storages and the topics that they keep, made by `reefcast plan storage`:",
         f"{made.copies} copies of each of {len(made.topics)} topics, {made.capacity} topics for a "
         f"storage; {hops:.3f} hops from a request to its storage in the mean.",
     )
-    return dump_plan(placement, remarks)
+    return dump_plan(storages_of(placement), remarks)
 
 
 def _described(
     made: Inputs, placement: Placement, weights: dict[str, float], hops: dict[str, float]
 ) -> dict[str, Any]:
-    from reefcast.storage.placement.inputs import shares_served
-    from reefcast.storage.placement.plan_file import storages_of
+    from reefcast.pipeline.planning.placement.inputs import shares_served, storages_of
 
     shares = shares_served(made, placement)
     return {
@@ -385,7 +385,7 @@ def links(
     from reefcast.overlay.topology import graph
     from reefcast.pipeline.planning import links as planning
     from reefcast.pipeline.session import spark_session
-    from reefcast.storage.trace_files import read_run
+    from reefcast.traces.files import read_run
 
     run = read_run(directory)
     overlay = graph(run["brokers"], [(a, b) for a, b in run["links"]])

@@ -24,7 +24,7 @@ from reefcast.cli.options import (
     seed_option,
     table_option,
 )
-from reefcast.model.trace import LEVELS
+from reefcast.traces.vocabulary import LEVELS
 
 if TYPE_CHECKING:
     from reefcast.network.file import NetworkFile

@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import logging
-import math
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from reefcast.cli.options import DIRECTORY, Number, Whole, json_option
-from reefcast.errors import ConfigurationError, DamagedError, SlowConsumerError
+from reefcast.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from reefcast.client.storage_node import StorageNode
+    from reefcast.history.limits import Limits
     from reefcast.model.values import Kind
-    from reefcast.storage.history.limits import Limits
-    from reefcast.storage.history.store import HistoryStore
-
-log = logging.getLogger("reefcast.storage")
+    from reefcast.storage_node.node import StorageNode
 
 SEAL_AFTER_S = 3600.0
-MOST_MENDS = 3
-"""Of a history in which damage is found again and again: its disk needs looking at."""
 
 
 @click.command()
@@ -86,6 +77,8 @@ def command(
     URL is the broker's that the storage attaches to, TOPIC a topic or an MQTT pattern. What is
     committed survives a crash. It runs until SIGTERM or SIGINT. See `reefcast history`.
     """
+    from reefcast.storage_node.process import Keeping, run_store
+
     keeping = Keeping(
         directory=directory,
         indexed=kinds(indexed),
@@ -118,108 +111,7 @@ def kinds(indexed: Sequence[str]) -> dict[str, Kind]:
 
 def limits(lifetime_s: float | None, most: int | None) -> Limits:
     """Of all topics together."""
-    from reefcast.storage.history.limits import Limits as Made
+    from reefcast.history.limits import Limits as Made
 
     lifetimes = {} if lifetime_s is None else {"#": lifetime_s}
     return Made(rows=most, lifetimes_s=lifetimes)
-
-
-# --- the life of a storage ------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, kw_only=True)
-class Keeping:
-    """How a storage keeps its history: see `HistoryStore` and `StorageNode`."""
-
-    directory: Path
-    limits: Limits
-    indexed: Mapping[str, Kind] = field(default_factory=dict)
-    seal_after_s: float | None = SEAL_AFTER_S
-    forget: bool = False
-
-    def open(self, *, mend: bool) -> HistoryStore:
-        """Takes its time."""
-        from reefcast.storage.history.store import HistoryStore as Store
-
-        return Store(self.directory, _report, self.limits, self.indexed, mend=mend)
-
-
-Following = Callable[["StorageNode"], Coroutine[Any, Any, None]]
-
-
-async def forever(node: StorageNode) -> None:
-    """Follows nothing."""
-    await asyncio.Event().wait()
-
-
-def run_store(
-    url: str,
-    topics: Sequence[str],
-    keeping: Keeping,
-    joining: Sequence[str] = (),
-    *,
-    name: str = "storage",
-    network: str = "",
-    until_eof: bool = False,
-    ready: Callable[[StorageNode], None],
-    following: Following = forever,
-) -> None:
-    """The life of a process that is a storage, until it is told to stop (`server.process.run`).
-
-    `ready` is called whenever it has said for what it answers; `following` runs beside it, and ends
-    it when it returns. Damage is mended, as far as it can be, and fetched from other storages.
-    """
-    from reefcast.server.process import run
-
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
-
-    async def attached(store: HistoryStore, stop: asyncio.Event) -> None:
-        from reefcast.client import connect
-        from reefcast.client.storage_node import StorageNode as Node
-
-        # A storage waits for its broker as long as that takes; publishers wait a while for it.
-        async with connect(
-            url,
-            name=name,
-            network=network,
-            reconnect_timeout_s=math.inf,
-            queue_policy="block",
-        ) as client:
-            forget, seal_after_s = keeping.forget, keeping.seal_after_s
-            node = Node(client, store, topics, joining, forget=forget, seal_after_s=seal_after_s)
-            await first_of(node.run(partial(ready, node)), stop.wait(), following(node))
-
-    async def serve(stop: asyncio.Event) -> None:
-        mends = 0
-        while True:
-            store = await asyncio.to_thread(keeping.open, mend=mends > 0)
-            try:
-                await attached(store, stop)
-                break
-            except SlowConsumerError as error:
-                log.error("%s. It connects again, and asks others for what it lacks", error)
-            except DamagedError as error:
-                if mends == MOST_MENDS:
-                    raise
-                mends += 1
-                log.error("%s. The history is opened again, and mended", error)
-            finally:
-                await asyncio.to_thread(store.close)
-
-    run(serve, until_eof=until_eof)
-
-
-async def first_of(*works: Coroutine[Any, Any, object]) -> None:
-    """Until one of them ends, which ends the others; raises what that raises, or they."""
-    tasks = [asyncio.ensure_future(work) for work in works]
-    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    for task in tasks:
-        task.cancel()
-    await asyncio.wait(tasks)
-    for task in tasks:
-        if not task.cancelled():
-            task.result()
-
-
-def _report(error: DamagedError) -> None:
-    log.error("%s", error)

@@ -38,9 +38,9 @@ from reefcast.client.settings import (
     complete,
 )
 from reefcast.errors import ConnectionLostError, InternalError, ReefcastError
+from reefcast.history.asking import question_about
 from reefcast.model.publication import PublicationId
 from reefcast.model.wire import Hello
-from reefcast.storage.history.asking import question_about
 from reefcast.timing import Backoff, now_us
 
 WRITE_AT_BYTES = 64 * 1024

@@ -13,7 +13,7 @@ from reefcast.client.filter_check import require_text
 from reefcast.client.session import Session
 from reefcast.client.signal import Signal
 from reefcast.errors import ConfigurationError, LocalError
-from reefcast.storage.history.asking import Asking, Question
+from reefcast.history.asking import Asking, Question
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

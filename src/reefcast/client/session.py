@@ -29,11 +29,11 @@ from reefcast.client.registrations import Registration, Registrations, State
 from reefcast.client.settings import OnDeliveries, Options, call_application
 from reefcast.client.signal import Signal
 from reefcast.errors import LocalError, ProtocolError, ReefcastError, RefusedError
+from reefcast.history.asking import Asking, Numbers
+from reefcast.history.messages import CLIENT_CODEC, Cancel, More, Request
 from reefcast.model import wire
 from reefcast.model.messages import ControlMessage, Refused, ServiceMessage, Settled
 from reefcast.model.wire import FrameKind, Hello, Role
-from reefcast.storage.history.asking import Asking, Numbers
-from reefcast.storage.history.messages import CLIENT_CODEC, Cancel, More, Request
 
 _log = logging.getLogger("reefcast.client")
 

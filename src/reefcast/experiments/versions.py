@@ -26,10 +26,10 @@ _PACKAGE = Path(reefcast.__file__).parent
 SHARED = Path(__file__).parent
 """What papers share."""
 PACKAGE = ["reefcast", "experiments"]
-PLACEMENT = ["reefcast", "storage", "placement"]
+PLACEMENT = ["reefcast", "pipeline", "planning", "placement"]
 SIMULATED_HISTORY = ["reefcast", "simulation", "history"]
 HISTORY = ("asking", "messages", "replying", "rows", "service", "table")
-"""What of `storage.history` the simulator runs."""
+"""What of `history` the simulator runs."""
 
 
 class _Source(NamedTuple):
@@ -111,11 +111,11 @@ def _imports(path: Path, folder: Path) -> set[Path]:
 
 
 def _storages(imported: Sequence[list[str]]) -> set[Path]:
-    folder = _PACKAGE.joinpath(*PLACEMENT[1:])
-    names = {parts[3] for parts in imported if parts[:3] == PLACEMENT and len(parts) > 3}
+    folder, depth = _PACKAGE.joinpath(*PLACEMENT[1:]), len(PLACEMENT)
+    names = {parts[depth] for parts in imported if parts[:depth] == PLACEMENT and parts[depth:]}
     found = {folder / f"{name}.py" for name in names}
     if any(parts[:3] == SIMULATED_HISTORY for parts in imported):
-        found |= {folder.parent / "history" / f"{name}.py" for name in HISTORY}
+        found |= {_PACKAGE / "history" / f"{name}.py" for name in HISTORY}
     return found
 
 

@@ -1,4 +1,4 @@
-"""Values, publications, filters, protocol messages, wire codec, trace vocabulary.
+"""Values, publications, filters, protocol messages, wire codec.
 
 The lowest layer: it imports nothing of Reefcast but `errors`.
 """

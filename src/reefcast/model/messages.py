@@ -288,8 +288,8 @@ class Regrade(msgspec.Struct, frozen=True):
 
 
 class Discard(msgspec.Struct, frozen=True, gc=False):
-    """A publication ends here; `reason` is one of `trace.DISCARD_REASONS`. `link`: the one that it
-    was to go by, if it was lost on its way."""
+    """A publication ends here; `reason` is one of `traces.vocabulary.DISCARD_REASONS`. `link`: the
+    one that it was to go by, if it was lost on its way."""
 
     publish: Publish
     reason: str

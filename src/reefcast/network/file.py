@@ -17,7 +17,6 @@ from typing import Any
 import msgspec
 
 from reefcast.errors import ConfigurationError
-from reefcast.model.trace import LEVELS
 from reefcast.model.wire import QUEUE_POLICIES
 from reefcast.network.sections import (
     SECTIONS,
@@ -41,6 +40,7 @@ from reefcast.routing.covering.statistics import Window
 from reefcast.routing.links import Overload
 from reefcast.routing.registry import check_overlay, routing_named
 from reefcast.routing.router import RoutingOptions, Shape
+from reefcast.traces.vocabulary import LEVELS
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 """What TOML takes for a key without quotation marks."""

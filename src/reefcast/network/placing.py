@@ -20,8 +20,8 @@ from msgspec.structs import replace
 
 from reefcast.errors import ConfigurationError
 from reefcast.model.patterns import topic_pattern_covers, topic_patterns_meet
+from reefcast.network.plan_file import PlannedStorage
 from reefcast.network.sections import StorageEntry
-from reefcast.storage.placement.plan_file import PlannedStorage
 
 if TYPE_CHECKING:
     from tomlkit.items import Array, InlineTable, Table

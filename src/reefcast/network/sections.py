@@ -24,8 +24,9 @@ class NetworkSection(Section):
 
 
 class TraceSection(Section):
-    """`level`: one of `model.trace.LEVELS`. `directory`: where the Parquet goes. `sample`: share of
-    the publications that level "sampled" writes down (0 to 1). `flush_s`: seconds between files."""
+    """`level`: one of `traces.vocabulary.LEVELS`. `directory`: where the Parquet goes. `sample`:
+    share of the publications that level "sampled" writes down (0 to 1). `flush_s`: seconds between
+    files."""
 
     level: str = "off"
     directory: str = "out/trace"

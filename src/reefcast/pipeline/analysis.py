@@ -1,8 +1,8 @@
 """From a trace, simulated or live, to figures: delays, load, tables, queues, discards.
 
-Reads the data sets of `model.trace`; any of them may be missing (a trace level leaves out most).
-What is computed, and how, stands in `trace_metrics`; here it is read and gathered, and written as
-tables.
+Reads the data sets of `traces.vocabulary`; any of them may be missing (a trace level leaves out
+most). What is computed, and how, stands in `trace_metrics`; here it is read and gathered, and
+written as tables.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from reefcast.model.trace import KINDS
 from reefcast.pipeline import trace_metrics as metrics
 from reefcast.pipeline.session import sized
-from reefcast.storage.trace_files import read_run
+from reefcast.traces.files import read_run
+from reefcast.traces.vocabulary import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
-from reefcast.model.trace import FOUND_OVERLOADED
+from reefcast.traces.vocabulary import FOUND_OVERLOADED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -20,12 +20,12 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from reefcast.errors import InternalError, ProtocolError
+from reefcast.history.messages import CLIENT_CODEC, Request
 from reefcast.model.messages import ControlMessage, Publish, ServiceMessage, TableChange
 from reefcast.model.wire import Hello
 from reefcast.server.connection import Connection, End
 from reefcast.server.credit import Account
 from reefcast.server.host import Host
-from reefcast.storage.history.messages import CLIENT_CODEC, Request
 
 STALL_S = 1.0
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from reefcast.history.service import HistoryService
 from reefcast.model import wire
 from reefcast.model.messages import LinkName
 from reefcast.model.versions import Offer
@@ -25,8 +26,7 @@ from reefcast.server.driver import Driver
 from reefcast.server.outputs import LinkQueue, Outputs
 from reefcast.server.request_log import LiveRequestLog, open_request_log
 from reefcast.server.tracing import Journal, open_trace
-from reefcast.storage.history.service import HistoryService
-from reefcast.storage.statistics_store import StatisticsStore
+from reefcast.statistics.store import StatisticsStore
 
 log = logging.getLogger(__name__)
 

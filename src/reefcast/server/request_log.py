@@ -6,9 +6,9 @@ import asyncio
 import logging
 import time
 
+from reefcast.history.messages import Request
+from reefcast.history.request_log import RequestLog, Rows
 from reefcast.network.sections import RequestsSection
-from reefcast.storage.history.messages import Request
-from reefcast.storage.request_log import RequestLog, Rows
 from reefcast.timing import now_us
 
 log = logging.getLogger(__name__)

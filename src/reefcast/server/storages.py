@@ -7,13 +7,13 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from reefcast.errors import ReefcastError
+from reefcast.history.table import StorageTable
 from reefcast.model.wire import StatusRequest
 from reefcast.network.file import NetworkFile
 from reefcast.network.sections import StorageEntry
 from reefcast.routing.registry import routing_named
 from reefcast.routing.router import Shape
 from reefcast.server.observer import observed
-from reefcast.storage.history.table import StorageTable
 
 _BEHIND = re.compile(r"-[0-9a-f]{12}")
 """The random part of a client's id."""

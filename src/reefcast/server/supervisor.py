@@ -33,7 +33,7 @@ from reefcast.network.watching import Watched
 from reefcast.server.child import START_S, Child
 from reefcast.server.observer import UNASKED, ask_status
 from reefcast.server.storages import storages_known, unanswered
-from reefcast.storage.trace_files import remove_former_run, write_run
+from reefcast.traces.files import remove_former_run, write_run
 
 STOP_S = 5.0
 POLL_S = 0.05

@@ -1,4 +1,4 @@
-"""What a live broker writes down, in the vocabulary of `model.trace`.
+"""What a live broker writes down, in the vocabulary of `traces.vocabulary`.
 
 Rows are appended while publications are handled; files are written by a thread, every `flush_s`
 seconds, so that what is older than that survives `kill -9`. Snapshots are taken every second.
@@ -21,12 +21,12 @@ from reefcast.model.messages import (
     LinkName,
     Publish,
 )
-from reefcast.model.trace import FOUND_OVERLOADED
 from reefcast.network.sections import TraceSection
 from reefcast.routing.router import Decision
 from reefcast.server.floods import Floods
-from reefcast.storage.trace_files import TraceRecorder
 from reefcast.timing import now_us
+from reefcast.traces.files import TraceRecorder
+from reefcast.traces.vocabulary import FOUND_OVERLOADED
 
 QueueOf = Mapping[LinkName, int]
 log = logging.getLogger(__name__)

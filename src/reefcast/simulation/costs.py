@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from types import MappingProxyType
 
 from reefcast.errors import ConfigurationError
+from reefcast.history.messages import MESSAGES as HISTORY
 from reefcast.model.messages import (
     Advertise,
     Deliver,
@@ -28,7 +29,6 @@ from reefcast.model.messages import (
 )
 from reefcast.routing.router import Decision
 from reefcast.simulation.signs import SoftDown, SoftGone, SoftUp
-from reefcast.storage.history.messages import MESSAGES as HISTORY
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,14 +18,8 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from reefcast.errors import RefusedError
-from reefcast.model.filters import Filter
-from reefcast.model.messages import ServiceMessage
-from reefcast.model.patterns import is_topic_match
-from reefcast.model.publication import Publication, PublicationId
-from reefcast.model.topics import topic_filter
-from reefcast.model.wire import decode_publication, encode_publication
-from reefcast.storage.history.asking import Asking, Numbers, Question, position_of, question_about
-from reefcast.storage.history.messages import (
+from reefcast.history.asking import Asking, Numbers, Question, position_of, question_about
+from reefcast.history.messages import (
     Cancel,
     End,
     Items,
@@ -35,8 +29,14 @@ from reefcast.storage.history.messages import (
     RequestId,
     Stores,
 )
-from reefcast.storage.history.replying import Reply
-from reefcast.storage.history.rows import topics_of
+from reefcast.history.replying import Reply
+from reefcast.history.rows import topics_of
+from reefcast.model.filters import Filter
+from reefcast.model.messages import ServiceMessage
+from reefcast.model.patterns import is_topic_match
+from reefcast.model.publication import Publication, PublicationId
+from reefcast.model.topics import topic_filter
+from reefcast.model.wire import decode_publication, encode_publication
 
 PATIENCE_S = 10.0
 """Without a word from a storage, after which a question is asked again."""

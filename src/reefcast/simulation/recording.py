@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from reefcast.errors import ConfigurationError
 from reefcast.model.messages import ControlMessage, Deliver, LinkName, Publish
 from reefcast.model.publication import Publication, PublicationId
-from reefcast.model.trace import FOUND_OVERLOADED, LEVELS
 from reefcast.routing.broker import Broker
 from reefcast.routing.router import Decision
-from reefcast.storage.trace_files import TraceRecorder, remove_former_run, write_run
+from reefcast.traces.files import TraceRecorder, remove_former_run, write_run
+from reefcast.traces.vocabulary import FOUND_OVERLOADED, LEVELS
 
 FLUSH_ROWS = 500_000
 
@@ -37,7 +37,7 @@ def tag_of(message: ControlMessage | Publish) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TraceOptions:
-    """Where the trace goes; see `model.trace.LEVELS`. `snapshot_s`: simulated seconds between
+    """Where the trace goes; see `traces.vocabulary.LEVELS`. `snapshot_s`: simulated seconds between
     snapshots of tables, queues and counters."""
 
     directory: Path

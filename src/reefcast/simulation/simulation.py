@@ -22,6 +22,7 @@ from typing import Any
 import msgspec
 
 from reefcast.errors import ConfigurationError
+from reefcast.history.asking import question_about
 from reefcast.model.filters import parse_filter
 from reefcast.model.publication import Publication, PublicationId, check_attributes
 from reefcast.model.topics import topic_filter
@@ -33,7 +34,6 @@ from reefcast.simulation.kernel import Kernel
 from reefcast.simulation.node import Node
 from reefcast.simulation.recording import Deliveries, microseconds
 from reefcast.simulation.world import Setup, World
-from reefcast.storage.history.asking import question_about
 
 GC_ALLOCATIONS = 100_000
 """Objects between two looks of Python's collector at the youngest ones, while a run lasts."""

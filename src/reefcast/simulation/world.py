@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 from reefcast.errors import ConfigurationError, InternalError
+from reefcast.history.service import HistoryService
 from reefcast.model.messages import (
     CloseLink,
     Deliver,
@@ -57,7 +58,6 @@ from reefcast.simulation.shared_index import SharedMatching
 from reefcast.simulation.signs import SIGNS
 from reefcast.simulation.sizes import message_size, publication_size
 from reefcast.simulation.soft_links import Handling, SoftLinks
-from reefcast.storage.history.service import HistoryService
 
 TIMER_RANK, CLIENT_RANK, FIRST_LINK_RANK = 1, 2, 3
 """Ranks order what happens at the same instant: interventions 0, timers 1, clients 2, links."""

@@ -1,7 +1,7 @@
 """What it takes to tell all brokers of the storages, by two rules; and who is left without one when
 a storage goes.
 
-- every storage: ours (`storage.history.table`): a broker knows each storage, with the distance.
+- every storage: ours (`history.table`): a broker knows each storage, with the distance.
 - nearest only: the paper's (section III-A): a nearer storage takes the place of the others and is
   told further, one equally near stands beside them, one farther away is passed over; neither of
   these two is told further. What is withdrawn is told further by those that knew it.
@@ -20,12 +20,13 @@ from reefcast.experiments.campaign import Campaign, Measure, Run
 from reefcast.experiments.grid import runs_of
 from reefcast.experiments.storage.parameters import PAPER, section
 from reefcast.experiments.storage.placing import alike, inputs_of, tree_of
+from reefcast.history.messages import Stored, Stores
+from reefcast.history.service import HistoryService
 from reefcast.model.messages import Send
+from reefcast.network.plan_file import PlannedStorage
 from reefcast.overlay.topology import Graph
-from reefcast.storage.history.messages import Stored, Stores
-from reefcast.storage.history.service import HistoryService
-from reefcast.storage.placement.plan_file import PlannedStorage, storages_of
-from reefcast.storage.placement.steps import place
+from reefcast.pipeline.planning.placement.inputs import storages_of
+from reefcast.pipeline.planning.placement.steps import place
 
 NAME = "advertisements"
 EVERY_STORAGE, NEAREST_ONLY = "every storage", "nearest only"

@@ -19,12 +19,11 @@ from reefcast.experiments.storage.parameters import section
 from reefcast.model.publication import Publication
 from reefcast.model.topics import topic_filter
 from reefcast.overlay.topology import edges_of
+from reefcast.pipeline.planning.placement.inputs import Inputs, Placement, storages_of
 from reefcast.simulation.history import Asked
 from reefcast.simulation.links import LinkSpec
 from reefcast.simulation.simulation import Result, Simulation
 from reefcast.simulation.world import Setup
-from reefcast.storage.placement.inputs import Inputs, Placement
-from reefcast.storage.placement.plan_file import storages_of
 
 START_S = 1.0
 """When all storages are known everywhere, and have asked each other what they lack; publications

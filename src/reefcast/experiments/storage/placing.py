@@ -16,8 +16,8 @@ from reefcast.experiments.campaign import Measure, Run
 from reefcast.experiments.storage.asking import answered
 from reefcast.experiments.storage.parameters import section
 from reefcast.overlay.topology import Graph, names, random_tree
-from reefcast.storage.placement.baselines import at_random, greedy_without_limits
-from reefcast.storage.placement.inputs import (
+from reefcast.pipeline.planning.placement.baselines import at_random, greedy_without_limits
+from reefcast.pipeline.planning.placement.inputs import (
     Inputs,
     Placement,
     Rates,
@@ -25,8 +25,8 @@ from reefcast.storage.placement.inputs import (
     mean_hops,
     shares_served,
 )
-from reefcast.storage.placement.optimum import optimum
-from reefcast.storage.placement.steps import place
+from reefcast.pipeline.planning.placement.optimum import optimum
+from reefcast.pipeline.planning.placement.steps import place
 
 OURS, WITHOUT_LIMITS, AT_RANDOM, OPTIMUM = "pub/sub", "grd_opt", "rnd", "optimum"
 OF_THE_PAPER = (OURS, WITHOUT_LIMITS, AT_RANDOM)

@@ -16,10 +16,10 @@ from reefcast.experiments.grid import runs_of
 from reefcast.experiments.storage.parameters import PAPER, section
 from reefcast.experiments.storage.placing import OF_THE_PAPER, alike, placement_of, rng_of
 from reefcast.experiments.storage.trees import with_capacity
-from reefcast.storage.placement.baselines import assigned_at_random, most_chosen
-from reefcast.storage.placement.greedy import Counts, choices
-from reefcast.storage.placement.inputs import Inputs, Placement, Rates, mean_hops
-from reefcast.storage.placement.steps import largest, steps_from
+from reefcast.pipeline.planning.placement.baselines import assigned_at_random, most_chosen
+from reefcast.pipeline.planning.placement.greedy import Counts, choices
+from reefcast.pipeline.planning.placement.inputs import Inputs, Placement, Rates, mean_hops
+from reefcast.pipeline.planning.placement.steps import largest, steps_from
 
 NAME = "readings"
 OURS_BY_SAVINGS, WITHOUT_LIMITS_BY_SAVINGS = "pub/sub, savings", "grd_opt, savings"

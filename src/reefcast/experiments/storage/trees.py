@@ -20,8 +20,8 @@ from reefcast.experiments.storage.placing import (
     popular,
     tree_of,
 )
-from reefcast.storage.placement.inputs import Inputs, mean_hops
-from reefcast.storage.placement.steps import place
+from reefcast.pipeline.planning.placement.inputs import Inputs, mean_hops
+from reefcast.pipeline.planning.placement.steps import place
 
 BROKERS, CAPACITY, COPIES = "brokers", "capacity", "copies"
 POPULAR_BROKERS, POPULAR_CAPACITY = "popular-brokers", "popular-capacity"

@@ -6,8 +6,6 @@ comes of it and the figures that it can be compared by; a figure draws it.
 
 - `clusters`: which subscriber should join which cluster of a SCOT;
 - `links`: which soft links of a mesh would have paid;
-- `covering`: what covering would spare, and what an unsubscription would cause.
-
-Where storages should stand is planned likewise: `storage.placement` plans, `pipeline.request_rates`
-reads, `pipeline.placement_figure` draws.
+- `covering`: what covering would spare, and what an unsubscription would cause;
+- `placement`: where storages should stand. A package, and without Spark but for its rates.
 """

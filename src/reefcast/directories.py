@@ -1,0 +1,21 @@
+"""Directories that are written to while something runs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from reefcast.errors import ConfigurationError
+
+
+def make_directory(directory: Path, what: str) -> None:
+    """Make the directory, if needed. One that cannot be written to is refused at the start, not at
+    the first flush: raises `ConfigurationError`, which names `what` was to be written there."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        reason = error.strerror
+    else:
+        reason = "" if os.access(directory, os.W_OK | os.X_OK) else "permission denied"
+    if reason:
+        raise ConfigurationError(f"no {what} can be written to {directory}: {reason}")

@@ -1,0 +1,205 @@
+"""How much a history keeps, for how long, and what of it is counted."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from reefcast.errors import ConfigurationError
+from reefcast.history.rows import Key, topic_seed
+from reefcast.model.patterns import is_topic_match
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """None is no limit. `rows`, `bytes`: of all topics together, `topic_rows`, `topic_bytes`: of
+    each; they count what is in the database, bodies alone, once for each of their topics. Beyond
+    them the oldest go first. `sealed_bytes`: size of the sealed segments on disk; the oldest
+    segment goes first, as a whole. `lifetimes_s`: by topic or pattern, the first that matches, for
+    publications that do not say it themselves; no pattern: for ever."""
+
+    rows: int | None = None
+    bytes: int | None = None
+    topic_rows: int | None = None
+    topic_bytes: int | None = None
+    sealed_bytes: int | None = None
+    lifetimes_s: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        limits = (self.rows, self.bytes, self.topic_rows, self.topic_bytes, self.sealed_bytes)
+        for number in (*limits, *self.lifetimes_s.values()):
+            if number is not None and number <= 0:
+                raise ConfigurationError(
+                    f"a history cannot be limited to {number}: limits and lifetimes exceed 0"
+                )
+
+    def lifetime_us(self, topic: str) -> int | None:
+        for pattern, lifetime_s in self.lifetimes_s.items():
+            if is_topic_match(topic, pattern):
+                return round(lifetime_s * 1e6)
+        return None
+
+
+@dataclass(slots=True)
+class Topic:
+    """`last`: the greatest position that was ever stored, whatever has gone since."""
+
+    id: int
+    name: str
+    lifetime_us: int | None
+    rows: int = 0
+    bytes: int = 0
+    expired: int = 0
+    evicted: int = 0
+    last: Key | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        self.seed = topic_seed(self.name)
+
+
+class Kept(dict[tuple[str, ...], tuple[str, ...]]):
+    """Which of a publication's topics are kept, by all that it has. `patterns`: names or patterns
+    of those that are."""
+
+    MOST = 100_000
+
+    def __init__(self, patterns: Sequence[str]) -> None:
+        super().__init__()
+        self.patterns = tuple(patterns)
+
+    def __missing__(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        if len(self) >= self.MOST:
+            self.clear()
+        kept = self[names] = tuple(name for name in names if self.has(name))
+        return kept
+
+    def has(self, name: str) -> bool:
+        return any(is_topic_match(name, pattern) for pattern in self.patterns)
+
+
+class Topics:
+    """Those of a database, by name, with what is counted for each. `kept`: those that are stored,
+    None for all; `forgets`: whether what the database has of others goes. The writer changes them;
+    readers look at them at any time."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self.kept: Kept | None = None
+        self.forgets = False
+        self.by_name: dict[str, Topic] = {}
+        self.by_id: dict[int, Topic] = {}
+        self._changed: dict[int, Topic] = {}
+        self._sealed: dict[str, Key] = {}
+        self._next = 1
+        self.rows = self.bytes = 0
+
+    def load(self, database: sqlite3.Connection) -> None:
+        """As the database has them. Numbers that were given out are not given out again: readers
+        may know them."""
+        by_name, by_id = {}, {}
+        for id, name, rows, size, expired, evicted, *last in database.execute(
+            "SELECT * FROM topic"
+        ):
+            key = None if last[0] is None else (last[0], last[1], last[2])
+            lifetime_us = self._limits.lifetime_us(name)
+            topic = Topic(id, name, lifetime_us, rows, size, expired, evicted, key)
+            by_name[name] = by_id[id] = topic
+        self.by_name, self.by_id, self._changed = by_name, by_id, {}
+        self._next = max(self._next, 1 + max(by_id, default=0))
+        for name, last in list(self._sealed.items()):
+            self.sealed(name, last)
+        self.rows = sum(topic.rows for topic in by_name.values())
+        self.bytes = sum(topic.bytes for topic in by_name.values())
+
+    def __iter__(self) -> Iterator[Topic]:
+        yield from list(self.by_name.values())
+
+    def get(self, name: str) -> Topic:
+        """A new one, if there is none of this name."""
+        topic = self.by_name.get(name)
+        if topic is None:
+            topic = Topic(self._next, name, self._limits.lifetime_us(name))
+            self._next += 1
+            self.by_name[name] = self.by_id[topic.id] = topic
+        return topic
+
+    def sealed(self, name: str, last: Key) -> None:
+        """A segment has rows of this topic, up to this position."""
+        self._sealed[name] = max(last, self._sealed.get(name, last))
+        topic = self.get(name)
+        topic.last = max(last, topic.last or last)
+
+    def matching(self, patterns: Iterable[str]) -> list[Topic]:
+        """Whose name is one of these or matches one as a pattern."""
+        found: dict[str, Topic] = {}
+        for pattern in patterns:
+            if pattern in self.by_name:
+                found[pattern] = self.by_name[pattern]
+            if "+" in pattern or "#" in pattern:
+                with suppress(ValueError):  # no pattern, but a name
+                    found |= {t.name: t for t in self if is_topic_match(t.name, pattern)}
+        return list(found.values())
+
+    def forgotten(self, name: str) -> bool:
+        """Whether what there is of this topic goes."""
+        return self.forgets and self.kept is not None and not self.kept.has(name)
+
+    def count(self, topic: Topic, rows: int, size: int) -> None:
+        """So many more, or fewer."""
+        topic.rows += rows
+        topic.bytes += size
+        self.rows += rows
+        self.bytes += size
+        self._changed[topic.id] = topic
+
+    def save(self, database: sqlite3.Connection) -> None:
+        """What has changed, in the transaction that is open."""
+        database.executemany(
+            "INSERT OR REPLACE INTO topic VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            [
+                (t.id, t.name, t.rows, t.bytes, t.expired, t.evicted, *(t.last or (None,) * 3))
+                for t in self._changed.values()
+            ],
+        )
+        self._changed = {}
+
+    # --- what is too much -------------------------------------------------------------------------
+
+    def excess(self) -> Excess:
+        """Beyond the limits of all topics."""
+        return _excess(self.rows, self.bytes, self._limits.rows, self._limits.bytes)
+
+    def excess_of(self, topic: Topic) -> Excess:
+        """Beyond the limits of one topic."""
+        if self.forgotten(topic.name):
+            return Excess(topic.rows, 0, topic.rows)
+        limits = self._limits
+        return _excess(topic.rows, topic.bytes, limits.topic_rows, limits.topic_bytes)
+
+
+class Excess(NamedTuple):
+    """What must go: so many rows, and so many bytes; `guess`: how many rows that may be."""
+
+    rows: int
+    bytes: int
+    guess: int
+
+    def enough(self, sizes: Sequence[int]) -> int:
+        """How many of the oldest rows, of these sizes, have to go."""
+        size = 0
+        for rows, each in enumerate(sizes):
+            if rows >= self.rows and size >= self.bytes:
+                return rows
+            size += each
+        return len(sizes)
+
+
+def _excess(rows: int, size: int, most_rows: int | None, most_bytes: int | None) -> Excess:
+    too_many = 0 if most_rows is None else max(0, rows - most_rows)
+    too_much = 0 if most_bytes is None else max(0, size - most_bytes)
+    average = 1 + too_much * rows // max(1, size) if too_much else 0
+    return Excess(too_many, too_much, max(too_many, average))

@@ -1,0 +1,129 @@
+"""Several sorted sources of rows as one.
+
+Each source has fetched some rows ahead; what is not behind the last row of any of them is complete,
+and is sorted together. A publication that several sources have (several topics; database and sealed
+segment) comes once.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+
+from reefcast.history.rows import ABOVE_ALL, Key, Row
+from reefcast.model.publication import INT64_MAX
+
+FIRST_ROWS = 64
+"""That a source fetches at first, if it is the only one: who asked gets something soon."""
+FEW_ROWS = 16
+"""That each of many sources fetches at first."""
+_ALL_SOURCES = 1 << 62
+
+
+class Source(ABC):
+    """Sorted rows behind the position `before`. `rows`: fetched and not taken yet. `done`: nothing
+    is left to fetch. `start_us`: no row is earlier."""
+
+    def __init__(self, number: int, before: Key, start_us: int) -> None:
+        self.number = number
+        self.start_us = max(start_us, before[0])
+        self.before = before
+        if start_us > before[0]:
+            # were there an earlier row, added just now, others behind it may have been read already
+            self.before = (start_us - 1, ABOVE_ALL, INT64_MAX)
+        self.rows: list[Row] = []
+        self.done = False
+        self.size = 0
+
+    @abstractmethod
+    def fetch(self, size: int) -> None:
+        """About so many rows more; at least one, or it is done. Called when `rows` is empty. Where
+        something is damaged a row without a body stands for it, and the source goes on behind."""
+
+    @abstractmethod
+    def where(self) -> str:
+        """In words: the topic and the file."""
+
+    def take(self, bound: Key | None) -> list[Row]:
+        """What is not behind `bound`; None: all."""
+        if bound is None:
+            taken, self.rows = self.rows, []
+            return taken
+        end = bisect_right(self.rows, (*bound, _ALL_SOURCES))
+        taken, self.rows = self.rows[:end], self.rows[end:]
+        return taken
+
+
+def merged(sources: Sequence[Source], batch: int) -> Iterator[list[Row]]:
+    """Blocks of rows, in order, each of about `batch` at most, the first ones shorter."""
+    if len(sources) == 1:
+        yield from _single(sources[0], batch)
+        return
+    later = sorted(sources, key=lambda source: -source.start_us)
+    left: list[Source] = []
+    while True:
+        left = _filled(left, batch)
+        if later and not any(source.rows[0][0] < later[-1].start_us for source in left):
+            left += _starting(later)
+        elif left:
+            yield _block(left, later[-1].start_us if later else None)
+        else:
+            return
+
+
+def _starting(later: list[Source]) -> list[Source]:
+    """Those that start next, all at the same time."""
+    start_us = later[-1].start_us
+    starting = []
+    while later and later[-1].start_us == start_us:
+        starting.append(later.pop())
+    return starting
+
+
+def _block(sources: list[Source], before_us: int | None) -> list[Row]:
+    """What is complete, and earlier than `before_us`."""
+    ends = [source.rows[-1][:3] for source in sources if not source.done]
+    if before_us is not None:
+        ends.append((before_us - 1, ABOVE_ALL, INT64_MAX))
+    bound = min(ends, default=None)
+    block = [row for source in sources for row in source.take(bound)]
+    block.sort(key=_position_and_source)
+    return _unique(block)
+
+
+def _position_and_source(row: Row) -> tuple[int, bytes, int, int]:
+    return row[:4]
+
+
+def _single(source: Source, batch: int) -> Iterator[list[Row]]:
+    size = min(batch, FIRST_ROWS)
+    while not source.done:
+        source.fetch(size)
+        if block := source.take(None):
+            yield block
+        size = min(batch, 4 * size)
+
+
+def _filled(sources: list[Source], batch: int) -> list[Source]:
+    """Those that have rows, after all that had none have fetched some. Who is asked often gets more
+    each time."""
+    for source in sources:
+        if not (source.rows or source.done):
+            source.size = min(batch, max(FEW_ROWS, 2 * source.size))
+            source.fetch(source.size)
+    return [source for source in sources if source.rows]
+
+
+def _unique(block: list[Row]) -> list[Row]:
+    """Sorted rows, each position once; damaged ones stay, for they have that of another row."""
+    kept = []
+    last: object = None
+    for row in block:
+        position = row[:3]
+        if row[4] is None:
+            kept.append(row)
+        elif position != last:
+            kept.append(row)
+            last = position
+    return kept

@@ -1,0 +1,133 @@
+"""How a storage answers one request, as a state machine: what it has, in order, and then what comes
+in meanwhile. The methods return what is to be said to the broker.
+
+Rules
+-----
+- What was found is said as far as there is credit; the rest waits, and nothing more should be read.
+- With a handover the answer stays open for that long, and then until all was found: what is stored
+  in that time is late. What comes after it is live for who asks.
+- The end is said when nothing waits.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+from reefcast.history.messages import End, Items, Request
+from reefcast.history.rows import topics_of
+from reefcast.model.filters import parse_filter
+from reefcast.model.messages import ServiceMessage
+from reefcast.model.patterns import is_topic_match
+from reefcast.model.publication import Publication
+
+ITEMS = 256
+"""Publications in one message."""
+ITEMS_BYTES = 1 << 20
+
+
+class Reply:
+    """To one request, which came by its path to the storage `me`. Raises `FilterSyntaxError`."""
+
+    def __init__(self, request: Request, me: str) -> None:
+        self.request = request
+        self.filter = parse_filter(request.filter)
+        self.over = False
+        self._path = (*request.path, me)
+        self._credit = request.window
+        self._sent = 0
+        self._found: deque[bytes] = deque()
+        self._late: deque[bytes] = deque()
+        self._all_found = self._is_late = self._closed = False
+
+    @property
+    def waits(self) -> bool:
+        """Whether something cannot be said for lack of credit."""
+        return bool(self._found) or (self._is_late and bool(self._late))
+
+    def found(self, bodies: Sequence[bytes]) -> list[ServiceMessage]:
+        """The next ones of what is stored, in the order of their positions."""
+        self._found.extend(bodies)
+        return self._ready()
+
+    def all_found(self) -> list[ServiceMessage]:
+        """Nothing more is stored."""
+        self._all_found = True
+        self._closed = self._closed or not self.request.handover_s
+        return self._ready()
+
+    def close(self) -> list[ServiceMessage]:
+        """The time of the handover is over."""
+        self._closed = True
+        return self._ready()
+
+    def grant(self, count: int) -> list[ServiceMessage]:
+        """Credit for so many publications more."""
+        self._credit += count
+        return self._ready()
+
+    def came(self, publication: Publication, body: bytes) -> list[ServiceMessage]:
+        """Has just been stored. It may be found as well, if that was while the answer was read."""
+        if self._closed or not self._wants(publication):
+            return []
+        self._late.append(body)
+        return self._ready()
+
+    def fail(self, reason: str) -> list[ServiceMessage]:
+        """It cannot go on."""
+        return [] if self.over else [self._end(reason)]
+
+    def _wants(self, publication: Publication) -> bool:
+        request, time_us = self.request, publication.time_us
+        if not request.handover_s:
+            return False
+        if request.since_us is not None and time_us < request.since_us:
+            return False
+        if request.until_us is not None and time_us >= request.until_us:
+            return False
+        topics = topics_of(publication)
+        asked = any(is_topic_match(t, p) for t in topics for p in request.topics)
+        return asked and self.filter.matches(publication)
+
+    def _ready(self) -> list[ServiceMessage]:
+        said: list[ServiceMessage] = []
+        if self.over:
+            return said
+        while self._found and self._credit > 0:
+            said.append(self._items(self._found))
+        if self._found or not self._all_found:
+            return said
+        if self.request.handover_s and not self._is_late:
+            self._is_late = True
+            said.append(self._items(deque()))  # all that was stored has been said
+        while self._late and self._credit > 0:
+            said.append(self._items(self._late))
+        if self._closed and not self._late:
+            said.append(self._end(""))
+        return said
+
+    def _items(self, waiting: deque[bytes]) -> Items:
+        """As many of those that wait as fit into one message."""
+        bodies: list[bytes] = []
+        size, before = 0, self._sent
+        most = min(ITEMS, self._credit)
+        while waiting and len(bodies) < most:
+            size += len(waiting[0])
+            if bodies and size > ITEMS_BYTES:
+                break
+            bodies.append(waiting.popleft())
+        self._sent += len(bodies)
+        self._credit -= len(bodies)
+        return Items(
+            id=self.request.id,
+            path=self._path,
+            at=len(self._path) - 2,
+            before=before,
+            bodies=tuple(bodies),
+            late=self._is_late,
+        )
+
+    def _end(self, reason: str) -> End:
+        self.over = True
+        at = len(self._path) - 2
+        return End(id=self.request.id, path=self._path, at=at, before=self._sent, reason=reason)

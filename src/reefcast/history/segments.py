@@ -1,0 +1,207 @@
+"""Sealed segments: what of the history lies in Parquet files.
+
+A segment has the publications of a stretch of time (a day, unless the store says otherwise), in
+`segments/since_us=<start>/<number>.parquet`: a partition for Spark, which reads the whole folder
+as one table and passes over files, row groups and pages that a condition excludes. What comes in
+late for a stretch that is sealed makes another file of it, some day.
+
+Rows are sorted by topic, time, publisher and seq. Columns: `topic` (a row for each of a
+publication's), `time_us`, `publisher`, `seq`, `expiry_us` (null: never), `checksum` (`rows`), the
+indexed attributes under their names (float64, string or bool; null where it is missing, or of
+another kind), `attributes` (all of them, a JSON object; NaN and infinity as strings, as `from_json`
+of Spark reads them) and `body`, the encoded publication. The file's footer says, under "reefcast",
+where each topic's rows lie.
+
+The files are the truth: one that was renamed into place is whole, was verified, and belongs to the
+history, whatever died when. Only how far its rows have been dropped is in the database.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from reefcast.errors import ConfigurationError, DamagedError
+from reefcast.history.limits import Topics
+from reefcast.history.messages import Position
+from reefcast.model.values import Kind
+
+DAY_US = 86_400_000_000
+ROWS = 8192
+"""Of a row group."""
+COLUMNS = ("topic", "time_us", "publisher", "seq", "expiry_us", "checksum", "attributes", "body")
+FOOTER = b"reefcast"
+HIDDEN = "."
+SET_ASIDE = ".damaged"
+
+
+class Extent(msgspec.Struct, frozen=True, array_like=True):
+    """Where a topic's rows lie in the file, and the position of the last one."""
+
+    topic: str
+    first: int
+    rows: int
+    last: Position
+
+
+class Footer(msgspec.Struct, frozen=True):
+    """`until_us` is exclusive; `last_expiry_us` None: some row never expires."""
+
+    since_us: int
+    until_us: int
+    rows: int
+    last_expiry_us: int | None
+    extents: tuple[Extent, ...]
+
+
+class Segment(NamedTuple):
+    """`name`: relative to the folder. `metadata`: pyarrow's, of the file."""
+
+    path: Path
+    name: str
+    bytes: int
+    footer: Footer
+    metadata: Any
+
+
+def open_segment(folder: Path, path: Path) -> Segment:
+    """Raises `DamagedError` for a file that is no segment."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        metadata = pq.read_metadata(path)
+        footer = msgspec.json.decode((metadata.metadata or {})[FOOTER], type=Footer)
+    except (OSError, pa.ArrowException, KeyError, msgspec.DecodeError) as error:
+        raise DamagedError(f"{path} is no sealed segment: {error}; it is passed over") from error
+    return Segment(path, path.relative_to(folder).as_posix(), path.stat().st_size, footer, metadata)
+
+
+def verify(path: Path, footer: Footer) -> None:
+    """Reads it all once, with the checksums of its pages. Raises `DamagedError`."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        file = pq.ParquetFile(path, page_checksum_verification=True)
+        rows = sum(file.read_row_group(i).num_rows for i in range(file.num_row_groups))
+        file.close()
+    except (OSError, pa.ArrowException) as error:
+        raise DamagedError(f"{path} is not what was written: {error}") from error
+    if rows != footer.rows:
+        raise DamagedError(f"{path} has {rows} rows, not {footer.rows}")
+
+
+class Segments:
+    """Those of one store. `most_bytes`: of all files; the oldest goes first."""
+
+    def __init__(
+        self,
+        folder: Path,
+        indexed: Mapping[str, Kind],
+        segment_us: int,
+        most_bytes: int | None,
+        report: Callable[[DamagedError], None],
+    ) -> None:
+        if taken := sorted(set(indexed) & {*COLUMNS, "since_us"}):
+            raise ConfigurationError(
+                f"the attributes {', '.join(taken)} cannot be indexed: a history has columns of "
+                "these names"
+            )
+        if segment_us <= 0:
+            raise ConfigurationError(f"a segment cannot be {segment_us} microseconds long")
+        self.folder = folder
+        self.indexed = indexed
+        self.length_us = segment_us
+        self.most_bytes = most_bytes
+        self.all: tuple[Segment, ...] = ()
+        self.dropped: dict[str, int] = {}
+        self.damaged: list[Path] = []
+        for path in sorted(folder.glob("since_us=*/*.parquet")):
+            if path.name.startswith(HIDDEN):
+                continue
+            try:
+                self.add(open_segment(folder, path))
+            except DamagedError as error:
+                self.damaged.append(path)
+                report(error)
+
+    def verify(self, report: Callable[[DamagedError], None]) -> None:
+        """Reads all of them, as far as there are checksums; leaves out those that are damaged."""
+        for segment in self.all:
+            try:
+                verify(segment.path, segment.footer)
+            except DamagedError as error:
+                self.damaged.append(segment.path)
+                self._leave_out(segment)
+                report(error)
+
+    def set_aside(self) -> None:
+        """The damaged ones, where nobody takes them for segments."""
+        for path in self.damaged:
+            path.replace(path.with_name(f"{HIDDEN}{path.name}{SET_ASIDE}"))
+        self.damaged.clear()
+
+    def load_dropped(self, database: sqlite3.Connection) -> list[str]:
+        """How many rows of each have gone from this database; returns those that are not there any
+        more."""
+        self.dropped = dict(database.execute("SELECT file, rows FROM dropped"))
+        return sorted(self.dropped.keys() - {segment.name for segment in self.all})
+
+    def add(self, segment: Segment) -> None:
+        others = [each for each in self.all if each.name != segment.name]
+        self.all = tuple(sorted([*others, segment], key=lambda each: each.name))
+
+    def _leave_out(self, segment: Segment) -> None:
+        self.all = tuple(each for each in self.all if each is not segment)
+
+    def remove_old(self, now_us: int, forgotten: Callable[[str], bool]) -> list[str]:
+        """Those all of whose rows have expired or all of whose topics are forgotten, and the oldest
+        beyond the limit, of which the database has nothing any more; returns their names."""
+        by_age = sorted(self.all, key=lambda each: each.footer.since_us)
+        size = sum(each.bytes for each in by_age)
+        removed = []
+        for segment in by_age:
+            footer = segment.footer
+            too_much = (
+                self.most_bytes is not None
+                and size > self.most_bytes
+                and not self.is_dropping(segment)
+            )
+            expired = footer.last_expiry_us is not None and footer.last_expiry_us <= now_us
+            if too_much or expired or all(forgotten(each.topic) for each in footer.extents):
+                size -= segment.bytes
+                removed.append(segment.name)
+                self._leave_out(segment)
+                self.dropped.pop(segment.name, None)
+                segment.path.unlink(missing_ok=True)
+                with suppress(OSError):  # others are in there
+                    segment.path.parent.rmdir()
+        return removed
+
+    def to_drop(self) -> tuple[Segment, int] | None:
+        """One that the database still has rows of, and how many of its rows have gone there."""
+        for segment in self.all:
+            if self.is_dropping(segment):
+                return segment, self.dropped.get(segment.name, 0)
+        return None
+
+    def is_dropping(self, segment: Segment) -> bool:
+        """Whether the database still has rows of it."""
+        return self.dropped.get(segment.name, 0) < segment.footer.rows
+
+    def tell(self, topics: Topics) -> None:
+        """Which topics there are, of which the database need know nothing."""
+        for segment in self.all:
+            for extent in segment.footer.extents:
+                time_us, publisher, seq = extent.last
+                topics.sealed(extent.topic, (time_us, publisher.encode(), seq))
+
+    def names(self, since_us: int) -> Sequence[str]:
+        """Of the files of one stretch."""
+        return [each.path.name for each in self.all if each.footer.since_us == since_us]

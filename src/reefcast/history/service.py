@@ -1,0 +1,189 @@
+"""History at one broker: it knows the ways to storages, and passes requests and answers on.
+
+Rules
+-----
+- A storage is a client that says what it stores (`Stores`). While it is connected, all brokers know
+  a way to it (`table`).
+- A client asks its broker which storages answer for some topics (`Find`), and then sends each of
+  them a request. That goes by the nearest way, and collects its path. What is sent along the path
+  afterwards needs no table.
+- A request that cannot go on is ended with a reason; so are those that a storage had open when its
+  link went down, and what a client sends after an answer whose path is broken. Who asked may ask
+  again, behind the last position that it got.
+
+Source: section 3 of `papers/storing-replication.txt`. Costs: a broker keeps nothing for a request
+but that of a storage of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from reefcast.errors import ProtocolError
+from reefcast.history.messages import (
+    BACKWARD,
+    FORWARD,
+    MESSAGES,
+    MOST_HOPS,
+    Cancel,
+    End,
+    Find,
+    Found,
+    OnPath,
+    Request,
+    RequestId,
+    Stored,
+    Stores,
+)
+from reefcast.history.table import Key, StorageTable
+from reefcast.model.messages import LinkName, Send, ServiceMessage
+from reefcast.routing.services import Service
+from reefcast.routing.tables import TableView
+
+
+class HistoryService(Service):
+    """See the module's docstring. `me`: the broker's name."""
+
+    messages = MESSAGES
+
+    def __init__(self, me: LinkName) -> None:
+        self.table = StorageTable()
+        self._me = me
+        self._brokers: list[LinkName] = []
+        self._early: dict[LinkName, dict[Key, Stored]] = {}
+        self._clients: set[LinkName] = set()
+        self._stores: dict[LinkName, set[str]] = {}
+        self._open: dict[LinkName, dict[RequestId, tuple[str, ...]]] = {}
+
+    def hear(self, message: ServiceMessage, link: LinkName, *, client: bool) -> Sequence[Send]:
+        if isinstance(message, Stores | Find) is not client and not isinstance(
+            message, Request | OnPath
+        ):
+            raise self._wrong(message, link)
+        if isinstance(message, Stores):
+            return self._store(message, link)
+        if isinstance(message, Find):
+            parts, missing = self.table.parts(message.topics, link, every=message.every)
+            found = Found(number=message.number, parts=tuple(parts), missing=tuple(missing))
+            return [Send(link, found)]
+        if isinstance(message, Stored):
+            return self._stored(message, link)
+        if isinstance(message, Request):
+            return self._request(message, link, client=client)
+        if isinstance(message, OnPath):
+            return self._along(message, link)
+        raise self._wrong(message, link)
+
+    def _wrong(self, message: ServiceMessage, link: LinkName) -> ProtocolError:
+        return ProtocolError(f"{link!r} sent {type(message).__name__}, which is not for it to say")
+
+    # --- storages ---------------------------------------------------------------------------------
+
+    def _store(self, stores: Stores, link: LinkName) -> list[Send]:
+        before, now = self._stores.get(link, set()), set(stores.topics)
+        self._stores[link] = now
+        opened = [(topic, link) for topic in sorted(now - before)]
+        for key in opened:
+            self.table.opened(key, link)
+        return self._tell(opened) + self._close([(topic, link) for topic in sorted(before - now)])
+
+    def _close(self, keys: Sequence[Key], *, but: LinkName | None = None) -> list[Send]:
+        for key in keys:
+            self.table.closed(key)
+        return self._tell(keys, but=but)
+
+    def _tell(self, keys: Sequence[Key], *, but: LinkName | None = None) -> list[Send]:
+        news = [self.table.news(key) for key in keys]
+        return [Send(link, stored) for link in self._brokers if link != but for stored in news]
+
+    def _stored(self, stored: Stored, link: LinkName) -> list[Send]:
+        key = (stored.topic, stored.storage)
+        if link not in self._brokers:  # it will be: the other end has regraded it before this one
+            self._early.setdefault(link, {})[key] = stored
+            return []
+        if not self.table.heard(stored, link):
+            return []
+        if stored.topic in self._stores.get(stored.storage, ()):
+            self.table.opened(key, stored.storage)  # it is here all the same
+            return self._tell([key])
+        return self._tell([key], but=link)
+
+    # --- links ------------------------------------------------------------------------------------
+
+    def link_up(self, link: LinkName, *, client: bool) -> Sequence[Send]:
+        if client:
+            self._clients.add(link)
+            return []
+        sends: list[Send] = []
+        if link in self._brokers:  # it has restarted, and knows of no storage any more
+            sends += self._close(self.table.by(link), but=link)
+        else:
+            self._brokers.append(link)
+        sends += [Send(link, self.table.news(key)) for key in self.table.ways]
+        for stored in self._early.pop(link, {}).values():
+            sends += self._stored(stored, link)
+        return sends
+
+    def link_down(self, link: LinkName, *, client: bool) -> Sequence[Send]:
+        self._early.pop(link, None)
+        if client:
+            self._clients.discard(link)
+            self._stores.pop(link, None)
+        elif link in self._brokers:
+            self._brokers.remove(link)
+        else:  # a link beside the overlay
+            return []
+        ended = self._open.pop(link, {})
+        sends = self._close(self.table.by(link))
+        for id, path in ended.items():
+            sends += self._end(id, path, len(path) - 1, f"storage {link!r} is gone")
+        return sends
+
+    # --- requests ---------------------------------------------------------------------------------
+
+    def _request(self, request: Request, link: LinkName, *, client: bool) -> list[Send]:
+        path = (link,) if client else request.path
+        if not path or (client and request.id[0] != link) or (not client and path[-1] != link):
+            raise ProtocolError(f"{link!r} sent a request that did not come from where it says")
+        if self._me in path or len(path) > MOST_HOPS - 2:
+            return self._end(request.id, (*path, self._me), len(path), "it went in a circle")
+        path = (*path, self._me)
+        to = self.table.next_link(request.storage)
+        if to is None:
+            why = f"there is no way to storage {request.storage!r} any more"
+            return self._end(request.id, path, len(path) - 1, why)
+        if to == request.storage:
+            self._open.setdefault(to, {})[request.id] = path
+        return [Send(to, replace(request, path=path))]
+
+    def _end(self, id: RequestId, path: tuple[str, ...], at: int, reason: str) -> list[Send]:
+        """Back from this broker, which is at that place of the path."""
+        if not self._is_up(path[at - 1]):
+            return []
+        return [Send(path[at - 1], End(id=id, path=path, at=at - 1, reason=reason))]
+
+    def _is_up(self, link: LinkName) -> bool:
+        return link in self._brokers or link in self._clients
+
+    def _along(self, message: OnPath, link: LinkName) -> list[Send]:
+        path, at = message.path, message.at
+        step = -1 if isinstance(message, BACKWARD) else 1
+        if not 0 < at < len(path) - 1 or path[at] != self._me or path[at - step] != link:
+            what = type(message).__name__
+            raise ProtocolError(f"{link!r} sent {what} along a path that it is not on")
+        to = path[at + step]
+        if isinstance(message, End | Cancel):
+            self._open.get(path[-1], {}).pop(message.id, None)
+        if self._is_up(to):
+            return [Send(to, replace(message, at=at + step))]
+        if isinstance(message, FORWARD):
+            return self._end(message.id, path, at, f"there is no way to {to!r} any more")
+        return []
+
+    # --- what can be seen -------------------------------------------------------------------------
+
+    def tables(self) -> Mapping[str, TableView[Any]]:
+        return {StorageTable.name: self.table}

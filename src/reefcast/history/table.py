@@ -1,0 +1,156 @@
+"""Which storages a broker can reach, how far they are, and by which link.
+
+Rules (distance vectors with sequence numbers, as DSDV has them)
+-----
+- Each storage's number for a topic comes from its own broker, and is even while it can be reached.
+- A newer number wins; of equal numbers the nearer way. What changes is told to all other
+  neighbours.
+- Who loses the way (a link went down) makes the number odd, and tells; the storage's own broker
+  answers that with the next even number. A withdrawal is an odd number that nobody answers. So
+  nobody ever goes by old news, whatever the overlay.
+
+Source: section 3 of `papers/storing-replication.txt`, which keeps only the nearest storages; with a
+withdrawal the farther ones are forgotten there, for good. Perkins and Bhagwat, "Highly dynamic
+destination-sequenced distance-vector routing" (1994). Costs: a message for each link and change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from reefcast.history.messages import FARTHEST, Part, Stored
+from reefcast.model.messages import LinkName
+from reefcast.model.patterns import topic_pattern_covers, topic_patterns_meet
+from reefcast.routing.tables import Cell, TableView
+
+Key = tuple[str, str]
+"""Topic, storage."""
+
+
+class Way(NamedTuple):
+    """How a storage can be reached: `link` is a neighbour, or the storage itself."""
+
+    seq: int
+    distance: int
+    link: LinkName
+
+    @property
+    def open(self) -> bool:
+        return self.seq % 2 == 0
+
+
+class StorageTable(TableView[Key]):
+    """Of one broker. `ways`: also those that are closed, for their numbers."""
+
+    name = "storages"
+    columns = ("topic", "storage", "distance", "link")
+
+    def __init__(self) -> None:
+        self.ways: dict[Key, Way] = {}
+        self._spread: dict[Key, int] = {}
+
+    # --- what changes it --------------------------------------------------------------------------
+
+    def heard(self, stored: Stored, link: LinkName) -> bool:
+        """A neighbour's word; returns whether it is news."""
+        key, distance = (stored.topic, stored.storage), min(stored.distance + 1, FARTHEST)
+        known = self.ways.get(key)
+        if known is not None and (
+            stored.seq < known.seq
+            or (stored.seq == known.seq and not (known.open and distance < known.distance))
+        ):
+            return False
+        self.ways[key] = Way(stored.seq, distance, link)
+        return True
+
+    def opened(self, key: Key, link: LinkName) -> None:
+        """The storage is a client of this broker."""
+        known = self.ways.get(key)
+        seq = 0 if known is None else known.seq
+        self.ways[key] = Way(seq + 2 - seq % 2, 0, link)
+
+    def closed(self, key: Key) -> None:
+        """It is not any more, or there is no way to it."""
+        known = self.ways[key]
+        self.ways[key] = Way(known.seq + 1, FARTHEST, known.link)
+
+    def by(self, link: LinkName) -> list[Key]:
+        """The open ways by this link."""
+        return [key for key, way in self.ways.items() if way.open and way.link == link]
+
+    def news(self, key: Key) -> Stored:
+        """What neighbours are told."""
+        way = self.ways[key]
+        return Stored(topic=key[0], storage=key[1], seq=way.seq, distance=way.distance)
+
+    # --- who answers ------------------------------------------------------------------------------
+
+    def next_link(self, storage: str) -> LinkName | None:
+        """The way to a storage; None if there is none."""
+        ways = [way for (_, name), way in self.ways.items() if name == storage and way.open]
+        return min(ways, key=lambda way: way.distance).link if ways else None
+
+    def parts(
+        self, topics: Iterable[str], but: str = "", *, every: bool = False
+    ) -> tuple[list[Part], list[str]]:
+        """Whom to ask about these topics (names or patterns), and those that nobody stores; `but`:
+        who asks, and need not ask itself; `every`: all that have something of them."""
+        asked: dict[str, list[str]] = {}
+        missing = []
+        for topic in topics:
+            is_open = [key for key, way in self.ways.items() if way.open and key[1] != but]
+            found = (_all_of if every else self._nearest_of)(topic, is_open)
+            if not found:
+                missing.append(topic)
+            for storage, about in found:
+                known = asked.setdefault(storage, [])
+                if about not in known:
+                    known.append(about)
+        parts = [
+            Part(storage, self._distance(storage), tuple(about)) for storage, about in asked.items()
+        ]
+        return sorted(parts, key=lambda part: part.storage), missing
+
+    def _nearest_of(self, topic: str, is_open: Sequence[Key]) -> list[tuple[str, str]]:
+        """The nearest storage that has all of it; else, for a pattern, the nearest one of each
+        topic that it may mean."""
+        whole = [key for key in is_open if topic_pattern_covers(key[0], topic)]
+        if whole:
+            return [(self._nearest(whole, topic), topic)]
+        some: dict[str, list[Key]] = {}
+        for key in is_open:
+            if topic_patterns_meet(topic, key[0]):
+                some.setdefault(key[0], []).append(key)
+        return [(self._nearest(keys, stored), stored) for stored, keys in some.items()]
+
+    def _nearest(self, keys: list[Key], topic: str) -> str:
+        """Each of those that are equally near in its turn."""
+        least = min(self.ways[key].distance for key in keys)
+        near = sorted({key[1] for key in keys if self.ways[key].distance == least})
+        turn = self._spread[topic, ""] = self._spread.get((topic, ""), -1) + 1
+        return near[turn % len(near)]
+
+    def _distance(self, storage: str) -> int:
+        return min(w.distance for key, w in self.ways.items() if key[1] == storage and w.open)
+
+    # --- what can be seen -------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return sum(way.open for way in self.ways.values())
+
+    def __iter__(self) -> Iterator[Key]:
+        yield from sorted(key for key, way in self.ways.items() if way.open)
+
+    def describe(self, row: Key) -> tuple[Cell, ...]:
+        way = self.ways[row]
+        return (*row, way.distance, way.link)
+
+
+def _all_of(topic: str, is_open: Sequence[Key]) -> list[tuple[str, str]]:
+    """Each storage that has some of it, and what that is."""
+    return [
+        (storage, topic if topic_pattern_covers(stored, topic) else stored)
+        for stored, storage in sorted(is_open)
+        if topic_patterns_meet(topic, stored)
+    ]

@@ -1,0 +1,61 @@
+"""A plan of storages as a TOML file, which a network can be given: a `[[storage]]` for each, with
+the broker that it stands at and the topics that it keeps.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from reefcast.errors import ConfigurationError
+
+
+class PlannedStorage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """broker: where it stands; topics: what it keeps, sorted."""
+
+    broker: str
+    topics: tuple[str, ...]
+
+
+class _PlanFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    storage: tuple[PlannedStorage, ...]
+
+
+def dump_plan(storages: Iterable[PlannedStorage], remarks: Iterable[str] = ()) -> str:
+    """The text of a plan file; `remarks` stand at its head."""
+    lines = [f"# {remark}" for remark in remarks]
+    for storage in storages:
+        topics = ", ".join(map(_text, storage.topics))
+        lines += ["", "[[storage]]", f"broker = {_text(storage.broker)}", f"topics = [{topics}]"]
+    return "\n".join(lines).lstrip("\n") + "\n"
+
+
+def _text(value: str) -> str:
+    """Strings of JSON are strings of TOML, but for a DEL, which must be escaped there."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def load_plan(file: Path, brokers: Iterable[str]) -> tuple[PlannedStorage, ...]:
+    """The storages of a plan, for an overlay of these brokers.
+
+    Raises `ConfigurationError`, naming the file, for what is no plan, for a broker that there is
+    not or that has two storages, and for a topic that comes twice at one.
+    """
+    try:
+        plan = msgspec.toml.decode(file.read_bytes(), type=_PlanFile)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{file}: is no plan of storages: {error}") from error
+    left = set(brokers)
+    for storage in plan.storage:
+        if storage.broker not in left:
+            raise ConfigurationError(
+                f"{file}: storage at {storage.broker!r}: there is no such broker, or it has one "
+                "already"
+            )
+        left.remove(storage.broker)
+        if len(set(storage.topics)) < len(storage.topics):
+            raise ConfigurationError(f"{file}: storage at {storage.broker!r}: a topic comes twice")
+    return plan.storage

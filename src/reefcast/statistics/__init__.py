@@ -1,0 +1,1 @@
+"""The statistics of subscriptions that incremental pruning counts, kept on disk."""

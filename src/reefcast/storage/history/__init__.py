@@ -1,1 +1,0 @@
-"""History: publications stored for those who ask later."""

@@ -1,1 +1,0 @@
-"""Where storages stand, and which topics each keeps."""

@@ -1,0 +1,106 @@
+"""A storage's answer to one request, read from its store in a worker thread."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from functools import partial
+from typing import Protocol
+
+from reefcast.history.messages import Position, Request
+from reefcast.history.replying import ITEMS, Reply
+from reefcast.model import wire
+from reefcast.model.filters import Filter
+from reefcast.model.messages import ServiceMessage
+from reefcast.model.publication import Publication
+
+Say = Callable[[Sequence[ServiceMessage]], None]
+Bodies = list[bytes] | None
+InThread = Callable[[Callable[[], Bodies]], Awaitable[Bodies]]
+"""Runs what blocks in a worker thread."""
+
+
+class Store(Protocol):
+    """What is needed of `HistoryStore`."""
+
+    def read(
+        self,
+        topics: tuple[str, ...],
+        now_us: int,
+        *,
+        filter: Filter,
+        since_us: int | None,
+        until_us: int | None,
+        after: Position | None,
+        limit: int,
+        batch: int,
+    ) -> Iterator[list[bytes]]: ...
+
+
+class Answering:
+    """One request, which came to the storage `me`."""
+
+    def __init__(self, request: Request, me: str, say: Say) -> None:
+        self.request = request
+        self._reply = Reply(request, me)
+        self._say = say
+        self._granted = asyncio.Event()
+
+    # --- told from outside ------------------------------------------------------------------------
+
+    def grant(self, count: int) -> None:
+        self._say(self._reply.grant(count))
+        self._granted.set()
+
+    def came(self, publication: Publication, body: bytes) -> None:
+        """A publication that has just been stored."""
+        self._say(self._reply.came(publication, body))
+
+    def fail(self, reason: str) -> None:
+        """It cannot go on."""
+        self._say(self._reply.fail(reason))
+
+    # --- the answer -------------------------------------------------------------------------------
+
+    async def run(self, store: Store, now_us: int, in_thread: InThread) -> None:
+        """Until the end is said."""
+        loop = asyncio.get_running_loop()
+        closing = loop.call_later(self.request.handover_s, self._close)
+        try:
+            await self._read(store, now_us, in_thread)
+        finally:
+            closing.cancel()
+
+    def _close(self) -> None:
+        """What comes in from now on is not part of the answer, however long it takes to read."""
+        self._say(self._reply.close())
+        self._granted.set()
+
+    async def _read(self, store: Store, now_us: int, in_thread: InThread) -> None:
+        request, reply = self.request, self._reply
+        found = store.read(
+            request.topics,
+            now_us,
+            filter=reply.filter,
+            since_us=request.since_us,
+            until_us=request.until_us,
+            after=request.after,
+            limit=request.limit,
+            batch=ITEMS,
+        )
+        while (bodies := await in_thread(partial(next, found, None))) is not None:
+            self._say(reply.found(bodies))
+            await self._credit()
+        self._say(reply.all_found())
+        while not reply.over:
+            self._granted.clear()
+            await self._granted.wait()
+
+    async def _credit(self) -> None:
+        while self._reply.waits:
+            self._granted.clear()
+            await self._granted.wait()
+
+
+def decoded(body: bytes) -> Publication:
+    return wire.decode_publication(body)

@@ -1,0 +1,74 @@
+"""How a storage gets from others what it lacks: from all that answer for a topic, for each may have
+been away at another time."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+
+from reefcast.client.event import Event
+from reefcast.client.history import History
+from reefcast.client.session import Session
+from reefcast.errors import ConnectionLostError, RefusedError
+from reefcast.history.asking import question_about
+from reefcast.history.store import HistoryStore
+from reefcast.model.topics import topic_filter
+
+log = logging.getLogger(__name__)
+
+OVERLAP_S = 60.0
+"""How far before what it has for certain a storage asks another one: publishers' clocks differ, and
+ways take their time."""
+PATIENCE_S = 10.0
+AT_ONCE = 32
+"""Topics that are fetched at the same time."""
+
+
+class CatchUp:
+    """`append` stores what is lacking of what other storages have.
+
+    The answer stays open for `handover_s`: what was routed before our subscription had settled, and
+    is still on its way to the other storage, is in the answer then.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        store: HistoryStore,
+        append: Callable[[Sequence[Event]], Awaitable[None]],
+        handover_s: float,
+    ) -> None:
+        self._session = session
+        self._store = store
+        self._append = append
+        self._handover_s = handover_s
+        self._free = asyncio.Semaphore(AT_ONCE)
+
+    async def of(self, topic: str, is_wanted: Callable[[str], bool]) -> bool:
+        """Whether all others told all that is lacking of this topic. None may answer for it, or an
+        answer breaks off; the topic may not be wanted any more."""
+        since_us = self._store.whole_us(topic)
+        question = question_about(
+            topic_filter([topic]),
+            since_us=None if since_us is None else since_us - int(OVERLAP_S * 1e6),
+            handover_s=self._handover_s,
+            for_storage=True,
+        )
+        history = History(self._session, question, PATIENCE_S)
+        history.start()
+        try:
+            async with self._free:
+                while not history.hands_over and is_wanted(topic):
+                    await self._append(await history.next_batch())
+            while is_wanted(topic):
+                await self._append(await history.next_batch())
+        except StopAsyncIteration:
+            return True
+        except (RefusedError, ConnectionLostError) as error:
+            if self._session.ended:
+                raise
+            log.info("catching up on %s: %s", topic, error)
+        finally:
+            history.cancel()
+        return False

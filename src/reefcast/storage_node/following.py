@@ -1,0 +1,50 @@
+"""A storage of a network file: its topics are those that the file gives it, whenever it changes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from reefcast.errors import ConfigurationError
+from reefcast.network.sections import StorageEntry
+from reefcast.network.watching import Watched
+from reefcast.storage_node.node import StorageNode
+
+log = logging.getLogger(__name__)
+
+FOLLOW_S = 0.2
+"""Between two looks at the network file."""
+
+
+class Following:
+    """The storage does what its entry in the network file says; `entry`: as it was first."""
+
+    def __init__(self, file: Path, entry: StorageEntry) -> None:
+        self._watched = Watched(file)
+        self._entry = entry
+
+    async def follow(self, node: StorageNode) -> None:
+        """Until there is no such entry any more."""
+        node.change(self._entry.topics, self._entry.joining)
+        while (entry := self._look()) is not None:
+            if entry != self._entry:
+                self._entry = entry
+                node.change(entry.topics, entry.joining)
+            await asyncio.sleep(FOLLOW_S)
+
+    def _look(self) -> StorageEntry | None:
+        before = self._entry
+        try:
+            network = self._watched.look()
+        except ConfigurationError as error:
+            log.warning("storage %s stays as it is: %s", before.name, error)
+            return before
+        if network is None:
+            return before
+        now = next((entry for entry in network.storage if entry.name == before.name), None)
+        if now and replace(now, topics=before.topics, joining=before.joining) != before:
+            log.warning("storage %s: all but its topics are as they were at its start", now.name)
+        return now

@@ -1,0 +1,371 @@
+"""A storage: a client that keeps what is published under its topics, and answers for it.
+
+Rules
+-----
+- What it is sent is stored in batches; only what is committed counts. A batch that cannot be stored
+  ends the storage: it must not answer for what it has not got. So does damage (`DamagedError`):
+  open the store with `mend`, and start anew.
+- It answers for a topic (`Stores`) when its subscription has settled and all others that answer for
+  it have told what is lacking here (`CatchUp`): again after each reconnect. Where no other answers,
+  it begins without, unless the topic is *joining*, that is, others have it for certain; either way
+  it asks again later.
+- A topic that goes is not answered for from then on. Answers about it may go on for a while; then
+  they are ended with a reason, and clients go on elsewhere. Only then is it unsubscribed.
+- A request for what it does not answer for (who asks has old news) is ended with a reason, at once.
+- Each request is answered by a task of its own, which reads in a worker thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from typing import TypeVar
+
+from reefcast.client.client import Client, session_of
+from reefcast.client.event import Event
+from reefcast.client.handles import inbox_of
+from reefcast.client.signal import Signal
+from reefcast.errors import (
+    ConfigurationError,
+    DamagedError,
+    FilterSyntaxError,
+    LocalError,
+)
+from reefcast.history.messages import Cancel, More, Request, RequestId, Stores
+from reefcast.history.store import HistoryStore, Incoming
+from reefcast.model.messages import ServiceMessage
+from reefcast.model.patterns import check_topic_pattern, topic_pattern_covers, topic_patterns_meet
+from reefcast.model.topics import topic_filter
+from reefcast.storage_node.answering import Answering, decoded
+from reefcast.storage_node.catching_up import CatchUp
+from reefcast.storage_node.upkeep import Upkeep
+from reefcast.timing import now_us
+
+log = logging.getLogger(__name__)
+
+AGAIN_S = 5.0
+"""After which a storage looks again whether another one of a topic has come up."""
+JOINING_AGAIN_S = 1.0
+ANSWERS_S = 60.0
+"""For so long answers about a topic that goes may go on."""
+TOGETHER_S = 0.05
+"""Topics that can be answered for within that time are told together."""
+SEAL_AFTER_S = 3600.0
+HANDOVER_S = 2.0
+"""See `reefcast.Client.subscribe`: of the answers by which a storage catches up."""
+QUEUE = 10_000
+"""Events that may wait to be stored."""
+THREADS = 8
+"""One writes; the others read for that many answers at once."""
+NOTHING = "FALSE"
+GONE = "the storage does not answer for it (any more)"
+T = TypeVar("T")
+
+
+class StorageNode:
+    """See the module's docstring.
+
+    `topics`: names or patterns; `joining`: those of them that other storages have; `forget`: see
+    `HistoryStore.keep`; `seal_after_s`: seconds from the end of a day until it is sealed, None:
+    never. `id`: what brokers know it by; `answers`: what it answers for now; `stored`: counts what
+    has come. Raises `ConfigurationError` for what is no pattern.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        store: HistoryStore,
+        topics: Sequence[str],
+        joining: Iterable[str] = (),
+        *,
+        forget: bool = False,
+        seal_after_s: float | None = SEAL_AFTER_S,
+        handover_s: float = HANDOVER_S,
+    ) -> None:
+        self._client = client
+        self._session = session_of(client)
+        self._store = store
+        self._forget = forget
+        self._handover_s = handover_s
+        self.id = client.id
+        self.stored = 0
+        self.topics: tuple[str, ...] = ()
+        self.answers: tuple[str, ...] = ()
+        self._threads = ThreadPoolExecutor(THREADS, "storage")
+        self._upkeep = Upkeep(store, self._change_store, self._in_thread, seal_after_s)
+        self._catch_up = CatchUp(self._session, store, self._append_lacking, handover_s)
+        self._answering: dict[RequestId, tuple[Answering, asyncio.Task[None]]] = {}
+        self._taken: list[Event] = []
+        self._writing = asyncio.Lock()
+        self._changed = Signal()
+        self._answered = Signal()
+        self._connections = 0
+        self._ready: set[str] = set()
+        self._whole: set[str] = set()
+        self._tended: dict[str, asyncio.Task[None]] = {}
+        self._running = True
+        self._joining: frozenset[str] = frozenset()
+        self._damage: DamagedError | None = None
+        self.change(topics, joining)
+        initial = [topic_filter([topic]) for topic in dict.fromkeys(topics)] or [NOTHING]
+        self._subscription = client.subscribe(*initial, local_queue_limit=QUEUE)
+
+    # --- from outside -----------------------------------------------------------------------------
+
+    def change(self, topics: Sequence[str], joining: Iterable[str] = ()) -> None:
+        """These are its topics from now on, whatever it is doing; raises as the constructor does.
+        See `until_ready`."""
+        for topic in topics:
+            try:
+                check_topic_pattern(topic)
+            except ValueError as error:
+                raise ConfigurationError(f"topic {topic!r} of a storage: {error}") from error
+        self.topics = tuple(dict.fromkeys(topics))
+        self._joining = frozenset(joining)
+        self._changed.fire()
+
+    async def until_ready(self) -> None:
+        """Returns when it answers for all of its topics and no others, and what went is
+        unsubscribed. Raises `LocalError` if `run` has ended."""
+        while set(self.answers) != set(self.topics) or self._tended.keys() != set(self.topics):
+            if not self._running:
+                raise LocalError("the storage has ended")
+            await self._changed.wait()
+
+    async def run(self, ready: Callable[[], None] = lambda: None) -> None:
+        """Until cancelled, and then until all that has come is stored; raises why it cannot go on.
+
+        `ready` is called whenever it has said anew what it answers for (`answers`), which is
+        nothing at first where that takes its time."""
+        self._session.serve(self)
+        try:
+            await self._keep_topics(self.topics)
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._keep())
+                tasks.create_task(self._upkeep.clean())
+                tasks.create_task(self._upkeep.seal())
+                tasks.create_task(self._note_whole())
+                tasks.create_task(self._tend_all(tasks))
+                tasks.create_task(self._announce(ready))
+                tasks.create_task(self._fail_when_damaged())
+        except asyncio.CancelledError:
+            await asyncio.to_thread(self._store_rest)
+            raise
+        except BaseExceptionGroup as group:
+            raise group.exceptions[0] from None
+        finally:
+            self._running = False
+            self._session.serve(None)
+            self._withdraw()
+            # A thread that is at it goes on; who closes the store next would pull it away from it.
+            await asyncio.to_thread(self._threads.shutdown)
+
+    # --- what the session tells -------------------------------------------------------------------
+
+    def connected(self) -> None:
+        self._connections += 1
+        self._changed.fire()
+
+    def disconnected(self) -> None:
+        """The paths of all requests are void; brokers have forgotten it."""
+        for _, task in self._answering.values():
+            task.cancel()
+        self._answering.clear()
+        self._answered.fire()
+        self._ready.clear()
+        self._whole.clear()
+        self.answers = ()
+        self._changed.fire()
+
+    def _withdraw(self) -> None:
+        """It ends, though its client may go on."""
+        self._session.say([Stores(topics=())])
+        for answering, _ in self._answering.values():
+            answering.fail(GONE)
+        self.disconnected()
+
+    def hear(self, message: ServiceMessage) -> None:
+        """What clients ask."""
+        if isinstance(message, Request):
+            self._begin(message)
+        elif isinstance(message, More | Cancel) and message.id in self._answering:
+            answering, task = self._answering[message.id]
+            if isinstance(message, More):
+                answering.grant(message.count)
+            else:
+                task.cancel()
+
+    # --- keeping ----------------------------------------------------------------------------------
+
+    async def _keep(self) -> None:
+        while True:
+            self._taken = await self._subscription.next_batch()
+            await self._append([Incoming(event.body) for event in self._taken])
+            self._taken = []
+
+    async def _append(self, batch: list[Incoming]) -> None:
+        await self._change_store(partial(self._store.append, batch))
+        self.stored += len(batch)
+        open_ones = [one for one, _ in self._answering.values() if one.request.handover_s]
+        if not open_ones:
+            return
+        for incoming in batch:
+            publication = decoded(incoming.body)
+            for answering in open_ones:
+                answering.came(publication, incoming.body)
+
+    async def _append_lacking(self, events: Sequence[Event]) -> None:
+        """What another storage has."""
+        bodies = [event.body for event in events]
+        batch = await self._in_thread(partial(self._store.lacking, bodies))
+        await self._append(batch)
+
+    def _store_rest(self) -> None:
+        """What had come when it was told to end; in a thread, after all others."""
+        self._threads.shutdown()
+        events = self._taken + inbox_of(self._subscription).pop_all()
+        if events:
+            self._store.append([Incoming(event.body) for event in events])
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+    async def _change_store(self, work: Callable[[], T]) -> T:
+        async with self._writing:
+            return await self._in_thread(work)
+
+    async def _fail_when_damaged(self) -> None:
+        while self._damage is None:
+            await self._changed.wait()
+        raise self._damage
+
+    # --- topics -----------------------------------------------------------------------------------
+
+    async def _tend_all(self, tasks: asyncio.TaskGroup) -> None:
+        while True:
+            for topic in self.topics:
+                if topic not in self._tended:
+                    self._tended[topic] = tasks.create_task(self._tend(topic))
+            await self._changed.wait()
+
+    async def _tend(self, topic: str) -> None:
+        """One topic, from when it is wanted until it is not."""
+        while topic in self.topics:
+            await self._take_in(topic)
+            while topic in self.topics:
+                await self._get_ready(topic)
+            await self._let_go(topic)
+        del self._tended[topic]
+        self._changed.fire()
+
+    async def _take_in(self, topic: str) -> None:
+        await self._keep_topics(self._tended)
+        if topic_filter([topic]) not in self._subscription.filters:
+            await self._subscription.add(topic_filter([topic]))
+
+    async def _get_ready(self, topic: str) -> None:
+        """Once for each connection, and again until nothing is lacking; then waits."""
+        await self._subscription.settled()
+        connection = self._connections
+        whole = topic in self._whole or await self._catch_up.of(topic, self._is_topic)
+        lost = connection != self._connections or not self._client.connected
+        if lost or topic not in self.topics:
+            return
+        if whole:
+            self._whole.add(topic)
+        if whole or topic not in self._joining:
+            self._ready.add(topic)
+        self._changed.fire()
+        again_s = JOINING_AGAIN_S if topic in self._joining else AGAIN_S
+        with suppress(TimeoutError):
+            async with asyncio.timeout(None if whole else again_s):
+                while connection == self._connections and topic in self.topics:
+                    await self._changed.wait()
+
+    def _is_topic(self, topic: str) -> bool:
+        return topic in self.topics
+
+    async def _let_go(self, topic: str) -> None:
+        """Not answered for any more: then answers about it end, then it is unsubscribed."""
+        self._ready.discard(topic)
+        self._whole.discard(topic)
+        self._changed.fire()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(ANSWERS_S):
+                while topic in self.answers:
+                    await self._changed.wait()
+                while self._orphans(topic):
+                    await self._answered.wait()
+        for answering, task in self._orphans(topic):
+            answering.fail(GONE)
+            task.cancel()
+        if topic not in self.topics:
+            await self._subscription.remove(topic_filter([topic]))
+            await self._keep_topics([other for other in self._tended if other != topic])
+
+    def _orphans(self, topic: str) -> list[tuple[Answering, asyncio.Task[None]]]:
+        """The answers about this topic that it would not begin now."""
+        return [
+            (answering, task)
+            for answering, task in self._answering.values()
+            if any(topic_patterns_meet(topic, asked) for asked in answering.request.topics)
+            and not self._answers_for(answering.request.topics)
+        ]
+
+    def _answers_for(self, topics: Iterable[str]) -> bool:
+        return all(
+            any(topic_pattern_covers(own, topic) for own in self.answers) for topic in topics
+        )
+
+    async def _keep_topics(self, topics: Iterable[str]) -> None:
+        keep = partial(self._store.keep, tuple(topics), forget=self._forget)
+        await self._change_store(keep)
+
+    async def _note_whole(self) -> None:
+        """Of what was stored, now and then: what comes is stored in its order."""
+        await self._upkeep.note_whole(lambda: self._whole)
+
+    # --- saying what there is ---------------------------------------------------------------------
+
+    async def _announce(self, ready: Callable[[], None]) -> None:
+        said: tuple[int, tuple[str, ...]] | None = None
+        while True:
+            await asyncio.sleep(TOGETHER_S)
+            topics = tuple(sorted(self._ready))
+            if self._client.connected and (self._connections, topics) != said:
+                said = self._connections, topics
+                self._session.say([Stores(topics=topics)])
+                self.answers = topics
+                self._changed.fire()
+                ready()
+            await self._changed.wait()
+
+    # --- answering --------------------------------------------------------------------------------
+
+    def _begin(self, request: Request) -> None:
+        try:
+            answering = Answering(request, self._client.id, self._session.say)
+        except FilterSyntaxError:
+            log.warning("a request with a filter that is none, by %s", request.id[0])
+            return
+        if not self._answers_for(request.topics):
+            answering.fail(GONE)
+            return
+        task = asyncio.get_running_loop().create_task(self._answer(answering))
+        self._answering[request.id] = (answering, task)
+
+    async def _answer(self, answering: Answering) -> None:
+        request = answering.request
+        try:
+            await answering.run(self._store, now_us(), self._in_thread)
+        except DamagedError as error:
+            answering.fail(f"the storage is damaged: {error}")
+            self._damage = error
+            self._changed.fire()
+        finally:
+            self._answering.pop(request.id, None)
+            self._answered.fire()

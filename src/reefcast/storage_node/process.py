@@ -1,0 +1,119 @@
+"""The life of a process that is a storage: it opens its history, attaches to its broker, and starts
+over where either fails it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from reefcast.client import connect
+from reefcast.errors import DamagedError, SlowConsumerError
+from reefcast.history.limits import Limits
+from reefcast.history.store import HistoryStore
+from reefcast.model.values import Kind
+from reefcast.server.process import run
+from reefcast.storage_node.node import SEAL_AFTER_S, StorageNode
+
+log = logging.getLogger(__name__)
+
+MOST_MENDS = 3
+"""Of a history in which damage is found again and again: its disk needs looking at."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Keeping:
+    """How a storage keeps its history: see `HistoryStore` and `StorageNode`."""
+
+    directory: Path
+    limits: Limits
+    indexed: Mapping[str, Kind] = field(default_factory=dict)
+    seal_after_s: float | None = SEAL_AFTER_S
+    forget: bool = False
+
+    def open(self, *, mend: bool) -> HistoryStore:
+        """Takes its time."""
+        return HistoryStore(self.directory, _report, self.limits, self.indexed, mend=mend)
+
+
+Follow = Callable[[StorageNode], Coroutine[Any, Any, None]]
+
+
+async def forever(node: StorageNode) -> None:
+    """Follows nothing."""
+    await asyncio.Event().wait()
+
+
+def run_store(
+    url: str,
+    topics: Sequence[str],
+    keeping: Keeping,
+    joining: Sequence[str] = (),
+    *,
+    name: str = "storage",
+    network: str = "",
+    until_eof: bool = False,
+    ready: Callable[[StorageNode], None],
+    follow: Follow = forever,
+) -> None:
+    """The life of a process that is a storage, until it is told to stop (`server.process.run`).
+
+    `ready` is called whenever it has said for what it answers; `follow` runs beside it, and ends
+    it when it returns. Damage is mended, as far as it can be, and fetched from other storages.
+    """
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
+
+    async def attached(store: HistoryStore, stop: asyncio.Event) -> None:
+        # A storage waits for its broker as long as that takes; publishers wait a while for it.
+        async with connect(
+            url,
+            name=name,
+            network=network,
+            reconnect_timeout_s=math.inf,
+            queue_policy="block",
+        ) as client:
+            forget, seal_after_s = keeping.forget, keeping.seal_after_s
+            node = StorageNode(
+                client, store, topics, joining, forget=forget, seal_after_s=seal_after_s
+            )
+            await first_of(node.run(partial(ready, node)), stop.wait(), follow(node))
+
+    async def serve(stop: asyncio.Event) -> None:
+        mends = 0
+        while True:
+            store = await asyncio.to_thread(keeping.open, mend=mends > 0)
+            try:
+                await attached(store, stop)
+                break
+            except SlowConsumerError as error:
+                log.error("%s. It connects again, and asks others for what it lacks", error)
+            except DamagedError as error:
+                if mends == MOST_MENDS:
+                    raise
+                mends += 1
+                log.error("%s. The history is opened again, and mended", error)
+            finally:
+                await asyncio.to_thread(store.close)
+
+    run(serve, until_eof=until_eof)
+
+
+async def first_of(*works: Coroutine[Any, Any, object]) -> None:
+    """Until one of them ends, which ends the others; raises what that raises, or they."""
+    tasks = [asyncio.ensure_future(work) for work in works]
+    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
+    for task in tasks:
+        if not task.cancelled():
+            task.result()
+
+
+def _report(error: DamagedError) -> None:
+    log.error("%s", error)

@@ -1,0 +1,112 @@
+"""What a storage does with its store beside storing and answering: cleaning, sealing, and noting
+what it has for certain. It takes small steps, between which what comes in is stored."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Collection
+from functools import partial
+from typing import Any, Protocol
+
+from reefcast.errors import LocalError
+from reefcast.history.store import HistoryStore
+from reefcast.timing import now_us
+
+log = logging.getLogger(__name__)
+
+CLEAN_EVERY_S = 1.0
+SEAL_EVERY_S = 60.0
+NOTE_EVERY_S = 10.0
+SEAL_SHARE = 0.25
+"""Of a processor: what comes in is encoded and stored by the other threads of the same Python."""
+
+
+class Do(Protocol):
+    """Has a thread do something, and returns what that returns."""
+
+    def __call__(self, work: Callable[[], Any], /) -> Awaitable[Any]: ...
+
+
+class StoppedError(Exception):
+    """What a thread was doing is not wanted any more."""
+
+
+class Pace:
+    """Of a thread that is to take this share of a processor at most, until it is stopped."""
+
+    def __init__(self, share: float) -> None:
+        self._rest = 1 / share - 1
+        self._done_s: float | None = None
+        self.stopped = False
+
+    def pause(self) -> None:
+        """Called by that thread, now and then; raises `StoppedError`."""
+        if self.stopped:
+            raise StoppedError
+        if self._done_s is not None:
+            time.sleep(self._rest * (time.thread_time() - self._done_s))
+        self._done_s = time.thread_time()
+
+
+class Upkeep:
+    """`change` does what changes the store, one thing at a time; `read` the rest. `seal_after_s`:
+    seconds from the end of a stretch until it is sealed; None: never."""
+
+    def __init__(
+        self, store: HistoryStore, change: Do, read: Do, seal_after_s: float | None
+    ) -> None:
+        self._store = store
+        self._change = change
+        self._read = read
+        self._seal_after_s = seal_after_s
+
+    async def clean(self) -> None:
+        """For ever; as long as there is something to clean, it goes on."""
+        while True:
+            await asyncio.sleep(CLEAN_EVERY_S)
+            while (await self._change(partial(self._store.clean, now_us()))).more:
+                self._raise_damage()
+            self._raise_damage()
+
+    async def seal(self) -> None:
+        """For ever: what has ended long enough ago. A full disk only delays it."""
+        while self._seal_after_s is not None:
+            try:
+                await self._seal_before(now_us() - round(self._seal_after_s * 1e6))
+            except LocalError as error:
+                log.error("%s", error)
+            await asyncio.sleep(SEAL_EVERY_S)
+
+    async def _seal_before(self, before_us: int) -> None:
+        for since_us in await self._read(partial(self._store.closed, before_us)):
+            pace = Pace(SEAL_SHARE)
+            try:
+                export = partial(self._store.export, since_us, now_us(), pace.pause)
+                segment = await self._read(export)
+            finally:
+                pace.stopped = True  # the thread may still be at it
+            self._raise_damage()
+            if segment is not None:
+                await self._change(partial(self._store.seal, segment))
+
+    async def note_whole(self, topics: Callable[[], Collection[str]]) -> None:
+        """For ever: nothing is lacking of these up to what was stored last. Events come in their
+        order, more or less (see `catching_up.OVERLAP_S`)."""
+        noted: dict[str, int] = {}
+        while True:
+            await asyncio.sleep(NOTE_EVERY_S)
+            marks = {topic: self._last_us(topic) for topic in topics()}
+            if marks != noted:
+                await self._change(partial(self._store.note_whole, marks))
+                noted = marks
+
+    def _last_us(self, topic: str) -> int:
+        """No later than now, whatever clocks publishers have."""
+        times_us = [time_us for time_us, *_ in self._store.positions([topic]).values()]
+        return min(max(times_us, default=0), now_us())
+
+    def _raise_damage(self) -> None:
+        if self._store.damage is not None:
+            raise self._store.damage

@@ -1,0 +1,1 @@
+"""Traces: what happened in a run, live or simulated, as Parquet."""

@@ -1,0 +1,101 @@
+"""The trace vocabulary: what simulated and live brokers alike write down, one data set per kind.
+
+Times are int64 microseconds: UTC for live runs, since the start of the run for simulated ones.
+Every row names the broker that wrote it. A run's directory holds one folder per kind, with
+Parquet files named `<broker>-<number>.parquet`, and `run.json` (see `traces.files`).
+Nobody who reads a trace needs to know which of the two wrote it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+INT, STR, FLOAT = "int64", "string", "float64"
+
+
+class Column(NamedTuple):
+    name: str
+    type: str
+    meaning: str
+
+
+_WHO = (
+    Column("time_us", INT, "when"),
+    Column("broker", STR, "the broker that wrote the row"),
+)
+_WHICH = (
+    Column("publisher", STR, "the publication's publisher; null where the row is about none"),
+    Column("seq", INT, "the publication's number; null where the row is about none"),
+)
+
+KINDS: dict[str, tuple[Column, ...]] = {
+    "publish": (
+        *_WHO,
+        *_WHICH,
+        Column("size_bytes", INT, "size of the body"),
+    ),
+    "message": (
+        *_WHO,
+        Column("link", STR, "the neighbour or client that it was sent to"),
+        Column("message", STR, "publish, advertise, subscribe, ... (tags of model.messages)"),
+        *_WHICH,
+        Column("size_bytes", INT, "size of the frame"),
+        Column("queue_len", INT, "publications waiting on that link, this one included"),
+    ),
+    "matching": (
+        *_WHO,
+        *_WHICH,
+        Column("matched", INT, "rows of the subscription table that matched"),
+        Column("duration_ns", INT, "time in the matching engine; of a batch, its share"),
+    ),
+    "delivery": (
+        *_WHO,
+        *_WHICH,
+        Column("published_us", INT, "when it was published"),
+        Column("subscribers", INT, "local clients that this row stands for"),
+        Column("subscriptions", INT, "their subscriptions that matched"),
+        Column("hops", INT, "broker-to-broker links crossed"),
+    ),
+    "discard": (
+        *_WHO,
+        *_WHICH,
+        Column(
+            "link",
+            STR,
+            "the neighbour or client that it was on its way to; null where it was at the broker",
+        ),
+        Column("reason", STR, "one of DISCARD_REASONS"),
+    ),
+    "table": (
+        *_WHO,
+        Column("table", STR, "name of the table as in the papers: SRT, PRT, ..."),
+        Column("rows", INT, "its rows"),
+    ),
+    "queue": (
+        *_WHO,
+        Column("link", STR, "the neighbour; null for the broker's own input queue"),
+        Column("queue_len", INT, "publications waiting"),
+    ),
+    "counter": (
+        *_WHO,
+        Column("link", STR, "the neighbour or client that it counts for; null for the broker"),
+        Column("counter", STR, "what is counted"),
+        Column("count", INT, "since the broker started"),
+    ),
+}
+
+DISCARD_REASONS = (
+    "unwanted",  # no subscription anywhere near: nobody wanted it here
+    "outside_advertisement",  # refused: its publisher had not advertised it
+    "duplicate",  # a copy that came by another way
+    "queue_full",  # a subscriber's queue was full (policy drop_oldest)
+    "fault",  # the simulator's fault injection took it
+    "link_lost",  # it was on its way to a broker that restarted or stayed away
+)
+
+FOUND_OVERLOADED = "found_overloaded"
+"""The counter, one for each link, of decisions that met the link overloaded (OctopiA's LST)."""
+
+LEVELS = ("off", "counters", "sampled", "full")
+"""off: nothing; counters: `table`, `queue` and `counter` snapshots; sampled: also the other kinds,
+for a share of the publications; full: for all of them."""

@@ -1,0 +1,270 @@
+"""What is damaged is reported, and never handed out; the rest can be read."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+from history_stores import body, opened, position, read, seal
+
+from reefcast.errors import DamagedError
+from reefcast.history.store import HistoryStore, Incoming
+from reefcast.model.publication import Publication
+
+PAGE = 4096
+TOPICS = ("a", "b", "c")
+
+
+def made(count: int = 2000) -> list[Publication]:
+    return [
+        Publication(
+            f"p{i % 7}",
+            i,
+            i * 3,
+            {"n": i / 10, "s": f"s{i % 20}"},
+            (TOPICS[i % 3],) if i % 5 else ("a", "b"),
+            b"x" * (3000 if i % 50 == 0 else i % 40),
+        )
+        for i in range(count)
+    ]
+
+
+STORED = made()
+
+
+def items() -> list[Incoming]:
+    return [Incoming(body(p), 10**9 if p.seq % 3 else None) for p in STORED]
+
+
+def on(topic: str) -> list[bytes]:
+    return [body(p) for p in sorted(STORED, key=position) if topic in p.topics]
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("sound")
+    store = opened(directory)
+    store.append(items())
+    store.close()
+    return directory
+
+
+def check_damaged(directory: Path) -> int:
+    """Opens a damaged history; returns how many rows could not be read."""
+    reports: list[DamagedError] = []
+    store = opened(directory, reports.append)
+    lost = 0
+    for topic in TOPICS:
+        found = read(store, [topic], report=reports.append)
+        everything = on(topic)
+        assert set(found) <= set(everything)
+        assert found == [each for each in everything if each in set(found)], "order"
+        lost += len(everything) - len(found)
+    assert not lost or reports or store.verify()
+    check_healing(store, reports)
+    store.close()
+    return lost
+
+
+def check_healing(store: HistoryStore, reports: list[DamagedError]) -> None:
+    store.rebuild()
+    assert "rows were saved" in str(reports[-1]) or "its rows were saved" in str(reports[-1])
+    store.append(items())
+    assert store.verify() == []
+    assert [read(store, [topic]) for topic in TOPICS] == list(map(on, TOPICS))
+    assert sum(counts.rows for counts in store.counts().values()) == sum(
+        len(p.topics) for p in STORED
+    )
+
+
+def damage(rng: random.Random, data: bytearray, kind: str) -> None:
+    place = rng.randrange(len(data))
+    page = place // PAGE * PAGE
+    if kind == "bit":
+        data[place] ^= 1 << rng.randrange(8)
+    elif kind == "page":
+        data[page : page + PAGE] = rng.randbytes(PAGE)
+    elif kind == "old page":
+        data[page : page + PAGE] = data[:PAGE]
+    else:
+        del data[place:]
+
+
+def damage_and_check(sound: Path, directory: Path, seed: int, kind: str) -> int:
+    shutil.copytree(sound, directory)
+    database = directory / "history.sqlite"
+    data = bytearray(database.read_bytes())
+    damage(random.Random(seed), data, kind)
+    database.write_bytes(data)
+    return check_damaged(directory)
+
+
+KINDS = ("bit", "page", "old page", "cut")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_damage_is_reported_and_the_rest_is_read(sound: Path, tmp_path: Path, kind: str) -> None:
+    lost = [damage_and_check(sound, tmp_path / str(seed), seed, kind) for seed in range(8)]
+    assert any(lost) or kind == "bit"
+    if kind != "cut":
+        assert max(lost) < len(STORED) / 5
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_lot_of_damage(sound: Path, tmp_path: Path, kind: str) -> None:
+    for seed in range(100, 400):
+        damage_and_check(sound, tmp_path / str(seed), seed, kind)
+        shutil.rmtree(tmp_path / str(seed))
+
+
+@pytest.mark.parametrize("bit", [0, 3, 7])
+@pytest.mark.parametrize(
+    ("column", "topic"), [("body", "c"), ("time_us", "c"), ("seq", "a"), ("expiry_us", "a")]
+)
+def test_a_row_that_is_not_what_was_stored(
+    sound: Path, tmp_path: Path, column: str, topic: str, bit: int
+) -> None:
+    """Reading ends before it, or reports it and goes on; to append it again heals it."""
+    directory = shutil.copytree(sound, tmp_path / "copy")
+    with sqlite3.connect(directory / "history.sqlite") as database:
+        (number,) = database.execute("SELECT id FROM topic WHERE name = ?", (topic,)).fetchone()
+        key, value = _middle(database, number, column)
+        changed = (
+            value[:-1] + bytes([value[-1] ^ 1 << bit]) if column == "body" else value ^ 1 << bit
+        )
+        where = "(topic, time_us, publisher, seq) = (?, ?, ?, ?)"
+        database.execute(f"UPDATE message SET {column} = ? WHERE {where}", (changed, number, *key))
+    database.close()
+    store = opened(directory)
+    everything = on(topic)
+    found: list[bytes] = []
+    with pytest.raises(DamagedError, match=f"topic '{topic}' in the database: .* is damaged"):
+        for batch in store.read([topic], 0):
+            found += batch
+    assert found == everything[: len(found)] and len(found) < len(everything)
+    reports: list[DamagedError] = []
+    found = read(store, [topic], report=reports.append)
+    assert len(found) == len(everything) - 1 and set(found) < set(everything) and len(reports) == 1
+    if column in ("body", "expiry_us"):
+        assert store.append(items()).stored == 0
+        assert read(store, [topic]) == everything
+    store.close()
+
+
+def _middle(database: sqlite3.Connection, topic: int, column: str):
+    """The key of a row, and what it has in that column."""
+    *key, value = database.execute(
+        f"SELECT time_us, publisher, seq, {column} FROM message WHERE topic = ? AND {column} "
+        "IS NOT NULL AND time_us > 3000 AND time_us < 4000 ORDER BY time_us LIMIT 1",
+        (topic,),
+    ).fetchone()
+    return key, value
+
+
+def test_the_body_of_several_topics(sound: Path, tmp_path: Path) -> None:
+    directory = shutil.copytree(sound, tmp_path / "copy")
+    with sqlite3.connect(directory / "history.sqlite") as database:
+        database.execute("UPDATE shared SET body = x'00' WHERE time_us = 1515")
+        database.execute("DELETE FROM shared WHERE time_us = 1530")
+    database.close()
+    store = opened(directory)
+    reports: list[DamagedError] = []
+    assert len(read(store, ["a"], report=reports.append)) == len(on("a")) - 2
+    assert len(reports) == 2
+    store.append(items())
+    assert [read(store, [topic]) for topic in ("a", "b")] == [on("a"), on("b")]
+    store.close()
+
+
+def test_a_file_that_is_no_database_is_set_aside(sound: Path, tmp_path: Path) -> None:
+    directory = shutil.copytree(sound, tmp_path / "copy")
+    database = directory / "history.sqlite"
+    database.write_bytes(b"garbled".ljust(100) + database.read_bytes()[100:])
+    reports: list[DamagedError] = []
+    store = opened(directory, reports.append)
+    assert "are damaged" in str(reports[0]) or "is damaged" in str(reports[0])
+    assert [read(store, [topic]) for topic in TOPICS] == list(map(on, TOPICS))
+    assert (directory / "history.sqlite.damaged").exists()
+    store.close()
+
+
+def test_a_writer_says_that_its_database_is_damaged(sound: Path, tmp_path: Path) -> None:
+    directory = shutil.copytree(sound, tmp_path / "copy")
+    database = directory / "history.sqlite"
+    data = database.read_bytes()
+    database.write_bytes(data[: 20 * PAGE] + bytes(len(data) - 20 * PAGE))
+    reports: list[DamagedError] = []
+    store = opened(directory, reports.append)
+    with pytest.raises(DamagedError, match="rebuild it"):
+        store.append(items())
+    store.rebuild()
+    store.append(items())
+    assert [read(store, [topic]) for topic in TOPICS] == list(map(on, TOPICS))
+    store.close()
+
+
+def test_a_sealed_segment_that_is_damaged(tmp_path: Path) -> None:
+    store = opened(tmp_path, segment_us=1000)
+    store.append(items())
+    seal(store, 6000)
+    while store.clean(0).more:
+        pass
+    store.close()
+    [path] = tmp_path.glob("segments/since_us=2000/*")
+    data = bytearray(path.read_bytes())
+    data[len(data) // 3] ^= 4
+    path.write_bytes(data)
+    reports: list[DamagedError] = []
+    store = opened(tmp_path, reports.append, segment_us=1000)
+    lost = 0
+    for topic in TOPICS:
+        found = read(store, [topic], report=reports.append)
+        assert set(found) <= set(on(topic))
+        missing = [p for p in STORED if topic in p.topics and body(p) not in set(found)]
+        assert all(2000 <= p.time_us < 3000 for p in missing)
+        lost += len(missing)
+    assert lost and "since_us=2000/000000.parquet" in str(reports[0])
+    store.append(items())
+    assert [read(store, [topic], report=reports.append) for topic in TOPICS] == list(
+        map(on, TOPICS)
+    )
+    store.close()
+
+
+def test_what_a_damaged_segment_has_is_not_dropped_and_sealed_again(tmp_path: Path) -> None:
+    reports: list[DamagedError] = []
+    store = opened(tmp_path, reports.append, segment_us=10_000)
+    store.append(items())
+    seal(store, 10_000)
+    [path] = tmp_path.glob("segments/*/*")
+    data = bytearray(path.read_bytes())
+    data[500] ^= 1  # a page of topics: it is the first column
+    path.write_bytes(data)
+    while store.clean(0).more:
+        pass
+    assert "000000.parquet is damaged" in str(reports[0])
+    assert sum(counts.rows for counts in store.counts().values()) == sum(map(len, map(on, TOPICS)))
+    assert store.closed(10_000) == [0]
+    seal(store, 10_000)
+    assert [read(store, [topic], report=reports.append) for topic in TOPICS] == list(
+        map(on, TOPICS)
+    )
+    store.close()
+
+
+def test_a_file_that_is_no_segment_is_passed_over(tmp_path: Path) -> None:
+    store = opened(tmp_path, segment_us=1000)
+    store.append(items())
+    seal(store, 1000)
+    store.close()
+    [path] = tmp_path.glob("segments/*/*")
+    path.write_bytes(path.read_bytes()[:-10])
+    reports: list[DamagedError] = []
+    store = opened(tmp_path, reports.append, segment_us=1000)
+    assert "000000.parquet is no sealed segment" in str(reports[0])
+    assert [read(store, [topic]) for topic in TOPICS] == list(map(on, TOPICS))
+    store.close()

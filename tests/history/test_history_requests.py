@@ -1,0 +1,160 @@
+"""One broker's part in requests and answers, and what it says of storages: the test plays all
+others."""
+
+from __future__ import annotations
+
+import pytest
+
+from reefcast.errors import ProtocolError
+from reefcast.history.messages import (
+    FARTHEST,
+    MOST_HOPS,
+    End,
+    Find,
+    Found,
+    Items,
+    More,
+    OnPath,
+    Part,
+    Request,
+    Stored,
+    Stores,
+)
+from reefcast.history.service import HistoryService
+from reefcast.model.messages import Send
+
+ID = ("c", 1)
+
+
+def service(brokers: str = "nm", clients: str = "cs", stores: str = "t") -> HistoryService:
+    """Broker `b`, with its neighbours and clients; `s` is a storage of these topics."""
+    made = HistoryService("b")
+    for link in brokers:
+        made.link_up(link, client=False)
+    for link in clients:
+        made.link_up(link, client=True)
+    if "s" in clients:
+        made.hear(Stores(topics=tuple(stores)), "s", client=True)
+    return made
+
+
+def request(*path: str) -> Request:
+    return Request(id=ID, storage="s", topics=("t",), filter="TRUE", path=path)
+
+
+def told(topic: str, seq: int, distance: int = 0) -> Stored:
+    return Stored(topic=topic, storage="s", seq=seq, distance=distance)
+
+
+# --- what is said of storages ---------------------------------------------------------------------
+
+
+def test_only_what_changes_is_told() -> None:
+    here = service(stores="tu")
+    assert here.hear(Stores(topics=("t", "u")), "s", client=True) == []
+    assert here.hear(Stores(topics=("u", "v")), "s", client=True) == [
+        *(Send("n", told("v", 2)), Send("m", told("v", 2))),
+        *(Send("n", told("t", 3, FARTHEST)), Send("m", told("t", 3, FARTHEST))),
+    ]
+
+
+def test_news_is_told_to_all_others_and_old_news_to_nobody() -> None:
+    here = service("nmo", "c")
+    assert here.hear(told("t", 2, 4), "n", client=False) == [
+        Send("m", told("t", 2, 5)),
+        Send("o", told("t", 2, 5)),
+    ]
+    assert here.hear(told("t", 2, 4), "m", client=False) == []
+
+
+def test_a_link_that_is_up_already_is_told_all_again_and_stays_one() -> None:
+    here = service("n")
+    assert here.link_up("n", client=False) == [Send("n", told("t", 2))]
+    assert here.hear(Stores(topics=()), "s", client=True) == [Send("n", told("t", 3, FARTHEST))]
+
+
+def test_a_neighbour_that_comes_up_anew_is_told_once_that_its_ways_are_lost() -> None:
+    here = service("nm", "c")
+    here.hear(told("t", 2), "n", client=False)
+    lost = told("t", 3, FARTHEST)
+    assert here.link_up("n", client=False) == [Send("m", lost), Send("n", lost)]
+
+
+def test_a_storage_that_asks_is_sent_to_others() -> None:
+    here = service("n", "s")
+    here.hear(Stored(topic="t", storage="r", seq=2, distance=3), "n", client=False)
+    for client, parts in (("s", [Part("r", 4, ("t",))]), ("c", [Part("s", 0, ("t",))])):
+        here.link_up(client, client=True)
+        [answer] = here.hear(Find(number=1, topics=("t",)), client, client=True)
+        assert answer == Send(client, Found(number=1, parts=tuple(parts)))
+    here.hear(Stores(topics=("t", "u")), "s", client=True)
+    [answer] = here.hear(Find(number=2, topics=("u",)), "s", client=True)
+    assert answer == Send("s", Found(number=2, parts=(), missing=("u",)))
+
+
+# --- requests -------------------------------------------------------------------------------------
+
+
+def test_a_request_that_was_here_before_went_in_a_circle() -> None:
+    here = service()
+    path = ("c", "n", "b", "m")
+    [answer] = here.hear(request(*path), "m", client=False)
+    reason = "it went in a circle"
+    assert answer == Send("m", End(id=ID, path=(*path, "b"), at=3, reason=reason))
+    assert here.link_down("s", client=True) == [
+        Send(link, told("t", 3, FARTHEST)) for link in ("n", "m")
+    ]
+
+
+def test_a_path_is_as_long_as_messages_may_have_it_at_most() -> None:
+    here = service()
+    longest = ("c", *(f"x{number}" for number in range(MOST_HOPS - 4)), "n")
+    [onward] = here.hear(request(*longest), "n", client=False)
+    assert onward == Send("s", request(*longest, "b"))
+    assert len((*longest, "b", "s")) == MOST_HOPS
+    path = ("c", "y", *longest[1:])
+    [answer] = here.hear(request(*path), "n", client=False)
+    assert isinstance(answer.message, End)
+    assert (answer.link, answer.message.at) == ("n", len(path) - 1)
+
+
+def test_what_a_storage_had_open_is_ended_once_where_that_can_be_told() -> None:
+    here = service()
+    here.hear(request(), "c", client=True)
+    [end] = [s for s in here.link_down("s", client=True) if isinstance(s.message, End)]
+    assert end == Send("c", End(id=ID, path=("c", "b"), at=0, reason="storage 's' is gone"))
+    here.link_up("s", client=True)
+    assert not any(isinstance(s.message, End) for s in here.link_down("s", client=True))
+
+
+def test_nobody_is_told_of_the_end_over_a_link_that_is_down() -> None:
+    here = service()
+    here.hear(request("c", "n"), "n", client=False)
+    here.link_down("n", client=False)
+    assert here.link_down("s", client=True) == [Send("m", told("t", 3, FARTHEST))]
+
+
+def test_nothing_is_sent_to_a_client_that_is_gone() -> None:
+    here = service()
+    [onward] = here.hear(request(), "c", client=True)
+    assert onward == Send("s", request("c", "b"))
+    here.link_down("c", client=True)
+    items = Items(id=ID, path=("c", "b", "s"), at=1, before=0, bodies=(b"x",))
+    assert here.hear(items, "s", client=True) == []
+
+
+OFF_PATH = [
+    request(),  # from no client
+    Items(id=ID, path=("n", "b"), at=1, before=0, bodies=()),  # as if the broker was the storage
+    More(id=ID, path=("c", "n", "b"), at=2, count=1),
+    Items(id=ID, path=("b", "n", "s"), at=0, before=0, bodies=()),  # or the client
+    More(id=ID, path=("b", "n", "s"), at=0, count=1),
+    Items(id=ID, path=("c", "z", "n"), at=1, before=0, bodies=()),  # for another broker
+    More(id=ID, path=("n", "z", "s"), at=1, count=1),
+]
+
+
+@pytest.mark.parametrize("message", OFF_PATH)
+def test_what_comes_from_off_the_path_is_the_neighbours_mistake(message: Request | OnPath) -> None:
+    with pytest.raises(ProtocolError):
+        service().hear(message, "n", client=False)
