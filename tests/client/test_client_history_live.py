@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from live_storages import numbers, published, storing, until_found, until_stored
 
 import reefcast
 from live_networks import path_network, running, until
+from live_storages import numbers, published, storing, until_found, until_stored
 
 
 @pytest.fixture

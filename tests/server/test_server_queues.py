@@ -41,7 +41,8 @@ async def test_drop_oldest_keeps_the_newest_and_counts(live: Live):
     expect(seqs[-10:], 1491, 1500)
 
 
-async def test_disconnect_ends_the_slow_one_only(live: Live):
+async def test_disconnect_ends_the_slow_one_only(live: Live, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("reefcast.protocol.link.LINGER_S", 120.0)  # it may take long to read all
     node = await live.node(make_network("a"), "a")
     subscriber = await sleeper(live, node, "disconnect", 10)
     quick = await live.client(node, "q")
