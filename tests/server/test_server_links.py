@@ -10,8 +10,10 @@ from live_brokers import Live, Proxy, as_seen
 from raw_client import RawClient, expect
 
 from live_networks import linked, make_network, until
+from reefcast.model.messages import Timer
 from reefcast.model.wire import Role
 from reefcast.network.file import NetworkFile
+from reefcast.routing.neighbour_links import ABSENT_TIMER
 from reefcast.server.node import Node
 
 
@@ -123,17 +125,19 @@ async def test_what_waits_for_a_broker_that_never_comes_is_lost_with_a_word(
     """Two of three brokers were started: what the third one may want is kept for a while."""
     monkeypatch.setattr("reefcast.routing.neighbour_links.RELEARN_S", 0.05)
     monkeypatch.setattr("reefcast.routing.gate.HOLD_S", 0.05)
-    network = make_network("abc", [("a", "b"), ("b", "c")], link_patience_s=3.0)
+    network = make_network("abc", [("a", "b"), ("b", "c")])
     a, b = await live.node(network, "a"), await live.node(network, "b")
     publisher = await live.client(a, "p")
-    await until(lambda: not b.host.core.relearning)
+    await until(lambda: b.host.core.router.absent == ["c"])
     publisher.publish(3)
+    await until(lambda: len(list(b.host.core.waiting())) == 3)
     journal = b.host.journal
-    await until(lambda: journal.counters["link_lost"] == 3)
+    assert journal.counters["link_lost"] == 0
+    b.host.driver.handle(Timer(ABSENT_TIMER), "")
+    assert journal.counters["link_lost"] == 3
     assert "publication 3 of p did not reach c, and is lost" in caplog.text
-    await until(lambda: not b.host.core.router.absent)
+    await until(lambda: not a.host.core.router.absent)
     publisher.publish(2)
-    await publisher.until_acknowledged(5)
     await until(lambda: a.host.core.counters["unwanted"] == 2)
     assert journal.counters["link_lost"] == 3
 
