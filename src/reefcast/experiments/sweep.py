@@ -15,7 +15,7 @@ import re
 import time
 import traceback
 from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 ATTEMPTS = 3
 """How often a run is tried whose Python process dies, or that cannot read or write."""
 
+INTERRUPTED_S = 30.0
+"""For jobs to end when the sweep is."""
 WAITING = 2
 """Jobs that Spark has at a time, for each of its cores: none is ever idle, and runs begin about in
 their order."""
@@ -85,8 +87,16 @@ def _as_they_end(spark: SparkSession, results: Store, runs: Sequence[Run]) -> Ge
             yield job.result()
     finally:
         threads.shutdown(wait=False, cancel_futures=True)
-        if not all(job.done() for job in jobs):  # Ctrl-C: nobody waits for them any more
-            spark.interruptAll()
+        _interrupt(spark, jobs)
+
+
+def _interrupt(spark: SparkSession, jobs: Sequence[Future[Ended]]) -> None:
+    """Ctrl-C: nobody waits for these any more. More than once, for a thread that had just begun may
+    not have had its Spark job yet."""
+    until_s = time.monotonic() + INTERRUPTED_S
+    while not all(job.done() for job in jobs) and time.monotonic() < until_s:
+        spark.interruptAll()
+        time.sleep(0.1)
 
 
 def _cores(spark: SparkSession) -> int:
