@@ -23,12 +23,15 @@ Rules
   acknowledged, sends nothing more but answers. When both have said so it is closed.
 - A soft link may become one of the overlay, and the other way round. Both ends know when from what
   the routing says; its numbers go on.
-- From a broker to a client nothing is numbered: a client that lost its connection subscribes anew.
-  It drops the publications that the broker's hello says are `received`, gives up its control
-  frames that were not, goes on counting at `received`, and sends first its advertisements and
-  subscriptions (with fresh ids), then the publications that are left (PUBLISH_AGAIN, if another
-  program may have had them). A broker that was restarted
-  says 0 and names no `peer_session`; so does one that has forgotten the client (`session_s`).
+- From a broker to a client CONTROL, DELIVER, DELIVER_AGAIN and DROPPED are numbered, too, if both
+  offer the feature "resume". The client acknowledges them now and then. If it comes back to the
+  broker that it names in its hello (`peer_session`), that one goes on with its session: its hello
+  says `resumed`, and each sends again what the other has not `received`.
+- A client that cannot go on subscribes anew. It drops the publications that the broker's hello says
+  are `received`, gives up its control frames that were not, goes on counting at `received`, and
+  sends first its advertisements and subscriptions (with fresh ids), then the publications that are
+  left (PUBLISH_AGAIN, if another program may have had them). A broker that was restarted says 0 and
+  names no `peer_session`; so does one that has forgotten the client (`session_s`).
 - A broker that drops deliveries of a client that does not keep up tells it so: DROPPED (`Dropped`)
   stands where they would have stood. One that ends the connection for that reason says so in the
   GOODBYE (`too_slow`), and again if the same program comes back: it must not go on as if nothing
@@ -71,7 +74,9 @@ from reefcast.model.versions import Offer
 
 T = TypeVar("T")
 
-OFFER = Offer(version=1, oldest=1)
+RESUME = "resume"
+"""The feature of numbered frames from a broker to its client, and of sessions that stay."""
+OFFER = Offer(version=1, oldest=1, features=(RESUME,))
 MAX_FRAME_BYTES = 16 * 1024 * 1024
 MAX_HELLO_BYTES = 64 * 1024
 HEADERS_KEPT, SHORT_HEADER_BYTES = 4096, 64
@@ -124,7 +129,8 @@ class Hello(Offer, frozen=True, kw_only=True, omit_defaults=True):
     refused. `session`: a random string drawn when the sender's program started. `peer_session`,
     `received`: the other's session as last seen, and how many of its numbered frames were taken
     over. `queue_policy`, `queue_limit`: a client's wish for its own queue ("" and 0: the broker's
-    defaults). `credit` (broker to client): publications that it may send at once."""
+    defaults). `credit`, `resumed` (broker to client): publications that it may send at once; whether
+    its session stands as it left it."""
 
     role: Role
     name: str
@@ -135,6 +141,7 @@ class Hello(Offer, frozen=True, kw_only=True, omit_defaults=True):
     queue_policy: str = ""
     queue_limit: int = 0
     credit: int = 0
+    resumed: bool = False
 
 
 def hello(

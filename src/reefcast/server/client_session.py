@@ -1,7 +1,13 @@
-"""One connection of one client: what it may send, and what happens when its queue is full.
+"""The session of one client: what it may send, what waits for it, and what happens when that is too
+much.
 
-The queue of deliveries is the connection's outbox. When it is full, the client is *slow* until half
-of it is left, and the policy that it asked for is applied:
+A session is not a connection. When a connection breaks, the session is *detached*: its rows stay,
+and what comes for it waits in its port (`client_port`), within the policy of the queue, until the
+client is back or `session_s` are over. A client that closes ends its session at once; so does one
+that the broker disconnects for good, and one that cannot say what it has had (an older one).
+
+When the queue is full, the client is *slow* until half of it is left, and the policy that it asked
+for is applied:
 
 - `drop_oldest`: it is told how many were dropped, where they would have come (DROPPED);
 - `block`: its publishers get no credit (see `credit`), for `block_s` at most; then as `disconnect`;
@@ -20,9 +26,10 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from reefcast.errors import InternalError, ProtocolError
-from reefcast.history.messages import CLIENT_CODEC, Request
+from reefcast.history.messages import CLIENT_CODEC, Request, Stores
 from reefcast.model.messages import ControlMessage, Publish, ServiceMessage, TableChange
 from reefcast.model.wire import Hello
+from reefcast.server.client_port import ClientPort, Line
 from reefcast.server.connection import Connection, End
 from reefcast.server.credit import Account
 from reefcast.server.host import Host
@@ -33,9 +40,10 @@ log = logging.getLogger(__name__)
 
 
 class ClientSession(End):
-    """`left(session, received)` is called when the connection is gone, with the number of frames
-    taken over from it. `last_seq`: the number of its last publication. `cut_off`: why it was
-    disconnected for being slow, "" if it was not."""
+    """`port`: where its words go. `away(session)` is called when it has lost its line, and
+    `ended(session)` when nothing is to be kept of it any more. `taken`: numbered frames that were
+    taken over from it, on all of its lines. `last_seq`: the number of its last publication.
+    `cut_off`: why it was disconnected for being slow, "" if it was not."""
 
     what: ClassVar[str] = "a client"
     codec = CLIENT_CODEC
@@ -43,35 +51,68 @@ class ClientSession(End):
     def __init__(
         self,
         host: Host,
-        connection: Connection,
+        port: ClientPort,
         hello: Hello,
         account: Account,
-        left: Callable[[ClientSession, int], None],
-        last_seq: int = 0,
+        away: Callable[[ClientSession], None],
+        ended: Callable[[ClientSession], None],
     ) -> None:
         limits = host.limits
         self.name = hello.name
         self.key = hello.session
-        self.connection = connection
-        self.outbox = connection.outbox
+        self.port = port
         self.policy = hello.queue_policy or limits.queue_policy
         self.cut_off = ""
-        self.last_seq = last_seq
+        self.taken = 0
+        self.last_seq = 0
         self._host = host
         self._account = account
-        self._left = left
+        self._away = away
+        self._ended = ended
+        self._stores = False
         self._loop = asyncio.get_running_loop()
         self._slow_since_s: float | None = None
         self._said_slow = False
         self._dropped_before = 0
         self._patience: asyncio.TimerHandle | None = None
-        self.outbox.limit = min(hello.queue_limit or limits.queue_limit, limits.queue_limit)
-        self.outbox.on_crowded = {
+        port.limit = min(hello.queue_limit or limits.queue_limit, limits.queue_limit)
+        port.on_crowded = {
             "block": self._block,
             "drop_oldest": self._drop_oldest,
             "disconnect": self._disconnect,
         }[self.policy]
-        self.outbox.on_drained = self._drained
+        port.on_drained = self._drained
+
+    # --- lines ------------------------------------------------------------------------------------
+
+    def attach(self, line: Line, *, paused: bool = False) -> None:
+        """The client is there, and has been greeted."""
+        self.port.attach(line, paused=paused)
+
+    def lost(self, connection: Connection) -> None:
+        self.left(connection, connection.received, for_good=connection.left)
+
+    def left(self, line: Line, taken: int, *, for_good: bool) -> None:
+        """This line is gone, over which so many frames were `taken` (in all). `for_good`: there was
+        a goodbye."""
+        if self.port.line is not line:
+            return
+        self.taken = taken
+        self.port.detach()
+        if for_good or self.cut_off or not self.port.keeps:
+            self.end()
+        else:
+            if self._stores:  # others are asked until it is back; it will say again what it has
+                self._stores = False
+                self._host.driver.handle(Stores(topics=()), self.name)
+            self._away(self)
+
+    def end(self) -> None:
+        """Nothing is kept of it any more."""
+        self._slow_no_more("was disconnected" if self.cut_off else "left")
+        self._ended(self)
+
+    # --- what comes from it -----------------------------------------------------------------------
 
     def publications(self, batch: list[Publish]) -> None:
         if not self._account.take(len(batch)):
@@ -81,7 +122,7 @@ class ClientSession(End):
             )
         if fresh := self._fresh(batch):
             self._host.driver.handle_publications(fresh, self.name)
-        if self.connection.end is self:
+        if self.port.line is not None:
             self._host.congestion.settle(self.name, self._account)
 
     def _fresh(self, batch: list[Publish]) -> list[Publish]:
@@ -100,20 +141,24 @@ class ClientSession(End):
             raise ProtocolError(f"{type(message).__name__} carries the token {message.token}")
         if not self._host.driver.handle(message, self.name):
             raise InternalError(f"the broker failed on this {type(message).__name__}; see its log")
+        if isinstance(message, Stores):
+            self._stores = bool(message.topics)
         if isinstance(message, Request) and self._host.requests is not None:
             self._host.requests.asked(message)
 
-    def lost(self, connection: Connection) -> None:
-        self._slow_no_more("was disconnected" if self.cut_off else "left")
-        self._left(self, connection.received)
+    def acknowledged(self, number: int) -> None:
+        if not self.port.keeps:
+            raise self._out_of_place("ACK")
+        self.port.acknowledged(number)
 
     # --- a full queue -----------------------------------------------------------------------------
 
     def _drop_oldest(self) -> None:
-        self._host.journal.dropped(self.outbox.drop_oldest(), self.name)
+        oldest = self.port.drop_oldest()
+        self._host.journal.dropped(self.port.body_of(oldest), self.name)
         if self._slow_since_s is None:
             self._slow_since_s = self._loop.time()
-            self._dropped_before = self.outbox.dropped - 1
+            self._dropped_before = self.port.dropped - 1
             self._say_slow("the oldest are dropped")
 
     def _block(self) -> None:
@@ -132,19 +177,22 @@ class ClientSession(End):
     def _disconnect(self) -> None:
         self._say_slow("it is disconnected")
         self._cut_off(
-            f"more than {self.outbox.limit} publications waited for this client, "
+            f"more than {self.port.limit} publications waited for this client, "
             "which asked to be disconnected then (queue_policy)"
         )
 
     def _out_of_patience(self) -> None:
         self._cut_off(
             f"publishers waited {self._host.limits.block_s:g} s for this client, and may not wait "
-            f"longer (block_s); it had not read half of its queue of {self.outbox.limit}"
+            f"longer (block_s); it had not read half of its queue of {self.port.limit}"
         )
 
     def _cut_off(self, reason: str) -> None:
         self.cut_off = reason
-        self.connection.goodbye(reason, too_slow=True)
+        if self.port.line is None:
+            self.end()
+        else:
+            self.port.close(reason, too_slow=True)
 
     def _drained(self) -> None:
         self._host.congestion.relieved(self.name)
@@ -153,7 +201,7 @@ class ClientSession(End):
     def _say_slow(self, consequence: str) -> None:
         self._said_slow = True
         words = "client %s does not keep up: %d publications wait for it, and %s"
-        self._log("slow_clients", words, self.name, self.outbox.queue_len, consequence)
+        self._log("slow_clients", words, self.name, self.port.queue_len, consequence)
 
     def _slow_no_more(self, what: str) -> None:
         if self._slow_since_s is None:
@@ -163,7 +211,7 @@ class ClientSession(End):
         took_s, self._slow_since_s = self._loop.time() - self._slow_since_s, None
         if self._said_slow:
             self._said_slow = False
-            dropped = self.outbox.dropped - self._dropped_before
+            dropped = self.port.dropped - self._dropped_before
             lost = f"; {dropped} publications for it were dropped" if dropped else ""
             words = "client %s %s, after %.1f s%s"
             self._log("slow_clients_over", words, self.name, what, took_s, lost)
@@ -174,11 +222,12 @@ class ClientSession(End):
     def status(self) -> dict[str, object]:
         return {
             "client": self.name,
-            "queue_len": self.outbox.queue_len,
+            "connected": self.port.line is not None,
+            "queue_len": self.port.queue_len,
             "queue_policy": self.policy,
-            "queue_limit": self.outbox.limit,
+            "queue_limit": self.port.limit,
             "slow": self._slow_since_s is not None,
-            "dropped": self.outbox.dropped,
+            "dropped": self.port.dropped,
             "credit": self._account.allowance,
             "withheld_for": sorted(self._account.blockers),
         }

@@ -1,22 +1,28 @@
-"""All clients of one broker: one session for each, and what is remembered between connections.
+"""All clients of one broker: one session for each, and what is remembered of those that ended.
 
 Rules
 -----
-- A client that lost its connection and comes back to the same broker process within `session_s`
-  learns from the hello how many of its numbered frames were taken over. Its subscriptions and
-  advertisements went with the connection (the core got LinkDown), so it makes them anew.
-- Another program that comes with the id of one that left within `session_s` counts its frames from
-  1. What it publishes under a number that is not above the last one under this id is taken over and
-  passed on to nobody: a program that was killed may publish all again (see `client.numbered`).
+- A client whose connection broke and that comes back to the same broker process within `session_s`
+  finds its session as it left it (see `client_session`): its subscriptions and advertisements stand,
+  each end says in its hello how many of the other's numbered frames it has taken over, and sends
+  the others again.
+- A client that cannot say that (it does not know the feature) makes its subscriptions anew, and
+  learns only how many of its own frames were taken over.
+- Another program that comes with the id of one that is away, or left within `session_s`, counts its
+  frames from 1. What it publishes under a number that is not above the last one under this id is
+  taken over and passed on to nobody: a program that was killed may publish all again (see
+  `client.numbered`).
 - A second connection with the same id takes over; the first one gets GOODBYE.
 - A client that was disconnected for being slow is told so again if it comes back (the same program,
   that is): maybe it never read the first GOODBYE, and took the end for a failure of the network.
-- What is kept of clients that are gone is bounded: the memories by `max_clients`, the oldest go.
+- What is kept of clients that are not there is bounded: sessions and memories by `max_clients`, the
+  oldest go.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -24,24 +30,37 @@ import msgspec
 
 from reefcast.errors import ProtocolError
 from reefcast.model.messages import LinkDown, LinkKind, LinkUp
-from reefcast.model.wire import MAX_NAME_CHARS, QUEUE_POLICIES, Hello
+from reefcast.model.wire import MAX_NAME_CHARS, QUEUE_POLICIES, RESUME, Hello
+from reefcast.server.client_port import ClientPort, Line
 from reefcast.server.client_session import ClientSession
 from reefcast.server.connection import Connection
 from reefcast.server.credit import Account
 from reefcast.server.host import Host
+from reefcast.server.native_port import NativePort, SharedFrames
+
+log = logging.getLogger(__name__)
 
 MOST_CUT_OFF = 1000
 """Clients of which is known that they were disconnected for being slow, the latest."""
 
 
 class Memory(NamedTuple):
-    """Of a client that left: the session of its program, the frames taken over from it, and the
-    number of its last publication."""
+    """Of a session that ended: of which run of a program it was, the frames taken over from it, and
+    the number of its last publication."""
 
     key: str
-    received: int
+    taken: int
     last_seq: int
     until_s: float
+
+
+class Welcome(NamedTuple):
+    """What a client is told. `known`: whether its numbered frames go on where they were; `resumed`:
+    whether its session does; `credit`: publications that it may send at once."""
+
+    known: bool
+    resumed: bool
+    credit: int
 
 
 class Clients:
@@ -51,48 +70,109 @@ class Clients:
         self.sessions: dict[str, ClientSession] = {}
         self._host = host
         self._is_broker = is_broker
+        self._away: dict[str, float] = {}  # until when; who went first comes first
         self._memories: dict[str, Memory] = {}  # the oldest first
         self._cut_off: dict[str, tuple[str, str]] = {}  # the program's session, and why
+        self._shared = SharedFrames()
 
     def arrive(self, connection: Connection, hello: Hello) -> ClientSession | None:
-        """A client said hello; None if it was turned away, as there are enough of them here. Raises
-        `ProtocolError` for a hello that no client may say."""
+        """A client said hello in the native protocol; see `admit`."""
+        keeps = RESUME in connection.link.agreed.features
+        resumes = keeps and hello.peer_session == self._host.me.session
+
+        def welcome(session: ClientSession, how: Welcome) -> None:
+            connection.say_hello(
+                msgspec.structs.replace(
+                    self._host.me,
+                    peer_session=hello.session if how.known else "",
+                    received=session.taken,
+                    resumed=how.resumed,
+                    queue_policy=session.policy,
+                    queue_limit=session.port.limit,
+                    credit=how.credit,
+                )
+            )
+            connection.use(session.port)
+
+        def make_port() -> NativePort:
+            return NativePort(connection.flusher, self._shared, keeps=keeps)
+
+        return self.admit(connection, hello, make_port, welcome, resumes=resumes)
+
+    def admit(
+        self,
+        line: Line,
+        hello: Hello,
+        make_port: Callable[[], ClientPort],
+        welcome: Callable[[ClientSession, Welcome], None],
+        *,
+        resumes: bool,
+    ) -> ClientSession | None:
+        """A client is there, whatever it speaks. Returns its session, which has this line from now
+        on; None if the client was turned away with a goodbye.
+
+        `make_port`: for a session that is new. `welcome`: tells the client how it stands, before
+        anything else goes to it. `resumes`: whether the client can go on with a session that this
+        broker has. Raises `ProtocolError` for a hello that no client may say.
+        """
         self._check(hello)
-        before, limit = self.sessions.get(hello.name), self._host.limits.max_clients
-        if before is None and len(self.sessions) >= limit:
-            full = f"this broker has {limit} clients already, which is its limit"
-            connection.goodbye(full, retry=True)
-            return None
         cut_off = self._cut_off.get(hello.name)
         if cut_off is not None and cut_off[0] == hello.session:
-            connection.goodbye(cut_off[1], too_slow=True)
+            line.goodbye(cut_off[1], too_slow=True)
+            return None
+        session = self.sessions.get(hello.name)
+        if session is not None and resumes and session.key == hello.session and session.port.keeps:
+            return self._go_on(session, line, hello, welcome)
+        if session is not None:
+            session.port.close("another connection with this client's id took over")
+            session.end()
+        if not self._has_room():
+            limit = self._host.limits.max_clients
+            full = f"this broker has {limit} clients already, which is its limit"
+            line.goodbye(full, retry=True)
             return None
         self._cut_off.pop(hello.name, None)
-        if before is not None:
-            before.connection.goodbye("another connection with this client's id took over")
-        memory = self._memories.pop(hello.name, None)
-        known = memory if memory is not None and memory.key == hello.session else None
-        account = self._account(hello.name, known)
-        last_seq = 0 if memory is None else memory.last_seq
-        session = ClientSession(self._host, connection, hello, account, self._left, last_seq)
-        self.sessions[hello.name] = session
-        self._host.outputs.clients[hello.name] = session.outbox
-        connection.say_hello(
-            msgspec.structs.replace(
-                self._host.me,
-                peer_session=known.key if known else "",
-                received=known.received if known else 0,
-                queue_policy=session.policy,
-                queue_limit=session.outbox.limit,
-                credit=account.reopen(),
-            )
-        )
-        self._host.driver.handle(LinkUp(LinkKind.CLIENT), hello.name)
+        return self._begin(hello, line, make_port(), welcome)
+
+    def _go_on(
+        self,
+        session: ClientSession,
+        line: Line,
+        hello: Hello,
+        welcome: Callable[[ClientSession, Welcome], None],
+    ) -> ClientSession:
+        session.port.close("another connection of this client took over", retry=True)
+        session.port.again_from(hello.received)
+        del self._away[session.name]
+        credit = self._host.congestion.accounts[session.name].reopen()
+        welcome(session, Welcome(known=True, resumed=True, credit=credit))
+        session.attach(line)
         return session
 
-    def _account(self, name: str, known: Memory | None) -> Account:
+    def _begin(
+        self,
+        hello: Hello,
+        line: Line,
+        port: ClientPort,
+        welcome: Callable[[ClientSession, Welcome], None],
+    ) -> ClientSession:
+        name, memory = hello.name, self._memories.pop(hello.name, None)
+        known = memory is not None and memory.key == hello.session
+        account = self._account(name, known=known)
+        session = ClientSession(self._host, port, hello, account, self._is_away, self._ended)
+        if memory is not None:
+            session.last_seq = memory.last_seq
+            session.taken = memory.taken if known else 0
+        self.sessions[name] = session
+        self._host.outputs.clients[name] = port
+        welcome(session, Welcome(known=known, resumed=False, credit=account.reopen()))
+        session.attach(line)
+        self._host.driver.handle(LinkUp(LinkKind.CLIENT), name)
+        return session
+
+    def _account(self, name: str, *, known: bool) -> Account:
         accounts = self._host.congestion.accounts
-        if known is None or name not in accounts:
+        if not known or name not in accounts:
             accounts[name] = Account(self._host.limits.credit)
         return accounts[name]
 
@@ -112,13 +192,35 @@ class Clients:
                 f"the policy is one of {', '.join(QUEUE_POLICIES)}, the limit is not negative"
             )
 
-    def _left(self, session: ClientSession, received: int) -> None:
-        """The connection of `session` is gone, and all that it had asked for with it."""
+    def _has_room(self) -> bool:
+        """Whether there may be one more; if need be, the oldest of those that are away ends."""
+        if len(self.sessions) < self._host.limits.max_clients:
+            return True
+        if not self._away:
+            return False
+        self._give_up(next(iter(self._away)))
+        return True
+
+    def _is_away(self, session: ClientSession) -> None:
+        self._away[session.name] = asyncio.get_running_loop().time() + self._host.limits.session_s
+
+    def _give_up(self, name: str) -> None:
+        """A client does not come back."""
+        session = self.sessions[name]
+        if waits := session.port.queue_len:
+            words = "client %s did not come back: %d publications that waited for it are dropped"
+            self._host.journal.floods.log(log, logging.WARNING, "clients_lost", words, name, waits)
+        session.end()
+
+    def _ended(self, session: ClientSession) -> None:
         host, name = self._host, session.name
+        if self.sessions.get(name) is not session:
+            return
         del self.sessions[name]
         del host.outputs.clients[name]
+        self._away.pop(name, None)
         until_s = asyncio.get_running_loop().time() + host.limits.session_s
-        self._memories[name] = Memory(session.key, received, session.last_seq, until_s)
+        self._memories[name] = Memory(session.key, session.taken, session.last_seq, until_s)
         if len(self._memories) > host.limits.max_clients:
             self._forget_oldest()
         if session.cut_off:
@@ -129,11 +231,15 @@ class Clients:
         host.driver.handle(LinkDown(), name)
 
     def forget_old(self, now: float) -> None:
-        """Drops the memories whose time is over."""
+        """Ends the sessions of those who are away for too long, and drops the memories whose time
+        is over."""
+        while self._away and next(iter(self._away.values())) <= now:
+            self._give_up(next(iter(self._away)))
         while self._memories and next(iter(self._memories.values())).until_s <= now:
             self._forget_oldest()
 
     def _forget_oldest(self) -> None:
         name = next(iter(self._memories))
         del self._memories[name]
-        self._host.congestion.accounts.pop(name, None)
+        if name not in self.sessions:
+            self._host.congestion.accounts.pop(name, None)

@@ -102,7 +102,8 @@ Greet = Callable[["Connection", Hello], End | None]
 
 class Connection(asyncio.Protocol):
     """`first`: the hello to send when the connection is made (the side that dialled). `refusal`:
-    what it was told instead of a hello, if so. `greeted`: whether both ends were let in."""
+    what it was told instead of a hello, if so. `greeted`: whether both ends were let in. `left`:
+    whether one of them said goodbye for good."""
 
     def __init__(self, shared: Shared, greet: Greet, first: Callable[[], Hello] | None = None):
         self._shared = shared
@@ -115,6 +116,7 @@ class Connection(asyncio.Protocol):
         self._due_s = math.inf
         self.end: End | None = None
         self.greeted = False
+        self.left = False
         self.refusal = ""
         self.closed = asyncio.Event()
         self.link: Link
@@ -128,8 +130,8 @@ class Connection(asyncio.Protocol):
         transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
         self.transport = transport
         self.peer = str(transport.get_extra_info("peername"))
-        self.outbox = Outbox(transport, self._shared.flusher)
-        self.link = Link(self.outbox.push_urgent, self._shared.offer)
+        self.outbox = self._own_outbox = Outbox(transport, self.flusher)
+        self.link = Link(self._push, self._shared.offer)
         self._shared.all.add(self)
         self.link.await_hello(self._loop.time() + HELLO_S)
         self._set_timer()
@@ -214,6 +216,19 @@ class Connection(asyncio.Protocol):
         if self in self._shared.all:
             self.connection_lost(None)
 
+    @property
+    def flusher(self) -> Flusher:
+        return self._shared.flusher
+
+    def use(self, outbox: Outbox) -> None:
+        """What waits is written now; from here on `outbox` is where all goes, for as long as the
+        connection has an end."""
+        self._own_outbox.flush()
+        self.outbox = outbox
+
+    def _push(self, frame: bytes) -> None:
+        self.outbox.push_urgent(frame)
+
     def pause_writing(self) -> None:
         self.outbox.paused = True
 
@@ -268,6 +283,7 @@ class Connection(asyncio.Protocol):
             self.note("goodbyes_heard", "%s said goodbye: %s", self.peer, goodbye.reason)
         else:
             self.refusal = goodbye.reason
+        self.left = True
         self.close()
 
     def say_hello(self, hello: Hello) -> None:
@@ -330,10 +346,11 @@ class Connection(asyncio.Protocol):
             return
         kind = kind or ("goodbyes" if self.greeted else "turned_away")
         self.note(kind, "goodbye to %s: %s", self.peer, reason)
+        self.left = not retry
         last = self.link.goodbye(Goodbye(reason, retry, too_slow), self._loop.time())
+        self._detach()
         self.outbox.end(last)
         self._set_timer()
-        self._detach()
         self.transport.resume_reading()  # or the other side's end would not be seen
 
     def close(self) -> None:
@@ -348,6 +365,7 @@ class Connection(asyncio.Protocol):
         self._frames = None
         if end is not None:
             end.lost(self)
+        self.outbox = self._own_outbox
 
     def note(
         self,

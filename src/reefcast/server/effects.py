@@ -1,7 +1,7 @@
 """Carrying out what the core says: the hot half of a live broker.
 
-A publication goes out as the bytes that it came in as; subscribers with the same subscription
-numbers share one frame, and so do neighbours with the same header.
+A publication goes out as the bytes that it came in as; neighbours with the same header share one
+frame. What goes to a client goes to its port (`client_port`), as a message.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from reefcast.model.messages import (
     LinkName,
     OpenLink,
     Publish,
-    Refused,
     Regrade,
     Send,
     SetTimer,
@@ -42,7 +41,7 @@ class LinkOpener(Protocol):
 
 
 class Effector:
-    """Puts effects on links and into clients' outboxes.
+    """Puts effects on links and to clients' ports.
 
     Effects for a client that has left meanwhile are passed over: the core is about to hear of it.
     One that cannot be carried out takes no other with it. `opener` is set before the first one.
@@ -84,16 +83,11 @@ class Effector:
         return failures
 
     def _deliver(self, deliver: Deliver) -> None:
-        clients, body, again = self._clients, deliver.publish.body, deliver.publish.again
-        frames: dict[tuple[int, ...], bytes] = {}
+        clients, publish = self._clients, deliver.publish
         for client, numbers in deliver.to.items():
-            key = tuple(numbers)
-            frame = frames.get(key)
-            if frame is None:
-                frame = frames[key] = wire.encode_deliver(key, body, again=again)
-            outbox = clients.get(client)
-            if outbox is not None:
-                outbox.push_data(frame)
+            port = clients.get(client)
+            if port is not None:
+                port.deliver(numbers, publish)
         if self._details is not None:
             self._details.delivered(deliver)
 
@@ -105,24 +99,17 @@ class Effector:
                 return
             frame = self._publish_frame(message)
             queue.send_publication(frame, message)
-        else:
+            size = len(frame)
+        elif queue is not None:
             frame = wire.encode(FrameKind.CONTROL, message)
-            if queue is not None:
-                queue.send_control(frame)
-            else:
-                self._tell_client(link, frame, message)
+            queue.send_control(frame)
+            size = len(frame)
+        else:
+            port = self._clients.get(link)
+            size = 0 if port is None else port.tell(message)
         if self._details is not None:
             queue_len = 0 if queue is None else queue.window.queue_len
-            self._details.message(link, message, len(frame), queue_len)
-
-    def _tell_client(self, client: LinkName, frame: bytes, message: ControlMessage) -> None:
-        outbox = self._clients.get(client)
-        if outbox is None:
-            return
-        if isinstance(message, Refused) and message.publication is not None:
-            outbox.push_urgent(frame)  # the acknowledgement must not overtake it
-        else:
-            outbox.push_control(frame)
+            self._details.message(link, message, size, queue_len)
 
     def _publish_frame(self, publish: Publish) -> bytes:
         """The frame; the same for each neighbour that gets the same header."""

@@ -3,7 +3,7 @@
 How a publication travels: `Connection` cuts what was read into frames and hands all publications
 of one read to their end (`ClientSession`, `BrokerEnd`); that passes them to the `Driver`, which
 asks the core once for all of them and has the effects carried out (`Effector`): deliveries go into
-clients' outboxes, the rest on links (`LinkQueue`); the `Flusher` writes each outbox once when the
+clients' ports, the rest on links (`LinkQueue`); the `Flusher` writes each outbox once when the
 loop's turn is over. Nothing on this way waits for a timer or for another connection. Links that the
 core opens by itself are no different (`SoftLinks`).
 
@@ -88,14 +88,15 @@ class Node:
         self.stopping = True
         self._close_doors()
         for session in self.clients.sessions.values():
-            session.connection.stop_reading()
+            if session.port.line is not None:
+                session.port.line.stop_reading()
         until_s = self.loop.time() + self.network.limits.drain_s
         self.host.driver.handle(Leave(self.overlay_links.connected), "")
         await self._until(lambda: self.host.core.neighbours.left and self._served(), until_s)
         self._keep_statistics()
         reason = f"broker {self.name} was told to stop; come back later"
         for session in list(self.clients.sessions.values()):
-            session.connection.goodbye(reason, retry=True)
+            session.port.close(reason, retry=True)
         # What a soft link does not get rid of in half of the time goes over the others.
         await self._until(lambda: self.soft_links.drained, (self.loop.time() + until_s) / 2)
         self.soft_links.leave(reason)
@@ -111,7 +112,7 @@ class Node:
     def _served(self) -> bool:
         """Whether the clients of this broker have nothing more to expect of it."""
         return not self.host.core.holds_publications and all(
-            outbox.empty for outbox in self.host.outputs.clients.values()
+            port.empty for port in self.host.outputs.clients.values()
         )
 
     def _close_doors(self) -> None:

@@ -41,7 +41,7 @@ class Observer(End):
 
     def status_wanted(self, request: StatusRequest) -> None:
         frame = wire.encode(FrameKind.STATUS, self._status(request))
-        self._connection.outbox.push_control(frame)
+        self._connection.outbox.push_data(frame)
 
     def move_wanted(self, move: MoveLink) -> None:
         try:

@@ -1,7 +1,7 @@
 """Where a broker's output goes: to neighbours over links, to clients over their connections.
 
-A link outlives its connections, and so does what waits on it (`LinkQueue`); a client's outbox goes
-with its connection.
+A link outlives its connections, and so does what waits on it (`LinkQueue`); so does a client's port
+(`client_port`).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from reefcast.model.messages import LinkName, Publish
 from reefcast.model.wire import Congestion, FrameKind
 from reefcast.network.sections import LimitsSection
 from reefcast.protocol.window import SendWindow
+from reefcast.server.client_port import ClientPort
 from reefcast.server.credit import CongestionControl
 from reefcast.server.outbox import Outbox
 from reefcast.server.tracing import Journal
@@ -111,25 +112,25 @@ class LinkQueue:
 
 
 class Outputs:
-    """All outputs of one broker, by the name of who is at the other end. `clients` holds those that
-    are connected; the core hears of one that has left a little later."""
+    """All outputs of one broker, by the name of who is at the other end. `clients`: the ports of
+    those who have a session; the core hears of one that ended a little later."""
 
     def __init__(self) -> None:
         self.links: dict[LinkName, LinkQueue] = {}
-        self.clients: dict[LinkName, Outbox] = {}
+        self.clients: dict[LinkName, ClientPort] = {}
 
     def queue_len(self, link: LinkName) -> int:
         """Publications that wait on `link` (see `routing.links.LinkQueues`)."""
         queue = self.links.get(link)
         if queue is not None:
             return queue.window.queue_len
-        outbox = self.clients.get(link)
-        return 0 if outbox is None else outbox.queue_len
+        port = self.clients.get(link)
+        return 0 if port is None else port.queue_len
 
     def grant(self, client: LinkName, credit: int) -> None:
-        outbox = self.clients.get(client)
-        if outbox is not None:
-            outbox.push_urgent(wire.encode(FrameKind.CREDIT, credit))
+        port = self.clients.get(client)
+        if port is not None:
+            port.grant(credit)
 
     def flood(self, notice: Congestion, from_link: LinkName | None) -> None:
         """A notice of congestion to all neighbours but the one that it came from. Not over soft

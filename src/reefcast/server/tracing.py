@@ -168,12 +168,11 @@ class Journal:
         if self.details is not None:
             self.details.discarded(Discard(publish, reason), link)
 
-    def dropped(self, delivery: bytes, client: LinkName) -> None:
-        """A frame for a client that does not keep up; decoded only where rows are wanted."""
+    def dropped(self, body: bytes, client: LinkName) -> None:
+        """A publication for a client that does not keep up; decoded only where rows are wanted."""
         self.counters["queue_full"] += 1
         if self.details is not None:
-            _, body = wire.split_parts(delivery[wire.HEAD_BYTES :])
-            publish = Publish(wire.decode_publication(body), FIRST_HOP, bytes(body))
+            publish = Publish(wire.decode_publication(body), FIRST_HOP, body)
             self.details.discarded(Discard(publish, "queue_full"), client)
 
     def discarded(self, discard: Discard) -> None:

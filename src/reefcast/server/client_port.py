@@ -1,0 +1,299 @@
+"""The port by which the effects of the core reach a client: as messages; bytes begin here.
+
+A port lives as long as its client's session, through any number of connections (`Line`). It keeps
+what waits for the client, in the bytes of its protocol: one class for each protocol that clients
+may speak (`native_port` is ours), which says how its messages look.
+
+Rules
+-----
+- Deliveries and messages keep their order, so that `Settled` of an `Unsubscribe` comes after the
+  last delivery. Credit overtakes; so does a refused publication, since the acknowledgement of it
+  must not come first.
+- Only deliveries count for the limit of the queue; messages pass.
+- What is dropped is always the oldest, so all of it is missing in one place: before the first frame
+  that waits. There a word says how many (`gap`).
+- If the client acknowledges (`keeps`), all frames but those of credit are numbered in the order in
+  which they are first written, and kept until the client has taken them over. What it has not,
+  goes again over the next line, before anything else. The queue's limit does not count that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from reefcast.errors import ProtocolError
+from reefcast.model.messages import ControlMessage, Publish, Refused
+from reefcast.model.wire import Dropped
+from reefcast.server.outbox import FRAMES_PER_WRITE, Flusher, Outbox
+
+MOST_GROUPS = 1000
+"""Of dropped deliveries that are told apart by their subscriptions, between two writes."""
+Numbers = tuple[int, ...]
+
+
+class Line(Protocol):
+    """One connection of a client, as its port and its session see it. `transport`: where its bytes
+    go; `peer`: the address of the other end."""
+
+    transport: asyncio.Transport
+    peer: str
+
+    def stop_reading(self) -> None: ...
+
+    def goodbye(self, reason: str, *, retry: bool = False, too_slow: bool = False) -> None:
+        """Tell the client why, and close; `retry`: it may come back, to the same session."""
+
+
+def _nothing() -> None:
+    pass
+
+
+class ClientPort(Outbox, ABC):
+    """The queue and the words of one client; it begins without a line.
+
+    When more than `limit` deliveries wait, `on_crowded` is called with every further one;
+    `on_drained` when, after that, half are left. `dropped`: deliveries that were dropped so far.
+    """
+
+    __slots__ = (
+        "_acknowledged",
+        "_controls",
+        "_crowded",
+        "_gap",
+        "_line",
+        "_resend",
+        "_sent",
+        "_untold",
+        "dropped",
+        "keeps",
+        "limit",
+        "on_crowded",
+        "on_drained",
+    )
+
+    def __init__(self, flusher: Flusher, *, keeps: bool) -> None:
+        super().__init__(None, flusher)
+        self._line: Line | None = None
+        self._controls = 0
+        self._gap: dict[Numbers, int] = {}
+        self._untold = 0
+        self._crowded = False
+        self._sent: list[bytes] = []
+        self._acknowledged = 0
+        self._resend: deque[bytes] = deque()
+        self.keeps = keeps
+        self.dropped = 0
+        self.limit = sys.maxsize
+        self.on_crowded: Callable[[], None] = _nothing
+        self.on_drained: Callable[[], None] = _nothing
+
+    # --- the words of a protocol ------------------------------------------------------------------
+
+    @abstractmethod
+    def delivery(self, numbers: Sequence[int], publish: Publish) -> bytes:
+        """A publication, for these subscriptions of the client."""
+
+    @abstractmethod
+    def message(self, message: ControlMessage) -> bytes: ...
+
+    @abstractmethod
+    def credit(self, count: int) -> bytes:
+        """The client may publish so many more."""
+
+    @abstractmethod
+    def gap(self, dropped: Dropped) -> bytes:
+        """The word of what was dropped."""
+
+    @abstractmethod
+    def is_delivery(self, frame: bytes) -> bool: ...
+
+    @abstractmethod
+    def is_numbered(self, frame: bytes) -> bool:
+        """Of what overtakes: whether it counts."""
+
+    @abstractmethod
+    def numbers_of(self, delivery: bytes) -> Numbers: ...
+
+    @abstractmethod
+    def body_of(self, delivery: bytes) -> bytes:
+        """The publication, as brokers encode it."""
+
+    # --- what the core says -----------------------------------------------------------------------
+
+    def deliver(self, numbers: Sequence[int], publish: Publish) -> None:
+        self.push_delivery(self.delivery(numbers, publish))
+
+    def push_delivery(self, frame: bytes) -> None:
+        """Put it into the queue, and see whether that is too much."""
+        self._frames.append(frame)
+        if not self._dirty:
+            self._mark()
+        if len(self._frames) > self.limit:
+            self._over_limit()
+
+    def tell(self, message: ControlMessage) -> int:
+        """Returns the size of the frame in bytes."""
+        frame = self.message(message)
+        if isinstance(message, Refused) and message.publication is not None:
+            self.push_urgent(frame)  # the acknowledgement must not overtake it
+        else:
+            self._controls += 1
+            self.push_data(frame)
+        return len(frame)
+
+    def grant(self, count: int) -> None:
+        """Without a line it is passed over: the next one begins with all the credit there is."""
+        if self._line is not None:
+            self.push_urgent(self.credit(count))
+
+    def close(self, reason: str, *, retry: bool = False, too_slow: bool = False) -> None:
+        """End the connection, with a word. Without `retry` the session ends, too."""
+        if self._line is not None:
+            self._line.goodbye(reason, retry=retry, too_slow=too_slow)
+
+    # --- lines ------------------------------------------------------------------------------------
+
+    @property
+    def line(self) -> Line | None:
+        return self._line
+
+    def attach(self, line: Line, *, paused: bool = False) -> None:
+        """There is a connection, and the client has been told so."""
+        self._line, self._transport, self.paused = line, line.transport, paused
+        if self.waits:
+            self._mark()
+
+    def detach(self) -> None:
+        """Nothing more is written to this line."""
+        if self._transport is not None and not self._transport.is_closing():
+            self.flush()
+        self.discard()
+
+    def discard(self) -> None:
+        """The connection is gone. What is kept for the client waits for the next one."""
+        self._line = self._transport = None
+        self._urgent = [frame for frame in self._urgent if self.is_numbered(frame)]
+
+    def again_from(self, received: int) -> None:
+        """The client comes back, and has taken over so many frames: the others go again."""
+        self.acknowledged(received)
+        self._resend.extendleft(reversed(self._sent))
+        self._sent.clear()
+
+    def acknowledged(self, number: int) -> None:
+        """The client has taken over all up to `number`. Raises `ProtocolError` for more than it was
+        sent."""
+        sent = self._sent
+        count = number - self._acknowledged
+        if count > len(sent):
+            last = self._acknowledged + len(sent)
+            raise ProtocolError(f"acknowledgement of frame {number}, but only {last} were sent")
+        if count > 0:
+            self._acknowledged = number
+            del sent[:count]
+
+    # --- writing ----------------------------------------------------------------------------------
+
+    @property
+    def queue_len(self) -> int:
+        """Deliveries that wait for the socket (and those of this turn)."""
+        return len(self._frames) - self._controls
+
+    @property
+    def waits(self) -> bool:
+        return bool(self._frames or self._urgent or self._untold or self._resend)
+
+    @property
+    def empty(self) -> bool:
+        """Whether the operating system has all, or nobody is there to get it."""
+        transport = self._transport
+        return transport is None or not (self.waits or transport.get_write_buffer_size())
+
+    def flush(self) -> None:
+        self._dirty = False
+        if self.paused or self._transport is None:
+            return
+        if self._resend or self._urgent or self._untold:
+            self._flush_first(self._transport)
+        self._flush_frames(self._transport)
+        self.wrote = True
+        if self._crowded and self.queue_len <= self.limit // 2:
+            self._crowded = False
+            self.on_drained()
+
+    def _flush_first(self, transport: asyncio.WriteTransport) -> None:
+        """What stands before the queue."""
+        resend = self._resend
+        while resend and not self.paused:
+            some = [resend.popleft() for _ in range(min(len(resend), FRAMES_PER_WRITE))]
+            self._write(transport, some)
+        if self.paused:
+            return
+        first, self._urgent = self._urgent, []
+        if self._untold:
+            first.insert(0, self._word_of_gap())
+        if first:
+            transport.write(b"".join(first))
+            if self.keeps:
+                self._sent += [frame for frame in first if self.is_numbered(frame)]
+
+    def _flush_frames(self, transport: asyncio.WriteTransport) -> None:
+        frames = self._frames
+        while frames and not self.paused:
+            if len(frames) <= FRAMES_PER_WRITE:
+                some: Sequence[bytes] = frames
+                self._controls = 0
+            else:
+                some = [self._pop() for _ in range(FRAMES_PER_WRITE)]
+            self._write(transport, some)
+            if some is frames:
+                frames.clear()
+
+    def _write(self, transport: asyncio.WriteTransport, frames: Sequence[bytes]) -> None:
+        transport.write(b"".join(frames))
+        if self.keeps:
+            self._sent += frames
+
+    def _pop(self) -> bytes:
+        frame = self._frames.popleft()
+        if self._controls and not self.is_delivery(frame):
+            self._controls -= 1
+        return frame
+
+    # --- a full queue -----------------------------------------------------------------------------
+
+    def _over_limit(self) -> None:
+        if not self.paused:
+            self.flush()
+        if self.queue_len > self.limit:
+            self._crowded = True
+            self.on_crowded()
+
+    def drop_oldest(self) -> bytes:
+        """Take out the oldest delivery, which there must be; the client will be told. Messages that
+        are the first ones then will be written first: nothing is left before them."""
+        frames = self._frames
+        while not self.is_delivery(frames[0]):
+            self._urgent.append(frames.popleft())
+            self._controls -= 1
+        oldest = frames.popleft()
+        self.dropped += 1
+        self._untold += 1
+        numbers, gap = self.numbers_of(oldest), self._gap
+        if numbers in gap:
+            gap[numbers] += 1
+        elif len(gap) < MOST_GROUPS:
+            gap[numbers] = 1
+        return oldest
+
+    def _word_of_gap(self) -> bytes:
+        """The frame that tells what was dropped since the last one."""
+        told = Dropped(self._untold, tuple(self._gap.items()))
+        self._gap.clear()
+        self._untold = 0
+        return self.gap(told)
