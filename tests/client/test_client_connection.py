@@ -26,7 +26,7 @@ class Transport(asyncio.Transport):
 
 
 def handler(silence_s: float) -> Handler:
-    return Handler(lambda *_: None, lambda _: None, lambda: None, silence_s)
+    return Handler(lambda *_: None, lambda _: None, lambda: None, lambda: 0, silence_s)
 
 
 LONG = wire.frame(FrameKind.DROPPED, bytes(1000))
@@ -35,7 +35,9 @@ HELLO = wire.encode(FrameKind.HELLO, wire.hello(Role.BROKER, "b", "net", "sessio
 
 def greeted(silence_s: float) -> Connection:
     """A connection to a broker that has said hello."""
-    handler = Handler(lambda *_: None, lambda frames: deque(frames, 0), lambda: None, silence_s)
+    handler = Handler(
+        lambda *_: None, lambda frames: deque(frames, 0), lambda: None, lambda: 0, silence_s
+    )
     connection = Connection(handler)
     connection.connection_made(Silent())
     connection.data_received(HELLO)

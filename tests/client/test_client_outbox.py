@@ -17,7 +17,7 @@ from reefcast.protocol.frames import FrameReader
 
 def opened(credit: int = 10) -> Outbox:
     outbox = Outbox("me", lambda: None)
-    outbox.resume(0, credit, same_broker=False, controls=[])
+    outbox.begin(0, credit, same_broker=False, controls=[])
     return outbox
 
 
@@ -40,7 +40,7 @@ def sent(outbox: Outbox) -> list[int | str]:
 def test_wakes_once_for_each_time_that_there_is_something_to_take() -> None:
     woken: list[None] = []
     outbox = Outbox("me", lambda: woken.append(None))
-    outbox.resume(0, 10, same_broker=False, controls=[])
+    outbox.begin(0, 10, same_broker=False, controls=[])
     publish(outbox, 3)
     assert len(woken) == 1
     assert sent(outbox) == [1, 2, 3]
@@ -68,7 +68,7 @@ def test_controls_go_first_and_publications_keep_their_order() -> None:
     outbox.acknowledge(3)
     assert outbox.acknowledged_seq == 2
     outbox.disconnect()
-    outbox.resume(4, 1, same_broker=True, controls=[Subscribe(("me", 2), "a", 2)])
+    outbox.begin(4, 1, same_broker=True, controls=[Subscribe(("me", 2), "a", 2)])
     assert outbox.acknowledged_seq == 3
     assert not outbox.has_room
     assert sent(outbox) == ["a", 4]
@@ -86,13 +86,13 @@ def test_what_was_published_before_any_advertisement_goes_again_before_it() -> N
     assert sent(outbox) == [1, 2, "x > 5", 3, 4]
     for credit, expected in ((10, [1, 2, "x > 5", 3, 4]), (1, [1, "x > 5"])):
         outbox.disconnect()
-        outbox.resume(0, credit, same_broker=False, controls=[advertise])
+        outbox.begin(0, credit, same_broker=False, controls=[advertise])
         assert sent(outbox) == expected
     outbox.grant(10)
     assert sent(outbox) == [2, 3, 4]
     outbox.acknowledge(2)  # 1, and the advertisement
     outbox.disconnect()
-    outbox.resume(2, 10, same_broker=True, controls=[advertise])
+    outbox.begin(2, 10, same_broker=True, controls=[advertise])
     assert sent(outbox) == [2, "x > 5", 3, 4]
 
 
@@ -152,7 +152,7 @@ def test_one_broker_process_takes_over_every_publication_once(
             arrive(n // 2)
             on_the_way.clear()
             outbox.disconnect()
-            outbox.resume(len(at_broker), n, same_broker=True, controls=[])
+            outbox.begin(len(at_broker), n, same_broker=True, controls=[])
     outbox.grant(1000)
     arrive(1000)
     outbox.acknowledge(len(at_broker))

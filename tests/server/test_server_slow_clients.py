@@ -52,7 +52,7 @@ async def test_by_default_one_that_does_not_read_holds_nobody_up_and_is_told_wha
     await publish_all(live, node)
     expect(await reading, 1, MANY)
     [session] = [each for each in node.clients.sessions.values() if each.name == "s"]
-    dropped = session.outbox.dropped
+    dropped = session.port.dropped
     assert dropped == node.host.journal.counters["queue_full"] > 0
     assert session.status()["slow"]
     assert len(lines(caplog, "client s does not keep up")) == 1
@@ -163,10 +163,10 @@ async def test_a_client_whose_queue_is_full_again_and_again_does_not_fill_the_lo
     await live.client(node, "s", queue_limit=1)
     session = node.clients.sessions["s"]
     for _ in range(500):
-        session.outbox.paused = True
+        session.port.paused = True
         for _ in range(3):
-            session.outbox.push_data(wire.encode_deliver((1,), b"\xc0"))
-        session.outbox.resume()
+            session.port.push_data(wire.encode_deliver((1,), b"\xc0"))
+        session.port.resume()
     assert len(lines(caplog, "client s")) == 20
     node.host.journal.floods.sum_up()
     assert len(lines(caplog, "490 more of these were not written")) == 2

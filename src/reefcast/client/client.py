@@ -53,8 +53,10 @@ _log = logging.getLogger("reefcast.client")
 class Client:
     """A program's end of the network; made by `connect`, to be used in one event loop.
 
-    Reconnects by itself, then subscribes and advertises anew and sends again what the broker had
-    not acknowledged. Events that others publish while there is no connection are not delivered.
+    Reconnects by itself. A broker that is found again within `session_s` (60 s, see its network
+    file) has kept the session: what was published meanwhile comes then, each event once. At another
+    broker, or one that was restarted, the client subscribes and advertises anew and sends again
+    what was not acknowledged; what others published meanwhile is not delivered.
     """
 
     def __init__(
@@ -77,6 +79,7 @@ class Client:
             self._on_hello,
             self._session.on_frames,
             self._session.room.fire,
+            lambda: self._session.taken,
             settings["silence_s"],
         )
         self._opened: asyncio.Future[None] = self._loop.create_future()

@@ -18,16 +18,21 @@ from reefcast.model.wire import FrameKind, Goodbye, Hello
 from reefcast.protocol.link import Link, Overdue
 
 WRITE_BUFFER_BYTES = 256 * 1024
+ACK_EVERY, ACK_EVERY_BYTES, ACK_DELAY_S = 256, 256 * 1024, 1.0
+"""What came from the broker is acknowledged that often. It only lets the broker forget it: which
+frames have come, the hello says after a cut."""
 _DELIVER = int(FrameKind.DELIVER)
 
 
 class Handler(NamedTuple):
     """What the user of the connection has it call. `on_hello` comes first; an exception of it or of
-    `on_frames` ends the connection. `silence_s`: seconds without a word after which it is lost."""
+    `on_frames` ends the connection. `taken`: numbered frames that were taken over from this broker.
+    `silence_s`: seconds without a word after which it is lost."""
 
     on_hello: Callable[[Hello, Connection], None]
     on_frames: Callable[[Iterable[tuple[int, Any]]], None]
     on_writable: Callable[[], None]
+    taken: Callable[[], int]
     silence_s: float
 
 
@@ -39,10 +44,12 @@ class Connection(asyncio.Protocol):
     def __init__(self, handler: Handler) -> None:
         self._handler = handler
         self._loop = asyncio.get_running_loop()
-        self.link = Link(self.write)
+        self.link = Link(self.write, ack_every=ACK_EVERY, ack_delay_s=ACK_DELAY_S)
+        self._unacknowledged_bytes = 0
         self._transport: asyncio.Transport | None = None
         self._goodbye: Goodbye | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._numbered = False
         self.writable = True
         self.reason = ""
         self.opened: asyncio.Future[None] = self._loop.create_future()
@@ -95,6 +102,8 @@ class Connection(asyncio.Protocol):
             if not self.opened.done():
                 self._expect_hello(frames)
             self._handler.on_frames(frames)
+            if self._numbered:
+                self._acknowledge(len(data))
         except Exception as error:  # the protocol was broken, or the application's receiver failed
             self.abort(error)
 
@@ -126,9 +135,21 @@ class Connection(asyncio.Protocol):
         for _, hello in frames:  # a link gives nothing else first
             self._handler.on_hello(hello, self)
             self.link.admit(self._handler.silence_s, wire.PING_INTERVAL_S, self._loop.time())
+            self._numbered = wire.RESUME in self.link.agreed.features
             self._set_timer()
             self.opened.set_result(None)
             return
+
+    def _acknowledge(self, size: int) -> None:
+        """So many bytes were dealt with."""
+        link = self.link
+        link.taken.count = self._handler.taken()
+        self._unacknowledged_bytes += size
+        if self._unacknowledged_bytes >= ACK_EVERY_BYTES:
+            self._unacknowledged_bytes = 0
+            link.acknowledge_now()
+        elif link.acknowledge_soon(self._loop.time()):
+            self._set_timer()
 
     def _heard(self, frames: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, Any]]:
         """Until the goodbye, or until this end has left."""
@@ -156,6 +177,8 @@ class Connection(asyncio.Protocol):
             self.opened.set_exception(error or closed)
 
     def _set_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
         if self.link.due_s < math.inf:
             self._timer = self._loop.call_at(self.link.due_s, self._time_passed)
 

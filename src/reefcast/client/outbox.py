@@ -3,12 +3,12 @@
 Rules
 -----
 - Publications and control messages are *numbered* by their order; the broker acknowledges them
-  cumulatively. A publication is kept until then, a control message is not: after a reconnect the
-  client registers anew (see `registrations`).
-- `resume` starts a connection: the broker's hello said how many numbered frames it has taken over
-  from this client. Is it the very process that had them, these are forgotten and every
-  publication arrives exactly once; is it another one, all that was not acknowledged is sent again,
-  marked so that subscribers drop what they have had.
+  cumulatively, and they are kept until then; so is what is said while there is no connection.
+- `go_on` starts a connection to a broker that has the session still: what it has not taken over
+  goes again, as it was.
+- `begin` starts any other one. The client registers anew there (see `registrations`), so that only
+  publications go again: is it the very process that acknowledged some, every one of them arrives
+  exactly once; is it another one, they are marked so that subscribers drop what they have had.
 - What was published before the first advertisement was asked for is sent again before that one, for
   it may lie outside of it.
 - Each publication takes one of the broker's credits, resent ones too; those without a credit wait
@@ -27,8 +27,8 @@ from reefcast.model.messages import Advertise, ControlMessage
 from reefcast.model.wire import FrameKind
 from reefcast.protocol.numbered import Unacknowledged
 
-_CONTROL = b""
-"""Stands for a control message among the unacknowledged frames."""
+_KIND_AT = wire.LENGTH_BYTES
+_CONTROL = int(FrameKind.CONTROL)
 
 
 class Outbox:
@@ -61,13 +61,14 @@ class Outbox:
     def send_control(self, message: ControlMessage) -> None:
         if isinstance(message, Advertise) and not self._advertised:
             self._advertised, self._unasked_seq = True, self.seq
-        self._unacknowledged.add(_CONTROL)
-        self._put(wire.encode(FrameKind.CONTROL, message))
+        frame = wire.encode(FrameKind.CONTROL, message)
+        self._unacknowledged.add(frame)
+        self._put(frame)
 
     def acknowledge(self, number: int) -> None:
         """The broker has taken over all numbered frames up to `number`."""
         done = self._unacknowledged.acknowledge(number)
-        self.acknowledged_seq += sum(1 for frame in done if frame is not _CONTROL)
+        self.acknowledged_seq += sum(1 for frame in done if frame[_KIND_AT] != _CONTROL)
 
     def grant(self, credit: int) -> None:
         """The broker allows `credit` more publications."""
@@ -77,12 +78,23 @@ class Outbox:
         self._send_unsent()
 
     def disconnect(self) -> None:
-        """The connection is gone, and with it what was not yet taken from the output."""
+        """The connection is gone; what was not yet taken from the output is numbered all the
+        same."""
         self.credit = 0
         self._output.clear()
         self.output_bytes = 0
 
-    def resume(
+    def go_on(self, received: int, credit: int) -> None:
+        """A connection is there, to the broker that had this session and has it still. It counted
+        what it has not taken over when it gave credit for it."""
+        self.acknowledge(received)
+        self.disconnect()
+        for frame in self._unacknowledged:
+            self.credit -= _is_publication(frame)
+            self._put(frame)
+        self.grant(credit)
+
+    def begin(
         self, received: int, credit: int, *, same_broker: bool, controls: Iterable[ControlMessage]
     ) -> None:
         """A connection is there; `controls` go first, but for what was published before any
@@ -90,7 +102,8 @@ class Outbox:
         acknowledged so far."""
         if same_broker:
             self.acknowledge(received)
-        unsure = [frame for frame in self._unacknowledged.begin(received) if frame is not _CONTROL]
+        self.disconnect()
+        unsure = [frame for frame in self._unacknowledged.begin(received) if _is_publication(frame)]
         if not same_broker:
             unsure = [wire.again(frame) for frame in unsure]
         self._unsent.extendleft(reversed(unsure))
@@ -121,3 +134,7 @@ class Outbox:
             self._wake()
         self._output.append(frame)
         self.output_bytes += len(frame)
+
+
+def _is_publication(frame: bytes) -> bool:
+    return frame[_KIND_AT] != _CONTROL

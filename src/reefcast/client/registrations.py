@@ -2,11 +2,11 @@
 
 Rules
 -----
-- Each filter is a registration of its own on the wire, with a number that is never used again:
-  after a reconnect every registration that still stands is sent anew under a fresh number.
+- Each filter is a registration of its own on the wire, with a number that is never used again.
 - Each control message carries a fresh token; the broker answers `Settled` or `Refused` with it.
-- A connection that goes takes the broker's side of all registrations with it: those that were
-  ending have ended.
+- While there is no connection, nobody knows whether the broker's side of the registrations stands:
+  what had settled counts as asked for, what was ending as ended. If it stands (`go_on`), all is as
+  it was; if not, every registration that still stands is sent anew under a fresh number (`renew`).
 """
 
 from __future__ import annotations
@@ -135,13 +135,18 @@ class Registrations:
         self._forget(registration, State.REFUSED)
 
     def disconnect(self) -> None:
-        """The broker's side is gone: what was ending has ended, the rest is to be sent anew."""
-        self._by_token.clear()
+        """The connection is gone, and maybe the broker's side of it all."""
         for registration in list(self.by_number.values()):
             if registration.state is State.ENDING:
                 self._forget(registration, State.ENDED)
-            else:
+            elif registration.state is State.SETTLED:
                 registration.become(State.PENDING)
+
+    def go_on(self) -> None:
+        """The broker has it all still: what no answer is due for had settled."""
+        for registration in list(self.by_number.values()):
+            if registration.token not in self._by_token:
+                registration.become(State.SETTLED)
 
     def renew(self) -> list[ControlMessage]:
         """What to tell a broker that knows nothing: advertisements first, then subscriptions."""
@@ -149,10 +154,12 @@ class Registrations:
             self.by_number.values(), key=lambda entry: (not entry.advertises, entry.number)
         )
         self.by_number.clear()
+        self._by_token.clear()
         return [self.add(registration) for registration in standing]
 
     def _forget(self, registration: Registration, state: State) -> None:
         del self.by_number[registration.number]
+        self._by_token.pop(registration.token, None)
         registration.become(state)
 
     def _next_token(self, registration: Registration) -> int:

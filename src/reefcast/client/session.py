@@ -5,6 +5,10 @@ The driver (`client`) makes connections, feeds their frames into `on_frames`, an
 broker has not taken over (`outbox`), the filters that it must keep (`registrations`), and the
 events that the application has not read yet (each subscription's `Inbox`).
 
+A broker that is found again after a cut has kept the session: both ends send again what the other
+has not taken over (`taken` counts here), and nothing is lost or doubled. Any other one is told
+everything anew.
+
 What a broker sends again, because another one failed that had it, comes marked. Of the latest
 publications the client remembers which they were, and drops what it has had.
 
@@ -38,6 +42,8 @@ from reefcast.model.wire import FrameKind, Hello, Role
 _log = logging.getLogger("reefcast.client")
 
 _DELIVER, _DELIVER_AGAIN = int(FrameKind.DELIVER), int(FrameKind.DELIVER_AGAIN)
+_NUMBERED = (int(FrameKind.CONTROL), int(FrameKind.DROPPED))
+"""Beside deliveries."""
 ASKED = (Request, More, Cancel)
 """What storages are sent."""
 
@@ -56,6 +62,8 @@ class Session:
     """`client_id`, `key`: the client's id, and the random text that its hello calls session.
     `wake`: called when there is output where there was none; `watch_reading`: called when
     `may_read` may have changed.
+
+    `taken`: numbered frames that were taken over from the broker, while it has this session.
 
     Signals: `room` when publishing may go on, `acknowledged` when the broker took something over;
     both also when the session ends.
@@ -79,6 +87,7 @@ class Session:
         self.room = Signal()
         self.acknowledged = Signal()
         self.refusals: list[RefusedError] = []
+        self.taken = 0
         self._key = key
         self._broker_session = ""
         self._watch_reading = watch_reading
@@ -108,24 +117,32 @@ class Session:
             settings["network"],
             self._key,
             peer_session=self._broker_session,
+            received=self.taken,
             queue_policy=settings["queue_policy"],
             queue_limit=settings["queue_limit"],
         )
         return wire.encode(FrameKind.HELLO, hello)
 
     def established(self, hello: Hello) -> None:
-        """The broker has answered: registers everything and sends what it has not taken over."""
+        """The broker has answered: what it has not taken over goes again; one that does not have
+        this session any more is told everything."""
         known = hello.peer_session == self._key
-        self.outbox.resume(
-            hello.received if known else 0,
-            hello.credit,
-            same_broker=known and hello.session == self._broker_session,
-            controls=self.registrations.renew(),
-        )
+        if hello.resumed:
+            self.outbox.go_on(hello.received, hello.credit)
+            self.registrations.go_on()
+        else:
+            self.outbox.begin(
+                hello.received if known else 0,
+                hello.credit,
+                same_broker=known and hello.session == self._broker_session,
+                controls=self.registrations.renew(),
+            )
+            self.taken = 0
         self._broker_session = hello.session
         self.connected = True
-        for asking in self._asking:
-            self.say(asking.start())
+        if not hello.resumed:
+            for asking in self._asking:
+                self.say(asking.start())
         if self._serving is not None:
             self._serving.connected()
         self.room.fire()
@@ -166,18 +183,25 @@ class Session:
                     latest.append(payload)
                     deliver(payload)
                 elif kind == _DELIVER_AGAIN:
-                    self._recent.note(latest)
-                    latest.clear()
+                    self._note(latest)
+                    self.taken += 1
                     if self._recent.is_new(payload):
                         deliver(payload)
                 else:
                     self._hear(kind, payload)
         finally:
-            self._recent.note(latest)
+            self._note(latest)
         if deliveries and receiver is not None:
             _hand_over(receiver, deliveries)
 
+    def _note(self, latest: list[bytes]) -> None:
+        """These deliveries were taken over."""
+        self.taken += len(latest)
+        self._recent.note(latest)
+        latest.clear()
+
     def _hear(self, kind: int, payload: Any) -> None:
+        self.taken += kind in _NUMBERED
         handler = self._handlers.get(kind)
         if handler is None:
             raise ProtocolError(f"the broker sent a frame of kind {kind} out of place")
@@ -279,9 +303,8 @@ class Session:
         if registration.state not in (State.PENDING, State.SETTLED):
             return
         message = self.registrations.end(registration)
-        if self.connected:
-            self.outbox.send_control(message)
-        else:
+        self._tell(message)
+        if not self.connected:
             self.registrations.disconnect()
 
     def serve(self, serving: Serving | None) -> None:
@@ -293,8 +316,7 @@ class Session:
         if self.ended:
             raise self.ending()
         self._asking[asking] = changed
-        if self.connected:
-            self.say(asking.start())
+        self.say(asking.start())
 
     def forget(self, asking: Asking[Event]) -> None:
         """Nothing more is wanted of it."""
@@ -306,8 +328,8 @@ class Session:
             self._tell(message)
 
     def _tell(self, message: ControlMessage) -> None:
-        if self.connected:
-            self.outbox.send_control(message)
+        """Without a connection it waits for one to a broker that has this session still."""
+        self.outbox.send_control(message)
 
     # --- reading and its limits -------------------------------------------------------------------
 

@@ -8,8 +8,8 @@ Rules
   them a request. That goes by the nearest way, and collects its path. What is sent along the path
   afterwards needs no table.
 - A request that cannot go on is ended with a reason; so are those that a storage had open when its
-  link went down, and what a client sends after an answer whose path is broken. Who asked may ask
-  again, behind the last position that it got.
+  link went down, or when it said that it stores nothing more, and what a client sends after an
+  answer whose path is broken. Who asked may ask again, behind the last position that it got.
 
 Source: section 3 of `papers/storing-replication.txt`. Costs: a broker keeps nothing for a request
 but that of a storage of its own.
@@ -88,7 +88,8 @@ class HistoryService(Service):
         opened = [(topic, link) for topic in sorted(now - before)]
         for key in opened:
             self.table.opened(key, link)
-        return self._tell(opened) + self._close([(topic, link) for topic in sorted(before - now)])
+        sends = self._tell(opened) + self._close([(topic, link) for topic in sorted(before - now)])
+        return sends if now else sends + self._end_open(link)
 
     def _close(self, keys: Sequence[Key], *, but: LinkName | None = None) -> list[Send]:
         for key in keys:
@@ -136,10 +137,13 @@ class HistoryService(Service):
             self._brokers.remove(link)
         else:  # a link beside the overlay
             return []
-        ended = self._open.pop(link, {})
-        sends = self._close(self.table.by(link))
-        for id, path in ended.items():
-            sends += self._end(id, path, len(path) - 1, f"storage {link!r} is gone")
+        return self._close(self.table.by(link)) + self._end_open(link)
+
+    def _end_open(self, storage: LinkName) -> list[Send]:
+        """Of what it was asked nothing more comes."""
+        sends: list[Send] = []
+        for id, path in self._open.pop(storage, {}).items():
+            sends += self._end(id, path, len(path) - 1, f"storage {storage!r} is gone")
         return sends
 
     # --- requests ---------------------------------------------------------------------------------

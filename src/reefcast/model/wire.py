@@ -129,8 +129,8 @@ class Hello(Offer, frozen=True, kw_only=True, omit_defaults=True):
     refused. `session`: a random string drawn when the sender's program started. `peer_session`,
     `received`: the other's session as last seen, and how many of its numbered frames were taken
     over. `queue_policy`, `queue_limit`: a client's wish for its own queue ("" and 0: the broker's
-    defaults). `credit`, `resumed` (broker to client): publications that it may send at once; whether
-    its session stands as it left it."""
+    defaults). `credit`, `resumed` (broker to client): publications that it may send at once, and
+    whether its session stands as it left it."""
 
     role: Role
     name: str

@@ -52,9 +52,17 @@ class Link:
     there was a hello. `taken`: of the other end's numbered frames. `over`: whether nothing more is
     heard of the other end. `wrote`: set by whoever writes. `listening`: whether this end reads; one
     that does not cannot blame the other for silence. `due_s`: when `time_passed` is to be called,
-    by the clock that is given to it."""
+    by the clock that is given to it. `ack_every`, `ack_delay_s`: after how many numbered frames
+    an acknowledgement goes at once, and how long it waits for so many."""
 
-    def __init__(self, write: Callable[[bytes], None], offer: Offer = wire.OFFER) -> None:
+    def __init__(
+        self,
+        write: Callable[[bytes], None],
+        offer: Offer = wire.OFFER,
+        *,
+        ack_every: int = ACK_EVERY,
+        ack_delay_s: float = ACK_DELAY_S,
+    ) -> None:
         self.state = State.WAITING
         self.over = False
         self.agreed = Agreed(0, frozenset())
@@ -64,6 +72,7 @@ class Link:
         self.tick_s = TICK_S
         self._write = write
         self._offer = offer
+        self._ack_every, self._ack_delay_s = ack_every, ack_delay_s
         self._reader = FrameReader(MAX_HELLO_BYTES)
         self._heard = False
         self._silent_ticks = self._idle_ticks = 0
@@ -140,12 +149,17 @@ class Link:
         if self.state is not State.OPEN:
             return False
         taken = self.taken
-        if taken.count - taken.told >= ACK_EVERY:
+        if taken.count - taken.told >= self._ack_every:
             self.acknowledge()
         elif taken.due_s == math.inf:
-            taken.due_s = now + ACK_DELAY_S
+            taken.due_s = now + self._ack_delay_s
             return True
         return False
+
+    def acknowledge_now(self) -> None:
+        """As `acknowledge_soon`, if there is something to tell."""
+        if self.state is State.OPEN and self.taken.untold:
+            self.acknowledge()
 
     def acknowledge(self) -> None:
         self._write(wire.encode(FrameKind.ACK, self.taken.tell()))
@@ -168,8 +182,7 @@ class Link:
     def time_passed(self, now: float) -> Overdue | None:
         """Does what is due; returns what is overdue, if something is."""
         if now >= self.taken.due_s:
-            if self.state is State.OPEN and self.taken.untold:
-                self.acknowledge()
+            self.acknowledge_now()
             self.taken.due_s = math.inf
         if now < self._next_s:
             return None

@@ -3,7 +3,7 @@
 Rules
 -----
 - A client whose connection broke and that comes back to the same broker process within `session_s`
-  finds its session as it left it (see `client_session`): its subscriptions and advertisements stand,
+  finds its session as it left it (see `client_session`): subscriptions and advertisements stand,
   each end says in its hello how many of the other's numbered frames it has taken over, and sends
   the others again.
 - A client that cannot say that (it does not know the feature) makes its subscriptions anew, and

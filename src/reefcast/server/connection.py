@@ -203,10 +203,10 @@ class Connection(asyncio.Protocol):
         self.goodbye(reason)
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        self.outbox.discard()
         self.link.lost()
         self._stop_timer()
         self._detach()
+        self.outbox.discard()
         self._shared.all.discard(self)
         self.closed.set()
 
