@@ -68,7 +68,7 @@ class Live:
     async def crash(self, node: Node) -> None:
         """Ends a broker without a word, as if its process had been killed."""
         node._close_doors()
-        connections = list(node._shared.all)
+        connections = list(node.shared.all)
         for connection in connections:
             connection.end = None
             connection.close()

@@ -165,7 +165,7 @@ async def test_a_client_whose_queue_is_full_again_and_again_does_not_fill_the_lo
     for _ in range(500):
         session.port.paused = True
         for _ in range(3):
-            session.port.push_data(wire.encode_deliver((1,), b"\xc0"))
+            session.port.push_delivery(wire.encode_deliver((1,), b"\xc0"))
         session.port.resume()
     assert len(lines(caplog, "client s")) == 20
     node.host.journal.floods.sum_up()

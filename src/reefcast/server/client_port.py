@@ -38,10 +38,10 @@ Numbers = tuple[int, ...]
 
 class Line(Protocol):
     """One connection of a client, as its port and its session see it. `transport`: where its bytes
-    go; `peer`: the address of the other end."""
+    go; `closed`: set when it is gone."""
 
     transport: asyncio.Transport
-    peer: str
+    closed: asyncio.Event
 
     def stop_reading(self) -> None: ...
 
@@ -180,7 +180,13 @@ class ClientPort(Outbox, ABC):
         self._urgent = [frame for frame in self._urgent if self.is_numbered(frame)]
 
     def again_from(self, received: int) -> None:
-        """The client comes back, and has taken over so many frames: the others go again."""
+        """The client comes back, and has taken over so many frames: the others go again. Raises
+        `ProtocolError` if it cannot be so many, or so few."""
+        if received < self._acknowledged:
+            raise ProtocolError(
+                f"the client goes on behind frame {received}, but it has acknowledged "
+                f"{self._acknowledged}"
+            )
         self.acknowledged(received)
         self._resend.extendleft(reversed(self._sent))
         self._sent.clear()

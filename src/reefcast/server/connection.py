@@ -34,6 +34,7 @@ from reefcast.model.wire import (
     StatusRequest,
 )
 from reefcast.protocol.link import Link, Overdue
+from reefcast.server.client_port import Line
 from reefcast.server.floods import Floods
 from reefcast.server.outbox import Flusher, Outbox
 
@@ -90,7 +91,7 @@ class Shared(NamedTuple):
     when there are more than `limit`, a new one is turned away. `offer`: what the broker speaks."""
 
     flusher: Flusher
-    all: set[Connection]
+    all: set[Line]
     limit: int
     floods: Floods
     offer: Offer = wire.OFFER

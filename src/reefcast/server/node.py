@@ -15,7 +15,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from reefcast.errors import ConfigurationError
 from reefcast.model import wire
 from reefcast.model.messages import Leave
 from reefcast.model.versions import Offer
@@ -25,6 +24,7 @@ from reefcast.server.broker_link import BrokerLink
 from reefcast.server.clients import Clients
 from reefcast.server.connection import Connection, End, Shared
 from reefcast.server.host import make_host
+from reefcast.server.listeners import Listener
 from reefcast.server.observer import Observer
 from reefcast.server.outbox import Flusher
 from reefcast.server.overlay_links import OverlayLinks
@@ -38,7 +38,9 @@ SPARE_CONNECTIONS = 256
 
 class Node:
     """The broker `name` of `network`, in the running event loop: `start`, then `stop`. `offer`:
-    what it speaks."""
+    what it speaks. `listeners`: where; what is there before `start` is opened by it. A listener for
+    clients of another protocol gives each connection a `Line` that calls `clients.admit`, and has a
+    `ClientPort` of its own. `shared`: what all connections have in common."""
 
     def __init__(self, network: NetworkFile, name: str, offer: Offer = wire.OFFER) -> None:
         self.loop = asyncio.get_running_loop()
@@ -49,11 +51,12 @@ class Node:
         self.stopping = False
         self._started_at_s = self.loop.time()
         limit = network.limits.max_clients + SPARE_CONNECTIONS
-        self._shared = Shared(Flusher(self.loop), set(), limit, self.host.journal.floods, offer)
-        self.overlay_links = OverlayLinks(self.host, network, self._shared)
-        self.soft_links = SoftLinks(self.host, network, self._shared, self.overlay_links)
+        self.shared = Shared(Flusher(self.loop), set(), limit, self.host.journal.floods, offer)
+        self.overlay_links = OverlayLinks(self.host, network, self.shared)
+        self.soft_links = SoftLinks(self.host, network, self.shared, self.overlay_links)
         self.host.driver.open_links_with(self.soft_links)
-        self._server: asyncio.Server | None = None
+        host, port = network.address(name)
+        self.listeners = [Listener(host, port, lambda: Connection(self.shared, self._greet))]
         self._tick_timer: asyncio.TimerHandle | None = None
 
     @property
@@ -66,17 +69,10 @@ class Node:
     async def start(self) -> None:
         """Listen, and dial those neighbours who are this broker's to dial.
 
-        Raises `ConfigurationError` if the address cannot be had.
+        Raises `ConfigurationError` if an address cannot be had.
         """
-        host, port = self.network.address(self.name)
-        try:
-            self._server = await self.loop.create_server(
-                lambda: Connection(self._shared, self._greet), host, port, backlog=1024
-            )
-        except OSError as error:
-            raise ConfigurationError(
-                f"broker {self.name} cannot listen on {host}:{port}: {error.strerror or error}"
-            ) from error
+        for listener in self.listeners:
+            await listener.open(self.name)
         self._tick_timer = self.loop.call_later(TICK_S, self._tick)
         self.overlay_links.dial()
 
@@ -116,8 +112,8 @@ class Node:
         )
 
     def _close_doors(self) -> None:
-        if self._server is not None:
-            self._server.close()
+        for listener in self.listeners:
+            listener.close()
         self.overlay_links.refuse()
         self.soft_links.refuse()
 
@@ -127,7 +123,7 @@ class Node:
             await asyncio.sleep(0.005)
 
     async def _close_connections(self, reason: str) -> None:
-        connections = list(self._shared.all)
+        connections = list(self.shared.all)
         for connection in connections:
             connection.goodbye(reason, retry=True)
         for connection in connections:

@@ -1,0 +1,40 @@
+"""Where a broker listens, and for what."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from reefcast.errors import ConfigurationError
+
+BACKLOG = 1024
+
+
+class Listener:
+    """An address, and what speaks on its connections: `make` gives each a protocol of its own.
+    `port`: the one that it listens on, also where 0 was asked for."""
+
+    def __init__(self, host: str, port: int, make: Callable[[], asyncio.BaseProtocol]) -> None:
+        self.host = host
+        self.port = port
+        self._make = make
+        self._server: asyncio.Server | None = None
+
+    async def open(self, broker: str) -> None:
+        """Raises `ConfigurationError` if the address cannot be had."""
+        loop = asyncio.get_running_loop()
+        try:
+            self._server = await loop.create_server(
+                self._make, self.host, self.port, backlog=BACKLOG
+            )
+        except OSError as error:
+            raise ConfigurationError(
+                f"broker {broker} cannot listen on {self.host}:{self.port}: "
+                f"{error.strerror or error}"
+            ) from error
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    def close(self) -> None:
+        """Nobody new is let in."""
+        if self._server is not None:
+            self._server.close()
