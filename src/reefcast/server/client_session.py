@@ -20,9 +20,10 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from reefcast.errors import InternalError, ProtocolError
-from reefcast.history.messages import CLIENT_CODEC, Request
+from reefcast.history.messages import CLIENT_CODEC, FROM_STORAGES, Request
 from reefcast.model.messages import ControlMessage, Publish, ServiceMessage, TableChange
 from reefcast.model.wire import Hello
+from reefcast.protocol.principal import UserRole
 from reefcast.server.connection import Connection, End
 from reefcast.server.credit import Account
 from reefcast.server.host import Host
@@ -53,6 +54,7 @@ class ClientSession(End):
         self.name = hello.name
         self.key = hello.session
         self.connection = connection
+        self.principal = connection.principal
         self.outbox = connection.outbox
         self.policy = hello.queue_policy or limits.queue_policy
         self.cut_off = ""
@@ -96,6 +98,8 @@ class ClientSession(End):
     def control(self, message: ControlMessage) -> None:
         if not isinstance(message, TableChange | ServiceMessage):
             raise ProtocolError(f"a client must not send {type(message).__name__}")
+        if isinstance(message, FROM_STORAGES):
+            self.principal.require(UserRole.STORAGE)
         if isinstance(message, TableChange) and message.token < 1:
             raise ProtocolError(f"{type(message).__name__} carries the token {message.token}")
         if not self._host.driver.handle(message, self.name):
@@ -174,6 +178,7 @@ class ClientSession(End):
     def status(self) -> dict[str, object]:
         return {
             "client": self.name,
+            "user": self.principal.user,
             "queue_len": self.outbox.queue_len,
             "queue_policy": self.policy,
             "queue_limit": self.outbox.limit,

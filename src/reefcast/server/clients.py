@@ -8,7 +8,8 @@ Rules
 - Another program that comes with the id of one that left within `session_s` counts its frames from
   1. What it publishes under a number that is not above the last one under this id is taken over and
   passed on to nobody: a program that was killed may publish all again (see `client.numbered`).
-- A second connection with the same id takes over; the first one gets GOODBYE.
+- A second connection with the same id takes over, if it is of the same user; the first one gets
+  GOODBYE.
 - A client that was disconnected for being slow is told so again if it comes back (the same program,
   that is): maybe it never read the first GOODBYE, and took the end for a failure of the network.
 - What is kept of clients that are gone is bounded: the memories by `max_clients`, the oldest go.
@@ -59,6 +60,8 @@ class Clients:
         `ProtocolError` for a hello that no client may say."""
         self._check(hello)
         before, limit = self.sessions.get(hello.name), self._host.limits.max_clients
+        if before is not None and before.principal.user != connection.principal.user:
+            raise ProtocolError(f"the client id {hello.name!r} is in use by another user")
         if before is None and len(self.sessions) >= limit:
             full = f"this broker has {limit} clients already, which is its limit"
             connection.goodbye(full, retry=True)
