@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
+from collections.abc import Coroutine
 from typing import Any
 
 import pytest
@@ -14,7 +16,7 @@ from live_brokers import Live
 from raw_client import Closed, RawClient
 
 import reefcast
-from live_networks import has_traceback, make_network, path_network, until, url_of
+from live_networks import has_traceback, linked, make_network, path_network, until, url_of
 from reefcast.errors import InternalError, ProtocolError
 from reefcast.history.messages import End as EndOfAnswer
 from reefcast.history.messages import Items, Stores
@@ -355,6 +357,70 @@ async def test_links_come_up_where_both_ends_take_their_time(live: Live) -> None
         subscription = await subscriber.subscribe("x > 0")
         await publisher.publish(x=1)
         assert (await anext(subscription))["x"] == 1
+
+
+class Sworn(Authenticator):
+    """Brokers that know the word; who dialled believes."""
+
+    def __init__(self, word: bytes) -> None:
+        self._word = word
+
+    def prove(self, greeting: Greeting) -> Principal | Coroutine[Any, Any, Principal]:
+        return anna(*ALL_ROLES) if greeting.dialled else self._ask(greeting)
+
+    async def _ask(self, greeting: Greeting) -> Principal:
+        for question in (b"1", b"2"):
+            greeting.send(question)
+            if await greeting.receive() != question + self._word:
+                raise ProtocolError(f"{greeting.hello.name} does not know the word")
+        return Principal(greeting.hello.name, ALL_ROLES, "the word")
+
+    def answer(self, question: bytes) -> bytes:
+        return question + self._word
+
+
+async def test_brokers_prove_to_each_other_who_they_are(live: Live) -> None:
+    network = path_network(3)
+    for name in network.names:
+        await live.node(network, name, authenticator=Sworn(b"lamp"))
+    await linked(live.nodes.values())
+    users = {
+        (node.name, name): link.user
+        for node in live.nodes.values()
+        for name, link in node.links.items()
+    }
+    assert users == {
+        ("b1", "b2"): "anna",
+        ("b2", "b1"): "b1",
+        ("b2", "b3"): "anna",
+        ("b3", "b2"): "b2",
+    }
+
+
+@pytest.mark.parametrize(
+    ("dialling", "says"),
+    [
+        (Sworn(b"lantern"), "goodbye to .* b1 does not know the word"),
+        (None, "goodbye to .* this broker was asked for a proof of who it is, and has none"),
+    ],
+)
+async def test_a_broker_that_proves_nothing_gets_no_link(
+    live: Live, caplog: pytest.LogCaptureFixture, dialling: Authenticator | None, says: str
+) -> None:
+    caplog.set_level(logging.INFO)
+    network = path_network(2)
+    await live.node(network, "b1", authenticator=dialling)
+    await live.node(network, "b2", authenticator=Sworn(b"lamp"))
+    await until(lambda: re.search(says, caplog.text))
+    assert [link.state for node in live.nodes.values() for link in node.links.values()] == 2 * [
+        "away"
+    ]
+
+
+async def test_a_client_without_a_proof_hears_that_one_is_wanted(live: Live) -> None:
+    node = await live.node(path_network(1), "b1", authenticator=Sworn(b"lamp"))
+    with pytest.raises(reefcast.RefusedError, match="asks for a proof of who this client is"):
+        await reefcast.connect(url_of(node.network, "b1"))
 
 
 # --- what comes meanwhile -------------------------------------------------------------------------

@@ -21,14 +21,20 @@ WRITE_BUFFER_BYTES = 256 * 1024
 _DELIVER = int(FrameKind.DELIVER)
 
 
+def _nothing_to_prove(question: bytes) -> bytes:
+    raise RefusedError("the broker asks for a proof of who this client is, and it has none")
+
+
 class Handler(NamedTuple):
     """What the user of the connection has it call. `on_hello` comes first; an exception of it or of
-    `on_frames` ends the connection. `silence_s`: seconds without a word after which it is lost."""
+    `on_frames` ends the connection. `silence_s`: seconds without a word after which it is lost.
+    `answer`: what the client says to a PROOF frame, by which brokers ask who it is."""
 
     on_hello: Callable[[Hello, Connection], None]
     on_frames: Callable[[Iterable[tuple[int, Any]]], None]
     on_writable: Callable[[], None]
     silence_s: float
+    answer: Callable[[bytes], bytes] = _nothing_to_prove
 
 
 class Connection(asyncio.Protocol):
@@ -39,7 +45,7 @@ class Connection(asyncio.Protocol):
     def __init__(self, handler: Handler) -> None:
         self._handler = handler
         self._loop = asyncio.get_running_loop()
-        self.link = Link(self.write)
+        self.link = Link(self.write, answer=handler.answer)
         self._transport: asyncio.Transport | None = None
         self._goodbye: Goodbye | None = None
         self._timer: asyncio.TimerHandle | None = None

@@ -144,7 +144,8 @@ class Connection(asyncio.Protocol):
         self.transport = transport
         self.peer = str(transport.get_extra_info("peername"))
         self.outbox = Outbox(transport, self._shared.flusher)
-        self.link = Link(self.outbox.push_urgent, self._shared.offer)
+        answer = None if self._first is None else self._shared.authenticator.answer
+        self.link = Link(self.outbox.push_urgent, self._shared.offer, answer)
         self._shared.all.add(self)
         self.link.await_hello(self._loop.time() + HELLO_S)
         self._set_timer()

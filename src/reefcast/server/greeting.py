@@ -23,7 +23,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Coroutine
 from typing import Any
 
-from reefcast.errors import InternalError
+from reefcast.errors import InternalError, ProtocolError
 from reefcast.model import wire
 from reefcast.model.wire import FrameKind, Hello, Role
 from reefcast.network.file import is_loopback
@@ -89,12 +89,17 @@ class Greeting:
 
 
 class Authenticator(ABC):
-    """Proves who others are, one way of many."""
+    """Proves who others are, one way of many, and to other brokers who this one is."""
 
     @abstractmethod
     def prove(self, greeting: Greeting) -> Principal | Coroutine[Any, Any, Principal]:
         """Return the principal, or a coroutine that finds it out in several steps. Either raises
         `ProtocolError` with a sentence for the other end if nothing is proved."""
+
+    def answer(self, question: bytes) -> bytes:
+        """Answer the PROOF frame of a broker that this one dialled; raise `ProtocolError` if there
+        is no answer."""
+        raise ProtocolError("this broker was asked for a proof of who it is, and has none")
 
 
 class Anonymous(Authenticator):
