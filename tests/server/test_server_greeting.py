@@ -16,7 +16,15 @@ from live_brokers import Live
 from raw_client import Closed, RawClient
 
 import reefcast
-from live_networks import has_traceback, linked, make_network, path_network, until, url_of
+from live_networks import (
+    PATIENCE_S,
+    has_traceback,
+    linked,
+    make_network,
+    path_network,
+    until,
+    url_of,
+)
 from reefcast.errors import InternalError, ProtocolError
 from reefcast.history.messages import End as EndOfAnswer
 from reefcast.history.messages import Items, Stores
@@ -192,6 +200,23 @@ async def test_neighbours_are_granted_to_be_brokers_by_both_ends(
     assert (link.state, link.principal, link.user) == ("away", None, "")
 
 
+@pytest.mark.parametrize("who", ["a", "b"])
+async def test_soft_links_are_for_brokers_that_are_granted_to_be_one(
+    live: Live, who: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """a dials."""
+    caplog.set_level(logging.INFO)
+    network = make_network("ab", routing="gossip", options={"contacts": ["b"], "round_s": 0.05})
+    strict = Granting(*(ALL_ROLES - {UserRole.BROKER}))
+    for name in network.names:
+        await live.node(network, name, authenticator=strict if name == who else None)
+    dialling = live.nodes["a"]
+    dialling.soft_links.open("b")
+    await until(lambda: "no soft link to b" in caplog.text)
+    assert "user 'anna' is not granted the role 'broker'" in caplog.text
+    assert not dialling.soft_links.links
+
+
 async def test_a_peer_must_be_granted_to_be_one(live: Live) -> None:
     network = make_network("a", routing="gossip", options={"contacts": ["a"]})
     authenticator = Granting(*(ALL_ROLES - {UserRole.PEER}))
@@ -213,6 +238,19 @@ async def test_the_status_tells_the_user_of_each_link_and_client(live: Live) -> 
     for told in ("links", "clients"):
         (each,) = status[told]
         assert each["user"] == "anna"
+
+
+async def test_the_status_tells_the_user_of_each_soft_link(live: Live) -> None:
+    options = {"contacts": ["a", "b"], "round_s": 0.05}
+    network = make_network("ab", routing="gossip", options=options)
+    for name in network.names:
+        node = await live.node(network, name, authenticator=Granting(*ALL_ROLES))
+        await (await live.client(node, name + name)).subscribe("topic = 'fx'")
+    for name in network.names:
+        links = live.nodes[name].soft_links.links
+        await until(lambda links=links: [link.state for link in links.values()] == ["up"])
+        (link,) = (await ask_status(*network.address(name)))["links"]
+        assert link["user"] == "anna"
 
 
 # --- at once --------------------------------------------------------------------------------------
@@ -524,7 +562,7 @@ def test_proofs_are_taken_one_by_one_however_they_come(
         assert transport.reading
         connection.connection_lost(None)
 
-    asyncio.run(run())
+    asyncio.run(asyncio.wait_for(run(), PATIENCE_S))
 
 
 async def test_very_many_proofs_in_one_read() -> None:
