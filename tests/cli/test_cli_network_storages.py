@@ -63,7 +63,7 @@ async def until_known(network: NetworkFile, *expected: tuple[str, str]) -> None:
     """(storage, topic)"""
     while True:
         rows = (await storages_known(network))["b2"] or ()
-        if {(client.rpartition("-")[0], topic) for topic, client in rows} == set(expected):
+        if {(name, topic) for topic, name in rows} == set(expected):
             return
         await asyncio.sleep(0.05)
 

@@ -10,7 +10,7 @@ import pytest
 
 from live_networks import PATIENCE_S
 from reefcast.client.connection import Connection, Handler
-from reefcast.errors import ConnectionLostError
+from reefcast.errors import ConnectionLostError, RefusedError
 from reefcast.model import wire
 from reefcast.model.wire import FrameKind, Role
 
@@ -64,6 +64,40 @@ class Silent(Transport):
 
     def abort(self) -> None:
         pass
+
+
+class Noting(Silent):
+    """Keeps it, too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = b""
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.written += data
+
+
+PROOF = wire.frame(FrameKind.PROOF, b"who")
+
+
+async def test_a_client_answers_what_a_broker_asks_before_its_hello() -> None:
+    connection = Connection(handler(5.0)._replace(answer=lambda question: question.upper()))
+    connection.connection_made(transport := Noting())
+    connection.data_received(PROOF + PROOF)
+    assert transport.written == 2 * wire.frame(FrameKind.PROOF, b"WHO")
+    assert not connection.opened.done()
+    connection.data_received(HELLO)
+    assert connection.opened.done()
+    connection.abort()
+
+
+async def test_a_client_that_has_no_proof_says_so_to_its_program() -> None:
+    connection = Connection(handler(5.0))
+    connection.connection_made(Silent())
+    connection.data_received(PROOF)
+    with pytest.raises(RefusedError, match="asks for a proof of who this client is"):
+        connection.opened.result()
+    assert isinstance(connection.lost.result(), RefusedError)
 
 
 async def test_a_broker_that_says_nothing_is_left_and_one_that_is_idle_is_not() -> None:

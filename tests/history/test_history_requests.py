@@ -158,3 +158,27 @@ OFF_PATH = [
 def test_what_comes_from_off_the_path_is_the_neighbours_mistake(message: Request | OnPath) -> None:
     with pytest.raises(ProtocolError):
         service().hear(message, "n", client=False)
+
+
+def test_the_name_of_a_storage_goes_with_the_news_of_it() -> None:
+    """Also when it goes, and to a neighbour that comes later; a program may choose another one."""
+    here = HistoryService("b")
+    for neighbour in "nm":
+        here.link_up(neighbour, client=False)
+    here.link_up("s", client=True)
+    here.hear(Stores(topics=("t",), name="s1"), "s", client=True)
+    assert list(map(here.table.describe, here.table)) == [("t", "s", 0, "s", "s1")]
+    there = HistoryService("n")
+    there.link_up("b", client=False)
+    news = [
+        *here.link_up("o", client=False),
+        *here.hear(Stores(topics=(), name="s1"), "s", client=True),
+        *here.hear(Stores(topics=("t",), name="s2"), "s", client=True),
+    ]
+    for send, name in zip(
+        [send for send in news if send.link == "o"], ("s1", "s1", "s2"), strict=True
+    ):
+        assert isinstance(send.message, Stored)
+        assert send.message.name == name
+        there.hear(send.message, "b", client=False)
+    assert list(map(there.table.describe, there.table)) == [("t", "s", 1, "b", "s2")]

@@ -120,7 +120,7 @@ def test_what_can_be_reached_how_far_it_is_and_by_which_link(seed: int) -> None:
     assert list(table) == sorted(near)
     assert len(table) == len(near)
     for key in table:
-        assert table.describe(key) == (*key, *near[key])
+        assert table.describe(key) == (*key, *near[key], "")
     for link in (*LINKS, *STORAGES):
         assert sorted(table.by(link)) == sorted(key for key in near if near[key][1] == link)
     for storage in STORAGES:

@@ -160,6 +160,31 @@ def test_what_follows_on_a_hello_waits_until_the_other_end_was_let_in() -> None:
     assert [other.link.hear(*frame) for frame in frames] == [b"1"]
 
 
+def test_who_dialled_answers_before_it_hears_a_hello() -> None:
+    """And the other end says nothing else before that."""
+    one, other = End("one"), End("other")
+    one.link = Link(one.written.extend, answer=lambda question: question.upper())
+    one.hello()
+    for frame in other.link.receive(one.take()):
+        other.link.hear(*frame)
+    for question in (b"who", b"really"):
+        one.hear(wire.frame(FrameKind.PROOF, question))
+        (answer,) = other.link.receive(one.take())
+        assert other.link.hear(*answer) == question.upper()
+        assert one.heard == [] and one.link.state is State.WAITING
+    other.link.admit(SILENCE_S, PING_S, 0.0)
+    other.hello()
+    one.hear(other.take())
+    assert one.link.state is State.OPEN
+    one.hear(wire.frame(FrameKind.PROOF, b"again"))
+    assert one.heard[-1] == (FrameKind.PROOF, b"again") and not one.written
+
+
+def test_who_has_no_answer_takes_proof_for_no_hello() -> None:
+    with pytest.raises(ProtocolError, match="the first frame must be HELLO, but it is of kind 24"):
+        End("one").hear(wire.frame(FrameKind.PROOF, b"who"))
+
+
 def test_a_hello_may_not_be_long_and_other_frames_may() -> None:
     with pytest.raises(ProtocolError, match="a frame has 1 to 65536 bytes"):
         End("one").hear(wire.frame(FrameKind.HELLO, bytes(70_000)))

@@ -8,12 +8,13 @@ from collections.abc import Sequence
 
 from reefcast.errors import ReefcastError
 from reefcast.model import messages, wire
-from reefcast.model.messages import ControlMessage, Publish
+from reefcast.model.messages import Publish
 from reefcast.model.publication import Publication, check_attributes
 from reefcast.model.wire import Dropped, Role
 from reefcast.server.client_port import ClientPort, Numbers
 from reefcast.server.client_session import ClientSession
 from reefcast.server.clients import Welcome
+from reefcast.server.greeting import LOCAL
 from reefcast.server.node import Node
 
 
@@ -27,7 +28,7 @@ class JsonPort(ClientPort):
         said = {"id": event.id, "time_us": event.time_us, "again": publish.again}
         return line(deliver=list(numbers), attributes=event.attributes, **said)
 
-    def message(self, message: ControlMessage) -> bytes:
+    def message(self, message: messages.ControlMessage) -> bytes:
         if isinstance(message, messages.Settled):
             return line(settled=message.token)
         assert isinstance(message, messages.Refused)
@@ -62,7 +63,7 @@ class JsonLines(asyncio.Protocol):
         self._session: ClientSession | None = None
         self._read = b""
         self._over = False
-        self.closed = asyncio.Event()
+        self.closed, self.principal = asyncio.Event(), LOCAL
         self.transport: asyncio.Transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

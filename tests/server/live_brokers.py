@@ -20,6 +20,7 @@ from reefcast.network.sections import (
 )
 from reefcast.network.tree_sources import tree_of
 from reefcast.overlay.scot import scot
+from reefcast.server.greeting import Authenticator
 from reefcast.server.node import Node
 from reefcast.server.outputs import LinkQueue
 from reefcast.server.supervisor import free_ports
@@ -51,8 +52,14 @@ class Live:
         self._stack = stack
         self.nodes: dict[str, Node] = {}
 
-    async def node(self, network: NetworkFile, name: str, offer: Offer = wire.OFFER) -> Node:
-        node = Node(network, name, offer)
+    async def node(
+        self,
+        network: NetworkFile,
+        name: str,
+        offer: Offer = wire.OFFER,
+        authenticator: Authenticator | None = None,
+    ) -> Node:
+        node = Node(network, name, offer, authenticator)
         await node.start()
         self.nodes[name] = node
         self._stack.push_async_callback(self.crash, node)

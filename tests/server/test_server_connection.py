@@ -25,7 +25,7 @@ class Transport(asyncio.Transport):
     """Keeps what is written; raises once it has told its protocol that it is lost."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__({"peername": ("127.0.0.1", 1)})
         self.written = b""
         self.lost = False
 

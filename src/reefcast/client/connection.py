@@ -24,16 +24,22 @@ frames have come, the hello says after a cut."""
 _DELIVER = int(FrameKind.DELIVER)
 
 
+def _nothing_to_prove(question: bytes) -> bytes:
+    raise RefusedError("the broker asks for a proof of who this client is, and it has none")
+
+
 class Handler(NamedTuple):
     """What the user of the connection has it call. `on_hello` comes first; an exception of it or of
     `on_frames` ends the connection. `taken`: numbered frames that were taken over from this broker.
-    `silence_s`: seconds without a word after which it is lost."""
+    `silence_s`: seconds without a word after which it is lost. `answer`: what the client says to a
+    PROOF frame, by which brokers ask who it is."""
 
     on_hello: Callable[[Hello, Connection], None]
     on_frames: Callable[[Iterable[tuple[int, Any]]], None]
     on_writable: Callable[[], None]
     taken: Callable[[], int]
     silence_s: float
+    answer: Callable[[bytes], bytes] = _nothing_to_prove
 
 
 class Connection(asyncio.Protocol):
@@ -44,7 +50,9 @@ class Connection(asyncio.Protocol):
     def __init__(self, handler: Handler) -> None:
         self._handler = handler
         self._loop = asyncio.get_running_loop()
-        self.link = Link(self.write, ack_every=ACK_EVERY, ack_delay_s=ACK_DELAY_S)
+        self.link = Link(
+            self.write, answer=handler.answer, ack_every=ACK_EVERY, ack_delay_s=ACK_DELAY_S
+        )
         self._unacknowledged_bytes = 0
         self._transport: asyncio.Transport | None = None
         self._goodbye: Goodbye | None = None

@@ -12,7 +12,7 @@ from typing import Annotated
 import msgspec
 
 from reefcast.model.messages import EntityId, ServiceMessage
-from reefcast.model.wire import Codec
+from reefcast.model.wire import MAX_NAME_CHARS, Codec
 
 MOST_TOPICS = 10_000
 MOST_HOPS = 64
@@ -29,24 +29,28 @@ Topics = Annotated[tuple[str, ...], msgspec.Meta(max_length=MOST_TOPICS)]
 """Names, or patterns as MATCHES has them."""
 Place = Annotated[int, msgspec.Meta(ge=0, le=MOST_HOPS)]
 Path = Annotated[tuple[str, ...], msgspec.Meta(max_length=MOST_HOPS)]
+Name = Annotated[str, msgspec.Meta(max_length=MAX_NAME_CHARS)]
 Time = Annotated[int, msgspec.Meta(ge=-(1 << 62), le=1 << 62)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 62)]
 
 
 class Stores(ServiceMessage, frozen=True, kw_only=True, tag="stores"):
-    """A client is a storage, and answers for these topics from now on, and no others."""
+    """A client is a storage, and answers for these topics from now on, and no others. `name`: that
+    of its entry in the network file, "" if it has none."""
 
     topics: Topics
+    name: Name = ""
 
 
 class Stored(ServiceMessage, frozen=True, kw_only=True, tag="stored"):
     """Between brokers: `storage`, `distance` hops from the sender, answers for the topic. With an
-    odd `seq`: it cannot be reached, or does not any more."""
+    odd `seq`: it cannot be reached, or does not any more. `name`: see `Stores`."""
 
     topic: str
     storage: str
     seq: Count
     distance: Place
+    name: Name = ""
 
 
 class Find(ServiceMessage, frozen=True, kw_only=True, tag="find"):
@@ -133,6 +137,8 @@ class Cancel(OnPath, frozen=True, kw_only=True, tag="cancel"):
 
 BACKWARD = (Items, End)
 FORWARD = (More, Cancel)
+FROM_STORAGES = (Stores, *BACKWARD)
+"""What only a client that is a storage says."""
 MESSAGES = (Stores, Stored, Find, Found, Request, Items, End, More, Cancel)
 CLIENT_CODEC = Codec(MESSAGES)
 """Of what clients and their brokers say to each other."""

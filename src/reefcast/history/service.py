@@ -85,6 +85,7 @@ class HistoryService(Service):
     def _store(self, stores: Stores, link: LinkName) -> list[Send]:
         before, now = self._stores.get(link, set()), set(stores.topics)
         self._stores[link] = now
+        self.table.names[link] = stores.name
         opened = [(topic, link) for topic in sorted(now - before)]
         for key in opened:
             self.table.opened(key, link)

@@ -41,13 +41,15 @@ class Way(NamedTuple):
 
 
 class StorageTable(TableView[Key]):
-    """Of one broker. `ways`: also those that are closed, for their numbers."""
+    """Of one broker. `ways`: also those that are closed, for their numbers. `names`: what storages
+    are called in the network file, "" or nothing for those that are in none."""
 
     name = "storages"
-    columns = ("topic", "storage", "distance", "link")
+    columns = ("topic", "storage", "distance", "link", "name")
 
     def __init__(self) -> None:
         self.ways: dict[Key, Way] = {}
+        self.names: dict[str, str] = {}
         self._spread: dict[Key, int] = {}
 
     # --- what changes it --------------------------------------------------------------------------
@@ -62,6 +64,7 @@ class StorageTable(TableView[Key]):
         ):
             return False
         self.ways[key] = Way(stored.seq, distance, link)
+        self.names[stored.storage] = stored.name
         return True
 
     def opened(self, key: Key, link: LinkName) -> None:
@@ -82,7 +85,9 @@ class StorageTable(TableView[Key]):
     def news(self, key: Key) -> Stored:
         """What neighbours are told."""
         way = self.ways[key]
-        return Stored(topic=key[0], storage=key[1], seq=way.seq, distance=way.distance)
+        topic, storage = key
+        name = self.names.get(storage, "")
+        return Stored(topic=topic, storage=storage, seq=way.seq, distance=way.distance, name=name)
 
     # --- who answers ------------------------------------------------------------------------------
 
@@ -144,7 +149,7 @@ class StorageTable(TableView[Key]):
 
     def describe(self, row: Key) -> tuple[Cell, ...]:
         way = self.ways[row]
-        return (*row, way.distance, way.link)
+        return (*row, way.distance, way.link, self.names.get(row[1], ""))
 
 
 def _all_of(topic: str, is_open: Sequence[Key]) -> list[tuple[str, str]]:

@@ -6,6 +6,8 @@ Rules
   payload, at least 1, at most `MAX_FRAME_BYTES` (a peer that says more is told so and cut off).
 - The first frame in either direction is HELLO. It says which versions and features its sender can
   speak (see `versions`).
+- Before it answers a hello, who was dialled may ask for a proof of who the other end is. PROOF
+  frames go to and fro then; what they hold is agreed between the two ends' authenticators.
 - PUBLISH_AGAIN and DELIVER_AGAIN are PUBLISH and DELIVER of a copy that was sent before, to a
   broker or by a link that failed then (`Publish.again`): a client that has had it drops it.
 - Payloads are msgpack. PUBLISH and DELIVER hold two parts: `header length (4 bytes) | header |
@@ -113,6 +115,7 @@ class FrameKind(IntEnum):
     PUBLISH_AGAIN = 13
     DELIVER_AGAIN = 14
     DROPPED = 20
+    PROOF = 24
 
 
 class Role(IntEnum):

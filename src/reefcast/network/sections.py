@@ -143,10 +143,11 @@ class LinkEntry(Section):
 
 
 class StorageEntry(Section):
-    """A storage, as `reefcast store` runs one. `name`: brokers know it by this, with a random part
-    behind. `broker`: where it attaches. `topics`: names, and patterns as MQTT has them.
-    `directory`: where its history is kept, its own, as seen from where it is started. `index`:
-    attributes to look events up by, each with its kind, for instance `{price = "number"}`.
+    """A storage, as `reefcast store` runs one. `name`: what brokers call it; its client's id has a
+    random part behind that. `broker`: where it attaches. `topics`: names, and patterns as MQTT has
+    them. `directory`: where its history is kept, its own, as seen from where it is started.
+    `index`: attributes to look events up by, each with its kind, for instance
+    `{price = "number"}`.
     `lifetime_s`: seconds after which events are forgotten, by default never; `most`: events that it
     keeps, the newest, by default all.
     `seal_after_s`: seconds from the end of a day (UTC) until it is moved into a Parquet file.

@@ -4,7 +4,8 @@ Rules
 -----
 - The first frame in either direction is HELLO. Which version is spoken is found out here
   (`model.versions`); what the other end is, and whether it is let in, decides the user of the link
-  (`admit`, or `goodbye`).
+  (`admit`, or `goodbye`). Until then it may exchange PROOF frames with the other end, which
+  answers each before it hears a hello.
 - Numbered frames that are taken over are acknowledged: several at once, a few a little later.
 - Who says nothing for `ping_s` says PING. Who is not heard for `silence_s` is given up. Ticks are
   counted, not seconds: a program that was suspended, or had much to do, does not blame the other
@@ -48,17 +49,20 @@ class Overdue(Enum):
 
 
 class Link:
-    """See the module's docstring. `offer`: what this end speaks; `agreed`: what both speak, once
-    there was a hello. `taken`: of the other end's numbered frames. `over`: whether nothing more is
-    heard of the other end. `wrote`: set by whoever writes. `listening`: whether this end reads; one
-    that does not cannot blame the other for silence. `due_s`: when `time_passed` is to be called,
-    by the clock that is given to it. `ack_every`, `ack_delay_s`: after how many numbered frames
-    an acknowledgement goes at once, and how long it waits for so many."""
+    """See the module's docstring. `offer`: what this end speaks; `answer`, of one that dialled:
+    what it says to a PROOF before the other's hello; `ack_every`, `ack_delay_s`: after how many
+    numbered frames an acknowledgement goes at once, and how long it waits for so many.
+
+    `agreed`: what both speak, once there was a hello. `taken`: of the other end's numbered frames.
+    `over`: whether nothing more is heard of the other end. `wrote`: set by whoever writes.
+    `listening`: whether this end reads; one that does not cannot blame the other for silence.
+    `due_s`: when `time_passed` is to be called, by the clock that is given to it."""
 
     def __init__(
         self,
         write: Callable[[bytes], None],
         offer: Offer = wire.OFFER,
+        answer: Callable[[bytes], bytes] | None = None,
         *,
         ack_every: int = ACK_EVERY,
         ack_delay_s: float = ACK_DELAY_S,
@@ -72,6 +76,7 @@ class Link:
         self.tick_s = TICK_S
         self._write = write
         self._offer = offer
+        self._answer = answer
         self._ack_every, self._ack_delay_s = ack_every, ack_delay_s
         self._reader = FrameReader(MAX_HELLO_BYTES)
         self._heard = False
@@ -102,20 +107,35 @@ class Link:
 
     def hear(self, kind: int, payload: bytes) -> Any:
         """What of a frame is for the user: of a HELLO the `Hello`, of a GOODBYE the `Goodbye`, of
-        an ACK the number, of a PING None, of all others the payload. Raises `ProtocolError` for
-        what has no place here."""
+        an ACK the number, of a PING None, of a PROOF that this end has answered None, of all others
+        the payload. Raises `ProtocolError` for what has no place here."""
         if kind == FrameKind.GOODBYE:
             goodbye = wire.decode_goodbye(payload)
             self._take(Step.FAREWELL)
             return goodbye
         if self.state is not State.OPEN:
-            return self._hear_hello(kind, payload)
+            return self._hear_early(kind, payload)
         if kind == FrameKind.PING:
             return None
         return wire.decode_number(payload) if kind == FrameKind.ACK else payload
 
+    def _hear_early(self, kind: int, payload: bytes) -> Any:
+        """Before the other end was let in."""
+        if self.state is State.GREETING:
+            return self._hear_proof(kind, payload)
+        if kind == FrameKind.PROOF and self._answer is not None:
+            self._write(wire.frame(FrameKind.PROOF, self._answer(payload)))
+            return None
+        return self._hear_hello(kind, payload)
+
+    @staticmethod
+    def _hear_proof(kind: int, payload: bytes) -> bytes:
+        if kind != FrameKind.PROOF:
+            raise ProtocolError(f"a frame of kind {kind} came where only PROOF has its place")
+        return payload
+
     def _hear_hello(self, kind: int, payload: bytes) -> Hello:
-        if kind != FrameKind.HELLO or self.state is not State.WAITING:
+        if kind != FrameKind.HELLO:
             raise ProtocolError(f"the first frame must be HELLO, but it is of kind {kind}")
         self.agreed = agree(self._offer, wire.decode_offer(payload))
         hello = wire.decode_hello(payload)

@@ -9,8 +9,9 @@ from reefcast.errors import InternalError
 
 class State(Enum):
     """WAITING: for the other end's hello. GREETING: it is here, and this end has not decided yet
-    what becomes of it. OPEN: both know what the other is. LEAVING: this end has said goodbye, and
-    what still comes is thrown away. CLOSED: nothing comes or goes any more."""
+    what becomes of it: it may ask for PROOF first. OPEN: both know what the other is. LEAVING: this
+    end has said goodbye, and what still comes is thrown away. CLOSED: nothing comes or goes any
+    more."""
 
     WAITING = auto()
     GREETING = auto()

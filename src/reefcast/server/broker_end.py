@@ -5,6 +5,7 @@ from __future__ import annotations
 from reefcast.model import wire
 from reefcast.model.messages import ControlMessage, PeerMessage, Publish, Refused, TableChange
 from reefcast.model.wire import FrameKind
+from reefcast.protocol.principal import Principal
 from reefcast.server.connection import Connection, End
 from reefcast.server.host import Host
 from reefcast.server.outputs import LinkQueue
@@ -21,6 +22,16 @@ class BrokerEnd(End):
         self.ping_s = min(self.silence_s / 5, self.ping_s)
         self.connection: Connection | None = None
         self._host = host
+
+    @property
+    def user(self) -> str:
+        """Who the other end is, as it was proved; "" while there is no connection."""
+        return "" if self.principal is None else self.principal.user
+
+    @property
+    def principal(self) -> Principal | None:
+        """Of the other end, while there is a connection."""
+        return None if self.connection is None else self.connection.principal
 
     def publications(self, batch: list[Publish]) -> None:
         self._host.driver.handle_publications(batch, self.name)

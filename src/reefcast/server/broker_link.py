@@ -136,6 +136,7 @@ class BrokerLink(BrokerEnd):
         return {
             "link": self.name,
             "state": self.state,
+            "user": self.user,
             "reconnects": max(self.reconnects, 0),
             "peer_session": self.peer_session,
         }

@@ -29,6 +29,7 @@ from typing import Protocol
 from reefcast.errors import ProtocolError
 from reefcast.model.messages import ControlMessage, Publish, Refused
 from reefcast.model.wire import Dropped
+from reefcast.protocol.principal import Principal
 from reefcast.server.outbox import FRAMES_PER_WRITE, Flusher, Outbox
 
 MOST_GROUPS = 1000
@@ -38,9 +39,10 @@ Numbers = tuple[int, ...]
 
 class Line(Protocol):
     """One connection of a client, as its port and its session see it. `transport`: where its bytes
-    go; `closed`: set when it is gone."""
+    go; `principal`: who is at the other end; `closed`: set when it is gone."""
 
     transport: asyncio.Transport
+    principal: Principal
     closed: asyncio.Event
 
     def stop_reading(self) -> None: ...

@@ -26,9 +26,10 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from reefcast.errors import InternalError, ProtocolError
-from reefcast.history.messages import CLIENT_CODEC, Request, Stores
+from reefcast.history.messages import CLIENT_CODEC, FROM_STORAGES, Request, Stores
 from reefcast.model.messages import ControlMessage, Publish, ServiceMessage, TableChange
 from reefcast.model.wire import Hello
+from reefcast.protocol.principal import Principal, UserRole
 from reefcast.server.client_port import ClientPort, Line
 from reefcast.server.connection import Connection, End
 from reefcast.server.credit import Account
@@ -40,7 +41,7 @@ log = logging.getLogger(__name__)
 
 
 class ClientSession(End):
-    """`port`: where its words go. `away(session)` is called when it has lost its line, and
+    """`principal`: whose it is. `port`: where its words go. `away(session)` is called when it has lost its line, and
     `ended(session)` when nothing is to be kept of it any more. `taken`: numbered frames that were
     taken over from it, on all of its lines. `last_seq`: the number of its last publication.
     `cut_off`: why it was disconnected for being slow, "" if it was not."""
@@ -53,6 +54,7 @@ class ClientSession(End):
         host: Host,
         port: ClientPort,
         hello: Hello,
+        principal: Principal,
         account: Account,
         away: Callable[[ClientSession], None],
         ended: Callable[[ClientSession], None],
@@ -60,6 +62,7 @@ class ClientSession(End):
         limits = host.limits
         self.name = hello.name
         self.key = hello.session
+        self.principal = principal
         self.port = port
         self.policy = hello.queue_policy or limits.queue_policy
         self.cut_off = ""
@@ -137,6 +140,8 @@ class ClientSession(End):
     def control(self, message: ControlMessage) -> None:
         if not isinstance(message, TableChange | ServiceMessage):
             raise ProtocolError(f"a client must not send {type(message).__name__}")
+        if isinstance(message, FROM_STORAGES):
+            self.principal.require(UserRole.STORAGE)
         if isinstance(message, TableChange) and message.token < 1:
             raise ProtocolError(f"{type(message).__name__} carries the token {message.token}")
         if not self._host.driver.handle(message, self.name):
@@ -222,6 +227,7 @@ class ClientSession(End):
     def status(self) -> dict[str, object]:
         return {
             "client": self.name,
+            "user": self.principal.user,
             "connected": self.port.line is not None,
             "queue_len": self.port.queue_len,
             "queue_policy": self.policy,

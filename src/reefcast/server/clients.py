@@ -12,7 +12,8 @@ Rules
   frames from 1. What it publishes under a number that is not above the last one under this id is
   taken over and passed on to nobody: a program that was killed may publish all again (see
   `client.numbered`).
-- A second connection with the same id takes over; the first one gets GOODBYE.
+- A second connection with the same id takes over, if it is of the same user; the first one gets
+  GOODBYE.
 - A client that was disconnected for being slow is told so again if it comes back (the same program,
   that is): maybe it never read the first GOODBYE, and took the end for a failure of the network.
 - What is kept of clients that are not there is bounded: sessions and memories by `max_clients`, the
@@ -45,9 +46,10 @@ MOST_CUT_OFF = 1000
 
 
 class Memory(NamedTuple):
-    """Of a session that ended: of which run of a program it was, the frames taken over from it, and
-    the number of its last publication."""
+    """Of a session that ended: whose it was, of which run of a program, the frames taken over from
+    it, and the number of its last publication."""
 
+    user: str
     key: str
     taken: int
     last_seq: int
@@ -116,6 +118,9 @@ class Clients:
         broker has. Raises `ProtocolError` for a hello that no client may say.
         """
         self._check(hello)
+        user = line.principal.user
+        if self._owner(hello.name) not in (None, user):
+            raise ProtocolError(f"the client id {hello.name!r} is in use by another user")
         cut_off = self._cut_off.get(hello.name)
         if cut_off is not None and cut_off[0] == hello.session:
             line.goodbye(cut_off[1], too_slow=True)
@@ -159,7 +164,9 @@ class Clients:
         name, memory = hello.name, self._memories.pop(hello.name, None)
         known = memory is not None and memory.key == hello.session
         account = self._account(name, known=known)
-        session = ClientSession(self._host, port, hello, account, self._is_away, self._ended)
+        session = ClientSession(
+            self._host, port, hello, line.principal, account, self._is_away, self._ended
+        )
         if memory is not None:
             session.last_seq = memory.last_seq
             session.taken = memory.taken if known else 0
@@ -192,6 +199,12 @@ class Clients:
                 f"the policy is one of {', '.join(QUEUE_POLICIES)}, the limit is not negative"
             )
 
+    def _owner(self, name: str) -> str | None:
+        """The user who has this client id, or had it lately."""
+        if name in self.sessions:
+            return self.sessions[name].principal.user
+        return self._memories[name].user if name in self._memories else None
+
     def _has_room(self) -> bool:
         """Whether there may be one more; if need be, the oldest of those that are away ends."""
         if len(self.sessions) < self._host.limits.max_clients:
@@ -220,7 +233,9 @@ class Clients:
         del host.outputs.clients[name]
         self._away.pop(name, None)
         until_s = asyncio.get_running_loop().time() + host.limits.session_s
-        self._memories[name] = Memory(session.key, session.taken, session.last_seq, until_s)
+        self._memories[name] = Memory(
+            session.principal.user, session.key, session.taken, session.last_seq, until_s
+        )
         if len(self._memories) > host.limits.max_clients:
             self._forget_oldest()
         if session.cut_off:

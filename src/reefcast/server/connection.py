@@ -2,7 +2,9 @@
 
 Rules
 -----
-- The first frame must come within `HELLO_S`; `greet` decides what the other end is.
+- The first frame must come within `HELLO_S`, and so must the end of the greeting: an authenticator
+  proves who the other end is (`greeting`), and `greet` decides what it is. What came behind the
+  hello is handled after that, in its order.
 - The publications of one read are handed over together, in order with the control messages.
 - What came in one read may be much work. After `SLICE_S` the other connections get their turn, and
   nothing more is read from this one until all that came is handled. So what one sends delays the
@@ -18,7 +20,9 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
+from functools import partial
+from itertools import chain
 from typing import Any, ClassVar, NamedTuple, cast
 
 from reefcast.errors import InternalError, ProtocolError
@@ -34,8 +38,10 @@ from reefcast.model.wire import (
     StatusRequest,
 )
 from reefcast.protocol.link import Link, Overdue
+from reefcast.protocol.principal import NOBODY, Principal
 from reefcast.server.client_port import Line
 from reefcast.server.floods import Floods
+from reefcast.server.greeting import Anonymous, Authenticator, Greeting, role_wanted
 from reefcast.server.outbox import Flusher, Outbox
 
 HELLO_S = 5.0
@@ -88,34 +94,43 @@ class End:
 
 class Shared(NamedTuple):
     """What all connections of a broker have in common: `all` holds those that are not closed;
-    when there are more than `limit`, a new one is turned away. `offer`: what the broker speaks."""
+    when there are more than `limit`, a new one is turned away. `offer`: what the broker speaks.
+    `authenticator`: who proves what others are; `brokers`: the names that the network file has."""
 
     flusher: Flusher
     all: set[Line]
     limit: int
     floods: Floods
     offer: Offer = wire.OFFER
+    authenticator: Authenticator = Anonymous()
+    brokers: Container[str] = ()
 
 
+Frame = tuple[int, bytes]
 Greet = Callable[["Connection", Hello], End | None]
 """None: it was told goodbye."""
 
 
 class Connection(asyncio.Protocol):
     """`first`: the hello to send when the connection is made (the side that dialled). `refusal`:
-    what it was told instead of a hello, if so. `greeted`: whether both ends were let in. `left`:
-    whether one of them said goodbye for good."""
+    what it was told instead of a hello, if so. `greeted`: whether both ends were let in.
+    `principal`: who the other end is, once that is proved. `left`: whether one of them said goodbye
+    for good."""
 
     def __init__(self, shared: Shared, greet: Greet, first: Callable[[], Hello] | None = None):
         self._shared = shared
         self._greet = greet
         self._first = first
         self._loop = asyncio.get_running_loop()
-        self._frames: Iterator[tuple[int, bytes]] | None = None
-        self._slicing = self._stopped_reading = False
+        self._frames: Iterator[Frame] | None = None
+        self._held: Frame | None = None
+        self._paused = self._stopped_reading = False
         self._timer: asyncio.TimerHandle | None = None
         self._due_s = math.inf
+        self._greeting: Greeting | None = None
+        self._proving: asyncio.Task[Principal] | None = None
         self.end: End | None = None
+        self.principal = NOBODY
         self.greeted = False
         self.left = False
         self.refusal = ""
@@ -132,7 +147,8 @@ class Connection(asyncio.Protocol):
         self.transport = transport
         self.peer = str(transport.get_extra_info("peername"))
         self.outbox = self._own_outbox = Outbox(transport, self.flusher)
-        self.link = Link(self._push, self._shared.offer)
+        answer = None if self._first is None else self._shared.authenticator.answer
+        self.link = Link(self._push, self._shared.offer, answer)
         self._shared.all.add(self)
         self.link.await_hello(self._loop.time() + HELLO_S)
         self._set_timer()
@@ -146,16 +162,16 @@ class Connection(asyncio.Protocol):
             self._handle(self.link.receive(data))
 
     def _go_on(self) -> None:
-        """The others had their turn."""
+        """The others had their turn, or the greeting takes more."""
         frames, self._frames = self._frames, None
         if frames is not None:
-            self._handle(frames)
+            self._handle(frames, self._held)
 
-    def _handle(self, frames: Iterator[tuple[int, bytes]]) -> None:
+    def _handle(self, frames: Iterator[Frame], first: Frame | None = None) -> None:
         batch: list[Publish] = []
         until_s = time.monotonic() + SLICE_S
         try:
-            for kind, payload in frames:
+            for kind, payload in frames if first is None else chain((first,), frames):
                 if kind == _PUBLISH and self.end is not None:
                     batch.append(self.end.codec.decode_publish(payload))
                     continue
@@ -165,6 +181,9 @@ class Connection(asyncio.Protocol):
                 if batch:
                     whole, batch = batch, []
                     self._hand_over(whole)
+                if self._greeting is not None and self._must_wait(kind, self._greeting):
+                    self._wait(frames, (kind, payload))
+                    return
                 if not self.link.over:
                     self._take(kind, self.link.hear(kind, payload))
                 if self.link.over:
@@ -178,19 +197,29 @@ class Connection(asyncio.Protocol):
         except SAID_TO_PEER as error:
             self._refuse(str(error), batch)
         except Exception:
-            words = "error while handling input from %s"
-            self.note("failures", words, self.peer, level=logging.ERROR, traceback=True)
-            self.goodbye("the broker failed on this input; its log says how")
-        if self._slicing and not self.link.over:
-            self._slicing = False
-            if not (self._stopped_reading or self.transport.is_closing()):
-                self.transport.resume_reading()
+            self._failed()
+        if self._paused and not self.link.over:
+            self._read_on()
 
-    def _go_on_later(self, frames: Iterator[tuple[int, bytes]]) -> None:
-        self._frames = frames
+    def _read_on(self) -> None:
+        self._paused = False
+        if not (self._stopped_reading or self.transport.is_closing()):
+            self.transport.resume_reading()
+
+    def _failed(self) -> None:
+        words = "error while handling input from %s"
+        self.note("failures", words, self.peer, level=logging.ERROR, traceback=True)
+        self.goodbye("the broker failed on this input; its log says how")
+
+    def _go_on_later(self, frames: Iterator[Frame]) -> None:
+        self._wait(frames)
         self._loop.call_soon(self._go_on)
-        if not self._slicing:
-            self._slicing = True
+
+    def _wait(self, frames: Iterator[Frame], first: Frame | None = None) -> None:
+        """Keep these until `_go_on`, `first` before the others, and read nothing more."""
+        self._frames, self._held = frames, first
+        if not self._paused:
+            self._paused = True
             if not self.transport.is_closing():
                 self.transport.pause_reading()
 
@@ -251,7 +280,7 @@ class Connection(asyncio.Protocol):
         if kind == FrameKind.GOODBYE:
             self._farewell(payload)
         elif self.end is None:
-            self._take_hello(payload)
+            self._take_early(kind, payload)
         elif kind == FrameKind.ACK:
             self.end.acknowledged(payload)
         elif kind == FrameKind.CONTROL:
@@ -270,7 +299,51 @@ class Connection(asyncio.Protocol):
         elif kind != FrameKind.PING:
             raise ProtocolError(f"frame of kind {kind}, which has no place here")
 
+    def _take_early(self, kind: int, payload: Any) -> None:
+        if kind == FrameKind.HELLO:
+            self._take_hello(payload)
+        elif self._greeting is not None:
+            self._greeting.proof_came(payload)
+
     def _take_hello(self, hello: Hello) -> None:
+        greeting = Greeting(
+            hello,
+            dialled=self._first is not None,
+            shown=self.transport.get_extra_info,
+            write=self.outbox.push_urgent,
+            go_on=self._go_on,
+        )
+        proved = self._shared.authenticator.prove(greeting)
+        if isinstance(proved, Principal):
+            self._let_in(hello, proved)
+            return
+        self._greeting = greeting
+        self._proving = self._loop.create_task(proved)
+        self._proving.add_done_callback(partial(self._proved, hello))
+
+    @staticmethod
+    def _must_wait(kind: int, greeting: Greeting) -> bool:
+        """Whether a frame that came during the greeting is handled later."""
+        return kind != FrameKind.GOODBYE and not greeting.awaits_proof
+
+    def _proved(self, hello: Hello, proving: asyncio.Task[Principal]) -> None:
+        if proving is not self._proving:  # it was cancelled, and may have failed at that
+            _ = proving.cancelled() or proving.exception()
+            return
+        self._greeting = self._proving = None
+        try:
+            self._let_in(hello, proving.result())
+        except SAID_TO_PEER as error:
+            self.goodbye(str(error))
+        except (Exception, asyncio.CancelledError):
+            self._failed()
+        self._go_on()
+
+    def _let_in(self, hello: Hello, principal: Principal) -> None:
+        role = role_wanted(hello, self._shared.brokers)
+        if role is not None:
+            principal.require(role)
+        self.principal = principal
         end = self._greet(self, hello)
         if end is None or self.link.over:
             return
@@ -325,7 +398,8 @@ class Connection(asyncio.Protocol):
         self.outbox.wrote = False
         overdue = self.link.time_passed(self._loop.time())
         if overdue is Overdue.HELLO:
-            self.goodbye(f"no hello within {HELLO_S:g} s", kind="no_hello")
+            late = "no hello" if self._greeting is None else "no end of the greeting"
+            self.goodbye(f"{late} within {HELLO_S:g} s", kind="no_hello")
         elif overdue is Overdue.WORD and self.end is not None:
             self.goodbye(f"nothing was heard for {self.end.silence_s:g} s", retry=True)
         elif overdue is Overdue.END:
@@ -363,7 +437,10 @@ class Connection(asyncio.Protocol):
 
     def _detach(self) -> None:
         end, self.end = self.end, None
-        self._frames = None
+        proving, self._proving = self._proving, None
+        self._frames = self._held = self._greeting = None
+        if proving is not None:
+            proving.cancel()
         if end is not None:
             end.lost(self)
         self.outbox = self._own_outbox

@@ -23,6 +23,7 @@ from reefcast.network.file import NetworkFile, dump_network
 from reefcast.server.broker_link import BrokerLink
 from reefcast.server.clients import Clients
 from reefcast.server.connection import Connection, End, Shared
+from reefcast.server.greeting import Anonymous, Authenticator
 from reefcast.server.host import make_host
 from reefcast.server.listeners import Listener
 from reefcast.server.observer import Observer
@@ -38,11 +39,20 @@ SPARE_CONNECTIONS = 256
 
 class Node:
     """The broker `name` of `network`, in the running event loop: `start`, then `stop`. `offer`:
-    what it speaks. `listeners`: where; what is there before `start` is opened by it. A listener for
+    what it speaks; `authenticator`: who proves what others are. Without one everything on loopback
+    is granted, and everything anywhere where the network file says `insecure`.
+
+    `listeners`: where it listens; what is there before `start` is opened by it. A listener for
     clients of another protocol gives each connection a `Line` that calls `clients.admit`, and has a
     `ClientPort` of its own. `shared`: what all connections have in common."""
 
-    def __init__(self, network: NetworkFile, name: str, offer: Offer = wire.OFFER) -> None:
+    def __init__(
+        self,
+        network: NetworkFile,
+        name: str,
+        offer: Offer = wire.OFFER,
+        authenticator: Authenticator | None = None,
+    ) -> None:
         self.loop = asyncio.get_running_loop()
         self.network = network
         self.name = name
@@ -51,7 +61,15 @@ class Node:
         self.stopping = False
         self._started_at_s = self.loop.time()
         limit = network.limits.max_clients + SPARE_CONNECTIONS
-        self.shared = Shared(Flusher(self.loop), set(), limit, self.host.journal.floods, offer)
+        self.shared = Shared(
+            Flusher(self.loop),
+            set(),
+            limit,
+            self.host.journal.floods,
+            offer,
+            authenticator or Anonymous(everywhere=network.network.insecure),
+            frozenset(network.names),
+        )
         self.overlay_links = OverlayLinks(self.host, network, self.shared)
         self.soft_links = SoftLinks(self.host, network, self.shared, self.overlay_links)
         self.host.driver.open_links_with(self.soft_links)
@@ -157,6 +175,7 @@ class Node:
     # --- who comes in -----------------------------------------------------------------------------
 
     def _greet(self, connection: Connection, hello: Hello) -> End | None:
+        """The connection's principal has the role that `hello` needs."""
         if hello.role is Role.CLIENT:
             return self.clients.arrive(connection, hello)
         if hello.role is Role.OBSERVER:

@@ -1,8 +1,6 @@
 """Asking a broker for its status, or to move a link: the end that is asked, and the side that asks.
 
-Whoever can reach a broker's address may do either, as whoever can reach it may be a client: brokers
-know no users, and listen on other than loopback addresses only where the network file says
-`insecure`.
+Whoever was proved may ask for the status; only administrators move links.
 """
 
 from __future__ import annotations
@@ -19,6 +17,7 @@ from reefcast.model import wire
 from reefcast.model.messages import MoveLink
 from reefcast.model.wire import FrameKind, Role, StatusRequest
 from reefcast.protocol.link import Link
+from reefcast.protocol.principal import UserRole
 from reefcast.server.connection import Connection, End
 
 ANSWER_S = 3.0
@@ -35,6 +34,7 @@ class Observer(End):
         status: Callable[[StatusRequest], dict[str, object]],
         wish: Callable[[MoveLink], None],
     ) -> None:
+        self.principal = connection.principal
         self._connection = connection
         self._status = status
         self._wish = wish
@@ -44,6 +44,7 @@ class Observer(End):
         self._connection.outbox.push_data(frame)
 
     def move_wanted(self, move: MoveLink) -> None:
+        self.principal.require(UserRole.ADMINISTRATOR)
         try:
             self._wish(move)
         except LocalError as error:

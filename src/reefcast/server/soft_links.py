@@ -393,6 +393,7 @@ class SoftLinks:
             yield {
                 "link": name,
                 "state": "opening" if link is None else link.state,
+                "user": "" if link is None else link.user,
                 "reconnects": 0,
                 "peer_session": "" if link is None else link.session,
             }

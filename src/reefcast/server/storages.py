@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from reefcast.errors import ReefcastError
@@ -15,11 +14,8 @@ from reefcast.routing.registry import routing_named
 from reefcast.routing.router import Shape
 from reefcast.server.observer import observed
 
-_BEHIND = re.compile(r"-[0-9a-f]{12}")
-"""The random part of a client's id."""
-
 Rows = frozenset[tuple[str, str]]
-"""(topic, client id of the storage)."""
+"""(topic, name of the storage in the network file)."""
 Known = Mapping[str, Rows | None]
 """By the name of the broker; None for one that does not answer."""
 
@@ -45,21 +41,17 @@ async def _rows(host: str, port: int) -> Rows:
         while left:
             status = await broker.status(StatusRequest((StorageTable.name,), skip=seen))
             table = status["rows"].get(StorageTable.name)
-            if table is None:
+            if table is None or "name" not in table["columns"]:  # a broker of a former version
                 break
-            topic, storage = (table["columns"].index(column) for column in ("topic", "storage"))
-            found |= {(row[topic], row[storage]) for row in table["rows"]}
+            topic, name = (table["columns"].index(column) for column in ("topic", "name"))
+            found |= {(row[topic], row[name]) for row in table["rows"] if row[name]}
             left, seen = table["left_out"], seen + len(table["rows"])
     return frozenset(found)
 
 
 def answered(entry: StorageEntry, rows: Rows) -> set[str]:
     """The topics that this storage answers for, as far as a broker knows."""
-    return {topic for topic, client in rows if _is_of(entry.name, client)}
-
-
-def _is_of(name: str, client: str) -> bool:
-    return client.startswith(name) and _BEHIND.fullmatch(client, len(name)) is not None
+    return {topic for topic, storage in rows if storage == entry.name}
 
 
 def are_known_everywhere(network: NetworkFile) -> bool:

@@ -71,8 +71,9 @@ class StorageNode:
 
     `topics`: names or patterns; `joining`: those of them that other storages have; `forget`: see
     `HistoryStore.keep`; `seal_after_s`: seconds from the end of a day until it is sealed, None:
-    never. `id`: what brokers know it by; `answers`: what it answers for now; `stored`: counts what
-    has come. Raises `ConfigurationError` for what is no pattern.
+    never; `name`: that of its entry in a network file. `id`: what brokers know it by; `answers`:
+    what it answers for now; `stored`: counts what has come. Raises `ConfigurationError` for what is
+    no pattern.
     """
 
     def __init__(
@@ -85,8 +86,10 @@ class StorageNode:
         forget: bool = False,
         seal_after_s: float | None = SEAL_AFTER_S,
         handover_s: float = HANDOVER_S,
+        name: str = "",
     ) -> None:
         self._client = client
+        self._name = name
         self._session = session_of(client)
         self._store = store
         self._forget = forget
@@ -183,7 +186,7 @@ class StorageNode:
 
     def _withdraw(self) -> None:
         """It ends, though its client may go on."""
-        self._session.say([Stores(topics=())])
+        self._session.say([Stores(topics=(), name=self._name)])
         for answering, _ in self._answering.values():
             answering.fail(GONE)
         self.disconnected()
@@ -338,7 +341,7 @@ class StorageNode:
             topics = tuple(sorted(self._ready))
             if self._client.connected and (self._connections, topics) != said:
                 said = self._connections, topics
-                self._session.say([Stores(topics=topics)])
+                self._session.say([Stores(topics=topics, name=self._name)])
                 self.answers = topics
                 self._changed.fire()
                 ready()

@@ -55,7 +55,7 @@ def run_store(
     keeping: Keeping,
     joining: Sequence[str] = (),
     *,
-    name: str = "storage",
+    name: str = "",
     network: str = "",
     until_eof: bool = False,
     ready: Callable[[StorageNode], None],
@@ -63,8 +63,9 @@ def run_store(
 ) -> None:
     """The life of a process that is a storage, until it is told to stop (`server.process.run`).
 
-    `ready` is called whenever it has said for what it answers; `follow` runs beside it, and ends
-    it when it returns. Damage is mended, as far as it can be, and fetched from other storages.
+    `name`: that of its entry in a network file, if it has one. `ready` is called whenever it has
+    said for what it answers; `follow` runs beside it, and ends it when it returns. Damage is
+    mended, as far as it can be, and fetched from other storages.
     """
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
 
@@ -72,14 +73,14 @@ def run_store(
         # A storage waits for its broker as long as that takes; publishers wait a while for it.
         async with connect(
             url,
-            name=name,
+            name=name or "storage",
             network=network,
             reconnect_timeout_s=math.inf,
             queue_policy="block",
         ) as client:
             forget, seal_after_s = keeping.forget, keeping.seal_after_s
             node = StorageNode(
-                client, store, topics, joining, forget=forget, seal_after_s=seal_after_s
+                client, store, topics, joining, forget=forget, seal_after_s=seal_after_s, name=name
             )
             await first_of(node.run(partial(ready, node)), stop.wait(), follow(node))
 
