@@ -11,7 +11,7 @@ from reefcast.model import messages, wire
 from reefcast.model.messages import Publish
 from reefcast.model.publication import Publication, check_attributes
 from reefcast.model.wire import Dropped, Role
-from reefcast.server.client_port import ClientPort, Numbers
+from reefcast.server.client_port import ClientPort
 from reefcast.server.client_session import ClientSession
 from reefcast.server.clients import Welcome
 from reefcast.server.greeting import LOCAL
@@ -46,7 +46,7 @@ class JsonPort(ClientPort):
     def is_numbered(self, frame: bytes) -> bool:
         return not frame.startswith((b'{"credit"', b'{"acked"'))
 
-    def numbers_of(self, delivery: bytes) -> Numbers:
+    def numbers_of(self, delivery: bytes) -> tuple[int, ...]:
         return tuple(json.loads(delivery)["deliver"])
 
     def body_of(self, delivery: bytes) -> bytes:
@@ -91,8 +91,7 @@ class JsonLines(asyncio.Protocol):
         else:
             session.taken += 1
             if "publish" in said:
-                values = check_attributes(said["publish"])
-                event = Publication(session.name, said["seq"], 0, values)
+                event = Publication(session.name, said["seq"], 0, check_attributes(said["publish"]))
                 session.publications([Publish(event, body=wire.encode_publication(event))])
             else:
                 self._ask(session, said)

@@ -583,7 +583,7 @@ async def test_a_flood_while_greeting_stays_outside(live: Live) -> None:
     client.say_hello()
     flood = control(1) * 1_000_000
     client.writer.write(flood)
-    (connection,) = node._shared.all
+    (connection,) = node.shared.all
     await until(lambda: connection._frames is not None)
     await asyncio.sleep(1)
     assert client.writer.transport.get_write_buffer_size() > len(flood) / 2
@@ -631,7 +631,7 @@ async def test_a_connection_that_is_lost_ends_its_greeting(live: Live) -> None:
         await until(lambda: len(authenticator.greetings) > authenticator.ended)
         assert authenticator.ended == before
         client.writer.transport.abort()
-        await until(lambda: not node._shared.all)
+        await until(lambda: not node.shared.all)
         await until(lambda: len(authenticator.greetings) == authenticator.ended)
         waiting.go.set()
     assert not node.clients.sessions
