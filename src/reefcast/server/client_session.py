@@ -43,8 +43,8 @@ log = logging.getLogger(__name__)
 class ClientSession(End):
     """`principal`: whose it is. `port`: where its words go. `away(session)` is called when it has
     lost its line, and `ended(session)` when nothing is to be kept of it any more. `taken`: numbered
-    frames that were taken over from it, on all of its lines. `last_seq`: the number of its last publication.
-    `cut_off`: why it was disconnected for being slow, "" if it was not."""
+    frames that were taken over from it, on all of its lines. `last_seq`: the number of its last
+    publication. `cut_off`: why it was disconnected for being slow, "" if it was not."""
 
     what: ClassVar[str] = "a client"
     codec = CLIENT_CODEC
