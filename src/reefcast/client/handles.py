@@ -35,7 +35,7 @@ class _Handle:
     async def settled(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 (for convenience)
         """Returns when every broker that must know of the filters knows them.
 
-        Across a reconnect it waits for the filters that were sent anew. Raises `RefusedError` with
+        Across a reconnect it waits until it is certain that they do. Raises `RefusedError` with
         the broker's reason, `ConnectionLostError` if the connection is given up, and `TimeoutError`
         after `timeout` seconds.
         """

@@ -45,8 +45,9 @@ class LimitsSection(Section):
     `link_high`: publications not yet acknowledged on a broker link above which the credits of those
     who feed it are withheld (until half of that is left). `link_buffer`: publications kept for a
     neighbour that is away. `link_patience_s`: seconds until a neighbour that is away is given up.
-    `max_clients`: connections of clients. `session_s`: seconds for which a broker remembers how
-    much it has taken from a client that lost its connection, of at most `max_clients` of them.
+    `max_clients`: clients, with those whose connections are lost. `session_s`: seconds for which a
+    broker keeps the session of a client that lost its connection: what it subscribed to, and what
+    comes for it (at most `queue_limit`).
     `drain_s`: seconds that a broker takes at most to empty its queues when it is told to stop.
     `silence_s`: seconds without a word after which the connection to a neighbour is given up, as
     that hangs or cannot be reached; what is for it waits as for one that is away."""
