@@ -40,12 +40,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Tests that must be asked for are deselected, not skipped."""
+    """Tests that must be asked for are deselected, not skipped. Those of Spark come first: one of
+    two processes takes them, with one session, and whoever has done takes over short ones."""
     unasked = [marker for marker in ("soak", "data") if not config.getoption(f"--{marker}")]
     left_out = [item for item in items if any(map(item.get_closest_marker, unasked))]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
+    items.sort(key=lambda item: item.get_closest_marker("spark") is None)
     for item in items:
         if isinstance(item, pytest.Function) and inspect.iscoroutinefunction(item.obj):
             soak = item.get_closest_marker("soak") is not None
