@@ -28,7 +28,7 @@ demo: java $(STAMP) ## flights over 12 brokers, checked by Spark, with a report 
 	$(BIN)/reefcast demo --events $(EVENTS)
 
 test: java $(STAMP) ## every test
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 soak: java $(STAMP) ## long seeded runs: random networks, faults and kills
 	$(BIN)/python -m pytest -m soak --soak

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
+import os
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ settings.register_profile(
     "quick", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
 settings.load_profile("quick")
+os.environ.setdefault("SPARK_CONF_DIR", str(Path(__file__).with_name("spark_conf")))
 
 ASYNC_TEST_S, SOAK_TEST_S = 240.0, 3600.0
 """No test of live brokers waits for ever, whatever it forgot to bound itself; many times what one
@@ -38,12 +40,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Tests that must be asked for are deselected, not skipped."""
+    """Tests that must be asked for are deselected, not skipped. Those of Spark come first: one of
+    two processes takes them, with one session, and whoever has done takes over short ones."""
     unasked = [marker for marker in ("soak", "data") if not config.getoption(f"--{marker}")]
     left_out = [item for item in items if any(map(item.get_closest_marker, unasked))]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
+    items.sort(key=lambda item: item.get_closest_marker("spark") is None)
     for item in items:
         if isinstance(item, pytest.Function) and inspect.iscoroutinefunction(item.obj):
             soak = item.get_closest_marker("soak") is not None

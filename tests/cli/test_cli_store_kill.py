@@ -164,8 +164,9 @@ async def replayed_while_one_is_killed(
     """From the past into the present, while the storage that answers is killed."""
     past = 20_000
     places = [(url, directory / str(number)) for number, url in enumerate(urls)]
+    end_us = time.time_ns() // 1000 - 86_400_000_000  # a replica has an event with the same time
     for _, place in places:
-        prefill(place, past)
+        prefill(place, past, end_us)
     processes = [await store(children, *place) for place in places]
     async with reefcast.connect(urls[0]) as client:
         async with publishing(urls[1]) as published:
@@ -184,11 +185,11 @@ async def replayed_while_one_is_killed(
     await kill(processes[1])
 
 
-def prefill(directory: Path, count: int) -> None:
-    """Yesterday's."""
-    store, start_us = HistoryStore(directory, fail), (time.time_ns() // 1000) - 86_400_000_000
+def prefill(directory: Path, count: int, end_us: int) -> None:
+    """The events of the microseconds before this one."""
+    store = HistoryStore(directory, fail)
     made = [
-        Publication("p", n, start_us - count + n, {"n": n - count}, ("fx",)) for n in range(count)
+        Publication("p", n, end_us - count + n, {"n": n - count}, ("fx",)) for n in range(count)
     ]
     store.append([Incoming(encode_publication(each)) for each in made])
     store.close()

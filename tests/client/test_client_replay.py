@@ -13,9 +13,14 @@ from hypothesis import strategies as st
 
 from reefcast.client import replay as replay_module
 from reefcast.client.event import Event
+from reefcast.client.history import History
 from reefcast.client.inbox import Inbox
 from reefcast.client.replay import Given, Replay
 from reefcast.client.signal import Signal
+from reefcast.errors import ConnectionLostError
+from reefcast.history.asking import ATTEMPTS, Asking, Numbers, Question
+from reefcast.history.messages import End, Find, Found, Items, Part, Request
+from reefcast.model.messages import ServiceMessage
 from reefcast.model.publication import Publication
 from reefcast.model.wire import encode_publication
 from reefcast.routing.recent import RecentIds
@@ -157,3 +162,37 @@ def test_of_older_events_the_latest_are_known() -> None:
     old = event(1, after_s=-1000.0)
     assert ids.is_new(old) and not ids.is_new(old)
     assert ids._ids == set()
+
+
+class Asked:
+    """A session that brings what a storage answers; each answer after the first breaks off."""
+
+    numbers = Numbers("c")
+
+    def ask(self, asking: Asking[Event], changed: Signal) -> None:
+        said: list[ServiceMessage] = asking.start()
+        for attempt in range(ATTEMPTS + 1):
+            (find,) = said
+            assert isinstance(find, Find)
+            (request,) = asking.hear(Found(number=find.number, parts=(Part("s", 1, ("t",)),)))
+            assert isinstance(request, Request)
+            on_path: dict[str, Any] = {"id": request.id, "path": ("c", "b", "s"), "at": 0}
+            bodies = () if attempt else (event(1).body, event(2).body)
+            if bodies:
+                asking.hear(Items(**on_path, before=0, bodies=bodies))
+            said = asking.hear(End(**on_path, before=len(bodies), reason="it is gone"))
+
+    def say(self, messages: list[ServiceMessage]) -> None:
+        """Nobody hears it."""
+
+
+async def test_a_past_that_breaks_off_for_good_does_not_pass_for_a_whole_one() -> None:
+    """Though there are events to be given before that is said."""
+    subscription = FakeSubscription()
+    subscription.is_settled.set()
+    subscription._holding.put(event(3))
+    history = History(cast(Any, Asked()), Question("TRUE", ("t",), handover_s=1.0), 10.0)
+    replay = Replay(cast(Any, subscription), history)
+    assert [each.seq for each in await replay.next_batch()] == [1, 2]
+    with pytest.raises(ConnectionLostError, match="broke off: it is gone"):
+        await replay.next_batch()

@@ -41,7 +41,8 @@ Ids = list[tuple[str, int]]
 
 def body(position: Position) -> bytes:
     time_us, publisher, seq = position
-    return wire.encode_publication(Publication(publisher, seq, time_us, {"a": 1}, ("t",)))
+    attributes = {"a": 1} if seq % 2 else {}
+    return wire.encode_publication(Publication(publisher, seq, time_us, attributes, ("t",)))
 
 
 @dataclass

@@ -72,14 +72,15 @@ with spark_session("alerts", master) as spark:
         .load()
     )
     alerts = quotes.where("price >= 100").selectExpr("symbol", "price", "'alerts' AS topic")
-    query = (
-        alerts.writeStream.format("reefcast")
-        .options(url=url, checkpointLocation=checkpoint)
-        .trigger(availableNow=True)
-        .start()
-    )
-    query.awaitTermination()
-    print(sum(batch["numInputRows"] for batch in query.recentProgress))
+    for _ in range(2):
+        query = (
+            alerts.writeStream.format("reefcast")
+            .options(url=url, checkpointLocation=checkpoint)
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+        print(sum(batch["numInputRows"] for batch in query.recentProgress))
 """
 
 
@@ -91,8 +92,6 @@ def test_a_streaming_query(cluster: Cluster, tmp_path: Path) -> None:
     with live_history(tmp_path / "storage") as network:
         network.publish("quotes", *({"symbol": f"s{i}", "price": i} for i in range(90, 120)))
         asked = (script, cluster.master, network.url, tmp_path / "checkpoint")
-        assert python(cluster, *asked).stdout == "30\n"
+        assert python(cluster, *asked).stdout == "30\n0\n"
         alerts = network.wait("alerts", 20)
         assert sorted(event["price"] for event in alerts) == list(range(100, 120))
-        assert python(cluster, *asked).stdout == "0\n"
-        assert network.count("alerts") == 20

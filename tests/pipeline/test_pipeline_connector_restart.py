@@ -20,7 +20,7 @@ from reefcast.client.encoding import encode_event
 from reefcast.pipeline.connector.publishing import Publisher
 
 PROGRAM = Path(__file__).with_name("spark_copy.py")
-BEFORE, RATE_PER_S, LATE_EVERY = 9000, 100, 50
+BEFORE, RATE_PER_S, LATE_EVERY = 6000, 100, 50
 
 
 @contextmanager

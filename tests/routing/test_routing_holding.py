@@ -260,3 +260,20 @@ def test_so_does_one_that_is_made_later() -> None:
     token = next(m.token for m in sent(told) if isinstance(m, Advertise))
     assert answers(broker.handle(Settled(token), "b", 6.0)) == []
     assert answers(broker.handle(Timer("absent"), "", 60.0)) == [Settled(1)]
+
+
+def test_a_neighbour_that_comes_late_is_absent_until_it_has_told_all_not_until_others_have() -> (
+    None
+):
+    """What it is told waits for nobody else: c may stay away for longer than b."""
+    broker = Broker("a", "acyclic", neighbours=["b", "c"])
+    broker.handle(LinkUp(LinkKind.CLIENT), "p", 0.0)
+    broker.handle(Advertise(("p", 1), "TRUE", 1), "p", 0.0)
+    broker.handle(Timer("relearn"), "", RELEARN_S)
+    assert broker.router.absent == ["b", "c"]
+    effects = broker.handle(LinkUp(LinkKind.BROKER), "b", 20.0)
+    token = next(m.token for m in sent(effects) if isinstance(m, Advertise))
+    broker.handle(Synced(), "b", 20.0)
+    assert broker.router.absent == ["b", "c"]
+    broker.handle(Settled(token), "b", 20.0)
+    assert broker.router.absent == ["c"]

@@ -27,7 +27,9 @@ from reefcast.model.messages import (
     LinkUp,
     OpenLink,
     Publish,
+    Relearned,
     Send,
+    Settled,
     Subscribe,
     Synced,
     Timer,
@@ -36,10 +38,12 @@ from reefcast.model.publication import Publication
 from reefcast.overlay.topology import names, path
 from reefcast.routing.broker import ROUND_TIMER, Broker
 from reefcast.routing.capabilities import SoftLink
+from reefcast.routing.gate import HOLD_S
 from reefcast.routing.mesh.messages import Anchored, Loads, MeshHeader, Tunnel, Vicinity
 from reefcast.routing.mesh.options import MeshOptions
 from reefcast.routing.mesh.overlay import BYTES_OF_COPY, BYTES_OF_LOAD, SHARE_OF_BYTES
 from reefcast.routing.mesh.router import Mesh
+from reefcast.routing.neighbour_links import RELEARN_S
 from reefcast.simulation.simulation import Simulation
 from reefcast.simulation.world import Setup
 
@@ -125,6 +129,54 @@ def test_while_its_branch_relearns_an_anchor_stays_known() -> None:
     made.handle(Synced(), "B", 1.0)
     assert publish(made, 2) == []  # what B did not say again is swept
     assert mesh(made).mesh.mom.brokers == ("B", "C", "D", "F", "E")
+
+
+# --- a neighbour that is absent -------------------------------------------------------------------
+
+
+def beside_an_absent_c(*behind_b: tuple[str, str]) -> Broker:
+    """A with a publisher; of its neighbours B and C, B has told all, and C has stayed away."""
+    made = Broker("A", "mesh", neighbours=["B", "C"], options=MeshOptions(strategy="S2"))
+    link_up(made, "B", 0.0)
+    made.handle(Vicinity(brokers=behind_b, token=1), "B", 0.0)
+    made.handle(Synced(), "B", 0.0)
+    made.handle(Timer("relearn"), "", RELEARN_S)
+    made.handle(LinkUp(LinkKind.CLIENT), "p", 6.0)
+    made.handle(Advertise(("p", 1), "TRUE", 1), "p", 6.0)
+    made.handle(Timer("hold:p"), "", 6.0 + HOLD_S)
+    assert mesh(made).absent == ["C"]
+    return made
+
+
+def answer(made: Broker, told: Effect) -> list[Effect]:
+    """What A does when the neighbour that it told this answers."""
+    token = getattr(told.message, "token", 0) if isinstance(told, Send) else 0
+    return made.handle(Settled(token), told.link, 9.0) if token else []
+
+
+def test_a_soft_link_from_who_is_absent_is_refused() -> None:
+    """Its primary link has moved, and it is behind B; but the network file of this broker does not
+    say so yet. What is for it waits for its primary link, and would wait in a soft link, too."""
+    made = beside_an_absent_c(("C", "B"))
+    assert made.handle(LinkUp(LinkKind.SOFT), "C", 6.0) == [CloseLink("C")]
+    assert mesh(made).soft_links == {}
+
+
+def test_who_is_absent_gets_all_and_no_soft_link_goes_past_it() -> None:
+    """C does not know yet who had a copy over a soft link: it would send D another one."""
+    made = beside_an_absent_c()
+    assert publish(made, 1, 8.0) == []
+    assert made.links.queue_len("C") == 1
+    told = made.handle(LinkUp(LinkKind.BROKER), "C", 9.0)
+    made.handle(Relearned(), "C", 9.0)
+    answered = [effect for each in told for effect in answer(made, each)]
+    assert targets(answered) == ["C"]
+    made.handle(Vicinity(brokers=(("D", "C"),), token=1), "C", 9.0)
+    made.handle(Anchored(id=("sD", 1), filter="x > 0", anchor="D", token=2), "C", 9.0)
+    soft(made, "D")
+    assert publish(made, 2, 9.0) == ["C"]
+    made.handle(Synced(), "C", 9.0)
+    assert publish(made, 3, 9.0) == ["D"]
 
 
 # --- strategies -----------------------------------------------------------------------------------

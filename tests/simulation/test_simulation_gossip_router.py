@@ -76,7 +76,7 @@ def check_run(number: int) -> None:
     assert simulation.result().discards.get("link_lost", 0) == 0
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(NUMBERS)
 @example(111942)
 def test_exactly_once_while_brokers_enter_and_leave_topics(number: int) -> None:
@@ -93,7 +93,7 @@ def check_crashes(number: int) -> None:
         assert nx.is_strongly_connected(graph)
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=3, deadline=None)
 @given(NUMBERS)
 def test_after_crashes_all_live_subscribers_are_reached_again(number: int) -> None:
     check_crashes(number)
@@ -105,7 +105,7 @@ def check_repair(number: int) -> None:
     assert demanded(simulation) - set(delivered(simulation)) == set()
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=3, deadline=None)
 @given(NUMBERS)
 def test_with_repair_all_is_delivered_though_one_message_in_five_is_lost(number: int) -> None:
     check_repair(number)
@@ -144,7 +144,7 @@ def settled_deliveries(number: int, routing: str) -> list[tuple[str, int, str, i
     return sorted(delivered(simulation))
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(NUMBERS)
 def test_with_all_neighbours_it_delivers_what_flooding_delivers(number: int) -> None:
     assert settled_deliveries(number, "gossip") == settled_deliveries(number, "flooding")
@@ -167,7 +167,7 @@ def test_both_kernels_write_the_same_trace_of_gossip(trace_folder: Path, number:
     check_kernels(number, trace_folder)
 
 
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=2, deadline=None)
 @given(NUMBERS)
 def test_both_kernels_agree_on_gossip_that_crashes_and_loses(number: int) -> None:
     check_agreement(number)

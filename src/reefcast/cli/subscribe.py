@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import os
 import sys
 from functools import partial
 
@@ -14,6 +13,7 @@ import msgspec
 from reefcast.cli.exit_codes import DONE, NO
 from reefcast.cli.filter_arguments import check_filters
 from reefcast.cli.options import Number, Whole, json_option
+from reefcast.cli.output import Output
 from reefcast.client import Event, Subscription, connect
 from reefcast.client.loop import new_event_loop
 from reefcast.model.messages import MOST_ORDER_S
@@ -21,7 +21,7 @@ from reefcast.model.wire import QUEUE_POLICIES
 
 
 class Job(msgspec.Struct):
-    """What the command line asked for, and how far it got."""
+    """What the command line asked for, where events go, and how many were dropped."""
 
     url: str
     filters: tuple[str, ...]
@@ -30,7 +30,7 @@ class Job(msgspec.Struct):
     timeout_s: float
     queue_policy: str
     order_s: float
-    printed: int = 0
+    output: Output
     dropped: int = 0
 
 
@@ -81,19 +81,18 @@ def command(
     Ctrl-C ends the command.
     """
     check_filters(filters)
-    job = Job(url, filters, as_json, count, timeout, queue_policy or "", order_s)
+    job = Job(url, filters, as_json, count, timeout, queue_policy or "", order_s, Output())
     try:
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
             runner.run(_subscribe(job))
-    except KeyboardInterrupt:
-        pass  # the usual way to end it
-    except BrokenPipeError:
-        # Whoever read our output has enough; nothing may be flushed into the pipe at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    events = "event" if job.printed == 1 else "events"
+    except (KeyboardInterrupt, BrokenPipeError):
+        pass  # the usual ways to end it: Ctrl-C, or whoever read our output has enough
+    job.output.finish()
+    printed = job.output.lines
+    events = "event" if printed == 1 else "events"
     lacking = f", and {job.dropped:,} that were dropped" if job.dropped else ""
-    click.echo(f"reefcast: {job.printed:,} {events}{lacking}", err=True)
-    sys.exit(NO if job.printed < job.count and timeout else DONE)
+    click.echo(f"reefcast: {printed:,} {events}{lacking}", err=True)
+    sys.exit(NO if printed < job.count and timeout else DONE)
 
 
 async def _subscribe(job: Job) -> None:
@@ -121,18 +120,16 @@ def _say_dropped(job: Job, count: int) -> None:
 
 
 async def _print(job: Job, subscription: Subscription) -> None:
-    line = json_line if job.as_json else text_line
+    line, output = json_line if job.as_json else text_line, job.output
     while True:
         try:
             batch = await subscription.next_batch()
         except StopAsyncIteration:
             return
         if job.count:
-            batch = batch[: job.count - job.printed]
-        sys.stdout.write("".join(line(event) + "\n" for event in batch))
-        sys.stdout.flush()
-        job.printed += len(batch)
-        if job.printed == job.count:
+            batch = batch[: job.count - output.lines]
+        await output.write([line(event) for event in batch])
+        if output.lines == job.count:
             return
 
 

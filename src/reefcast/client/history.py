@@ -80,13 +80,13 @@ class History:
 
     @property
     def over(self) -> bool:
-        """Whether nothing more comes."""
-        return self._cancelled or self._asking.over
+        """Whether nothing more comes, not even an error."""
+        return self._cancelled or (self._asking.over and self._asking.error is None)
 
     @property
     def hands_over(self) -> bool:
         """Whether all that was stored has come, and only what came in meanwhile may follow."""
-        return self._asking.hands_over
+        return self._asking.hands_over and self._asking.error is None
 
     def poll(self) -> list[Event]:
         """What has come, maybe nothing; raises as iterating does."""

@@ -324,7 +324,9 @@ class Asking(Generic[E]):
             answers = list(self._answers.values())
             if any(answer.waits for answer in answers):
                 break
-            event = self._next_in_order(answers) or self._next_late(answers)
+            event = self._next_in_order(answers)
+            if event is None:  # not `or`: an event without attributes is false
+                event = self._next_late(answers)
             if event is None:
                 break
             if self._is_new(event):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum, auto
 
-from reefcast.errors import InternalError
+from reefcast.protocol.transitions import follow
 
 
 class State(Enum):
@@ -45,8 +45,5 @@ NEXT = {
 
 
 def after(state: State, step: Step) -> State:
-    """The next state; raises `InternalError` for a step that cannot be taken."""
-    try:
-        return NEXT[state, step]
-    except KeyError:
-        raise InternalError(f"a link that is {state.name} cannot {step.name}") from None
+    """Return the next state of a link; raises `InternalError` for a step that cannot be taken."""
+    return follow(NEXT, "a link", state, step)

@@ -251,12 +251,13 @@ class ScotRouter(Router, Relearns, SettlesTogether):
         return self._unset(rows)
 
     def _unset(self, rows: Sequence[ClusterLinkRow]) -> list[Send]:
-        """Clears the bits of the rows that have no witness; but not before all was relearned."""
+        """Clear the bits of the rows that have no witness; but not before all was relearned."""
         cleared: dict[LinkName, list[EntityId]] = {}
         for row in rows:
             if row.witness is None and (self.relearning or self.unheard()):
                 row.civ |= self._own
             elif row.witness is None:
+                row.civ &= ~self._own
                 cleared.setdefault(row.last_hop, []).append(row.id)
         return [
             Send(link, CivUnset(advertisements=tuple(ids))) for link, ids in sorted(cleared.items())
@@ -346,14 +347,10 @@ class ScotRouter(Router, Relearns, SettlesTogether):
         return source != target and source not in secondary and target not in secondary
 
     def relearned(self) -> list[Send]:
-        """Bits stay where a neighbour is absent that may hold a witness."""
-        return [] if self.unheard() else self.all_heard()
+        return self.all_heard()
 
     def all_heard(self) -> list[Send]:
-        rows = [row for row in self.clt if not row.local and row.witness is None]
-        for row in rows:
-            row.civ &= ~self._own
-        return self._unset(rows)
+        return self._unset([row for row in self.clt if not row.local and row.witness is None])
 
     # --- what can be seen -------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from enum import Enum, auto
 
-from reefcast.errors import InternalError
+from reefcast.protocol.transitions import follow
 
 
 class Phase(Enum):
@@ -52,8 +52,6 @@ NEXT = {
 
 
 def after(phase: Phase, step: Step) -> Phase:
-    """The next phase; raises `InternalError` for a step that cannot be taken."""
-    try:
-        return NEXT[phase, step]
-    except KeyError:
-        raise InternalError(f"a soft link that is {phase.name} cannot {step.name}") from None
+    """Return the next phase of a soft link; raises `InternalError` for a step that cannot be
+    taken."""
+    return follow(NEXT, "a soft link", phase, step)

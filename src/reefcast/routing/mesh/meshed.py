@@ -193,16 +193,14 @@ class Meshed(Router, Relearns, OpensLinks):
         return self._not_again(publications, decisions, link)
 
     def sends(self, anchors: Sequence[LinkName], link: LinkName) -> Sequence[LinkName]:
-        """The next hops of a copy that came by `link`. Neighbours that nobody has heard get it
-        themselves, and no soft link goes past them."""
+        """Choose the next hops of a copy that came by `link`. `anchors`: see `match`; `unheard`
+        neighbours are among them, so that no soft link goes past one that is up."""
         if not self.absent:
             return self.mesh.sends(anchors, link) if anchors else ()
-        mom, unheard = self.mesh.mom, self.unheard()
-        heard = [each for each in anchors if each in mom and mom.branch(each) not in unheard]
-        hops = self.mesh.sends(heard, link) if heard else ()
-        came_from = mom.branch(link) if link in mom else link
-        others = dict.fromkeys((*hops, *unheard))
-        return [hop for hop in others if hop not in (link, came_from)]
+        mom = self.mesh.mom
+        away = [each for each in self.unheard() if each not in mom]
+        known = [anchor for anchor in anchors if anchor not in away]
+        return (*self.mesh.sends(known, link), *away)
 
     def _not_again(
         self, publications: Sequence[Publish], decisions: Iterable[Decision], link: LinkName

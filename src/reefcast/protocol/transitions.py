@@ -1,0 +1,21 @@
+"""How a table of states and steps is read: what it does not have cannot be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import TypeVar
+
+from reefcast.errors import InternalError
+
+S = TypeVar("S", bound=Enum)
+T = TypeVar("T", bound=Enum)
+
+
+def follow(table: Mapping[tuple[S, T], S], what: str, state: S, step: T) -> S:
+    """Return the state that `step` leads to from `state`. Raises `InternalError` for a step that
+    cannot be taken; `what` says there what is in that state."""
+    try:
+        return table[state, step]
+    except KeyError:
+        raise InternalError(f"{what} that is {state.name} cannot {step.name}") from None
