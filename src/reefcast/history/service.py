@@ -8,8 +8,8 @@ Rules
   them a request. That goes by the nearest way, and collects its path. What is sent along the path
   afterwards needs no table.
 - A request that cannot go on is ended with a reason; so are those that a storage had open when its
-  link went down, or when it said that it stores nothing more, and what a client sends after an
-  answer whose path is broken. Who asked may ask again, behind the last position that it got.
+  link went down or it went away, and what a client sends after an answer whose path is broken. Who
+  asked may ask again, behind the last position that it got.
 
 Source: section 3 of `papers/storing-replication.txt`. Costs: a broker keeps nothing for a request
 but that of a storage of its own.
@@ -89,8 +89,7 @@ class HistoryService(Service):
         opened = [(topic, link) for topic in sorted(now - before)]
         for key in opened:
             self.table.opened(key, link)
-        sends = self._tell(opened) + self._close([(topic, link) for topic in sorted(before - now)])
-        return sends if now else sends + self._end_open(link)
+        return self._tell(opened) + self._close([(topic, link) for topic in sorted(before - now)])
 
     def _close(self, keys: Sequence[Key], *, but: LinkName | None = None) -> list[Send]:
         for key in keys:
@@ -139,6 +138,11 @@ class HistoryService(Service):
         else:  # a link beside the overlay
             return []
         return self._close(self.table.by(link)) + self._end_open(link)
+
+    def away(self, client: LinkName) -> Sequence[Send]:
+        """Others are asked until it is back; then it says again what it stores."""
+        self._stores.pop(client, None)
+        return self._close(self.table.by(client)) + self._end_open(client)
 
     def _end_open(self, storage: LinkName) -> list[Send]:
         """Of what it was asked nothing more comes."""

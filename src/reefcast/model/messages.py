@@ -208,6 +208,10 @@ class LinkDown(msgspec.Struct, frozen=True):
     lost: tuple[Publish, ...] = ()
 
 
+class Away(msgspec.Struct, frozen=True):
+    """The connection of a client is gone; its rows stay, for it may come back."""
+
+
 class Timer(msgspec.Struct, frozen=True):
     """A timer that the core set has come due."""
 
@@ -228,7 +232,7 @@ class Leave(msgspec.Struct, frozen=True):
     links: tuple[LinkName, ...]
 
 
-Input = ControlMessage | Publish | LinkUp | LinkDown | Timer | MoveLink | Leave
+Input = ControlMessage | Publish | LinkUp | LinkDown | Away | Timer | MoveLink | Leave
 
 
 # --- effects -------------------------------------------------------------------------------------

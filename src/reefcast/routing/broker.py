@@ -3,16 +3,14 @@
 Rules
 -----
 - `handle(item, link, now)` takes a message, a link that came up or went, or a timer; it returns
-  what is to be done, in this order. It does no I/O and reads no clock; two drivers serve it, the
-  simulator and the live server.
+  what is to be done, in this order, without I/O or clock. Simulator and live server drive it.
 - A publication that something fails on costs only itself: the others of its batch are routed, each
   once, and `PartlyFailed` tells of it (`failures`).
 - What clients publish goes through the `gate`: it must lie within what they advertised, and waits
   until that has settled.
-- Every control message is answered (`settlement`): Settled when all that it caused is done, Refused
-  with a sentence when it was wrong.
-- A neighbour without memory of this broker (first contact, or a restart) is told all that it must
-  know (see `neighbour_links`).
+- Every control message is answered (`settlement`): Settled when all that it caused is done, or
+  Refused with a sentence.
+- A neighbour without memory of this broker is told all that it must know (`neighbour_links`).
 - Publications for a neighbour that is about to stop, or that relearns, wait (see `holding`). Those
   of a broker's own clients wait while it relearns itself.
 
@@ -32,6 +30,7 @@ from reefcast.matching import new_index as compiled_index
 from reefcast.model.filters import parse_filter
 from reefcast.model.messages import (
     Advertise,
+    Away,
     Deliver,
     Discard,
     Effect,
@@ -156,6 +155,7 @@ class Broker:
             Leaving: self._neighbour_leaves,
             LinkUp: self._link_up,
             LinkDown: self._link_down,
+            Away: self._away,
             Timer: self._timer,
             MoveLink: self._move,
             Leave: self._leave,
@@ -419,6 +419,9 @@ class Broker:
         effects = self.neighbours.lose(link)
         effects += then.act(self._services.link_down(link, client=False))
         return effects + self.neighbours.lost(link)
+
+    def _away(self, _: Away, link: LinkName, now: float) -> list[Effect]:
+        return self._then.act(self._services.away(link))
 
     def _timer(self, timer: Timer, link: LinkName, now: float) -> list[Effect]:
         effects = self.neighbours.due(timer.key, now)

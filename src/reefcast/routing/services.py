@@ -33,6 +33,11 @@ class Service(ABC):
         never were."""
 
     @abstractmethod
+    def away(self, client: LinkName) -> Sequence[Send]:
+        """A client has lost its connection, and may come back: there is no link that is up anew
+        then."""
+
+    @abstractmethod
     def tables(self) -> Mapping[str, TableView[Any]]:
         """As `Router.tables`."""
 
@@ -51,3 +56,7 @@ class Services(tuple[Service, ...]):
     def link_down(self, link: LinkName, *, client: bool) -> list[Send]:
         """See `Service.link_down`."""
         return [send for service in self for send in service.link_down(link, client=client)]
+
+    def away(self, client: LinkName) -> list[Send]:
+        """See `Service.away`."""
+        return [send for service in self for send in service.away(client)]

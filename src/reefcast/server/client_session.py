@@ -26,8 +26,8 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from reefcast.errors import InternalError, ProtocolError
-from reefcast.history.messages import CLIENT_CODEC, FROM_STORAGES, Request, Stores
-from reefcast.model.messages import ControlMessage, Publish, ServiceMessage, TableChange
+from reefcast.history.messages import CLIENT_CODEC, FROM_STORAGES, Request
+from reefcast.model.messages import Away, ControlMessage, Publish, ServiceMessage, TableChange
 from reefcast.model.wire import Hello
 from reefcast.protocol.principal import Principal, UserRole
 from reefcast.server.client_port import ClientPort, Line
@@ -72,7 +72,6 @@ class ClientSession(End):
         self._account = account
         self._away = away
         self._ended = ended
-        self._stores = False
         self._loop = asyncio.get_running_loop()
         self._slow_since_s: float | None = None
         self._said_slow = False
@@ -105,10 +104,8 @@ class ClientSession(End):
         if for_good or self.cut_off or not self.port.keeps:
             self.end()
         else:
-            if self._stores:  # others are asked until it is back; it will say again what it has
-                self._stores = False
-                self._host.driver.handle(Stores(topics=()), self.name)
             self._away(self)
+            self._host.driver.handle(Away(), self.name)
 
     def end(self) -> None:
         """Nothing is kept of it any more."""
@@ -146,8 +143,6 @@ class ClientSession(End):
             raise ProtocolError(f"{type(message).__name__} carries the token {message.token}")
         if not self._host.driver.handle(message, self.name):
             raise InternalError(f"the broker failed on this {type(message).__name__}; see its log")
-        if isinstance(message, Stores):
-            self._stores = bool(message.topics)
         if isinstance(message, Request) and self._host.requests is not None:
             self._host.requests.asked(message)
 
