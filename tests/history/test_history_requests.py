@@ -127,6 +127,19 @@ def test_what_a_storage_had_open_is_ended_once_where_that_can_be_told() -> None:
     assert not any(isinstance(s.message, End) for s in here.link_down("s", client=True))
 
 
+def test_a_storage_that_is_away_is_not_asked_until_it_says_again_what_it_stores() -> None:
+    here = service()
+    here.hear(request(), "c", client=True)
+    told_away = list(here.away("s"))
+    assert Send("c", End(id=ID, path=("c", "b"), at=0, reason="storage 's' is gone")) in told_away
+    assert {s.link for s in told_away if isinstance(s.message, Stored)} == {"n", "m"}
+    [found] = here.hear(Find(number=1, topics=("t",)), "c", client=True)
+    assert found == Send("c", Found(number=1, parts=(), missing=("t",)))
+    here.hear(Stores(topics=("t",)), "s", client=True)
+    [found] = here.hear(Find(number=2, topics=("t",)), "c", client=True)
+    assert found.message.parts and not found.message.missing
+
+
 def test_nobody_is_told_of_the_end_over_a_link_that_is_down() -> None:
     here = service()
     here.hear(request("c", "n"), "n", client=False)

@@ -21,6 +21,7 @@ from live_storages import (
     until_found,
     until_stored,
 )
+from reefcast.client.address import parse_addresses
 from reefcast.errors import DamagedError
 from reefcast.history.messages import Stores
 from reefcast.history.store import HistoryStore, Incoming
@@ -30,6 +31,7 @@ from reefcast.storage_node import catching_up, upkeep
 from reefcast.storage_node import node as storage_node
 from reefcast.storage_node.catching_up import CatchUp
 from reefcast.storage_node.node import StorageNode
+from torture.proxy import Proxy
 
 
 @pytest.fixture
@@ -238,6 +240,30 @@ async def test_topics_move_from_one_storage_to_another(urls: list[str], tmp_path
         old.change(("b", "fx"), ["fx"])
         await until_ready(old)
     assert stored_in(tmp_path / "old") == list(range(2010))
+
+
+async def test_a_storage_whose_connection_is_cut_misses_nothing(
+    urls: list[str], tmp_path: Path
+) -> None:
+    """What was published meanwhile waits at its broker; and it answers again."""
+    proxy = Proxy((parse_addresses(urls[0])[0].host, parse_addresses(urls[0])[0].port))
+    await proxy.start()
+    try:
+        url = f"reefcast://127.0.0.1:{proxy.port}"
+        async with storing(url, tmp_path) as node, reefcast.connect(urls[1]) as client:
+            await published(urls[1], 100)
+            await until_found(client)
+            proxy.refuses = True
+            proxy.reset()
+            await until(lambda: not node.answers)
+            await published(urls[1], 100, 100)
+            proxy.refuses = False
+            await until_stored(node, 200)
+            await until_ready(node)
+            await until_found(client)
+            assert await numbers(client.history("topic = 'fx'")) == list(range(200))
+    finally:
+        await proxy.stop()
 
 
 async def test_an_answer_in_hand_goes_on_when_its_topic_goes(
