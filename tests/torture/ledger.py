@@ -6,8 +6,9 @@ An event is *owed* to a subscription if one of its filters that holds had settle
 was made, and from then on there was always one that held, the next one settled before the one
 before it was taken back. Grey, neither owed nor wrong, is what was made before a filter had
 settled, and what was under way when the last filter that held for it was taken back, or when the
-subscriber lost its connection. But where the routing keeps the order of a publisher, and a later
-event of the same publisher had come by then, it was owed all the same.
+subscriber lost its session (a connection that is lost, and found again by the same broker, is
+nothing). But where the routing keeps the order of a publisher, and a later event of the same
+publisher had come by then, it was owed all the same.
 
 An event is *lost* if it was owed and did not come; *doubled* if the application saw it twice;
 *misdelivered* if no filter of the subscription ever held for it, or each that did had ended (taking
@@ -44,7 +45,7 @@ class Published(NamedTuple):
 
 @dataclass(slots=True)
 class Interest:
-    """One filter of a subscription, over one connection. Seconds on one clock."""
+    """One filter of a subscription, in one session. Seconds on one clock."""
 
     wanted: Wanted
     asked_s: float
@@ -73,7 +74,7 @@ class Account:
         return interest
 
     def broken(self, now_s: float) -> list[Wanted]:
-        """The connection is lost: all that stood ends now; returns what must be asked anew."""
+        """The session is lost: all that stood ended then; returns what must be asked anew."""
         standing = [each for each in self.interests if each.end_asked_s == inf]
         for each in self.interests:
             each.end_asked_s = min(each.end_asked_s, now_s)

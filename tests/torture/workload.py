@@ -23,11 +23,13 @@ AT_ONCE, HELD = 8, 24
 
 
 class Subscriber:
-    """One subscription of a client of its own. `disconnects`: how often its connection broke."""
+    """One subscription of a client of its own. `disconnects`: how often its connection broke;
+    `renewals`: how often its broker had not kept the session."""
 
     def __init__(self, account: Account, wanted: Sequence[Wanted], clock: Clock) -> None:
         self.account = account
-        self.disconnects = 0
+        self.disconnects = self.renewals = 0
+        self._before: tuple[tuple[int, ...], float] = ((), 0.0)
         self._wanted = list(wanted)
         self._clock = clock
         self._may_read = asyncio.Event()
@@ -86,9 +88,15 @@ class Subscriber:
 
     def _lost(self) -> None:
         self.disconnects += 1
-        self._wanted = self.account.broken(self._clock())
+        self._before = self._subscription.numbers, self._clock()
 
     def _back(self) -> None:
+        """Filters with the numbers that they had stand; new ones are asked for anew."""
+        numbers, lost_s = self._before
+        if set(numbers) <= set(self._subscription.numbers):
+            return
+        self.renewals += 1
+        self._wanted = self.account.broken(lost_s)
         interests = [self.account.ask(wanted, self._clock()) for wanted in self._wanted]
         self._later(self._settle(interests))
 
@@ -101,16 +109,15 @@ class Subscriber:
     # --- changes ----------------------------------------------------------------------------------
 
     async def replace(self, new: Wanted) -> None:
-        """Another filter in the place of the first one, unless the connection is lost now, or
-        meanwhile."""
-        before = self.disconnects
+        """Another filter in the place of the first one, unless the session is lost meanwhile."""
+        before = self.renewals
         standing = [each for each in self.account.interests if each.end_asked_s == inf]
         if not standing:
             return
         old = standing[0]
         interest = self.account.ask(new, self._clock())
         await self._subscription.add(new.text)
-        if self.disconnects != before:
+        if self.renewals != before:
             return
         interest.settled_s = old.end_asked_s = self._clock()
         await self._subscription.remove(old.wanted.text)
