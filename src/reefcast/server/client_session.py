@@ -29,10 +29,10 @@ from reefcast.errors import InternalError, ProtocolError
 from reefcast.history.messages import CLIENT_CODEC, FROM_STORAGES, Request
 from reefcast.model.messages import Away, ControlMessage, Publish, ServiceMessage, TableChange
 from reefcast.model.wire import Hello
+from reefcast.protocol.credit import Account
 from reefcast.protocol.principal import Principal, UserRole
 from reefcast.server.client_port import ClientPort, Line
 from reefcast.server.connection import Connection, End
-from reefcast.server.credit import Account
 from reefcast.server.host import Host
 
 STALL_S = 1.0

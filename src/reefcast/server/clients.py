@@ -32,10 +32,10 @@ import msgspec
 from reefcast.errors import ProtocolError
 from reefcast.model.messages import LinkDown, LinkKind, LinkUp
 from reefcast.model.wire import MAX_NAME_CHARS, QUEUE_POLICIES, RESUME, Hello
+from reefcast.protocol.credit import Account
 from reefcast.server.client_port import ClientPort, Line
 from reefcast.server.client_session import ClientSession
 from reefcast.server.connection import Connection
-from reefcast.server.credit import Account
 from reefcast.server.host import Host
 from reefcast.server.native_port import NativePort, SharedFrames
 

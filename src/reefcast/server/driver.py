@@ -23,9 +23,9 @@ from reefcast.model.messages import (
     SetTimer,
     Timer,
 )
+from reefcast.protocol.credit import CongestionControl
 from reefcast.routing.broker import Broker
 from reefcast.routing.failures import PartlyFailed
-from reefcast.server.credit import CongestionControl
 from reefcast.server.effects import Effector, LinkOpener, fed_links
 from reefcast.server.outputs import Outputs
 from reefcast.server.tracing import Journal

@@ -19,9 +19,9 @@ from reefcast.model.wire import Codec, Hello, Role
 from reefcast.network.file import NetworkFile
 from reefcast.network.sections import LimitsSection
 from reefcast.overlay.topology import is_tree
+from reefcast.protocol.credit import CongestionControl
 from reefcast.routing.broker import Broker
 from reefcast.routing.router import RoutingOptions
-from reefcast.server.credit import CongestionControl
 from reefcast.server.driver import Driver
 from reefcast.server.outputs import LinkQueue, Outputs
 from reefcast.server.request_log import LiveRequestLog, open_request_log

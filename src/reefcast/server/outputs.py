@@ -10,9 +10,9 @@ from reefcast.model import wire
 from reefcast.model.messages import LinkName, Publish
 from reefcast.model.wire import Congestion, FrameKind
 from reefcast.network.sections import LimitsSection
+from reefcast.protocol.credit import CongestionControl
 from reefcast.protocol.window import SendWindow
 from reefcast.server.client_port import ClientPort
-from reefcast.server.credit import CongestionControl
 from reefcast.server.outbox import Outbox
 from reefcast.server.tracing import Journal
 

@@ -9,7 +9,7 @@ import pytest
 from reefcast.model.wire import Congestion
 from reefcast.overlay.scot import scot
 from reefcast.overlay.topology import Graph, graph, path
-from reefcast.server.credit import EXPIRE_S, RENEW_S, Account, CongestionControl
+from reefcast.protocol.credit import EXPIRE_S, RENEW_S, Account, CongestionControl
 
 
 class Broker:
