@@ -224,11 +224,20 @@ class ClientPort(Outbox, ABC):
 
     def flush(self) -> None:
         self._dirty = False
-        if self.paused or self._transport is None:
+        transport, frames = self._transport, self._frames
+        if self.paused or transport is None:
             return
         if self._resend or self._urgent or self._untold:
-            self._flush_first(self._transport)
-        self._flush_frames(self._transport)
+            self._flush_first(transport)
+        while frames and not self.paused:
+            if len(frames) > FRAMES_PER_WRITE:
+                self._write(transport, [self._pop() for _ in range(FRAMES_PER_WRITE)])
+                continue
+            transport.write(b"".join(frames))
+            if self.keeps:
+                self._sent += frames
+            frames.clear()
+            self._controls = 0
         self.wrote = True
         if self._crowded and self.queue_len <= self.limit // 2:
             self._crowded = False
@@ -249,18 +258,6 @@ class ClientPort(Outbox, ABC):
             transport.write(b"".join(first))
             if self.keeps:
                 self._sent += [frame for frame in first if self.is_numbered(frame)]
-
-    def _flush_frames(self, transport: asyncio.WriteTransport) -> None:
-        frames = self._frames
-        while frames and not self.paused:
-            if len(frames) <= FRAMES_PER_WRITE:
-                some: Sequence[bytes] = frames
-                self._controls = 0
-            else:
-                some = [self._pop() for _ in range(FRAMES_PER_WRITE)]
-            self._write(transport, some)
-            if some is frames:
-                frames.clear()
 
     def _write(self, transport: asyncio.WriteTransport, frames: Sequence[bytes]) -> None:
         transport.write(b"".join(frames))

@@ -27,10 +27,6 @@ class SharedFrames:
         self.publish: Publish | None = None
         self.by_numbers: dict[Numbers, bytes] = {}
 
-    def begin(self, publish: Publish) -> None:
-        self.publish = publish
-        self.by_numbers = {}
-
 
 class NativePort(ClientPort):
     __slots__ = ("_shared",)
@@ -40,17 +36,20 @@ class NativePort(ClientPort):
         self._shared = shared
 
     def deliver(self, numbers: Sequence[int], publish: Publish) -> None:
-        shared, key = self._shared, tuple(numbers)
-        if shared.publish is not publish:
-            shared.begin(publish)
-        frame = shared.by_numbers.get(key)
+        shared, key, frames = self._shared, tuple(numbers), self._frames
+        if shared.publish is publish:
+            frame = shared.by_numbers.get(key)
+        else:
+            shared.publish, shared.by_numbers, frame = publish, {}, None
         if frame is None:
-            frame = shared.by_numbers[key] = self.delivery(key, publish)
-        # As `push_delivery`, without a call: this is the hottest line of a broker with subscribers.
-        self._frames.append(frame)
+            frame = wire.encode_deliver(key, publish.body, again=publish.again)
+            shared.by_numbers[key] = frame
+        # As `push_delivery`, without a call: this is the hottest place of a broker.
+        frames.append(frame)
         if not self._dirty:
-            self._mark()
-        if len(self._frames) > self.limit:
+            self._dirty = True
+            self._flusher.add(self)
+        if len(frames) > self.limit:
             self._over_limit()
 
     def delivery(self, numbers: Sequence[int], publish: Publish) -> bytes:
