@@ -218,6 +218,19 @@ async def test_without_a_line_nothing_is_granted_and_nobody_told():
     assert (again.transport.writes, line.goodbyes) == ([], [])
 
 
+async def test_of_what_overtakes_only_credit_goes_with_the_line():
+    port = port_over(Line(), keeps=True)
+    port.paused = True
+    refused = Refused(0, "no", ("p", 1))
+    port.tell(refused)
+    port.grant(5)
+    port.detach()
+    attach(port, again := Line())
+    port.flush()
+    assert again.transport.writes == [encode(FrameKind.CONTROL, refused)]
+    port.acknowledged(1)
+
+
 class Client:
     """What one client has had of a port, over several lines: numbers of deliveries, "settled" and
     ("dropped", how many). `taken`: frames."""
