@@ -158,3 +158,68 @@ def test_one_broker_process_takes_over_every_publication_once(
     outbox.acknowledge(len(at_broker))
     assert at_broker == list(range(1, outbox.seq + 1))
     assert outbox.acknowledged_seq == outbox.seq
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(st.just("publish"), st.integers(1, 5)),
+            st.tuples(st.just("say"), st.integers(0, 0)),
+            st.tuples(st.just("arrive"), st.integers(0, 9)),
+            st.tuples(st.just("cut"), st.integers(0, 9)),
+            st.tuples(st.just("come back"), st.integers(0, 0)),
+        ),
+        max_size=40,
+    )
+)
+def test_a_session_that_goes_on_loses_no_word_and_overdraws_no_credit(
+    script: list[tuple[str, int]],
+) -> None:
+    """The broker gives a credit back for each publication that reaches it, or with the hello."""
+    window = 4
+    outbox = opened(credit=window)
+    at_broker: list[int | str] = []
+    said: list[int | str] = []
+    on_the_way: list[int | str] = []
+    allowance, connected = window, True
+
+    def arrive(count: int) -> None:
+        nonlocal allowance
+        on_the_way.extend(sent(outbox))
+        for each in on_the_way[:count]:
+            at_broker.append(each)
+            assert isinstance(each, str) or allowance > 0, "more than the credit allows"
+            if isinstance(each, int) and connected:
+                outbox.grant(1)
+            elif isinstance(each, int):
+                allowance -= 1
+        del on_the_way[:count]
+
+    for step, n in script:
+        if step == "publish":
+            for _ in range(n if connected else 0):
+                if outbox.has_room:
+                    publish(outbox)
+                    said.append(outbox.seq)
+        elif step == "say":
+            said.append(f"n = {len(said)}")
+            outbox.send_control(Subscribe(("me", 1), f"n = {len(said) - 1}", 1))
+        elif step == "arrive" and connected:
+            arrive(n)
+            outbox.acknowledge(len(at_broker))
+        elif step == "cut" and connected:
+            on_the_way.extend(sent(outbox))
+            connected = False
+            arrive(n)
+            on_the_way.clear()
+            outbox.disconnect()
+        elif step == "come back" and not connected:
+            connected, allowance = True, window
+            outbox.go_on(len(at_broker), allowance)
+            unacknowledged = [each for each in said[len(at_broker) :] if isinstance(each, int)]
+            assert outbox.credit == window - len(unacknowledged)
+    if not connected:
+        connected, allowance = True, window
+        outbox.go_on(len(at_broker), allowance)
+    arrive(1000)
+    assert at_broker == said
