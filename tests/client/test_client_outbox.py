@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from reefcast.client.encoding import encode_event
@@ -160,6 +160,7 @@ def test_one_broker_process_takes_over_every_publication_once(
     assert outbox.acknowledged_seq == outbox.seq
 
 
+@example([("publish", 2), ("cut", 0), ("come back", 0)])
 @given(
     st.lists(
         st.one_of(
