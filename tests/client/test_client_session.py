@@ -10,7 +10,7 @@ from reefcast.client.settings import complete
 from reefcast.model import wire
 from reefcast.model.messages import Refused, Settled
 from reefcast.model.publication import Publication
-from reefcast.model.wire import Dropped, FrameKind
+from reefcast.model.wire import Dropped, FrameKind, Role
 from reefcast.protocol.frames import FrameReader
 
 NUMBERED = (
@@ -56,3 +56,15 @@ def test_it_counts_what_its_broker_counts(reads: list[list[tuple[FrameKind, int]
         session.on_frames(frames)
         expected += sum(kind in NUMBERED for kind, _ in read)
         assert session.taken == expected
+
+
+def test_with_another_broker_it_counts_anew() -> None:
+    session = Session("c", "key", complete({}), lambda: None, lambda: None)
+    for name, resumed, taken in (("a", False, 0), ("a", True, 1), ("b", False, 0)):
+        hello = wire.hello(Role.BROKER, name, "net", f"session of {name}", resumed=resumed)
+        session.established(hello)
+        assert session.taken == taken
+        ((_, said),) = FrameReader().feed(session.hello())
+        assert wire.decode_hello(said).received == taken
+        session.on_frames(FrameReader().feed(wire.encode(FrameKind.CONTROL, Settled(99))))
+        session.lost()

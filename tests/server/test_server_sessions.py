@@ -6,12 +6,16 @@ import asyncio
 import random
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
 
 import pytest
 from live_brokers import Live
+from raw_client import RawClient
 
 import reefcast
 from live_networks import make_network, until
+from reefcast.client import connection
+from reefcast.model.wire import RESUME
 from reefcast.server.node import Node
 from torture.proxy import Proxy
 
@@ -109,6 +113,84 @@ async def suffer(live: Live, seed: int, cuts: int) -> None:
 
 async def test_nothing_is_lost_or_doubled_however_often_connections_are_cut(live: Live) -> None:
     await suffer(live, 1, CUTS)
+
+
+async def cut_off(node: Node, client: RawClient) -> None:
+    client.writer.transport.abort()
+    await until(lambda: node.clients.sessions[client.name].port.line is None)
+
+
+async def resumable(live: Live, node: Node, name: str, **fields: Any) -> RawClient:
+    return await live.client(node, name, features=(RESUME,), **fields)
+
+
+async def test_what_had_settled_is_certain_again_after_a_cut(live: Live) -> None:
+    node = await live.node(make_network("a"), "a")
+    async with through_proxy(node) as (client, proxy):
+        subscription = await client.subscribe("n > 0")
+        numbers = subscription.numbers
+        proxy.refuses = True
+        proxy.reset()
+        await until(lambda: not client.connected)
+        with pytest.raises(TimeoutError):
+            await subscription.settled(timeout=0.01)
+        other = client.subscribe("n < 0")
+        proxy.refuses = False
+        await subscription.settled(timeout=20)
+        await other.settled(timeout=20)
+        assert subscription.numbers == numbers
+        assert node.host.core.tables()["PRT"] == 2
+
+
+async def test_another_program_gets_a_session_of_its_own(live: Live) -> None:
+    node = await live.node(make_network("a"), "a")
+    first = await resumable(live, node, "c")
+    await first.subscribe()
+    await cut_off(node, first)
+    me = node.host.me.session
+    second = await resumable(live, node, "c", session="another", peer_session=me)
+    assert not second.hello.resumed
+    assert node.host.core.tables()["PRT"] == 0
+
+
+async def test_where_there_are_enough_clients_the_one_that_is_away_for_longest_ends(
+    live: Live,
+) -> None:
+    node = await live.node(make_network("a", max_clients=3), "a")
+    for name in ("first", "second"):
+        await cut_off(node, await resumable(live, node, name))
+    for name in ("third", "fourth"):
+        await resumable(live, node, name)
+    assert set(node.clients.sessions) == {"second", "third", "fourth"}
+
+
+async def test_what_waited_for_a_client_that_did_not_come_back_is_said(
+    live: Live, caplog: pytest.LogCaptureFixture
+) -> None:
+    node = await live.node(make_network("a", session_s=0.5), "a")
+    gone = await resumable(live, node, "gone")
+    await gone.subscribe()
+    await cut_off(node, gone)
+    publisher = await live.client(node, "p")
+    publisher.publish(3)
+    await publisher.until_acknowledged(3)
+    await until(lambda: "gone" not in node.clients.sessions)
+    assert "client gone did not come back: 3 publications that waited for it are" in caplog.text
+
+
+@pytest.mark.parametrize(("delay_s", "size"), [(0.01, 10), (1000.0, 300_000)])
+async def test_a_client_says_now_and_then_what_it_has_had(
+    live: Live, monkeypatch: pytest.MonkeyPatch, delay_s: float, size: int
+) -> None:
+    """After a while, or when it was much: its broker may forget it."""
+    monkeypatch.setattr(connection, "ACK_DELAY_S", delay_s)
+    node = await live.node(make_network("a"), "a")
+    async with through_proxy(node) as (client, _):
+        subscription = await client.subscribe("n > 0")
+        await client.publish(n=1, payload=bytes(size))
+        await anext(subscription)
+        [session] = node.clients.sessions.values()
+        await until(lambda: not session.port._sent)
 
 
 @pytest.mark.soak
