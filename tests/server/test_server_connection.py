@@ -8,6 +8,7 @@ import time
 from collections import Counter
 
 import pytest
+from authenticators import Transport as Pausing
 from live_brokers import Live
 
 from live_networks import path_network
@@ -148,30 +149,6 @@ async def test_a_last_word_to_somebody_who_has_just_gone_does_no_harm():
     outbox.push_data(b"1")
     outbox.end(b"goodbye")
     assert transport.written == b"1goodbye"
-
-
-class Pausing(Transport):
-    """Knows whether it is read from, and whether it is closed."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.reading = True
-        self.closed = False
-
-    def pause_reading(self) -> None:
-        self.reading = False
-
-    def resume_reading(self) -> None:
-        self.reading = True
-
-    def is_closing(self) -> bool:
-        return self.closed
-
-    def can_write_eof(self) -> bool:
-        return False
-
-    def abort(self) -> None:
-        self.closed = True
 
 
 class Noting(End):
