@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar, TypeVarTuple, Unpack
+from typing import Any, TypeVar, TypeVarTuple
 
 from reefcast.simulation.wire.connections import Connections, Server
 from reefcast.simulation.world import NoProgressError
@@ -51,7 +51,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         """Nothing sleeps that would have to be woken."""
 
     def run_in_executor(
-        self, executor: Any, func: Callable[[Unpack[Ts]], T], *args: Unpack[Ts]
+        self, executor: Any, func: Callable[[*Ts], T], *args: *Ts
     ) -> asyncio.Future[T]:
         """Does the work at once: it takes no time."""
         done = self.create_future()
