@@ -65,6 +65,12 @@ class Silent(Transport):
     def abort(self) -> None:
         pass
 
+    def is_closing(self) -> bool:
+        return False
+
+    def resume_reading(self) -> None:
+        pass
+
 
 class Noting(Silent):
     """Keeps it, too."""

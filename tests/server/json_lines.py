@@ -109,19 +109,18 @@ class JsonLines(asyncio.Protocol):
 
     def _greet(self, said: dict) -> None:
         wishes = {"queue_policy": said.get("policy", ""), "queue_limit": said.get("limit", 0)}
-        wishes["received"] = said.get("received", 0)
+        wishes |= {"received": said.get("received", 0), "ticket": said.get("ticket", "")}
         self._session = self._node.clients.admit(
             self,
             wire.hello(Role.CLIENT, said["hello"], "", said["session"], **wishes),
             lambda: JsonPort(self._node.shared.flusher, keeps=True),
             self._welcome,
-            resumes=said.get("broker") == self._node.host.me.session,
         )
 
     def _welcome(self, session: ClientSession, how: Welcome) -> None:
         told = {"policy": session.policy, "limit": session.port.limit, "received": session.taken}
-        me = self._node.host.me.session
-        self.transport.write(line(welcome=me, resumed=how.resumed, credit=how.credit, **told))
+        told |= {"ticket": session.ticket, "credit": how.credit}
+        self.transport.write(line(welcome=session.name, resumed=how.resumed, **told))
 
     def goodbye(self, reason: str, *, retry: bool = False, too_slow: bool = False) -> None:
         if not self._over:

@@ -410,7 +410,7 @@ async def test_whose_fault_it_is(one: OneBroker, monkeypatch: pytest.MonkeyPatch
         node.host.driver.handle_publications([poison], "p")
     hello = wire.hello(Role.CLIENT, "c", "another", "s")
     with pytest.raises(ProtocolError, match="belongs to the network 'test', not to 'another'"):
-        node.clients.admit(None, hello, None, None, resumes=False)
+        node.clients.admit(None, hello, None, None)
 
 
 async def test_a_failure_at_the_next_broker_is_answered(

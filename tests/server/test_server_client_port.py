@@ -203,8 +203,10 @@ async def test_nobody_acknowledges_what_was_not_sent():
     with pytest.raises(ProtocolError, match="frame 2, but only 1 were sent"):
         port.acknowledged(2)
     port.detach()
-    with pytest.raises(ProtocolError, match="behind frame 0, but it has acknowledged 1"):
-        port.again_from(0)
+    with pytest.raises(
+        ProtocolError, match="behind frame 0, but it was sent 1, and has acknowledged 1"
+    ):
+        port.check(0)
 
 
 async def test_without_a_line_nothing_is_granted_and_nobody_told():

@@ -156,16 +156,17 @@ class Place:
     ) -> Speaker:
         """`after`: the client that this one goes on for, on a new connection."""
         received = after.taken if after is not None else 0
-        me = self.node.host.me.session if after is not None else ""
         client: Native | Json
         if self._native:
             fields = {f"queue_{key}": value for key, value in wishes.items()}
-            fields |= {"features": (wire.RESUME,), "peer_session": me, "received": received}
+            fields |= {"features": (wire.RESUME,), "received": received}
+            fields["ticket"] = "" if after is None else after.hello.ticket
             address = self.node.network.address("a")
             client = await Native.connect(address, name, session, **fields)
             assert client.hello.resumed is (after is not None)
         else:
-            again = {"broker": me, "received": received}
+            ticket = "" if after is None else after.welcome["ticket"]
+            again = {"ticket": ticket, "received": received}
             port = self.node.listeners[1].port
             client = await Json.connect(port, name, session=session, **again, **wishes)
             assert client.welcome.get("resumed", False) is (after is not None)

@@ -147,8 +147,8 @@ async def test_another_program_gets_a_session_of_its_own(live: Live) -> None:
     first = await resumable(live, node, "c")
     await first.subscribe()
     await cut_off(node, first)
-    me = node.host.me.session
-    second = await resumable(live, node, "c", session="another", peer_session=me)
+    me, ticket = node.host.me.session, "0" * len(first.hello.ticket)
+    second = await resumable(live, node, "c", peer_session=me, ticket=ticket)
     assert not second.hello.resumed
     assert node.host.core.tables()["PRT"] == 0
 

@@ -72,7 +72,8 @@ class Connection(asyncio.Protocol):
 
     def read(self, on: bool) -> None:
         """Goes on reading, or stops."""
-        if self._transport is None or self.link.listening is on or self._transport.is_closing():
+        gone = self._transport is None or self._transport.is_closing() or self.link.over
+        if self._transport is None or gone or self.link.listening is on:
             return
         self.link.listening = on
         if on:
@@ -81,10 +82,15 @@ class Connection(asyncio.Protocol):
             self._transport.pause_reading()
 
     def goodbye(self, reason: str) -> None:
-        """Says so, sends what is buffered, and closes."""
-        if not self.link.over:
-            self.write(self.link.goodbye(Goodbye(reason), self._loop.time()))
-        self._close()
+        """Says so, and leaves when the broker has closed the connection, or `LINGER_S` later. Who
+        closed it with something unread would have it reset, maybe before the goodbye is heard."""
+        if self._transport is None or self.link.over:
+            self._close()
+            return
+        self.write(self.link.goodbye(Goodbye(reason), self._loop.time()))
+        if not self._transport.is_closing():
+            self._transport.resume_reading()
+        self._set_timer()
 
     def _close(self) -> None:
         if self._transport is not None:
@@ -113,7 +119,8 @@ class Connection(asyncio.Protocol):
             if self._numbered:
                 self._acknowledge(len(data))
         except Exception as error:  # the protocol was broken, or the application's receiver failed
-            self.abort(error)
+            self._finish(error)
+            self.goodbye("the client has ended by an error")
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None  # uvloop raises if a transport that is gone is written to
@@ -192,7 +199,10 @@ class Connection(asyncio.Protocol):
 
     def _time_passed(self) -> None:
         """Says something if nothing was said for a while, and gives up a broker that is silent."""
-        if self.link.time_passed(self._loop.time()) is Overdue.WORD:
+        overdue = self.link.time_passed(self._loop.time())
+        if overdue is Overdue.END:
+            self.abort()
+        elif overdue is Overdue.WORD:
             self.abort(reason=f"it said nothing for {self._handler.silence_s:g} s")
         else:
             self._set_timer()

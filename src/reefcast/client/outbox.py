@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from itertools import islice
 
 from reefcast.errors import ProtocolError
 from reefcast.model import wire
@@ -86,10 +87,13 @@ class Outbox:
 
     def go_on(self, received: int, credit: int) -> None:
         """A connection is there, to the broker that had this session and has it still. It counted
-        what it has not taken over when it gave credit for it."""
-        self.acknowledge(received)
+        what it has not taken over when it gave credit for it. What it has, it acknowledges when it
+        has said again what belongs before that."""
+        skip = received - self._unacknowledged.acknowledged
+        if not 0 <= skip <= len(self._unacknowledged):
+            raise ProtocolError(f"the broker goes on behind frame {received}, which cannot be")
         self.disconnect()
-        for frame in self._unacknowledged:
+        for frame in islice(self._unacknowledged, skip, None):
             self.credit -= _is_publication(frame)
             self._put(frame)
         self.grant(credit)

@@ -89,7 +89,7 @@ class Session:
         self.refusals: list[RefusedError] = []
         self.taken = 0
         self._key = key
-        self._broker_session = ""
+        self._broker_session = self._ticket = ""
         self._watch_reading = watch_reading
         self.numbers = Numbers(client_id)
         self._asking: dict[Asking[Event], Signal] = {}
@@ -118,6 +118,7 @@ class Session:
             self._key,
             peer_session=self._broker_session,
             received=self.taken,
+            ticket=self._ticket,
             queue_policy=settings["queue_policy"],
             queue_limit=settings["queue_limit"],
         )
@@ -138,7 +139,7 @@ class Session:
                 controls=self.registrations.renew(),
             )
             self.taken = 0
-        self._broker_session = hello.session
+        self._broker_session, self._ticket = hello.session, hello.ticket
         self.connected = True
         if not hello.resumed:
             for asking in self._asking:

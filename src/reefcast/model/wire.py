@@ -26,9 +26,9 @@ Rules
 - A soft link may become one of the overlay, and the other way round. Both ends know when from what
   the routing says; its numbers go on.
 - From a broker to a client CONTROL, DELIVER, DELIVER_AGAIN and DROPPED are numbered, too, if both
-  offer the feature "resume". The client acknowledges them now and then. If it comes back to the
-  broker that it names in its hello (`peer_session`), that one goes on with its session: its hello
-  says `resumed`, and each sends again what the other has not `received`.
+  offer the feature "resume". The client acknowledges them now and then. If it comes back with the
+  `ticket` of a session that the broker still has, that goes on: the broker's hello says `resumed`,
+  each sends again what the other has not `received`, and behind that the broker acknowledges.
 - A client that cannot go on subscribes anew. It drops the publications that the broker's hello says
   are `received`, gives up its control frames that were not, goes on counting at `received`, and
   sends first its advertisements and subscriptions (with fresh ids), then the publications that are
@@ -133,7 +133,8 @@ class Hello(Offer, frozen=True, kw_only=True, omit_defaults=True):
     `received`: the other's session as last seen, and how many of its numbered frames were taken
     over. `queue_policy`, `queue_limit`: a client's wish for its own queue ("" and 0: the broker's
     defaults). `credit`, `resumed` (broker to client): publications that it may send at once, and
-    whether its session stands as it left it."""
+    whether its session stands as it left it. `ticket`: of that session; the client shows it when it
+    comes back."""
 
     role: Role
     name: str
@@ -145,6 +146,7 @@ class Hello(Offer, frozen=True, kw_only=True, omit_defaults=True):
     queue_limit: int = 0
     credit: int = 0
     resumed: bool = False
+    ticket: str = ""
 
 
 def hello(

@@ -34,6 +34,8 @@ from reefcast.server.outbox import FRAMES_PER_WRITE, Flusher, Outbox
 
 MOST_GROUPS = 1000
 """Of dropped deliveries that are told apart by their subscriptions, between two writes."""
+MOST_UNACKNOWLEDGED, MOST_MESSAGES = 500_000, 10_000
+"""Frames: more than sockets hold of small ones; messages: more than any program waits for."""
 Numbers = tuple[int, ...]
 
 
@@ -59,7 +61,9 @@ class ClientPort(Outbox, ABC):
     """The queue and the words of one client; it begins without a line.
 
     When more than `limit` deliveries wait, `on_crowded` is called with every further one;
-    `on_drained` when, after that, half are left. `dropped`: deliveries that were dropped so far.
+    `on_drained` when, after that, half are left. `on_overdue` is called when far too much is kept:
+    frames that were not acknowledged, or messages for a client that is away. `dropped`: deliveries
+    that were dropped so far.
     """
 
     __slots__ = (
@@ -76,6 +80,7 @@ class ClientPort(Outbox, ABC):
         "limit",
         "on_crowded",
         "on_drained",
+        "on_overdue",
     )
 
     def __init__(self, flusher: Flusher, *, keeps: bool) -> None:
@@ -93,6 +98,7 @@ class ClientPort(Outbox, ABC):
         self.limit = sys.maxsize
         self.on_crowded: Callable[[], None] = _nothing
         self.on_drained: Callable[[], None] = _nothing
+        self.on_overdue: Callable[[], None] = _nothing
 
     # --- the words of a protocol ------------------------------------------------------------------
 
@@ -146,6 +152,8 @@ class ClientPort(Outbox, ABC):
         else:
             self._controls += 1
             self.push_data(frame)
+            if self._line is None and self._controls > MOST_MESSAGES:
+                self.on_overdue()
         return len(frame)
 
     def grant(self, count: int) -> None:
@@ -181,17 +189,22 @@ class ClientPort(Outbox, ABC):
         self._line = self._transport = None
         self._urgent = [frame for frame in self._urgent if self.is_numbered(frame)]
 
-    def again_from(self, received: int) -> None:
-        """The client comes back, and has taken over so many frames: the others go again. Raises
-        `ProtocolError` if it cannot be so many, or so few."""
-        if received < self._acknowledged:
+    def check(self, received: int) -> None:
+        """Raise `ProtocolError` if the client cannot have taken over so many frames, or so few."""
+        last = self._acknowledged + len(self._sent) + len(self._resend)
+        if not self._acknowledged <= received <= last:
             raise ProtocolError(
-                f"the client goes on behind frame {received}, but it has acknowledged "
-                f"{self._acknowledged}"
+                f"the client goes on behind frame {received}, but it was sent {last}, and has "
+                f"acknowledged {self._acknowledged}"
             )
-        self.acknowledged(received)
-        self._resend.extendleft(reversed(self._sent))
+
+    def again_from(self, received: int) -> None:
+        """The client comes back, and has taken over so many frames (see `check`): the others go
+        again. It may have had some that were to go again over a line that it had left by then."""
+        kept = [*self._sent, *self._resend]
+        self._resend = deque(kept[received - self._acknowledged :])
         self._sent.clear()
+        self._acknowledged = received
 
     def acknowledged(self, number: int) -> None:
         """The client has taken over all up to `number`. Raises `ProtocolError` for more than it was
@@ -211,6 +224,12 @@ class ClientPort(Outbox, ABC):
     def queue_len(self) -> int:
         """Deliveries that wait for the socket (and those of this turn)."""
         return len(self._frames) - self._controls
+
+    @property
+    def kept(self) -> int:
+        """Deliveries that the client may not have."""
+        written = sum(map(self.is_delivery, self._sent)) + sum(map(self.is_delivery, self._resend))
+        return self.queue_len + written
 
     @property
     def waits(self) -> bool:
@@ -239,6 +258,8 @@ class ClientPort(Outbox, ABC):
             frames.clear()
             self._controls = 0
         self.wrote = True
+        if len(self._sent) > MOST_UNACKNOWLEDGED:
+            self.on_overdue()
         if self._crowded and self.queue_len <= self.limit // 2:
             self._crowded = False
             self.on_drained()

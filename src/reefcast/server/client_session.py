@@ -10,7 +10,8 @@ When the queue is full, the client is *slow* until half of it is left, and the p
 for is applied:
 
 - `drop_oldest`: it is told how many were dropped, where they would have come (DROPPED);
-- `block`: its publishers get no credit (see `credit`), for `block_s` at most; then as `disconnect`;
+- `block`: its publishers get no credit (see `credit`), for `block_s` at most; then as `disconnect`.
+  For a client that is away nobody waits: the oldest are dropped, and it is told;
 - `disconnect`: it gets GOODBYE. It may be long until it reads that, if ever: so `Clients` tells it
   again when it comes back.
 
@@ -22,7 +23,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 from collections.abc import Callable
+from functools import partial
 from typing import ClassVar
 
 from reefcast.errors import InternalError, ProtocolError
@@ -65,6 +68,7 @@ class ClientSession(End):
         self.principal = principal
         self.port = port
         self.policy = hello.queue_policy or limits.queue_policy
+        self.ticket = secrets.token_hex(8)
         self.cut_off = ""
         self.taken = 0
         self.last_seq = 0
@@ -84,6 +88,7 @@ class ClientSession(End):
             "disconnect": self._disconnect,
         }[self.policy]
         port.on_drained = self._drained
+        port.on_overdue = self._overdue
 
     # --- lines ------------------------------------------------------------------------------------
 
@@ -104,6 +109,8 @@ class ClientSession(End):
         if for_good or self.cut_off or not self.port.keeps:
             self.end()
         else:
+            self._host.congestion.relieved(self.name)
+            self._slow_no_more("went away")
             self._away(self)
             self._host.driver.handle(Away(), self.name)
 
@@ -155,14 +162,16 @@ class ClientSession(End):
 
     def _drop_oldest(self) -> None:
         oldest = self.port.drop_oldest()
-        self._host.journal.dropped(self.port.body_of(oldest), self.name)
+        self._host.journal.dropped(partial(self.port.body_of, oldest), self.name)
         if self._slow_since_s is None:
             self._slow_since_s = self._loop.time()
             self._dropped_before = self.port.dropped - 1
             self._say_slow("the oldest are dropped")
 
     def _block(self) -> None:
-        if self._slow_since_s is None:
+        if self.port.line is None:  # nobody waits for who is not there; it will be told
+            self._drop_oldest()
+        elif self._slow_since_s is None:
             self._slow_since_s = self._loop.time()
             self._host.congestion.full(self.name)
             first_s = min(STALL_S, self._host.limits.block_s)
@@ -179,6 +188,11 @@ class ClientSession(End):
         self._cut_off(
             f"more than {self.port.limit} publications waited for this client, "
             "which asked to be disconnected then (queue_policy)"
+        )
+
+    def _overdue(self) -> None:
+        self._cut_off(
+            "too much was kept for this client that it neither acknowledged nor came back for"
         )
 
     def _out_of_patience(self) -> None:
@@ -200,7 +214,8 @@ class ClientSession(End):
 
     def _say_slow(self, consequence: str) -> None:
         self._said_slow = True
-        words = "client %s does not keep up: %d publications wait for it, and %s"
+        what = "does not keep up" if self.port.line is not None else "is away"
+        words = f"client %s {what}: %d publications wait for it, and %s"
         self._log("slow_clients", words, self.name, self.port.queue_len, consequence)
 
     def _slow_no_more(self, what: str) -> None:

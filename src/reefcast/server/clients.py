@@ -80,7 +80,6 @@ class Clients:
     def arrive(self, connection: Connection, hello: Hello) -> ClientSession | None:
         """A client said hello in the native protocol; see `admit`."""
         keeps = RESUME in connection.link.agreed.features
-        resumes = keeps and hello.peer_session == self._host.me.session
 
         def welcome(session: ClientSession, how: Welcome) -> None:
             connection.say_hello(
@@ -89,17 +88,20 @@ class Clients:
                     peer_session=hello.session if how.known else "",
                     received=session.taken,
                     resumed=how.resumed,
+                    ticket=session.ticket if keeps else "",
                     queue_policy=session.policy,
                     queue_limit=session.port.limit,
                     credit=how.credit,
                 )
             )
             connection.use(session.port)
+            if how.resumed:  # behind what goes again: a refusal must come before
+                connection.link.acknowledge()
 
         def make_port() -> NativePort:
             return NativePort(connection.flusher, self._shared, keeps=keeps)
 
-        return self.admit(connection, hello, make_port, welcome, resumes=resumes)
+        return self.admit(connection, hello, make_port, welcome)
 
     def admit(
         self,
@@ -107,15 +109,12 @@ class Clients:
         hello: Hello,
         make_port: Callable[[], ClientPort],
         welcome: Callable[[ClientSession, Welcome], None],
-        *,
-        resumes: bool,
     ) -> ClientSession | None:
         """A client is there, whatever it speaks. Returns its session, which has this line from now
         on; None if the client was turned away with a goodbye.
 
         `make_port`: for a session that is new. `welcome`: tells the client how it stands, before
-        anything else goes to it. `resumes`: whether the client can go on with a session that this
-        broker has. Raises `ProtocolError` for a hello that no client may say.
+        anything else goes to it. Raises `ProtocolError` for a hello that no client may say.
         """
         self._check(hello)
         user = line.principal.user
@@ -126,11 +125,11 @@ class Clients:
             line.goodbye(cut_off[1], too_slow=True)
             return None
         session = self.sessions.get(hello.name)
-        if session is not None and resumes and session.key == hello.session and session.port.keeps:
+        if session is not None and session.port.keeps and session.ticket == hello.ticket:
             return self._go_on(session, line, hello, welcome)
         if session is not None:
             session.port.close("another connection with this client's id took over")
-            session.end()
+            self._give_up(session)
         if not self._has_room():
             limit = self._host.limits.max_clients
             full = f"this broker has {limit} clients already, which is its limit"
@@ -146,8 +145,10 @@ class Clients:
         hello: Hello,
         welcome: Callable[[ClientSession, Welcome], None],
     ) -> ClientSession:
+        session.port.check(hello.received)
         session.port.close("another connection of this client took over", retry=True)
         session.port.again_from(hello.received)
+        session.principal = line.principal
         del self._away[session.name]
         credit = self._host.congestion.accounts[session.name].reopen()
         welcome(session, Welcome(known=True, resumed=True, credit=credit))
@@ -211,18 +212,27 @@ class Clients:
             return True
         if not self._away:
             return False
-        self._give_up(next(iter(self._away)))
+        self._give_up(self.sessions[next(iter(self._away))])
         return True
 
     def _is_away(self, session: ClientSession) -> None:
         self._away[session.name] = asyncio.get_running_loop().time() + self._host.limits.session_s
 
-    def _give_up(self, name: str) -> None:
-        """A client does not come back."""
-        session = self.sessions[name]
-        if waits := session.port.queue_len:
+    def end_all(self, reason: str) -> None:
+        """The broker stops: it will know nothing of them when it is back."""
+        for session in list(self.sessions.values()):
+            session.port.close(reason, retry=True)
+            self._give_up(session)
+
+    def _give_up(self, session: ClientSession) -> None:
+        """Nobody comes back to it; ends it, if it has not ended."""
+        if self.sessions.get(session.name) is not session:
+            return
+        if waits := session.port.kept:
             words = "client %s did not come back: %d publications that waited for it are dropped"
-            self._host.journal.floods.log(log, logging.WARNING, "clients_lost", words, name, waits)
+            journal = self._host.journal
+            journal.counters["session_lost"] += waits
+            journal.floods.log(log, logging.WARNING, "clients_lost", words, session.name, waits)
         session.end()
 
     def _ended(self, session: ClientSession) -> None:
@@ -249,7 +259,7 @@ class Clients:
         """Ends the sessions of those who are away for too long, and drops the memories whose time
         is over."""
         while self._away and next(iter(self._away.values())) <= now:
-            self._give_up(next(iter(self._away)))
+            self._give_up(self.sessions[next(iter(self._away))])
         while self._memories and next(iter(self._memories.values())).until_s <= now:
             self._forget_oldest()
 

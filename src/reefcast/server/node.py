@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from reefcast.errors import ConfigurationError
 from reefcast.model import wire
 from reefcast.model.messages import Leave
 from reefcast.model.versions import Offer
@@ -89,8 +90,13 @@ class Node:
 
         Raises `ConfigurationError` if an address cannot be had.
         """
-        for listener in self.listeners:
-            await listener.open(self.name)
+        try:
+            for listener in self.listeners:
+                await listener.open(self.name)
+        except ConfigurationError:
+            for listener in self.listeners:
+                listener.close()
+            raise
         self._tick_timer = self.loop.call_later(TICK_S, self._tick)
         self.overlay_links.dial()
 
@@ -109,8 +115,7 @@ class Node:
         await self._until(lambda: self.host.core.neighbours.left and self._served(), until_s)
         self._keep_statistics()
         reason = f"broker {self.name} was told to stop; come back later"
-        for session in list(self.clients.sessions.values()):
-            session.port.close(reason, retry=True)
+        self.clients.end_all(reason)
         # What a soft link does not get rid of in half of the time goes over the others.
         await self._until(lambda: self.soft_links.drained, (self.loop.time() + until_s) / 2)
         self.soft_links.leave(reason)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from reefcast.model import wire
@@ -168,11 +168,12 @@ class Journal:
         if self.details is not None:
             self.details.discarded(Discard(publish, reason), link)
 
-    def dropped(self, body: bytes, client: LinkName) -> None:
+    def dropped(self, body: Callable[[], bytes], client: LinkName) -> None:
         """A publication for a client that does not keep up; decoded only where rows are wanted."""
         self.counters["queue_full"] += 1
         if self.details is not None:
-            publish = Publish(wire.decode_publication(body), FIRST_HOP, body)
+            encoded = body()
+            publish = Publish(wire.decode_publication(encoded), FIRST_HOP, encoded)
             self.details.discarded(Discard(publish, "queue_full"), client)
 
     def discarded(self, discard: Discard) -> None:
