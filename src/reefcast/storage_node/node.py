@@ -174,7 +174,7 @@ class StorageNode:
         self._changed.fire()
 
     def disconnected(self) -> None:
-        """The paths of all requests are void; brokers ask others until it says again what it has."""
+        """The paths of all requests are void; others are asked until it says what it has."""
         for _, task in self._answering.values():
             task.cancel()
         self._answering.clear()
