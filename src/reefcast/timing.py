@@ -3,12 +3,38 @@
 from __future__ import annotations
 
 import random
+import secrets
 import time
+from contextvars import ContextVar
+
+
+class Machine:
+    """What a program gets from the machine that it runs on: the time and chance."""
+
+    def now_us(self) -> int:
+        """Return the time of day in microseconds UTC."""
+        return time.time_ns() // 1000
+
+    def stopwatch_s(self) -> float:
+        """Return a number of seconds, to measure by how much work takes."""
+        return time.monotonic()
+
+    def token(self, size: int) -> str:
+        """Return `size` random bytes in hexadecimal digits, which nobody else has drawn."""
+        return secrets.token_hex(size)
+
+    def generator(self) -> random.Random:
+        """Return a generator that nobody has seeded."""
+        return random.Random()
+
+
+MACHINE: ContextVar[Machine] = ContextVar("machine", default=Machine())  # noqa: B039 (no state)
+"""Where the code that asks runs. Simulated machines are told apart by it (`simulation.wire`)."""
 
 
 def now_us() -> int:
     """Microseconds UTC."""
-    return time.time_ns() // 1000
+    return MACHINE.get().now_us()
 
 
 class Backoff:

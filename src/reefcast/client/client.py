@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
-import uuid
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
@@ -41,7 +39,7 @@ from reefcast.errors import ConnectionLostError, InternalError, ReefcastError
 from reefcast.history.asking import question_about
 from reefcast.model.publication import PublicationId
 from reefcast.model.wire import Hello
-from reefcast.timing import Backoff, now_us
+from reefcast.timing import MACHINE, Backoff, now_us
 
 WRITE_AT_BYTES = 64 * 1024
 LONGEST_ATTEMPT_S, SHORTEST_ATTEMPT_S = 5.0, 0.1
@@ -67,12 +65,13 @@ class Client:
         self._loop = asyncio.get_running_loop()
         self._connection: Connection | None = None
         self._closing = False
+        machine = MACHINE.get()
         first_s, max_s = settings["backoff_first_s"], settings["backoff_max_s"]
-        self._backoff = Backoff(first_s, max_s, random.Random())
+        self._backoff = Backoff(first_s, max_s, machine.generator())
         self._write_is_due = False
-        client_id = client_id or f"{settings['name']}-{uuid.uuid4().hex[:12]}"
+        client_id = client_id or f"{settings['name']}-{machine.token(6)}"
         self._session = Session(
-            client_id, uuid.uuid4().hex, settings, self._output_came, self._watch_reading
+            client_id, machine.token(16), settings, self._output_came, self._watch_reading
         )
         self._outbox = self._session.outbox
         self._handler = Handler(

@@ -95,7 +95,7 @@ class Session:
         self._asking: dict[Asking[Event], Signal] = {}
         self._serving: Serving | None = None
         self._recent = RecentDeliveries()
-        self._holdings: set[Holding] = set()
+        self._holdings: dict[Holding, None] = {}
         self._full: set[Inbox] = set()
         self._awaiting = 0
         self._warned = False
@@ -350,13 +350,13 @@ class Session:
             self._watch_reading()
 
     def hold(self, holding: Holding) -> None:
-        self._holdings.add(holding)
+        self._holdings[holding] = None
 
     def release(self, holding: Holding) -> None:
         """The application does not want it any more: what it holds is taken back."""
         for registration in list(holding.registrations):
             self.withdraw(registration)
-        self._holdings.discard(holding)
+        self._holdings.pop(holding, None)
         holding.end()
         if isinstance(holding, Inbox):
             holding.pop_all()

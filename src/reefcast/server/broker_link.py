@@ -30,7 +30,8 @@ from reefcast.server.outputs import LinkQueue
 
 class BrokerLink(BrokerEnd):
     """`name`: the neighbour. `state`: "up", "broken" (within its patience) or "away", and then
-    `away` is called with it. `peer_session`: of the other end, "" if this end knows of none."""
+    `away` is called with it. `peer_session`: of the other end, "" if this end knows of none.
+    `dialled`: the last connection that this end began, which alone counts."""
 
     what: ClassVar[str] = "a broker"
 
@@ -38,6 +39,7 @@ class BrokerLink(BrokerEnd):
         super().__init__(host, queue)
         self.reconnects = -1
         self.peer_session = ""
+        self.dialled: Connection | None = None
         self._away = away
         self._loop = asyncio.get_running_loop()
         self._received = 0

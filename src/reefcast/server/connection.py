@@ -19,7 +19,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-import time
 from collections.abc import Callable, Container, Iterator
 from functools import partial
 from itertools import chain
@@ -43,6 +42,7 @@ from reefcast.server.client_port import Line
 from reefcast.server.floods import Floods
 from reefcast.server.greeting import Anonymous, Authenticator, Greeting, role_wanted
 from reefcast.server.outbox import Flusher, Outbox
+from reefcast.timing import MACHINE
 
 HELLO_S = 5.0
 SLICE_S = 0.005
@@ -169,7 +169,8 @@ class Connection(asyncio.Protocol):
 
     def _handle(self, frames: Iterator[Frame], first: Frame | None = None) -> None:
         batch: list[Publish] = []
-        until_s = time.monotonic() + SLICE_S
+        stopwatch_s = MACHINE.get().stopwatch_s
+        until_s = stopwatch_s() + SLICE_S
         try:
             for kind, payload in frames if first is None else chain((first,), frames):
                 if kind == _PUBLISH and self.end is not None:
@@ -188,7 +189,7 @@ class Connection(asyncio.Protocol):
                     self._take(kind, self.link.hear(kind, payload))
                 if self.link.over:
                     return
-                if time.monotonic() > until_s:
+                if stopwatch_s() > until_s:
                     self._go_on_later(frames)
                     return
             whole, batch = batch, []

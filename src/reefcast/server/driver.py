@@ -49,6 +49,7 @@ class Driver:
         self._busy = False
         self._later: deque[tuple[Input, LinkName]] = deque()
         self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._background: set[str] = set()
 
     def open_links_with(self, opener: LinkOpener) -> None:
         """Says who opens soft links; before the first input."""
@@ -149,7 +150,14 @@ class Driver:
 
     # --- timers -----------------------------------------------------------------------------------
 
+    @property
+    def awaits_timer(self) -> bool:
+        """Whether a timer is set other than those that come again and again."""
+        return not self._timers.keys() <= self._background
+
     def _set_timer(self, timer: SetTimer) -> None:
+        if timer.background:
+            self._background.add(timer.key)
         before = self._timers.pop(timer.key, None)
         if before is not None:
             before.cancel()

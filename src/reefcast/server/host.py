@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-import secrets
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -27,6 +25,7 @@ from reefcast.server.outputs import LinkQueue, Outputs
 from reefcast.server.request_log import LiveRequestLog, open_request_log
 from reefcast.server.tracing import Journal, open_trace
 from reefcast.statistics.store import StatisticsStore
+from reefcast.timing import MACHINE
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +50,8 @@ class Host(NamedTuple):
 def make_host(network: NetworkFile, name: str, offer: Offer) -> Host:
     """The parts of broker `name`. What comes in goes to the driver, which asks the core; what is to
     go out goes to the outputs, which tell congestion control how full they are."""
-    session = secrets.token_hex(8)
+    machine = MACHINE.get()
+    session = machine.token(8)
     me = wire.hello(Role.BROKER, name, network.network.name, session, offer=offer)
     limits, neighbours, scot = network.limits, network.neighbours(name), network.scot()
     journal = Journal(name, open_trace(network.trace, name))
@@ -61,7 +61,9 @@ def make_host(network: NetworkFile, name: str, offer: Offer) -> Host:
     def ways(link: LinkName) -> Sequence[LinkName]:
         return (link, *core.alongside(link)) if tree else neighbours
 
-    congestion = CongestionControl(name, time.time_ns(), outputs.grant, outputs.flood, ways)
+    congestion = CongestionControl(
+        name, machine.now_us() * 1000, outputs.grant, outputs.flood, ways
+    )
     for neighbour in neighbours:
         outputs.links[neighbour] = LinkQueue(neighbour, limits, congestion, journal)
     options = network.routing_options(name)

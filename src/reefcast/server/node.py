@@ -22,6 +22,7 @@ from reefcast.model.versions import Offer
 from reefcast.model.wire import Hello, Role, StatusRequest
 from reefcast.network.file import NetworkFile, dump_network
 from reefcast.server.broker_link import BrokerLink
+from reefcast.server.client_port import Line
 from reefcast.server.clients import Clients
 from reefcast.server.connection import Connection, End, Shared
 from reefcast.server.greeting import Anonymous, Authenticator
@@ -146,7 +147,8 @@ class Node:
             await asyncio.sleep(0.005)
 
     async def _close_connections(self, reason: str) -> None:
-        connections = list(self.shared.all)
+        # In the same order whenever the same is done: simulated runs repeat themselves.
+        connections = sorted(self.shared.all, key=_where)
         for connection in connections:
             connection.goodbye(reason, retry=True)
         for connection in connections:
@@ -218,3 +220,9 @@ class Node:
             core.counters + journal.counters,
             core.links.lst.found_overloaded,
         )
+
+
+def _where(line: Line) -> str:
+    """Return what no other open connection is called."""
+    named = line.transport.get_extra_info
+    return f"{named('peername')} {named('sockname')}"

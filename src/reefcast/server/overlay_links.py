@@ -53,23 +53,29 @@ class OverlayLinks:
             self._dials[link.name] = self._loop.create_task(
                 keep_connected(
                     self._network.address(link.name),
-                    partial(self._dialled, link),
+                    partial(self.new_connection, link),
                     random.Random(f"{self._host.me.session}{link.name}"),
                     link.connection,
                 )
             )
 
-    def _dialled(self, link: BrokerLink) -> Connection:
+    def new_connection(self, link: BrokerLink) -> Connection:
+        """Return one to be made to the neighbour; it will take the place of the one there is, and
+        of those that were begun before: what they say of the link is no longer true."""
+
         def greet(connection: Connection, hello: Hello) -> End:
             me = self._host.me.name
             if hello.name != link.name:
                 raise ProtocolError(f"broker {me} dialled {link.name!r}, not {hello.name!r}")
             if self._link_of(hello) is not link:
                 raise ProtocolError(f"broker {me} has another link to {link.name!r} by now")
+            if connection is not link.dialled:
+                raise ProtocolError(f"broker {me} has dialled {link.name!r} again since")
             link.greeted(connection, hello)
             return link
 
-        return Connection(self._shared, greet, first=link.hello)
+        link.dialled = Connection(self._shared, greet, first=link.hello)
+        return link.dialled
 
     def arrive(self, connection: Connection, hello: Hello) -> End:
         """A neighbour dialled; raises `ProtocolError` if it is none."""

@@ -28,7 +28,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import ClassVar
@@ -66,7 +65,7 @@ from reefcast.server.host import Host
 from reefcast.server.outputs import LinkQueue
 from reefcast.server.overlay_links import OverlayLinks
 from reefcast.server.soft_phases import Phase, Step, after
-from reefcast.timing import Backoff
+from reefcast.timing import MACHINE, Backoff
 
 log = logging.getLogger(__name__)
 
@@ -249,7 +248,7 @@ class SoftLinks:
         if to in self._backoffs:
             within_s, pause_s = ANSWER_AGAIN_S, self._backoffs[to].pause_s()
         else:  # until it is reached
-            self._backoffs[to] = Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S, random.Random())
+            self._backoffs[to] = Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S, MACHINE.get().generator())
         try:
             await asyncio.sleep(pause_s)
             connection = await dial(

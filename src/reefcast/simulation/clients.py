@@ -63,22 +63,34 @@ class Scripted:
     order_s: float = 0.0
 
 
-class SimClient:
-    """`claims`: all it ever made; `current`: those that it wants now, by handle. `implicit`:
-    number of the advertisement TRUE that its broker made for it, because it published without any;
-    `implicit_until_s`: when it advertised after all. `refused`: its publications that lay outside
-    its advertisements. `past`: if it is a storage or asks for history."""
+class ClientRecord:
+    """What a client did. `claims`: all it ever made; `current`: those that it wants now, by handle.
+    `implicit`: number of the advertisement TRUE that its broker made for it, because it published
+    without any; `implicit_until_s`: when it advertised after all. `refused`: its publications that
+    lay outside its advertisements. `past`: if it is a storage or asks for history."""
 
     def __init__(self, name: str, broker: str) -> None:
         self.name = name
         self.broker = broker
-        self.connected = False
         self.claims: list[Claim] = []
         self.current: dict[int, Claim] = {}
         self.implicit: int | None = None
         self.implicit_until_s = -math.inf
         self.refused: set[PublicationId] = set()
         self.past: PastClient | None = None
+
+    def forget_implicit(self, now: float) -> None:
+        """It advertised something itself, or its broker forgot all."""
+        if self.implicit is not None:
+            self.implicit, self.implicit_until_s = None, now
+
+
+class SimClient(ClientRecord):
+    """A client of which only the messages are simulated."""
+
+    def __init__(self, name: str, broker: str) -> None:
+        super().__init__(name, broker)
+        self.connected = False
         self._advertised = False
         self._wanted: dict[int, Scripted] = {}
         self._tokens: dict[int, Claim] = {}
@@ -99,7 +111,7 @@ class SimClient:
         for claim in self.current.values():
             claim.ended_s = now
         self.current.clear()
-        self._forget_implicit(-math.inf)
+        self.forget_implicit(-math.inf)
         self._tokens.clear()
         if self.past is not None:
             self.past.disconnected()
@@ -161,14 +173,10 @@ class SimClient:
         self.current[handle] = self._tokens[number] = claim
         if not subscription:
             self._advertised = True
-            self._forget_implicit(now)
+            self.forget_implicit(now)
         if subscription:
             return Subscribe((self.name, number), filter, number, script.order_s)
         return Advertise((self.name, number), filter, number)
-
-    def _forget_implicit(self, now: float) -> None:
-        if self.implicit is not None:
-            self.implicit, self.implicit_until_s = None, now
 
     def _withdraw(self, handle: int, now: float) -> list[Input]:
         wanted = self._wanted.pop(handle, None)

@@ -33,6 +33,8 @@ from reefcast.simulation.history import PATIENCE_S, Asked
 from reefcast.simulation.kernel import Kernel
 from reefcast.simulation.node import Node
 from reefcast.simulation.recording import Deliveries, microseconds
+from reefcast.simulation.stage import Stage, StageNode
+from reefcast.simulation.wire.faults import Wire
 from reefcast.simulation.world import Setup, World
 
 GC_ALLOCATIONS = 100_000
@@ -95,7 +97,7 @@ def _setup_is_no_garbage() -> Iterator[None]:
         gc.unfreeze()
 
 
-def _links_status(node: Node) -> Iterator[dict[str, Any]]:
+def _links_status(node: StageNode) -> Iterator[dict[str, Any]]:
     """Those of the overlay, and the soft links that the core has."""
     for link in node.neighbours:
         yield {"link": link, "state": "up" if link in node.linked else "away"}
@@ -103,12 +105,24 @@ def _links_status(node: Node) -> Iterator[dict[str, Any]]:
         yield {"link": link, "state": "up" if soft.up else soft.value}
 
 
-class Simulation:
-    """See the module's docstring. `kernel`: the fast one, or its plain twin."""
+def _wire_world(setup: Setup, wire: Wire | bool) -> Stage:
+    from reefcast.simulation.wire.world import WireWorld
 
-    def __init__(self, setup: Setup, kernel: type[World] = Kernel) -> None:
+    return WireWorld(setup, Wire() if wire is True or wire is False else wire)
+
+
+class Simulation:
+    """See the module's docstring. `kernel`: the fast one, or its plain twin.
+
+    `wire`: run live brokers and clients, and simulate what is between them: see `wire.world`; a
+    `Wire` says what else happens there. Costs of the CPU, traces, storages and questions about the
+    past are for simulated messages only."""
+
+    def __init__(
+        self, setup: Setup, kernel: type[World] = Kernel, *, wire: Wire | bool = False
+    ) -> None:
         self.setup = setup
-        self.world = kernel(setup)
+        self.world = _wire_world(setup, wire) if wire else kernel(setup)
         self.quiet_at: list[float] = []
         self._quiet = False
 
@@ -161,12 +175,13 @@ class Simulation:
     ) -> int:
         """The client becomes a storage of these topics (names and patterns), which forgets what is
         older than `lifetime_s`; returns a handle for `withdraw`. See `history`."""
-        past = self.world.histories.of(client, broker)
+        world = self._of_messages()
+        past = world.histories.of(client, broker)
         if past.storage is not None:
             raise ConfigurationError(f"client {client} is a storage already")
         handle = self.subscribe(client, broker, topic_filter(topics), at_s)
         storage = past.become_storage(handle, topics, lifetime_s)
-        node = self.world.nodes[broker]
+        node = world.nodes[broker]
         node.storages[client] = storage
         node.judge()
         return handle
@@ -193,11 +208,16 @@ class Simulation:
             limit=limit,
             handover_s=handover_s,
         )
-        past = self.world.histories.of(client, broker)
+        past = self._of_messages().histories.of(client, broker)
         handle = self.world.next_handle()
         past.plan(handle, question, patience_s)
         self._schedule(handle, Scripted(at_s, handle, client, "request"))
         return handle
+
+    def _of_messages(self) -> World:
+        if isinstance(self.world, World):
+            return self.world
+        raise ConfigurationError("history is simulated with messages only: leave wire=True out")
 
     def _claim(
         self, kind: str, client: str, broker: str, filter: str, at_s: float, order_s: float = 0.0
@@ -281,10 +301,13 @@ class Simulation:
             for name, node in self.world.nodes.items()
         }
 
-    def _broker_status(self, node: Node, asked: Collection[str], most_rows: int) -> dict[str, Any]:
-        node.now = self.world.now
+    def _broker_status(
+        self, node: StageNode, asked: Collection[str], most_rows: int
+    ) -> dict[str, Any]:
+        if isinstance(node, Node):  # whose queues are of this time
+            node.now = self.world.now
         return {
-            **node.core.status(node.now, asked, most_rows),
+            **node.core.status(self.world.now, asked, most_rows),
             "links": [*_links_status(node)],
             "clients": [{"client": name} for name in node.core.clients],
         }

@@ -8,7 +8,7 @@ from __future__ import annotations
 import heapq
 import math
 import random
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -58,6 +58,7 @@ from reefcast.simulation.shared_index import SharedMatching
 from reefcast.simulation.signs import SIGNS
 from reefcast.simulation.sizes import message_size, publication_size
 from reefcast.simulation.soft_links import Handling, SoftLinks
+from reefcast.simulation.stage import Stage
 
 TIMER_RANK, CLIENT_RANK, FIRST_LINK_RANK = 1, 2, 3
 """Ranks order what happens at the same instant: interventions 0, timers 1, clients 2, links."""
@@ -117,7 +118,7 @@ class NoProgressError(InternalError):
     """The network does not become quiet: some message seems to travel for ever."""
 
 
-class World(ABC):
+class World(Stage):
     """Nodes, links, clients, interventions and what is recorded; kernels derive from it.
 
     Interventions are what changes the world at an instant said before: start, crash, restart, a
@@ -132,14 +133,13 @@ class World(ABC):
         self.prices = Prices(setup.costs, routing_named(setup.routing).messages)
         self._shared = SharedMatching()
         self.record = Recording(setup.trace, list(setup.graph), setup.keep_deliveries)
-        self.nodes = {name: Node(name, i) for i, name in enumerate(setup.graph)}
+        self.nodes: dict[str, Node] = {name: Node(name, i) for i, name in enumerate(setup.graph)}
         self.clients: dict[str, SimClient] = {}
         self.scripts: dict[int, Scripted] = {}
         self.published: dict[PublicationId, tuple[int, Publication, str]] = {}
         self.now = 0.0
         self.interventions: list[tuple[float, int, Callable[[float], None]]] = []
         self._intervention_number = 0
-        self._last_handle = 0
         self.histories = Histories(self)
         self._last_rank = FIRST_LINK_RANK - 1
         self.soft = SoftLinks(
@@ -343,11 +343,6 @@ class World(ABC):
             raise ConfigurationError(f"client {name} sits at {client.broker}, not at {broker}")
         return client
 
-    def next_handle(self) -> int:
-        """Numbers scripts, in the order in which they were planned."""
-        self._last_handle += 1
-        return self._last_handle
-
     def act(self, script: Scripted, now: float) -> tuple[Node, list[tuple[Input, int]]]:
         """A client does what its script says; returns what reaches its broker, with the sizes."""
         client = self.clients[script.client]
@@ -453,15 +448,10 @@ class World(ABC):
         """Sets or moves a timer."""
 
     @abstractmethod
-    def schedule(self, handle: int, at: float) -> None:
-        """The script `handle` acts at `at`."""
+    def schedule(self, handle: int, at: float) -> None: ...
 
     @abstractmethod
-    def run(self, until: float, limit: int, progress: Callable[[float], None]) -> bool:
-        """Runs until nothing is under way (True), or all that happens before `until` (False).
-
-        Raises `NoProgressError` after `limit` messages between brokers.
-        """
+    def run(self, until: float, limit: int, progress: Callable[[float], None]) -> bool: ...
 
     def lose(
         self,

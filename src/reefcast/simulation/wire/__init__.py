@@ -1,2 +1,5 @@
-"""Live brokers and clients in simulated time: an event loop without a clock (`loop`), and
-connections that do what networks do to connections (`connections`)."""
+"""Live brokers and clients in simulated time; start with `world`.
+
+`loop` is an event loop without a clock, `connections` does to connections what networks do to them
+(`cables`, `faults`), and `machines` gives each program its time and its chance.
+"""

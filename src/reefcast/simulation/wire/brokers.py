@@ -1,0 +1,137 @@
+"""A live broker in simulated time, through all of its lives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextvars import copy_context
+
+from reefcast.model.messages import LinkName, Publish
+from reefcast.network.file import NetworkFile
+from reefcast.routing.broker import Broker
+from reefcast.server.broker_link import BrokerLink
+from reefcast.server.dialing import dial
+from reefcast.server.node import Node
+from reefcast.simulation.wire.loop import SimulatedLoop
+from reefcast.simulation.wire.machines import SimulatedMachine
+
+
+class WireBroker:
+    """`lost(publish)`: told of each publication that is lost, or was only in the memory of one that
+    died. `failures`: what failed in it, or was out of place, by kind."""
+
+    def __init__(
+        self,
+        name: str,
+        network: NetworkFile,
+        seed: str,
+        loop: SimulatedLoop,
+        lost: Callable[[Publish], None],
+    ) -> None:
+        self.name = name
+        self.neighbours: tuple[LinkName, ...] = tuple(network.neighbours(name))
+        self.machine: SimulatedMachine
+        self.node: Node
+        self.up = False
+        self.slow = 0.0
+        self._network = network
+        self._seed = seed
+        self._loop = loop
+        self._lost = lost
+        self._outside = copy_context()
+        self._lives: list[tuple[SimulatedMachine, Node]] = []
+
+    @property
+    def core(self) -> Broker:
+        return self.node.host.core
+
+    @property
+    def linked(self) -> tuple[LinkName, ...]:
+        return self.node.overlay_links.connected
+
+    @property
+    def failures(self) -> dict[str, int]:
+        found = {}
+        for life, (_, node) in enumerate(self._lives):
+            for kind in ("failures", "out_of_place"):
+                if count := node.host.journal.counters[kind]:
+                    found[f"{kind} of {self.name} in life {life}"] = count
+        return found
+
+    def under_way(self) -> Iterator[str]:
+        """What it waits for, in words."""
+        host = self.node.host
+        for link in self.node.overlay_links.links.values():
+            if link.state != "up":
+                yield f"the link to {link.name}"
+        for queue in host.outputs.links.values():
+            if not queue.window.all_acknowledged:
+                yield f"what is for {queue.name}"
+        for client, port in host.outputs.clients.items():
+            if not port.empty or port._sent:  # what the client has not acknowledged
+                yield f"what is for client {client}"
+        if any(True for _ in self.core.waiting()):
+            yield "publications that are held back"
+        if host.driver.awaits_timer:
+            yield "a timer"
+
+    # --- lives ------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        life = len(self._lives)
+        self.machine = SimulatedMachine(self.name, f"{self._seed}/{self.name}/{life}", self._loop)
+        self.machine.slow = self.slow
+        self.machine.context.run(self._begin)
+
+    def _begin(self) -> None:
+        self.node = Node(self._network, self.name)
+        self._lives.append((self.machine, self.node))
+        journal = self.node.host.journal
+        lost = journal.lost
+
+        def listening(publish: Publish, reason: str, link: LinkName) -> None:
+            lost(publish, reason, link)
+            self._lost(publish)
+
+        journal.lost = listening  # type: ignore[method-assign]  # the journal keeps no ids itself
+        self.up = True
+        self._loop.create_task(self.node.start())
+
+    def kill(self) -> None:
+        """As `kill -9`: its memory is gone."""
+        if not self.up:
+            return
+        self.up = False
+        for queue in self.node.host.outputs.links.values():
+            for publish in queue.window.publications():
+                self._lost(publish)
+        for publish in self.core.waiting():
+            self._lost(publish)
+        self._loop.kill(self.machine)
+
+    def stop(self, then: Callable[[], None]) -> None:
+        """As SIGTERM: it drains, and then its process ends."""
+        if self.up:
+            self.machine.context.run(self._loop.create_task, self._stop(self.node, then))
+
+    async def _stop(self, node: Node, then: Callable[[], None]) -> None:
+        await node.stop()
+        self._loop.call_soon(self._stopped, node, then, context=self._outside)
+
+    def _stopped(self, node: Node, then: Callable[[], None]) -> None:
+        if self.up and self.node is node:
+            self.kill()
+            then()
+
+    def be_slow(self, share: float) -> None:
+        """From now on; also in its next lives."""
+        self.slow = self.machine.slow = share
+
+    def dial_again(self, neighbour: LinkName) -> None:
+        """Make a second connection to the neighbour, if it is this broker's to dial."""
+        link = self.node.overlay_links.links.get(neighbour)
+        if self.up and link is not None and link.dials:
+            self.machine.context.run(self._loop.create_task, self._dial(link))
+
+    async def _dial(self, link: BrokerLink) -> None:
+        links, address = self.node.overlay_links, self._network.address(link.name)
+        await dial(address, lambda: links.new_connection(link))
