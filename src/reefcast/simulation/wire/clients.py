@@ -34,6 +34,9 @@ class WireClient(ClientRecord):
     """`harmed_since(t)`: when its link was harmed at `t` or later. `delivered(client, number,
     publication)` and `published(script, publication, broker)` are told what happens.
 
+    `calm`: no fault happens. Only then is it certain that an advertisement that its broker made for
+    it, of which the client hears nothing, settled before publications had waited for long enough.
+
     `resumed`, `anew`: connections after the first, by what became of the session: `anew` says when
     the former one may have been lost, and when there was another. `got`: handle and id of each
     event that the application read."""
@@ -48,6 +51,7 @@ class WireClient(ClientRecord):
         harmed_since: Callable[[float], float],
         delivered: Delivered,
         published: Handed,
+        calm: bool,
     ) -> None:
         super().__init__(name, broker)
         self.machine = machine
@@ -68,6 +72,7 @@ class WireClient(ClientRecord):
         self._harmed_since = harmed_since
         self._delivered = delivered
         self._published = published
+        self._calm = calm
         self._wanted: dict[int, Scripted] = {}
         self._handles: dict[int, Advertisement | Subscription] = {}
         self._numbers: dict[int, int] = {}
@@ -199,7 +204,9 @@ class WireClient(ClientRecord):
 
     def _advertises_all(self, seq: int) -> None:
         self._advertised = True
-        self.implicit, self.implicit_until_s = -seq, math.inf
+        self.implicit = -seq
+        if self._calm:
+            self.implicit_until_s = math.inf
 
     async def _read(self, handle: int, subscription: Subscription) -> None:
         async for event in subscription:

@@ -75,6 +75,7 @@ class Connections:
     ) -> None:
         self.servers: dict[Address, Server] = {}
         self.log = xxhash.xxh64()
+        self.context = copy_context()
         self._names = names
         self._make_cable = make_cable
         self._cables: dict[tuple[str, str], Cable] = {}
@@ -292,7 +293,9 @@ class End(asyncio.Transport):
         arrives_s = self._pair.cable.arrival_s(self.machine.name, size, now_s)
         # Loops do not keep the order of what is due at the very same time.
         self._arrives_s = max(self._arrives_s + INSTANT_S, arrives_s)
-        self._loop.call_at(self._arrives_s, self.other._arrive, data)
+        # What is on its way is in nobody's program: it arrives whatever becomes of the sender.
+        context = self._pair.connections.context
+        self._loop.call_at(self._arrives_s, self.other._arrive, data, context=context)
         if self.under_way > BUFFER_BYTES + self._high and not self._asked_to_wait:
             self._asked_to_wait = True
             assert self.protocol is not None

@@ -253,12 +253,21 @@ class WireWorld(Stage):
             lambda since_s: self.loop.connections.cable(name, broker).harmed_since(since_s),
             self._delivered,
             self._has_published,
+            calm=not (self.setup.faults or self.wire.faults),
         )
 
     def schedule(self, handle: int, at: float) -> None:
         script = self.scripts[handle]
         self._last_s = max(self._last_s, at)
-        self.loop.call_at(at, lambda: self.clients[script.client].act(script))
+        self.loop.call_at(at, self._act, script)
+
+    def _act(self, script: Scripted) -> None:
+        """A client that is frozen does it afterwards."""
+        client = self.clients[script.client]
+        if client.machine.frozen_until_s > self.loop.time():
+            self.loop.call_at(client.machine.frozen_until_s, self._act, script)
+        else:
+            client.act(script)
 
     def _has_published(self, script: Scripted, publication: Publication, broker: str) -> None:
         self.record.counters["published"] += 1
