@@ -1,321 +1,275 @@
-"""Live brokers and clients in simulated time, over connections that break in all ways: as long as
-no broker dies, nothing is lost, doubled or misdelivered, and no publisher's order is broken."""
+"""Live brokers and clients, simulated: whatever happens to connections and programs, what is owed
+comes, once, and nothing else does."""
 
 from __future__ import annotations
 
-import asyncio
 import random
-import secrets
-import uuid
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
-from typing import Any
-from unittest import mock
+import subprocess
+import sys
+from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from simulation_scenarios import FILTERS
+from simulation_wire_scenarios import (
+    ROUTINGS,
+    check_wire,
+    clients_of,
+    everywhere,
+    nobody_reads_logs,
+    on_links,
+    run_wire,
+    wire_of,
+    wire_setup,
+    with_deaths,
+)
 
-import reefcast
-from reefcast.network.file import NetworkFile
-from reefcast.network.sections import BrokerEntry, LinkEntry, NetworkSection
-from reefcast.server.node import Node
-from reefcast.simulation.wire.connections import BUFFER_BYTES, Connections, End, Pair
-from reefcast.simulation.wire.loop import SimulatedLoop
-from reefcast.simulation.world import NoProgressError
+from reefcast.errors import ConfigurationError, InternalError
+from reefcast.overlay.topology import names, path
+from reefcast.simulation.checkers import Evidence, check
+from reefcast.simulation.faults import Crash, Drop, Partition
+from reefcast.simulation.recording import TraceOptions
+from reefcast.simulation.simulation import Simulation
+from reefcast.simulation.wire.faults import Freeze, Pieces, Sever, Slices, Stop, Vanish, Wire
+from reefcast.simulation.wire.world import WireWorld
+from reefcast.simulation.world import Setup
 
-TREES = {
-    "one": ("a", []),
-    "path": ("abc", ["ab", "bc"]),
-    "star": ("abcd", ["ab", "ac", "ad"]),
-}
-HARM_S = 20.0
-ROUTINGS = ["acyclic", "flooding", "mesh"]
-
-
-@contextmanager
-def tokens_of(rng: random.Random) -> Iterator[None]:
-    """The random texts of sessions are of this run, too."""
-    with (
-        mock.patch.object(secrets, "token_hex", lambda n: rng.randbytes(n).hex()),
-        mock.patch.object(uuid, "uuid4", lambda: uuid.UUID(bytes=rng.randbytes(16), version=4)),
-        mock.patch.object(random, "Random", lambda *seed: _Random(*seed or (rng.random(),))),
-    ):
-        yield
-
-
-_Random = random.Random
+NUMBERS = st.integers(0, 2**32)
+ROUTING = st.sampled_from(ROUTINGS)
 
 
-def network(names: str, links: list[str], routing: str) -> NetworkFile:
-    file = NetworkFile(
-        network=NetworkSection(name="test", routing=routing),
-        broker=[BrokerEntry(name, f"127.0.0.1:{7301 + at}") for at, name in enumerate(names)],
-        link=[LinkEntry(between=link) for link in links],
-    )
-    return file.validate()
-
-
-class Subscriber:
-    """Who wants the events of which `n % modulus == 0`."""
-
-    def __init__(self, client: reefcast.Client, modulus: int) -> None:
-        self.modulus = modulus
-        self.subscription = client.subscribe(f"n{modulus} = 0")
-        self.got: list[tuple[str, int]] = []
-        self.reading = asyncio.create_task(self.read())
-
-    async def read(self) -> None:
-        async for event in self.subscription:
-            self.got.append((event.publisher, event["n"]))
-
-
-def harm(pairs: list[Pair], rng: random.Random) -> None:
-    alive = [pair for pair in pairs if pair.alive]
-    if not alive:
-        return
-    pair, fault = rng.choice(alive), rng.randrange(4)
-    if fault == 0:
-        pair.reset()
-    elif fault == 1:
-        pair.half_open(dialled=rng.random() < 0.5)
-    else:
-        pair.cut_after(rng.randrange(1, 3000), forward=rng.random() < 0.5)
-
-
-async def publish(client: reefcast.Client, count: int, rng: random.Random) -> None:
-    for n in range(count):
-        await client.publish(n=n, n2=n % 2, n3=n % 3, text="x" * rng.randrange(200))
-        await asyncio.sleep(rng.expovariate(count / HARM_S))
-
-
-async def run(seed: int, tree: str, routing: str) -> list[list[tuple[str, int]]]:
-    rng = random.Random(seed)
-    names, links = TREES[tree]
-    file = network(names, [tuple(link) for link in links], routing)
-    nodes = [Node(file, name) for name in names]
-    for node in nodes:
-        await node.start()
-    loop = asyncio.get_running_loop()
-    assert isinstance(loop, SimulatedLoop)
-
-    async def client() -> reefcast.Client:
-        host, port = file.address(rng.choice(names))
-        return await reefcast.connect(f"reefcast://{host}:{port}", reconnect_timeout_s=1000.0)
-
-    subscribers = [Subscriber(await client(), rng.choice([2, 3])) for _ in range(rng.randint(1, 3))]
-    for each in subscribers:
-        await each.subscription.settled()
-    publishers = [await client() for _ in range(rng.randint(1, 2))]
-    for each in publishers:
-        await each.advertise("n >= 0")
-    count = rng.randint(1, 80)
-    publishing = [asyncio.create_task(publish(each, count, rng)) for each in publishers]
-    while not all(task.done() for task in publishing):
-        await asyncio.sleep(rng.expovariate(1.0))
-        harm(loop.connections.pairs, rng)
-    for each in publishers:
-        await each.flush()
-    await asyncio.sleep(60.0)  # longer than anybody waits for anything
-    for each in subscribers:
-        for publisher in publishers:
-            got = [n for who, n in each.got if who == publisher.id]
-            wanted = [n for n in range(count) if n % each.modulus == 0]
-            got = sorted(got) if routing == "mesh" else got
-            assert got == wanted
-        each.reading.cancel()
-    for node in nodes:
-        await node.stop()
-    return [[(who, n) for who, n in each.got] for each in subscribers]
-
-
-def simulated(seed: int, tree: str, routing: str) -> tuple[list[list[tuple[str, int]]], float]:
-    rng = random.Random(f"wire {seed}")
-    piecewise = rng.choice([1, 7, 100_000])
-    connections = Connections(
-        latency_s=lambda: rng.choice([0.0005, 0.001, 0.02]),
-        piece=lambda count: rng.randint(1, min(count, piecewise)),
-    )
-    with (
-        tokens_of(random.Random(f"tokens {seed}")),
-        asyncio.Runner(loop_factory=lambda: SimulatedLoop(connections)) as runner,
-    ):
-        got = runner.run(run(seed, tree, routing))
-        return got, runner.get_loop().time()
+@settings(max_examples=120)
+@given(NUMBERS, ROUTING)
+@example(2, "flooding")  # a second connection, dialled while the first is not greeted yet
+@example(1, "mesh")
+def test_links_between_brokers_break_and_nothing_is_lost(number: int, routing: str) -> None:
+    check_wire(number, routing, on_links)
 
 
 @settings(max_examples=200)
-@given(st.integers(0, 2**32), st.sampled_from(sorted(TREES)), st.sampled_from(ROUTINGS))
-def test_nothing_is_lost_or_doubled_however_connections_break(
-    seed: int, tree: str, routing: str
-) -> None:
-    simulated(seed, tree, routing)
+@given(NUMBERS, ROUTING)
+@example(33, "spr-mesh")
+def test_connections_of_clients_break_too_and_sessions_stay(number: int, routing: str) -> None:
+    check_wire(number, routing, everywhere)
+
+
+@settings(max_examples=200)
+@given(NUMBERS, ROUTING)
+@example(57, "spr")  # a link that began anew twice at one end, and once at the other
+def test_brokers_die_and_only_what_they_had_in_memory_is_lost(number: int, routing: str) -> None:
+    check_wire(number, routing, with_deaths)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("routing", ROUTINGS)
-@pytest.mark.parametrize("tree", sorted(TREES))
-def test_nothing_is_lost_or_doubled_in_hundreds_of_runs(tree: str, routing: str) -> None:
-    for seed in range(300):
-        simulated(seed, tree, routing)
+def test_thousands_of_runs(routing: str) -> None:
+    for number in range(1000):
+        for faults in (on_links, everywhere, with_deaths):
+            check_wire(number, routing, faults)
+
+
+# --- the two simulators ---------------------------------------------------------------------------
+
+
+def play(simulation: Simulation, clients: dict[str, str], rng: random.Random) -> set[tuple]:
+    """Claims change while nothing is published, so that both simulators owe the same; returns who
+    got what under which handle."""
+    handles: list[int] = []
+    for phase in range(3):
+        start_s = 20.0 * phase + 1.0
+        for name, at in clients.items():
+            at_s = start_s + rng.uniform(0.0, 1.0)
+            kind = rng.choice(("subscribe", "advertise", "withdraw", "nothing"))
+            if kind == "subscribe":
+                handles.append(simulation.subscribe(name, at, rng.choice(FILTERS), at_s))
+            elif kind == "advertise":
+                handles.append(simulation.advertise(name, at, rng.choice(FILTERS), at_s))
+            elif kind == "withdraw" and handles:
+                simulation.withdraw(handles.pop(rng.randrange(len(handles))), start_s + 2.0)
+        for name, at in clients.items():
+            for _ in range(3):
+                attributes = {"a": rng.randint(0, 5), "s": rng.choice(("x", "y", "z"))}
+                simulation.publish(name, at, attributes, start_s + 10.0 + rng.uniform(0.0, 1.0))
+    with nobody_reads_logs():
+        simulation.run()
+    check(simulation).require()
+    claims = {(claim.client, claim.number): claim.handle for claim in simulation.result().claims}
+    rows = Evidence(simulation).delivered
+    return {(who, seq, client, claims[client, number]) for who, seq, client, number in rows}
+
+
+@settings(max_examples=60)
+@given(NUMBERS, st.sampled_from(("flooding", "acyclic", "spr", "idr", "tid-s", "tid-d")))
+def test_both_simulators_deliver_the_same(number: int, routing: str) -> None:
+    rng = random.Random(number)
+    setup = wire_setup(rng, routing)
+    clients = clients_of(setup, rng)
+    wire = wire_of(rng, [])
+    plain, live = Simulation(setup), Simulation(setup, wire=wire)
+    assert play(plain, clients, random.Random(number)) == play(live, clients, random.Random(number))
+    refused = [{id for id in each.result().refused} for each in (plain, live)]
+    assert refused[0] == refused[1]
+
+
+# --- one seed, one run ----------------------------------------------------------------------------
+
+
+def facts(number: int) -> tuple[int, float, list[tuple]]:
+    simulation = run_wire(number, "acyclic", with_deaths)
+    result = simulation.result()
+    return result.unseed, result.duration_s, Evidence(simulation).delivered
 
 
 def test_one_seed_gives_one_run() -> None:
-    assert simulated(7, "star", "acyclic") == simulated(7, "star", "acyclic")
+    for number in range(5):
+        assert facts(number) == facts(number)
+    assert facts(1)[0] != facts(2)[0]
 
 
-async def in_time(times: list[float]) -> None:
-    loop = asyncio.get_running_loop()
-    for delay_s in (3.0, 1.0, 2.0):
-        loop.call_later(delay_s, times.append, delay_s)
-    await asyncio.sleep(2.5)
-    times.append(loop.time())
+def test_the_order_of_sets_is_no_part_of_a_run() -> None:
+    """Another process hashes texts in another way, and has its objects elsewhere."""
+    code = "from test_simulation_wire import facts; print(*(facts(n)[0] for n in range(3)))"
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"PYTHONPATH": ":".join(sys.path), "PYTHONHASHSEED": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert run.stdout.split() == [str(facts(n)[0]) for n in range(3)]
 
 
-def test_waiting_takes_no_time_and_keeps_its_order() -> None:
-    times: list[float] = []
-    with asyncio.Runner(loop_factory=lambda: SimulatedLoop(Connections())) as runner:
-        runner.run(in_time(times))
-    assert times == [1.0, 2.0, 2.5]
+# --- single faults --------------------------------------------------------------------------------
 
 
-def test_who_waits_for_ever_is_told_so() -> None:
-    async def wait() -> None:
-        await asyncio.Event().wait()
-
-    loop = SimulatedLoop(Connections())
-    with pytest.raises(NoProgressError, match="all wait"):
-        loop.run_until_complete(wait())
-
-
-class Peer(asyncio.Protocol):
-    """Notes what comes, and how its connection ends."""
-
-    def __init__(self) -> None:
-        self.reads: list[bytes] = []
-        self.end: list[object] = []
-        self.flow: list[str] = []
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, End)
-        self.transport = transport
-
-    def data_received(self, data: bytes) -> None:
-        self.reads.append(data)
-
-    def eof_received(self) -> bool:
-        self.end.append("eof")
-        return False
-
-    def connection_lost(self, error: Exception | None) -> None:
-        self.end.append(type(error).__name__)
-
-    def pause_writing(self) -> None:
-        self.flow.append("pause")
-
-    def resume_writing(self) -> None:
-        self.flow.append("resume")
+def one_run(wire: Wire, **setup: object) -> Simulation:
+    """Three brokers in a row, events from one end to the other, ten in a second for three."""
+    simulation = Simulation(replace(Setup(graph=path(names(3)), seed=1), **setup), wire=wire)
+    simulation.subscribe("s", "b3", "TRUE", 0.0)
+    simulation.advertise("p", "b1", "TRUE", 0.0)
+    for number in range(30):
+        simulation.publish("p", "b1", {"n": number}, 1.0 + number / 10)
+    with nobody_reads_logs():
+        simulation.run()
+    check(simulation).require()
+    assert isinstance(simulation.world, WireWorld)
+    assert simulation.world.problems() == []
+    return simulation
 
 
-async def two_peers() -> tuple[Peer, Peer, Pair]:
-    loop = asyncio.get_running_loop()
-    assert isinstance(loop, SimulatedLoop)
-    came: list[Peer] = []
-
-    def accept() -> Peer:
-        came.append(Peer())
-        return came[-1]
-
-    await loop.create_server(accept, "127.0.0.1", 1)
-    _, near = await loop.create_connection(Peer, "127.0.0.1", 1)
-    return near, came[0], loop.connections.pairs[0]
+def got(simulation: Simulation) -> list[int]:
+    return [seq for _, seq, _, _ in Evidence(simulation).delivered]
 
 
-def on_a_loop(work: Callable[[], Coroutine[Any, Any, None]], **how: Any) -> None:
-    with asyncio.Runner(loop_factory=lambda: SimulatedLoop(Connections(**how))) as runner:
-        runner.run(work())
+ALL = list(range(1, 31))
 
 
-def test_bytes_come_in_order_and_in_other_pieces() -> None:
-    async def work() -> None:
-        near, far, _ = await two_peers()
-        near.transport.write(b"abc")
-        near.transport.write(b"defg")
-        near.transport.close()
-        await asyncio.sleep(1)
-        assert far.reads == [b"ab", b"c", b"de", b"fg"]
-        assert (near.end, far.end) == (["NoneType"], ["eof", "NoneType"])
-
-    on_a_loop(work, piece=lambda count: 2)
+@pytest.mark.parametrize("at", ["b1", "b2"])
+@pytest.mark.parametrize("after_bytes", range(1, 60, 4))
+def test_a_link_is_cut_at_any_byte(at: str, after_bytes: int) -> None:
+    cut = Sever(links=(("b1", "b2"),), at_s=1.55, at=at, after_bytes=after_bytes)
+    assert got(one_run(Wire(faults=[cut]))) == ALL
 
 
-def test_a_reset_loses_what_is_under_way_and_both_ends_are_told() -> None:
-    async def work() -> None:
-        near, far, pair = await two_peers()
-        near.transport.write(b"abc")
-        pair.reset()
-        await asyncio.sleep(1)
-        assert far.reads == []
-        assert near.end == far.end == ["ConnectionResetError"]
-
-    on_a_loop(work)
+@pytest.mark.parametrize("drains", [True, False])
+@pytest.mark.parametrize("told", [(), ("b1",), ("b2",)])
+def test_an_end_that_is_not_told_finds_out(told: tuple[str, ...], drains: bool) -> None:
+    half = Vanish(links=(("b1", "b2"),), at_s=1.55, told=told, drains=drains)
+    assert got(one_run(Wire(faults=[half]))) == ALL
 
 
-def test_of_half_a_connection_one_end_is_told() -> None:
-    async def work() -> None:
-        near, far, pair = await two_peers()
-        far.transport.write(b"abc")
-        pair.half_open(dialled=True)
-        near.transport.write(b"abc")
-        await asyncio.sleep(1000)
-        assert (near.reads, far.reads) == ([], [])
-        assert (near.end, far.end) == ([], ["ConnectionResetError"])
-
-    on_a_loop(work)
+@pytest.mark.parametrize("link", [("b1", "b2"), ("s", "b3"), ("p", "b1")])
+def test_reads_of_one_byte(link: tuple[str, str]) -> None:
+    assert got(one_run(Wire(faults=[Pieces(links=(link,), most=1)]))) == ALL
 
 
-@pytest.mark.parametrize("forward", [True, False])
-def test_a_connection_is_cut_at_any_byte(forward: bool) -> None:
-    async def work() -> None:
-        near, far, pair = await two_peers()
-        sender, receiver = (near, far) if forward else (far, near)
-        pair.cut_after(4, forward=forward)
-        sender.transport.write(b"abc")
-        sender.transport.write(b"def")
-        await asyncio.sleep(1)
-        assert b"".join(receiver.reads) == b"abcd"
-        assert near.end == far.end == ["ConnectionResetError"]
-
-    on_a_loop(work)
+@pytest.mark.parametrize("name", ["b1", "b2", "b3", "s", "p"])
+def test_a_program_is_frozen_for_longer_than_anybody_waits(name: str) -> None:
+    simulation = one_run(Wire(faults=[Freeze(name=name, from_s=1.55, to_s=15.0)]))
+    assert got(simulation) == ALL
+    late = simulation.deliveries().time_us > 15e6
+    assert late.any() or name == "b1"
 
 
-def test_who_is_not_read_from_is_told_to_wait() -> None:
-    async def work() -> None:
-        near, far, _ = await two_peers()
-        near.transport.set_write_buffer_limits(high=10)
-        far.transport.pause_reading()
-        near.transport.write(bytes(BUFFER_BYTES))
-        assert near.flow == []
-        near.transport.write(bytes(11))
-        assert (near.flow, near.transport.get_write_buffer_size()) == (["pause"], 11)
-        await asyncio.sleep(1)
-        assert far.reads == []
-        far.transport.resume_reading()
-        await asyncio.sleep(1)
-        assert near.flow == ["pause", "resume"]
-        assert sum(map(len, far.reads)) == BUFFER_BYTES + 11
-
-    on_a_loop(work)
+def test_a_client_whose_connection_breaks_keeps_its_session() -> None:
+    simulation = one_run(Wire(faults=[Sever(links=(("s", "b3"),), at_s=1.55)]))
+    assert isinstance(simulation.world, WireWorld)
+    client = simulation.world.clients["s"]
+    assert (got(simulation), client.resumed, client.anew) == (ALL, 1, [])
+    assert len(client.claims) == 1
 
 
-def test_where_nobody_listens_nobody_is_reached() -> None:
-    async def work() -> None:
-        loop = asyncio.get_running_loop()
-        server = await loop.create_server(Peer, "127.0.0.1", 1)
-        with pytest.raises(OSError, match="in use"):
-            await loop.create_server(Peer, "127.0.0.1", 1)
-        server.close()
-        with pytest.raises(ConnectionRefusedError):
-            await loop.create_connection(Peer, "127.0.0.1", 1)
+def test_a_client_of_a_broker_that_dies_asks_anew() -> None:
+    simulation = one_run(Wire(), faults=[Crash("b3", 1.55, 2.05)])
+    assert isinstance(simulation.world, WireWorld)
+    first, second = simulation.world.clients["s"].claims
+    assert first.ended_s == pytest.approx(1.55) and second.requested_s > 2.05
+    assert set(ALL[15:]) <= set(got(simulation)) | {n for n in ALL if n / 10 < second.settled_s}
 
-    on_a_loop(work)
+
+def test_a_broker_is_told_to_stop_and_comes_back() -> None:
+    simulation = one_run(Wire(faults=[Stop(broker="b2", at_s=1.55, restart_s=2.5)]))
+    assert got(simulation) == ALL
+
+
+def test_a_broker_that_dies_in_the_middle_loses_what_it_had_in_memory() -> None:
+    simulation = one_run(Wire(), faults=[Crash("b2", 1.55, 2.5)])
+    lost = {seq for _, seq in simulation.result().damaged}
+    assert set(ALL) - set(got(simulation)) <= lost and len(lost) <= 1
+
+
+def test_bytes_wait_for_the_end_of_a_partition() -> None:
+    away = Partition((("b1", "b2"),), 1.55, 2.55)
+    simulation = one_run(Wire(), faults=[away])
+    times = simulation.deliveries().time_us
+    assert got(simulation) == ALL
+    assert not ((times > 1.6e6) & (times < 2.55e6)).any()
+
+
+def test_work_is_done_in_slices() -> None:
+    """What comes in one read is handled in many turns, in its order."""
+    slow = [Slices(broker=broker, share=1.0) for broker in names(3)]
+    assert got(one_run(Wire(faults=slow))) == ALL
+
+
+# --- what cannot be -------------------------------------------------------------------------------
+
+
+def test_what_happens_to_messages_alone_is_refused(tmp_path) -> None:
+    setup = Setup(graph=path(names(3)))
+    with pytest.raises(ConfigurationError, match="to messages, not to bytes"):
+        Simulation(replace(setup, faults=[Drop(share=0.1)]), wire=True)
+    with pytest.raises(ConfigurationError, match="traces"):
+        Simulation(replace(setup, trace=TraceOptions(tmp_path)), wire=True)
+    simulation = Simulation(setup, wire=True)
+    with pytest.raises(ConfigurationError, match="history"):
+        simulation.store("s", "b1", ["t"], 0.0)
+    with pytest.raises(ConfigurationError, match="no broker named"):
+        simulation.subscribe("s", "b9", "TRUE", 0.0)
+
+
+def test_an_error_in_a_program_ends_the_run(monkeypatch) -> None:
+    simulation = Simulation(Setup(graph=path(names(2))), wire=True)
+    simulation.publish("p", "b1", {"a": 1}, 0.5)
+    monkeypatch.setattr(
+        "reefcast.server.connection.Connection.data_received", lambda *_: {}["no such thing"]
+    )
+    with pytest.raises(InternalError, match="callback"):
+        simulation.run()
+
+
+def test_simulated_messages_need_no_live_brokers() -> None:
+    code = (
+        "import sys, reefcast.simulation.simulation\n"
+        "print([name for name in sys.modules if name == 'asyncio'"
+        " or name.startswith(('reefcast.server', 'reefcast.client'))])"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"PYTHONPATH": ":".join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert run.stdout.strip() == "[]"

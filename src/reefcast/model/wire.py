@@ -134,7 +134,7 @@ class Hello(Offer, frozen=True, kw_only=True, omit_defaults=True):
     over. `queue_policy`, `queue_limit`: a client's wish for its own queue ("" and 0: the broker's
     defaults). `credit`, `resumed` (broker to client): publications that it may send at once, and
     whether its session stands as it left it. `ticket`: of that session; the client shows it when it
-    comes back."""
+    comes back. Between brokers it is that of the link's last beginning."""
 
     role: Role
     name: str

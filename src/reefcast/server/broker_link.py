@@ -3,10 +3,14 @@
 Rules
 -----
 - The broker whose name sorts first dials; the other refuses to be dialled by anyone else.
-- The link is *resumed* when each hello names the other's session: what is not acknowledged is sent
-  again, and the core hears nothing. Otherwise one end has no memory of the link (first contact, a
-  restart, or patience that ran out): both start to count anew, and the core gets `LinkUp` with the
-  publications that the other end has not acknowledged. They go when it has relearned.
+- The link is *resumed* when each hello names the other's session, and the ticket that the broker
+  that was dialled drew when the link last began: what is not acknowledged is sent again, and the
+  core hears nothing. Otherwise one end has no memory of the link (first contact, a restart, or
+  patience that ran out): both start to count anew, and the core gets `LinkUp` with the publications
+  that the other end has not acknowledged. They go when it has relearned.
+- Sessions alone would not do: a hello that came late may begin the link anew at one end only, and
+  the other would go on with the numbers of another beginning.
+- Of the connections that one end dials, only the last one counts.
 - A connection that breaks is no input of the core, until `link_patience_s` later.
 - A soft link may become one of these, and one of these a soft link: see `overlay_links`.
 - What goes to the neighbour is in `outputs.LinkQueue`.
@@ -26,12 +30,13 @@ from reefcast.server.broker_end import BrokerEnd
 from reefcast.server.connection import Connection
 from reefcast.server.host import Host
 from reefcast.server.outputs import LinkQueue
+from reefcast.timing import MACHINE
 
 
 class BrokerLink(BrokerEnd):
     """`name`: the neighbour. `state`: "up", "broken" (within its patience) or "away", and then
     `away` is called with it. `peer_session`: of the other end, "" if this end knows of none.
-    `dialled`: the last connection that this end began, which alone counts."""
+    `ticket`: of the link's last beginning; `dialled`: the last connection that this end began."""
 
     what: ClassVar[str] = "a broker"
 
@@ -39,6 +44,7 @@ class BrokerLink(BrokerEnd):
         super().__init__(host, queue)
         self.reconnects = -1
         self.peer_session = ""
+        self.ticket = ""
         self.dialled: Connection | None = None
         self._away = away
         self._loop = asyncio.get_running_loop()
@@ -63,8 +69,17 @@ class BrokerLink(BrokerEnd):
         if self.connection is not None:
             self.connection.goodbye("a newer connection took the place of this one")
         return msgspec.structs.replace(
-            self._host.me, peer_session=self.peer_session, received=self._received
+            self._host.me,
+            peer_session=self.peer_session,
+            received=self._received,
+            ticket=self.ticket,
         )
+
+    def answer(self, hello: Hello) -> Hello:
+        """What this end says to a neighbour that dialled and said `hello`."""
+        if not self.knows(hello):
+            self.ticket = MACHINE.get().token(8)
+        return self.hello()
 
     def greeted(self, connection: Connection, hello: Hello) -> None:
         """The other end's hello is here, ours has been sent: resume the link or start it anew."""
@@ -73,7 +88,7 @@ class BrokerLink(BrokerEnd):
             self.queue.acknowledged(hello.received)
         else:
             kept = tuple(self.queue.start_anew())
-            self._begin(hello.session)
+            self._begin(hello.session, self.ticket if not self.dials else hello.ticket)
             connection.forget_received()
         self.connection = connection
         self.reconnects += 1
@@ -83,18 +98,20 @@ class BrokerLink(BrokerEnd):
             self._host.driver.handle(LinkUp(LinkKind.BROKER, kept), self.name)
 
     def knows(self, hello: Hello) -> bool:
-        """Whether each end remembers the other."""
+        """Whether each end remembers the other, and the same beginning of the link. (A broker that
+        says no ticket does not know the word.)"""
         me = self._host.me.session
-        return hello.session == self.peer_session and hello.peer_session == me
+        same = hello.ticket in ("", self.ticket)
+        return same and hello.session == self.peer_session and hello.peer_session == me
 
     def give_up(self) -> None:
         """What waited is lost."""
         self.queue.give_up()
-        self._begin("")
+        self._begin("", "")
 
-    def _begin(self, peer_session: str) -> None:
+    def _begin(self, peer_session: str, ticket: str) -> None:
         """Both ends count from 1."""
-        self.peer_session = peer_session
+        self.peer_session, self.ticket = peer_session, ticket
         self._received = 0
 
     def take_over(self, connection: Connection, peer_session: str) -> None:

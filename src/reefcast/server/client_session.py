@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
 from collections.abc import Callable
 from functools import partial
 from typing import ClassVar
@@ -37,6 +36,7 @@ from reefcast.protocol.principal import Principal, UserRole
 from reefcast.server.client_port import ClientPort, Line
 from reefcast.server.connection import Connection, End
 from reefcast.server.host import Host
+from reefcast.timing import MACHINE
 
 STALL_S = 1.0
 
@@ -68,7 +68,7 @@ class ClientSession(End):
         self.principal = principal
         self.port = port
         self.policy = hello.queue_policy or limits.queue_policy
-        self.ticket = secrets.token_hex(8)
+        self.ticket = MACHINE.get().token(8)
         self.cut_off = ""
         self.taken = 0
         self.last_seq = 0

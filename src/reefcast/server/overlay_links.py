@@ -83,7 +83,7 @@ class OverlayLinks:
         if link.dials:
             me = self._host.me.name
             raise ProtocolError(f"broker {me} dials {hello.name}, not the other way round")
-        connection.say_hello(link.hello())
+        connection.say_hello(link.answer(hello))
         link.greeted(connection, hello)
         return link
 

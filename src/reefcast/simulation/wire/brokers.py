@@ -67,7 +67,7 @@ class WireBroker:
             if not queue.window.all_acknowledged:
                 yield f"what is for {queue.name}"
         for client, port in host.outputs.clients.items():
-            if not port.empty or port._sent:  # what the client has not acknowledged
+            if port.line is None or port.waits or port._sent:  # it has not acknowledged all
                 yield f"what is for client {client}"
         if any(True for _ in self.core.waiting()):
             yield "publications that are held back"
