@@ -108,8 +108,7 @@ def test_both_simulators_deliver_the_same(number: int, routing: str) -> None:
     wire = wire_of(rng, [])
     plain, live = Simulation(setup), Simulation(setup, wire=wire)
     assert play(plain, clients, random.Random(number)) == play(live, clients, random.Random(number))
-    refused = [{id for id in each.result().refused} for each in (plain, live)]
-    assert refused[0] == refused[1]
+    assert plain.result().refused == live.result().refused
 
 
 # --- one seed, one run ----------------------------------------------------------------------------
@@ -188,8 +187,7 @@ def test_reads_of_one_byte(link: tuple[str, str]) -> None:
 def test_a_program_is_frozen_for_longer_than_anybody_waits(name: str) -> None:
     simulation = one_run(Wire(faults=[Freeze(name=name, from_s=1.55, to_s=15.0)]))
     assert got(simulation) == ALL
-    late = simulation.deliveries().time_us > 15e6
-    assert late.any() or name == "b1"
+    assert (simulation.deliveries().time_us >= 15e6).any()
 
 
 def test_a_client_whose_connection_breaks_keeps_its_session() -> None:
