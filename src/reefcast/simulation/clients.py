@@ -64,7 +64,9 @@ class ClientRecord:
     """What a client did. `claims`: all it ever made; `current`: those that it wants now, by handle.
     `implicit`: number of the advertisement TRUE that its broker made for it, because it published
     without any; `implicit_until_s`: when it advertised after all. `refused`: its publications that
-    lay outside its advertisements. `past`: if it is a storage or asks for history."""
+    lay outside its advertisements. `resent`: numbers of those that its broker had not taken over
+    when its memory was gone, and when they went to it again, under the claims of then. `past`: if
+    it is a storage or asks for history."""
 
     def __init__(self, name: str, broker: str) -> None:
         self.name = name
@@ -74,6 +76,7 @@ class ClientRecord:
         self.implicit: int | None = None
         self.implicit_until_s = -math.inf
         self.refused: set[PublicationId] = set()
+        self.resent: dict[int, float] = {}
         self.past: PastClient | None = None
 
     def forget_implicit(self, now: float) -> None:

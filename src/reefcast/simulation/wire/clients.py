@@ -239,6 +239,9 @@ class WireClient(ClientRecord):
         self.current.clear()
         self.forget_implicit(-math.inf)
         self._advertised = False
+        outbox = session.outbox
+        unacknowledged = range(outbox.acknowledged_seq + 1, outbox.seq + 1)
+        self.resent.update(dict.fromkeys(unacknowledged, self.now))
 
 
 def _spawn(work: Coroutine[Any, Any, None]) -> None:
