@@ -112,8 +112,8 @@ class Stage:
     # --- what it may cost -------------------------------------------------------------------------
 
     def may_lose(self, name: str) -> None:
-        """Broker `name` is being killed, or told to stop, which it hears a little later. What it had
-        in its memory only may be lost. Where a machine is slow, events are in it for longer, and it
+        """Broker `name` is being killed, or told to stop, which it hears a little later. What it
+        had in its memory only may be lost. Where a machine is slow, events are in it for longer, and it
         hears later."""
         self.victims.add(name)
         now_s = self.clock()
