@@ -113,8 +113,8 @@ class Stage:
 
     def may_lose(self, name: str) -> None:
         """Broker `name` is being killed, or told to stop, which it hears a little later. What it
-        had in its memory only may be lost. Where a machine is slow, events are in it for longer, and it
-        hears later."""
+        had in its memory only may be lost. Where a machine is slow, events are in it for longer,
+        and it hears later."""
         self.victims.add(name)
         now_s = self.clock()
         took_s = self.ledger.longest_since(now_s - 5.0)
