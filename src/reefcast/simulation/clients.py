@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
+from reefcast.history.asking import Question
 from reefcast.model.messages import (
     Advertise,
     Input,
@@ -16,14 +17,12 @@ from reefcast.model.messages import (
     LinkUp,
     Publish,
     Refused,
-    ServiceMessage,
     Settled,
     Subscribe,
     Unadvertise,
     Unsubscribe,
 )
 from reefcast.model.publication import Publication, PublicationId, Value
-from reefcast.simulation.history import PastClient
 
 
 @dataclass(slots=True)
@@ -47,10 +46,27 @@ class Claim:
     refused: str = ""
 
 
+@dataclass(slots=True)
+class Asked:
+    """A question and what became of it; times in seconds, inf for never. `handle`: the scenario's
+    number for it; `found`: the publications, in the order in which they were given; `hops`: links
+    between brokers to each storage that answered, by its name; `error`: why it failed."""
+
+    handle: int
+    client: str
+    broker: str
+    question: Question
+    asked_s: float
+    ended_s: float = math.inf
+    error: str = ""
+    found: list[PublicationId] = field(default_factory=list)
+    hops: dict[str, int] = field(default_factory=dict)
+
+
 @dataclass(frozen=True, slots=True)
 class Scripted:
     """What a client will do at `at_s`: `kind` is "advertise", "subscribe", "withdraw", "publish",
-    "request" or "wake" (see `history`); `handle` is the number that the scenario gave to it."""
+    "store" or "request" (see `past`); `handle` is the number that the scenario gave to it."""
 
     at_s: float
     handle: int
@@ -67,7 +83,7 @@ class ClientRecord:
     """What a client did. `claims`: all it ever made; `current`: those that it wants now, by handle.
     `implicit`: number of the advertisement TRUE that its broker made for it, because it published
     without any; `implicit_until_s`: when it advertised after all. `refused`: its publications that
-    lay outside its advertisements. `past`: if it is a storage or asks for history."""
+    lay outside its advertisements. `asked`: its questions about the past."""
 
     def __init__(self, name: str, broker: str) -> None:
         self.name = name
@@ -77,7 +93,7 @@ class ClientRecord:
         self.implicit: int | None = None
         self.implicit_until_s = -math.inf
         self.refused: set[PublicationId] = set()
-        self.past: PastClient | None = None
+        self.asked: list[Asked] = []
 
     def forget_implicit(self, now: float) -> None:
         """It advertised something itself, or its broker forgot all."""
@@ -103,7 +119,7 @@ class SimClient(ClientRecord):
         self._advertised = False
         inputs: list[Input] = [LinkUp(LinkKind.CLIENT)]
         inputs += [self._ask(handle, now) for handle in sorted(self._wanted)]
-        return inputs if self.past is None else [*inputs, *self.past.connected(now)]
+        return inputs
 
     def lose_connection(self, now: float) -> None:
         """Its broker crashed."""
@@ -113,43 +129,27 @@ class SimClient(ClientRecord):
         self.current.clear()
         self.forget_implicit(-math.inf)
         self._tokens.clear()
-        if self.past is not None:
-            self.past.disconnected()
 
     def act(self, script: Scripted, now: float) -> list[Input]:
         """What it sends to its broker, which is up; only a publication needs that."""
         if script.kind == "publish":
             return [self._publish(script, now)]
-        if self.past is not None and script.kind in ("request", "wake"):
-            return [*self.past.act(script.handle, now)]
         if script.kind == "withdraw":
             return self._withdraw(script.handle, now)
         self._wanted[script.handle] = script
         return [self._ask(script.handle, now)] if self.connected else []
 
-    def answered(self, message: Settled | Refused, now: float) -> Claim | None:
-        """The broker's answer to a control message, or its refusal of a publication; returns the
-        claim that has settled."""
+    def answered(self, message: Settled | Refused, now: float) -> None:
+        """The broker's answer to a control message, or its refusal of a publication."""
         if isinstance(message, Refused) and message.publication:
             self.refused.add(message.publication)
         claim = self._tokens.pop(message.token, None)
         if claim is None:
-            return None
+            return
         if isinstance(message, Refused):
             claim.refused = message.reason
-            return None
-        claim.settled_s = now
-        return claim
-
-    def settled(self, claim: Claim, now: float) -> list[Input]:
-        """What follows for a storage, unless the claim has ended since."""
-        if self.past is None or self.current.get(claim.handle) is not claim:
-            return []
-        return [*self.past.settled(claim.handle, now)]
-
-    def hear(self, message: ServiceMessage, now: float) -> list[Input]:
-        """About history."""
-        return [*self.past.hear(message, now)] if self.past is not None and self.connected else []
+        else:
+            claim.settled_s = now
 
     def _publish(self, script: Scripted, now: float) -> Publish:
         self._last_seq += 1
@@ -186,5 +186,4 @@ class SimClient(ClientRecord):
         claim.ended_s = now
         self._last_number += 1
         message = Unsubscribe if claim.subscription else Unadvertise
-        inputs: list[Input] = [message((self.name, claim.number), self._last_number)]
-        return inputs if self.past is None else [*self.past.withdrawn(handle), *inputs]
+        return [message((self.name, claim.number), self._last_number)]

@@ -16,13 +16,16 @@ from typing import Any
 from reefcast.client.address import Address
 from reefcast.client.client import Client, session_of
 from reefcast.client.handles import Advertisement, Subscription
+from reefcast.client.history import History
 from reefcast.client.session import Session
 from reefcast.client.settings import complete
 from reefcast.client.signal import Signal
-from reefcast.errors import ReefcastError, RefusedError
+from reefcast.errors import ConnectionLostError, ReefcastError, RefusedError
 from reefcast.model.publication import Publication, PublicationId
-from reefcast.simulation.clients import Claim, ClientRecord, Scripted
+from reefcast.simulation.clients import Asked, Claim, ClientRecord, Scripted
+from reefcast.simulation.past import Requesting, Storing
 from reefcast.simulation.wire.machines import SimulatedMachine
+from reefcast.simulation.wire.storages import Disk, WireStorage
 
 FOR_EVER_S = 1e6
 """Longer than any run: a client does not give up."""
@@ -39,7 +42,7 @@ class WireClient(ClientRecord):
 
     `resumed`, `anew`: connections after the first, by what became of the session: `anew` says when
     the former one may have been lost, and when there was another. `got`: handle and id of each
-    event that the application read."""
+    event that the application read. `storage`: while it is one."""
 
     def __init__(
         self,
@@ -51,6 +54,7 @@ class WireClient(ClientRecord):
         harmed_since: Callable[[float], float],
         delivered: Delivered,
         published: Handed,
+        disk: Disk,
         calm: bool,
     ) -> None:
         super().__init__(name, broker)
@@ -59,6 +63,7 @@ class WireClient(ClientRecord):
         self.resumed = 0
         self.anew: list[tuple[float, float]] = []
         self.got: list[tuple[int, PublicationId]] = []
+        self.storage: WireStorage | None = None
         self._address = Address(*address)
         self._settings = complete(
             {
@@ -72,6 +77,7 @@ class WireClient(ClientRecord):
         self._harmed_since = harmed_since
         self._delivered = delivered
         self._published = published
+        self._disk = disk
         self._calm = calm
         self._wanted: dict[int, Scripted] = {}
         self._handles: dict[int, Advertisement | Subscription] = {}
@@ -79,6 +85,7 @@ class WireClient(ClientRecord):
         self._to_publish: deque[Scripted] = deque()
         self._more = Signal()
         self._endings = 0
+        self._looks_up = 0
         self._advertised = False
         self._met = False
         self._since_s = 0.0
@@ -93,7 +100,9 @@ class WireClient(ClientRecord):
         """Whether all that it asked for has been answered, and all it published taken over."""
         if self.live is None:
             return True
-        waits = self._to_publish or self._endings or self.live.unacknowledged
+        waits = self._to_publish or self._endings or self.live.unacknowledged or self._looks_up
+        if self.storage is not None and self.storage.is_catching_up:
+            return False
         registered = session_of(self.live).registrations.by_number.values()
         return self.live.connected and not waits and not any(e.unanswered for e in registered)
 
@@ -109,6 +118,12 @@ class WireClient(ClientRecord):
         if script.kind == "publish":
             self._to_publish.append(script)
             self._more.fire()
+        elif isinstance(script, Requesting):
+            _spawn(self._look_up(script))
+        elif isinstance(script, Storing):
+            _spawn(self._store(script))
+        elif self.storage is not None and script.handle == self.storage.handle:
+            self.storage.end()
         elif script.kind == "withdraw":
             self._withdraw(script.handle)
         else:
@@ -213,6 +228,38 @@ class WireClient(ClientRecord):
             self.got.append((handle, event.id))
             self._delivered(self.name, self._numbers[handle], event._publication)
 
+    # --- history ----------------------------------------------------------------------------------
+
+    def will_store(self) -> None:
+        """Before it does anything: it connects as the process of a storage does."""
+        self._settings = complete({**self._settings, "queue_policy": "block"})
+
+    async def _store(self, script: Storing) -> None:
+        """Until it is withdrawn, which ends the program."""
+        live = self.live
+        assert live is not None
+        self.storage = WireStorage(live, self._disk, script)
+        await self.storage.run()
+        self.storage = self.live = None
+        self._met = False
+        await live.close()
+
+    async def _look_up(self, script: Requesting) -> None:
+        assert self.live is not None
+        question = script.question
+        asked = Asked(script.handle, self.name, self.broker, question, self.now)
+        history = History(session_of(self.live), question, script.patience_s)
+        self.asked.append(asked)
+        self._looks_up += 1
+        try:
+            async for event in history:
+                asked.found.append(event.id)
+        except (RefusedError, ConnectionLostError) as error:
+            asked.error = str(error)
+        asked.ended_s = self.now
+        asked.hops = {name: len(brokers) - 1 for name, brokers in history.answered.items()}
+        self._looks_up -= 1
+
     # --- sessions ---------------------------------------------------------------------------------
 
     def _disconnected(self) -> None:
@@ -242,5 +289,11 @@ class WireClient(ClientRecord):
 
 
 def _spawn(work: Coroutine[Any, Any, None]) -> None:
-    """Start a task; the machine keeps it."""
-    asyncio.get_running_loop().create_task(work)
+    """Start a task; the machine keeps it. The run ends with what it raises."""
+    asyncio.get_running_loop().create_task(work).add_done_callback(_tell)
+
+
+def _tell(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        message = f"a task of a client failed: {error!r}"
+        task.get_loop().call_exception_handler({"message": message, "exception": error})
