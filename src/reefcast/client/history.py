@@ -101,6 +101,7 @@ class History:
         if events:
             return events
         if self._asking.error is not None:
+            self._session.forget(self._asking)
             raise self._asking.error
         if self._asking.over:
             self._session.forget(self._asking)
