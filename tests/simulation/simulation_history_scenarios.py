@@ -21,7 +21,7 @@ from simulation_wire_scenarios import (
 from reefcast.overlay.topology import graph, hops_from
 from reefcast.simulation.faults import Crash, Fault
 from reefcast.simulation.simulation import Simulation
-from reefcast.simulation.wire.faults import WireFault
+from reefcast.simulation.wire.faults import Restart, WireFault
 
 CHANGES_S = 10.0
 """Storages have told each other all there is: see `storage_node`."""
@@ -59,6 +59,17 @@ def stay_away(faults: list[Fault], rng: random.Random) -> list[Fault]:
     ]
 
 
+def restarts(rng: random.Random) -> list[WireFault]:
+    """Of some storages."""
+    faults: list[WireFault] = []
+    for number in range(NAMES["s"]):
+        at_s = rng.uniform(0.5, 3.0)
+        if rng.random() < 0.4:
+            back_s = at_s + rng.uniform(0.01, 2.0)
+            faults.append(Restart(client=f"s{number}", at_s=at_s, restart_s=back_s))
+    return faults
+
+
 def network(rng: random.Random, faults: Faults) -> tuple[Simulation, dict[str, str]]:
     """And where the clients are."""
     setup = wire_setup(rng, rng.choice(ROUTINGS))
@@ -67,11 +78,13 @@ def network(rng: random.Random, faults: Faults) -> tuple[Simulation, dict[str, s
         f"{kind}{n}": rng.choice(brokers) for kind, count in NAMES.items() for n in range(count)
     }
     drawn, of_wire = faults(setup, clients, rng)
-    wire = wire_of(rng, [later(fault) for fault in of_wire])
+    wire = wire_of(rng, [])
     if faults is with_deaths and len(brokers) > 1:
         drawn = stay_away(drawn, rng)
+        of_wire += restarts(rng)
         limits = msgspec.structs.replace(wire.limits, link_patience_s=PATIENCE_S)
         wire = replace(wire, limits=limits)
+    wire = replace(wire, faults=[later(fault) for fault in of_wire])
     setup = replace(setup, faults=[later(fault) for fault in drawn])
     simulation = Simulation(setup, wire=wire)
     for name, at in clients.items():  # also those that faults name before they do anything

@@ -34,7 +34,7 @@ from reefcast.simulation.faults import Crash
 from reefcast.simulation.links import LinkSpec
 from reefcast.simulation.simulation import Result, Simulation
 from reefcast.simulation.wire.clients import WireClient
-from reefcast.simulation.wire.faults import Freeze, Sever, Wire
+from reefcast.simulation.wire.faults import Freeze, Restart, Sever, Wire
 from reefcast.simulation.wire.storages import WireStorage
 from reefcast.simulation.wire.world import WireWorld
 from reefcast.simulation.world import Setup
@@ -332,6 +332,29 @@ def test_who_is_frozen_is_not_waited_for_or_goes_on(name: str) -> None:
         result = simulation.run()
     assert found(result, during) == list(range(10))
     assert found(result, after) == list(range(100))
+
+
+@pytest.mark.parametrize("other", [True, False])
+def test_a_storage_that_is_killed_starts_again_on_what_it_has(other: bool) -> None:
+    killed = Restart(client="s", at_s=START_S + 0.505, restart_s=START_S + 0.755)
+    simulation = line(wire=Wire(faults=[killed]))
+    simulation.store("s", "b5", ["t"], 0.0)
+    if other:
+        simulation.store("far", "b1", ["t"], 0.0)
+    publish(simulation, START_S, 100)
+    during = simulation.request("c", "b5", "topic = 't' AND n < 10", START_S + 0.6)
+    after = simulation.request("c", "b5", "topic = 't'", START_S + 10)
+    with nobody_reads_logs():
+        result = simulation.run()
+    got = found(result, after)
+    assert result.asked[1].hops == {"s": 0}
+    if other:
+        assert found(result, during) == list(range(10))
+        assert got == list(range(100))
+    else:
+        assert result.asked[0].error.startswith("nobody stores")
+        assert got == [n for n in range(100) if n in got]
+        assert {*range(50), *range(80, 100)} <= set(got)
 
 
 @pytest.mark.parametrize("link", [("c", "b3"), ("b2", "b3"), ("s", "b2")])

@@ -29,6 +29,8 @@ from reefcast.simulation.wire.storages import Disk, WireStorage
 
 FOR_EVER_S = 1e6
 """Longer than any run: a client does not give up."""
+AGAIN = "'"
+"""Behind a name, once for each life: ids of clients are unique for ever."""
 Delivered = Callable[[str, int, Publication], None]
 Handed = Callable[[Scripted, Publication, str], None]
 
@@ -85,7 +87,8 @@ class WireClient(ClientRecord):
         self._to_publish: deque[Scripted] = deque()
         self._more = Signal()
         self._endings = 0
-        self._looks_up = 0
+        self._looks_up = self._life = 0
+        self._stored: Storing | None = None
         self._advertised = False
         self._met = False
         self._since_s = 0.0
@@ -109,8 +112,11 @@ class WireClient(ClientRecord):
     # --- scripts ----------------------------------------------------------------------------------
 
     def act(self, script: Scripted) -> None:
-        """Do what the script says, on the client's own machine."""
-        self.machine.context.run(self._act, script)
+        """Do what the script says, on the client's own machine, if its program is not dead."""
+        if not self.machine.dead:
+            self.machine.context.run(self._act, script)
+        elif script.kind == "withdraw":
+            self._stored = None
 
     def _act(self, script: Scripted) -> None:
         if self.live is None:
@@ -130,7 +136,7 @@ class WireClient(ClientRecord):
             self._ask(script)
 
     def _connect(self) -> None:
-        self.live = Client([self._address], self._settings, self.name)
+        self.live = Client([self._address], self._settings, self.name + self._life * AGAIN)
         self._listen(session_of(self.live))
         _spawn(self._publish(self.live))
 
@@ -238,11 +244,27 @@ class WireClient(ClientRecord):
         """Until it is withdrawn, which ends the program."""
         live = self.live
         assert live is not None
-        self.storage = WireStorage(live, self._disk, script)
+        self.storage, self._stored = WireStorage(live, self._disk, script), script
         await self.storage.run()
-        self.storage = self.live = None
-        self._met = False
+        self._forget()
         await live.close()
+
+    def _forget(self) -> None:
+        self.storage = self.live = self._stored = None
+        self._met = False
+        self._life += 1
+
+    def die(self) -> None:
+        """A storage: its process was killed. What it has stored is on the disk."""
+        stored = self._stored
+        self._disk.close(self.name)
+        self._forget()
+        self._stored = stored
+
+    def start_again(self) -> None:
+        """What died, on another machine."""
+        if self._stored is not None:
+            self.act(self._stored)
 
     async def _look_up(self, script: Requesting) -> None:
         assert self.live is not None
@@ -257,7 +279,9 @@ class WireClient(ClientRecord):
         except (RefusedError, ConnectionLostError) as error:
             asked.error = str(error)
         asked.ended_s = self.now
-        asked.hops = {name: len(brokers) - 1 for name, brokers in history.answered.items()}
+        asked.hops = {
+            storage.rstrip(AGAIN): len(brokers) - 1 for storage, brokers in history.answered.items()
+        }
         self._looks_up -= 1
 
     # --- sessions ---------------------------------------------------------------------------------

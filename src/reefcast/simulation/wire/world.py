@@ -36,6 +36,7 @@ from reefcast.simulation.wire.faults import (
     Again,
     Freeze,
     Pieces,
+    Restart,
     Sever,
     Slices,
     Stop,
@@ -179,6 +180,8 @@ class WireWorld(Stage):
             call_at(at_s, self._stop, fault)
         elif isinstance(fault, Freeze):
             call_at(at_s, self._freeze, fault)
+        elif isinstance(fault, Restart):
+            call_at(at_s, self._restart, fault)
         elif isinstance(fault, Slices):
             call_at(at_s, brokers[fault.broker].be_slow, fault.share)
             if fault.to_s < math.inf:
@@ -205,6 +208,17 @@ class WireWorld(Stage):
         at_s = max(at_s, self.loop.time())
         self._last_s = max(self._last_s, at_s)
         self.loop.call_at(at_s, broker.start)
+
+    def _restart(self, fault: Restart) -> None:
+        client = self.clients[fault.client]
+        if client.storage is not None:
+            self.loop.kill(client.machine)
+            client.die()
+            self.loop.call_at(fault.restart_s, self._start_client, client)
+
+    def _start_client(self, client: WireClient) -> None:
+        client.machine = self._make_machine(f"{client.name}/{self.loop.time()}", client.name)
+        client.start_again()
 
     def _machine(self, name: str) -> SimulatedMachine:
         return self.nodes[name].machine if name in self.nodes else self.clients[name].machine
@@ -254,7 +268,7 @@ class WireWorld(Stage):
         return WireClient(
             name,
             broker,
-            SimulatedMachine(name, f"{self.setup.seed}/{name}", self.loop),
+            self._make_machine(name, name),
             self._network.address(broker),
             self.wire.silence_s,
             lambda since_s: self.loop.connections.cable(name, broker).harmed_since(since_s),
@@ -263,6 +277,9 @@ class WireWorld(Stage):
             self._disk,
             calm=not (self.setup.faults or self.wire.faults),
         )
+
+    def _make_machine(self, seed: str, name: str) -> SimulatedMachine:
+        return SimulatedMachine(name, f"{self.setup.seed}/{seed}", self.loop)
 
     def schedule(self, handle: int, at: float) -> None:
         script = self.scripts[handle]
@@ -274,7 +291,7 @@ class WireWorld(Stage):
     def _act(self, script: Scripted) -> None:
         """A client that is frozen does it afterwards."""
         client = self.clients[script.client]
-        if client.machine.frozen_until_s > self.loop.time():
+        if self.loop.time() < client.machine.frozen_until_s < math.inf:
             self.loop.call_at(client.machine.frozen_until_s, self._act, script)
         else:
             client.act(script)
