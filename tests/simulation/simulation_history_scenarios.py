@@ -106,7 +106,11 @@ def store_scripts(simulation: Simulation, clients: dict[str, str], rng: random.R
 def change_scripts(
     simulation: Simulation, clients: dict[str, str], rng: random.Random, handles: list[int]
 ) -> None:
-    """Publications and questions, and some storages that are given up."""
+    """Publications and questions, and some storages that are given up. Publishers advertise before:
+    brokers hold publications for an advertisement that does not settle for some time only."""
+    for number in range(NAMES["p"]):
+        client = f"p{number}"
+        simulation.advertise(client, clients[client], "TRUE", rng.uniform(0.0, 0.5))
     for _ in range(rng.choice((5, 60, 200))):
         client = f"p{rng.randrange(NAMES['p'])}"
         attributes = {"a": rng.randint(0, 5), "s": rng.choice(("x", "y"))}
