@@ -22,6 +22,7 @@ from reefcast.overlay.topology import graph, hops_from
 from reefcast.simulation.faults import Crash, Fault
 from reefcast.simulation.simulation import Simulation
 from reefcast.simulation.wire.faults import Restart, WireFault
+from reefcast.simulation.wire.world import WireWorld
 
 CHANGES_S = 10.0
 """Storages have told each other all there is: see `storage_node`."""
@@ -139,8 +140,18 @@ def changed(number: int, faults: Faults) -> Simulation:
     handles = store_scripts(simulation, clients, rng)
     change_scripts(simulation, clients, rng, handles)
     with nobody_reads_logs():
+        simulation.run(until_s=CHANGES_S + LASTS_S / 2)
+        cut_no_more(simulation)
         simulation.run(until_s=CHANGES_S + LASTS_S)
     return simulation
+
+
+def cut_no_more(simulation: Simulation) -> None:
+    """Where few bytes pass, cuts that wait for the next thousand come at any time."""
+    assert isinstance(simulation.world, WireWorld)
+    for pair in simulation.world.loop.connections.all:
+        for end in pair.ends:
+            end.left = None
 
 
 def reachable_from(simulation: Simulation, broker: str) -> set[str]:

@@ -112,7 +112,7 @@ def check_ended(simulation: Simulation, result: Result) -> None:
     assert simulation.world.problems() == []
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(number=NUMBERS, faults=st.sampled_from((on_links, everywhere)))
 def test_once_quiet_all_that_was_stored_is_found(number: int, faults: Faults) -> None:
     simulation = changed(number, faults)
@@ -127,7 +127,7 @@ def test_once_quiet_all_that_was_stored_is_found(number: int, faults: Faults) ->
             assert (asked.error, asked.found) == ("", expected)
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(number=NUMBERS)
 def test_after_deaths_it_is_found_or_nobody_has_it(number: int) -> None:
     """What was stored while a broker was down its storages may lack; who has all of a topic gives
@@ -159,11 +159,11 @@ def outcome(number: int) -> tuple[object, ...]:
 
 
 def test_one_seed_gives_one_run() -> None:
-    for number in range(3):
+    for number in range(2):
         assert outcome(number) == outcome(number)
 
 
-@settings(max_examples=20)
+@settings(max_examples=8)
 @given(number=NUMBERS)
 def test_who_subscribes_and_then_asks_misses_nothing(number: int) -> None:
     """The answer stays open for longer than anything is under way: what was published is in it, or
@@ -274,11 +274,11 @@ def test_many_go_by_credit() -> None:
     """More than a window of 4 096."""
     simulation = line()
     simulation.store("s", "b2", ["t"], 0.0)
-    for n in range(9_000):
+    for n in range(6_000):
         simulation.publish("p", "b2", {"n": n}, START_S + n * 1e-4, topics=("t",))
     handle = simulation.request("c", "b3", "topic = 't'", START_S + 2)
     result = simulation.run()
-    assert found(result, handle) == list(range(9_000))
+    assert found(result, handle) == list(range(6_000))
     assert result.messages["more"] > 0
 
 
@@ -358,7 +358,7 @@ def test_a_storage_that_is_killed_starts_again_on_what_it_has(other: bool) -> No
 
 
 @pytest.mark.parametrize("link", [("c", "b3"), ("b2", "b3"), ("s", "b2")])
-@pytest.mark.parametrize("after_bytes", [1, 400, 20_000, 60_000])
+@pytest.mark.parametrize("after_bytes", [1, 20_000])
 def test_an_answer_that_is_cut_goes_on(link: tuple[str, str], after_bytes: int) -> None:
     asked_s = START_S + 2
     cuts = [Sever(links=(link,), at_s=asked_s, at=end, after_bytes=after_bytes) for end in link]
