@@ -7,6 +7,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from pathlib import Path
 
 from reefcast.client.client import Client
@@ -21,19 +22,25 @@ from reefcast.storage_node.process import first_of
 
 
 class Disk:
-    """The histories of one simulation, by the names of their storages; they go when it goes."""
+    """The histories of one simulation, by the names of their storages; they go when it goes.
+    `damage`: what was found damaged."""
 
     def __init__(self) -> None:
         self.damage: list[DamagedError] = []
         self._open: dict[str, HistoryStore] = {}
-        self._folder = Path(tempfile.mkdtemp(prefix="reefcast-simulated-"))
-        weakref.finalize(self, _remove, self._folder, self._open)
 
     def open(self, name: str, limits: Limits) -> HistoryStore:
         """What a storage of this name had is there again."""
         store = HistoryStore(self._folder / name.encode().hex(), self.damage.append, limits)
         self._open[name] = store
         return store
+
+    @cached_property
+    def _folder(self) -> Path:
+        """Made for the first of them."""
+        folder = Path(tempfile.mkdtemp(prefix="reefcast-simulated-"))
+        weakref.finalize(self, _remove, folder, self._open)
+        return folder
 
     def close(self, name: str) -> None:
         """As the end of its process does; without effect if nothing is open."""

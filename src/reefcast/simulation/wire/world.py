@@ -374,6 +374,7 @@ class WireWorld(Stage):
         for client in self.clients.values():
             if client.live is not None and client.live.ended is not None:
                 yield f"client {client.name} ended: {client.live.ended}"
+        yield from map(str, self._disk.damage)
 
     def _doubled(self) -> Iterator[str]:
         """To an application its subscription is the same across reconnects."""
