@@ -29,6 +29,7 @@ from reefcast.model.publication import Publication, PublicationId
 from reefcast.model.topics import topic_patterns_of
 from reefcast.network.sections import LimitsSection
 from reefcast.overlay.topology import names, path, random_tree
+from reefcast.simulation.checkers import check
 from reefcast.simulation.clients import Asked
 from reefcast.simulation.faults import Crash
 from reefcast.simulation.links import LinkSpec
@@ -236,6 +237,7 @@ def test_the_nearest_storage_answers_over_the_links_between() -> None:
     handle = simulation.request("c", "b4", "topic = 't' AND n >= 4", START_S + 1)
     before = simulation.run(until_s=START_S).messages
     result = simulation.run()
+    check(simulation).require()
     assert found(result, handle) == [4, 5, 6, 7, 8, 9]
     (asked,) = result.asked
     assert asked.hops == {"near": 1}
@@ -346,6 +348,7 @@ def test_a_storage_that_is_killed_starts_again_on_what_it_has(other: bool) -> No
     after = simulation.request("c", "b5", "topic = 't'", START_S + 10)
     with nobody_reads_logs():
         result = simulation.run()
+    check(simulation).require()
     got = found(result, after)
     assert result.asked[1].hops == {"s": 0}
     if other:

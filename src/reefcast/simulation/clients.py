@@ -7,6 +7,7 @@ connects again at once and asks anew, under fresh numbers, for all that it still
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from reefcast.history.asking import Question
@@ -94,6 +95,10 @@ class ClientRecord:
         self.implicit_until_s = -math.inf
         self.refused: set[PublicationId] = set()
         self.asked: list[Asked] = []
+
+    def standing(self) -> Iterable[Claim]:
+        """What its broker has of it now, or will have."""
+        return self.current.values()
 
     def forget_implicit(self, now: float) -> None:
         """It advertised something itself, or its broker forgot all."""

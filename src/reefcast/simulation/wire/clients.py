@@ -10,13 +10,14 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from typing import Any
 
 from reefcast.client.address import Address
 from reefcast.client.client import Client, session_of
 from reefcast.client.handles import Advertisement, Subscription
 from reefcast.client.history import History
+from reefcast.client.registrations import State
 from reefcast.client.session import Session
 from reefcast.client.settings import complete
 from reefcast.client.signal import Signal
@@ -233,6 +234,21 @@ class WireClient(ClientRecord):
         async for event in subscription:
             self.got.append((handle, event.id))
             self._delivered(self.name, self._numbers[handle], event._publication)
+
+    def standing(self) -> Iterable[Claim]:
+        """Also what it asked for as a storage."""
+        return [*self.current.values(), *self._of_storage()]
+
+    def _of_storage(self) -> Iterator[Claim]:
+        """By the registrations that the script did not make; `Claim.client` is the program's id."""
+        if self.live is None or self.storage is None:
+            return
+        scripted = set(self._numbers.values())
+        for number, entry in session_of(self.live).registrations.by_number.items():
+            if number not in scripted and entry.state in (State.PENDING, State.SETTLED):
+                settled_s = 0.0 if entry.state is State.SETTLED else math.inf
+                who = (self.storage.handle, self.live.id, self.broker, True, entry.filter, number)
+                yield Claim(*who, requested_s=0.0, settled_s=settled_s)
 
     # --- history ----------------------------------------------------------------------------------
 
