@@ -31,6 +31,7 @@ async def test_what_was_published_before_can_be_asked_for(urls: list[str], tmp_p
         await until_found(client)
         whole = client.history("topic = 'fx'")
         assert await numbers(whole) == list(range(100))
+        assert whole.answered == {node.id: ("b1", "b2", "b3")}
         some = client.history("topic = 'fx' AND third = 1 AND n > 10", limit=5)
         assert await numbers(some) == [13, 16, 19, 22, 25]
         nothing = client.history("topic = 'fx'", until=datetime(2020, 1, 1, tzinfo=UTC))

@@ -256,6 +256,20 @@ def test_an_answer_that_breaks_off_is_asked_for_behind_what_came(got: int) -> No
     assert request.after == ((got, "p", got) if got else None)
 
 
+def test_it_tells_who_answered_and_over_which_path() -> None:
+    """Not who only said that it cannot."""
+    asking = Asking(Question("x", ("t",)), Numbers("c"), Event)
+    asking.start()
+    parts = tuple(Part(name, 1, ("t",)) for name in "rsv")
+    asking.hear(Found(number=1, parts=parts))
+    there, over, gone = (("c", "b", *rest) for rest in (("d", "r"), ("s",), ("v",)))
+    first = body((1, "p", 1))
+    asking.hear(Items(id=("c", 2), path=there, at=0, before=0, bodies=(first,)))
+    asking.hear(End(id=("c", 3), path=over, at=0))
+    asking.hear(End(id=("c", 4), path=gone, at=0, reason="gone"))
+    assert asking.answered == {"r": there, "s": over}
+
+
 def test_an_end_that_tells_of_more_than_came_is_none() -> None:
     """The last events were lost on the way, and nothing follows that would show the gap."""
     asking = Asking(Question("x", ("t",)), Numbers("c"), Event)

@@ -5,17 +5,29 @@ from __future__ import annotations
 
 import math
 import random
-from dataclasses import replace
+from dataclasses import fields, replace
+from typing import TypeVar
 
-from simulation_mesh_scenarios import moving_setup, some_cuts, some_moves
-from simulation_scenarios import harmful_faults, harmless_faults, random_setup
+import msgspec
+from simulation_wire_scenarios import (
+    ROUTINGS,
+    Faults,
+    nobody_reads_logs,
+    wire_of,
+    wire_setup,
+    with_deaths,
+)
 
 from reefcast.overlay.topology import graph, hops_from
 from reefcast.simulation.faults import Crash, Fault
 from reefcast.simulation.simulation import Simulation
-from reefcast.simulation.world import Setup, World
+from reefcast.simulation.wire.faults import Restart, WireFault
+from reefcast.simulation.wire.world import WireWorld
 
-CHANGES_S = 30.0
+CHANGES_S = 10.0
+"""Storages have told each other all there is: see `storage_node`."""
+LASTS_S = 50.0
+"""From then on: longer than anybody waits for anything here."""
 STORED = ("t", "u", "a/b", "a/c", "a/#", "#")
 TOPICS = ("t", "u", "a/b", "a/c", "v")
 QUESTIONS = (
@@ -25,80 +37,121 @@ QUESTIONS = (
     "topic IN ('t', 'u') AND a < 5",
     "topic MATCHES 'a/+' AND s = 'x' OR topic = 'u' AND s = 'y'",
 )
-ROUTINGS = ("acyclic", "flooding", "spr", "idr", "tid-s", "tid-d", "mesh")
+NAMES = {"s": 4, "p": 3, "c": 4}
+"""Storages, publishers, and clients that ask, by the first letters of their names."""
+PATIENCE_S = 1.0
+"""Of brokers with those that do not come back, and of questions."""
+AnyFault = TypeVar("AnyFault", Fault, WireFault)
 
 
-def later(fault: Fault) -> Fault:
+def later(fault: AnyFault) -> AnyFault:
     """The same, `CHANGES_S` later."""
-    names = {"at_s", "restart_s", "from_s", "to_s"} & set(fault.__slots__)
-    return replace(fault, **{name: getattr(fault, name) + CHANGES_S for name in names})
+    times = {each.name for each in fields(fault)} & {"at_s", "restart_s", "from_s", "to_s"}
+    return replace(fault, **{name: getattr(fault, name) + CHANGES_S for name in times})
 
 
-def history_setup(rng: random.Random, *, harm: bool) -> Setup:
-    """With `harm` brokers crash; some of them for ever. Else nothing is lost."""
-    routing = rng.choice(ROUTINGS)
-    if routing == "mesh":
-        setup, delta = moving_setup(rng, most=8)
-        faults = harmless_faults(setup, rng) + some_cuts(setup, rng)
-        faults += [] if harm else some_moves(setup, delta, rng)
-    else:
-        setup = random_setup(rng, routing)
-        faults = harmless_faults(setup, rng)
-    if harm and len(setup.graph) > 1:
-        crashes = [fault for fault in harmful_faults(setup, rng) if isinstance(fault, Crash)]
-        faults += [
-            replace(crash, link_patience_s=0.2, restart_s=math.inf) if rng.random() < 0.3 else crash
-            for crash in crashes
-        ]
-    return replace(setup, faults=[later(fault) for fault in faults])
-
-
-def store_scripts(simulation: Simulation, rng: random.Random) -> list[int]:
-    """Handles of the storages."""
-    brokers = list(simulation.setup.graph)
+def stay_away(faults: list[Fault], rng: random.Random) -> list[Fault]:
+    """Some of the brokers that die."""
     return [
-        simulation.store(
-            f"s{i}", rng.choice(brokers), rng.sample(STORED, rng.randint(1, 3)), rng.uniform(0, 0.5)
-        )
-        for i in range(rng.randint(0, 4))
+        replace(fault, restart_s=math.inf)
+        if isinstance(fault, Crash) and rng.random() < 0.3
+        else fault
+        for fault in faults
     ]
 
 
-def change_scripts(simulation: Simulation, rng: random.Random, handles: list[int]) -> None:
-    """Publications and questions, and some storages that are given up."""
-    brokers = list(simulation.setup.graph)
-    homes = {f"p{i}": rng.choice(brokers) for i in range(3)}
-    for _ in range(rng.choice((5, 60, 400))):
-        client = rng.choice(list(homes))
+def restarts(rng: random.Random) -> list[WireFault]:
+    """Of some storages."""
+    faults: list[WireFault] = []
+    for number in range(NAMES["s"]):
+        at_s = rng.uniform(0.5, 3.0)
+        if rng.random() < 0.4:
+            back_s = at_s + rng.uniform(0.01, 2.0)
+            faults.append(Restart(client=f"s{number}", at_s=at_s, restart_s=back_s))
+    return faults
+
+
+def network(rng: random.Random, faults: Faults) -> tuple[Simulation, dict[str, str]]:
+    """And where the clients are."""
+    setup = wire_setup(rng, rng.choice(ROUTINGS))
+    brokers = list(setup.graph)
+    clients = {
+        f"{kind}{n}": rng.choice(brokers) for kind, count in NAMES.items() for n in range(count)
+    }
+    drawn, of_wire = faults(setup, clients, rng)
+    wire = wire_of(rng, [])
+    if faults is with_deaths and len(brokers) > 1:
+        drawn = stay_away(drawn, rng)
+        of_wire += restarts(rng)
+        limits = msgspec.structs.replace(wire.limits, link_patience_s=PATIENCE_S)
+        wire = replace(wire, limits=limits)
+    wire = replace(wire, faults=[later(fault) for fault in of_wire])
+    setup = replace(setup, faults=[later(fault) for fault in drawn])
+    simulation = Simulation(setup, wire=wire)
+    for name, at in clients.items():  # also those that faults name before they do anything
+        simulation.world.client(name, at)
+    return simulation, clients
+
+
+def store_scripts(simulation: Simulation, clients: dict[str, str], rng: random.Random) -> list[int]:
+    """Handles of the storages."""
+    some = [name for name in clients if name.startswith("s")][: rng.randint(0, NAMES["s"])]
+    return [
+        simulation.store(
+            name, clients[name], rng.sample(STORED, rng.randint(1, 3)), rng.uniform(0, 0.5)
+        )
+        for name in some
+    ]
+
+
+def change_scripts(
+    simulation: Simulation, clients: dict[str, str], rng: random.Random, handles: list[int]
+) -> None:
+    """Publications and questions, and some storages that are given up. Publishers advertise before:
+    brokers hold publications for an advertisement that does not settle for some time only."""
+    for number in range(NAMES["p"]):
+        client = f"p{number}"
+        simulation.advertise(client, clients[client], "TRUE", rng.uniform(0.0, 0.5))
+    for _ in range(rng.choice((5, 60, 200))):
+        client = f"p{rng.randrange(NAMES['p'])}"
         attributes = {"a": rng.randint(0, 5), "s": rng.choice(("x", "y"))}
         topics = (rng.choice(TOPICS),)
-        at_s = CHANGES_S + rng.uniform(0.0, 1.5)
-        simulation.publish(client, homes[client], attributes, at_s, topics=topics)
+        at_s = CHANGES_S + rng.uniform(0.0, 3.0)
+        simulation.publish(client, clients[client], attributes, at_s, topics=topics)
     for number in range(rng.randint(0, 12)):
-        ask(simulation, rng, f"c{number % 4}", at_s=CHANGES_S + rng.uniform(0.0, 2.0))
+        client = f"c{number % NAMES['c']}"
+        simulation.request(
+            client,
+            clients[client],
+            rng.choice(QUESTIONS),
+            CHANGES_S + rng.uniform(0.0, 4.0),
+            handover_s=rng.choice((0.0, 0.0, 0.3)),
+            patience_s=PATIENCE_S,
+        )
     for handle in handles:
         if rng.random() < 0.2:
-            simulation.withdraw(handle, CHANGES_S + rng.uniform(0.0, 1.5))
+            simulation.withdraw(handle, CHANGES_S + rng.uniform(0.0, 3.0))
 
 
-def ask(simulation: Simulation, rng: random.Random, client: str, at_s: float) -> int:
-    known = simulation.world.clients.get(client)
-    broker = rng.choice(list(simulation.setup.graph)) if known is None else known.broker
-    handover_s = rng.choice((0.0, 0.0, 0.3))
-    return simulation.request(
-        client, broker, rng.choice(QUESTIONS), at_s, handover_s=handover_s, patience_s=1.0
-    )
-
-
-def changed(number: int, kernel: type[World], *, harm: bool) -> Simulation:
+def changed(number: int, faults: Faults) -> Simulation:
     """A network after all its changes, quiet."""
     rng = random.Random(number)
-    simulation = Simulation(history_setup(rng, harm=harm), kernel)
-    handles = store_scripts(simulation, rng)
-    simulation.run(until_s=CHANGES_S - 1)
-    change_scripts(simulation, rng, handles)
-    simulation.run(until_s=CHANGES_S + 100)
+    simulation, clients = network(rng, faults)
+    handles = store_scripts(simulation, clients, rng)
+    change_scripts(simulation, clients, rng, handles)
+    with nobody_reads_logs():
+        simulation.run(until_s=CHANGES_S + LASTS_S / 2)
+        cut_no_more(simulation)
+        simulation.run(until_s=CHANGES_S + LASTS_S)
     return simulation
+
+
+def cut_no_more(simulation: Simulation) -> None:
+    """Where few bytes pass, cuts that wait for the next thousand come at any time."""
+    assert isinstance(simulation.world, WireWorld)
+    for pair in simulation.world.loop.connections.all:
+        for end in pair.ends:
+            end.left = None
 
 
 def reachable_from(simulation: Simulation, broker: str) -> set[str]:

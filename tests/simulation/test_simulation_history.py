@@ -1,31 +1,52 @@
-"""Storages in the simulator, and clients that ask them."""
+"""Live storages in simulated time, and clients that ask them: whatever happens to connections and
+brokers, what was stored is found."""
 
 from __future__ import annotations
 
+import gc
 import math
 import random
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from simulation_history_scenarios import QUESTIONS, changed, reachable_from
+from simulation_history_scenarios import PATIENCE_S, QUESTIONS, changed, reachable_from
+from simulation_wire_scenarios import (
+    Faults,
+    everywhere,
+    nobody_reads_logs,
+    on_links,
+    with_deaths,
+)
 
-from reefcast.errors import ConfigurationError
+from reefcast.errors import ConfigurationError, FilterSyntaxError
 from reefcast.model.filters import parse_filter
 from reefcast.model.patterns import topic_pattern_covers, topic_patterns_meet
 from reefcast.model.publication import Publication, PublicationId
 from reefcast.model.topics import topic_patterns_of
+from reefcast.network.sections import LimitsSection
 from reefcast.overlay.topology import names, path, random_tree
+from reefcast.simulation.checkers import check
+from reefcast.simulation.clients import Asked
 from reefcast.simulation.faults import Crash
-from reefcast.simulation.history import Asked
-from reefcast.simulation.kernel import Kernel
 from reefcast.simulation.links import LinkSpec
-from reefcast.simulation.plain import PlainKernel
 from reefcast.simulation.simulation import Result, Simulation
+from reefcast.simulation.wire.clients import WireClient
+from reefcast.simulation.wire.faults import Freeze, Restart, Sever, Wire
+from reefcast.simulation.wire.storages import WireStorage
+from reefcast.simulation.wire.world import WireWorld
 from reefcast.simulation.world import Setup
 
 NUMBERS = st.integers(0, 2**32)
+
+
+def storages(simulation: Simulation) -> dict[str, WireStorage]:
+    """Those that have not been given up, by name."""
+    assert isinstance(simulation.world, WireWorld)
+    return {c.name: c.storage for c in simulation.world.clients.values() if c.storage is not None}
 
 
 def stored_near(simulation: Simulation, broker: str) -> list[str]:
@@ -33,9 +54,8 @@ def stored_near(simulation: Simulation, broker: str) -> list[str]:
     near = reachable_from(simulation, broker)
     return [
         topic
-        for client in simulation.world.clients.values()
-        if client.broker in near and client.past and (storage := client.past.storage)
-        if storage.handle in client.current
+        for name, storage in storages(simulation).items()
+        if simulation.world.clients[name].broker in near
         for topic in storage.topics
     ]
 
@@ -70,11 +90,12 @@ def asked_at_the_end(simulation: Simulation, number: int) -> tuple[list[Asked], 
     nodes = simulation.world.nodes
     up = [name for name, node in nodes.items() if node.up]
     handles = [
-        simulation.request(f"e-{at}", at, text, simulation.now_s, patience_s=1.0)
+        simulation.request(f"e-{at}", at, text, simulation.now_s, patience_s=PATIENCE_S)
         for text in QUESTIONS
         for at in rng.sample(up, min(len(up), 2))
     ]
-    result = simulation.run(until_s=simulation.now_s + 100)
+    with nobody_reads_logs():
+        result = simulation.run(until_s=simulation.now_s + 20)
     return [asked for asked in result.asked if asked.handle in handles], result
 
 
@@ -88,15 +109,14 @@ def check_ended(simulation: Simulation, result: Result) -> None:
         if not asked.question.handover_s:
             assert asked.found == sorted(set(asked.found), key=by_time)
         assert len(set(asked.found)) == len(asked.found)
-    for client in simulation.world.clients.values():
-        if client.past and client.past.storage:
-            assert client.past.storage.failed == ""
+    assert isinstance(simulation.world, WireWorld)
+    assert simulation.world.problems() == []
 
 
-@settings(max_examples=25, deadline=None)
-@given(number=NUMBERS)
-def test_once_quiet_all_that_was_stored_is_found(number: int) -> None:
-    simulation = changed(number, Kernel, harm=False)
+@settings(max_examples=25)
+@given(number=NUMBERS, faults=st.sampled_from((on_links, everywhere)))
+def test_once_quiet_all_that_was_stored_is_found(number: int, faults: Faults) -> None:
+    simulation = changed(number, faults)
     at_the_end, result = asked_at_the_end(simulation, number)
     check_ended(simulation, result)
     assert not result.damaged
@@ -108,15 +128,19 @@ def test_once_quiet_all_that_was_stored_is_found(number: int) -> None:
             assert (asked.error, asked.found) == ("", expected)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(number=NUMBERS)
-def test_after_crashes_it_is_found_or_nobody_has_it(number: int) -> None:
+def test_after_deaths_it_is_found_or_nobody_has_it(number: int) -> None:
     """What was stored while a broker was down its storages may lack; who has all of a topic gives
     all that it has."""
-    simulation = changed(number, Kernel, harm=True)
+    simulation = changed(number, with_deaths)
     at_the_end, result = asked_at_the_end(simulation, number)
     check_ended(simulation, result)
     published = {one.publication.id: one.publication for one in result.published}
+    kept = {
+        name: {publication.id for publication in storage.kept()}
+        for name, storage in storages(simulation).items()
+    }
     for asked in at_the_end:
         expected = twin(simulation, result, asked)
         assert asked.error.startswith("nobody stores") == (expected is None)
@@ -125,34 +149,22 @@ def test_after_crashes_it_is_found_or_nobody_has_it(number: int) -> None:
         filter = parse_filter(asked.question.filter)
         if len(asked.hops) == 1:
             (name,) = asked.hops
-            past = simulation.world.clients[name].past
-            assert past is not None
-            assert past.storage is not None
-            kept = {id for id in past.storage.memory if filter.matches(published[id])}
-            assert set(asked.found) == kept
+            assert set(asked.found) == {id for id in kept[name] if filter.matches(published[id])}
 
 
-def outcome(number: int, kernel: type[Kernel | PlainKernel]) -> tuple[object, ...]:
-    simulation = changed(number, kernel, harm=number % 2 == 1)
-    result = simulation.run()
-    asked = [
-        (a.handle, round(a.asked_s, 6), round(a.ended_s, 6), a.error, a.found, a.hops)
-        for a in result.asked
-    ]
-    return asked, result.messages, result.counters, result.delivered_clients, result.unseed
-
-
-@settings(max_examples=25, deadline=None)
-@given(number=NUMBERS)
-def test_the_fast_kernel_asks_and_answers_as_its_plain_twin(number: int) -> None:
-    assert outcome(number, Kernel) == outcome(number, PlainKernel)
+def outcome(number: int) -> tuple[object, ...]:
+    simulation = changed(number, with_deaths)
+    result = simulation.result()
+    asked = [(a.handle, a.asked_s, a.ended_s, a.error, a.found, a.hops) for a in result.asked]
+    return asked, result.messages, result.counters, result.unseed
 
 
 def test_one_seed_gives_one_run() -> None:
-    assert outcome(7, Kernel) == outcome(7, Kernel)
+    for number in range(2):
+        assert outcome(number) == outcome(number)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=8)
 @given(number=NUMBERS)
 def test_who_subscribes_and_then_asks_misses_nothing(number: int) -> None:
     """The answer stays open for longer than anything is under way: what was published is in it, or
@@ -161,7 +173,7 @@ def test_who_subscribes_and_then_asks_misses_nothing(number: int) -> None:
     tree = random_tree(names(rng.randint(2, 8)), rng)
     brokers = list(tree)
     link = LinkSpec(rng.uniform(1e-4, 0.02), jitter_s=rng.choice((0.0, 0.005)))
-    simulation = Simulation(Setup(graph=tree, seed=number, link=link))
+    simulation = Simulation(Setup(graph=tree, seed=number, link=link), wire=True)
     for name in ("s1", "s2"):
         simulation.store(name, rng.choice(brokers), ["t"], 0.0)
     for _ in range(200):
@@ -191,10 +203,16 @@ def test_who_subscribes_and_then_asks_misses_nothing(number: int) -> None:
 # --- single cases ---------------------------------------------------------------------------------
 
 
-def line(*, crash: Crash | None = None) -> Simulation:
+START_S = 10.0
+"""When storages have told each other all there is."""
+NO_WAY = LinkSpec(latency_s=1e-6)
+
+
+def line(*, crash: Crash | None = None, wire: Wire | None = None) -> Simulation:
     """Brokers b1 to b5 in a line."""
     faults = [] if crash is None else [crash]
-    return Simulation(Setup(graph=path(names(5)), seed=1, faults=faults))
+    setup = Setup(graph=path(names(5)), seed=1, faults=faults)
+    return Simulation(setup, wire=wire or Wire(client_link=NO_WAY))
 
 
 def publish(simulation: Simulation, start_s: float, number: int) -> None:
@@ -215,28 +233,27 @@ def test_the_nearest_storage_answers_over_the_links_between() -> None:
     simulation = line()
     simulation.store("near", "b5", ["t"], 0.0)
     simulation.store("far", "b1", ["t"], 0.0)
-    publish(simulation, 1.0, 10)
-    handle = simulation.request("c", "b4", "topic = 't' AND n >= 4", 2.0)
+    publish(simulation, START_S, 10)
+    handle = simulation.request("c", "b4", "topic = 't' AND n >= 4", START_S + 1)
+    before = simulation.run(until_s=START_S).messages
     result = simulation.run()
+    check(simulation).require()
     assert found(result, handle) == [4, 5, 6, 7, 8, 9]
     (asked,) = result.asked
     assert asked.hops == {"near": 1}
     # Over one link of 1 ms: the request, what was found, and the end.
-    assert {kind: result.messages[kind] for kind in ("request", "items", "end")} == {
-        "request": 1,
-        "items": 1,
-        "end": 1,
-    }
+    for kind in ("request", "items", "end"):
+        assert result.messages[kind] - before.get(kind, 0) == 1
     assert 0.002 < asked.ended_s - asked.asked_s < 0.003
 
 
 def test_times_limits_and_lifetimes() -> None:
     simulation = line()
     simulation.store("s", "b1", ["t"], 0.0, lifetime_s=1.5)
-    publish(simulation, 1.0, 100)
-    within = simulation.request("c", "b2", "topic = 't'", 2.0, since_s=1.5, until_s=1.53)
-    first = simulation.request("c", "b2", "topic = 't'", 2.0, limit=3)
-    forgotten = simulation.request("c", "b2", "topic = 't'", 3.4)
+    publish(simulation, START_S, 100)
+    within = simulation.request("c", "b2", "topic = 't'", 11.0, since_s=10.5, until_s=10.53)
+    first = simulation.request("c", "b2", "topic = 't'", 11.0, limit=3)
+    forgotten = simulation.request("c", "b2", "topic = 't'", 12.4)
     result = simulation.run()
     assert found(result, within) == [50, 51, 52]
     assert found(result, first) == [0, 1, 2]
@@ -246,45 +263,46 @@ def test_times_limits_and_lifetimes() -> None:
 def test_an_open_answer_has_what_comes_in_meanwhile() -> None:
     simulation = line()
     simulation.store("s", "b1", ["t"], 0.0)
-    publish(simulation, 1.0, 100)
-    handle = simulation.request("c", "b5", "topic = 't'", 1.5, handover_s=0.2)
+    publish(simulation, START_S, 100)
+    handle = simulation.request("c", "b5", "topic = 't'", START_S + 0.5, handover_s=0.2)
     result = simulation.run()
     got = found(result, handle)
     assert sorted(got) == list(range(len(got)))
     assert 70 <= len(got) <= 71
-    assert result.asked[0].ended_s == pytest.approx(1.7, abs=0.02)
+    assert result.asked[0].ended_s == pytest.approx(START_S + 0.7, abs=0.02)
 
 
 def test_many_go_by_credit() -> None:
     """More than a window of 4 096."""
     simulation = line()
     simulation.store("s", "b2", ["t"], 0.0)
-    for n in range(9_000):
-        simulation.publish("p", "b2", {"n": n}, 1.0 + n * 1e-4, topics=("t",))
-    handle = simulation.request("c", "b3", "topic = 't'", 3.0)
+    for n in range(6_000):
+        simulation.publish("p", "b2", {"n": n}, START_S + n * 1e-4, topics=("t",))
+    handle = simulation.request("c", "b3", "topic = 't'", START_S + 2)
     result = simulation.run()
-    assert found(result, handle) == list(range(9_000))
+    assert found(result, handle) == list(range(6_000))
     assert result.messages["more"] > 0
 
 
 def test_a_storage_that_was_away_asks_the_others_first() -> None:
-    simulation = line(crash=Crash("b5", 1.2, 1.8))
+    simulation = line(crash=Crash("b5", START_S + 0.2, START_S + 0.8))
     simulation.store("away", "b5", ["t"], 0.0)
     simulation.store("there", "b1", ["t"], 0.0)
-    publish(simulation, 1.0, 100)
-    handle = simulation.request("c", "b5", "topic = 't'", 3.0)
+    publish(simulation, START_S, 100)
+    handle = simulation.request("c", "b5", "topic = 't'", START_S + 10)
     result = simulation.run()
     assert found(result, handle) == list(range(100))
     assert result.asked[0].hops == {"away": 0}
 
 
 def test_the_next_one_takes_over_when_a_broker_goes_for_good() -> None:
-    simulation = line(crash=Crash("b5", 1.2, math.inf, link_patience_s=0.5))
+    wire = Wire(limits=LimitsSection(link_patience_s=0.5))
+    simulation = line(crash=Crash("b5", START_S + 0.2, math.inf), wire=wire)
     simulation.store("gone", "b5", ["t"], 0.0)
     simulation.store("there", "b1", ["t"], 0.0)
-    publish(simulation, 1.0, 10)
-    while_away = simulation.request("c", "b4", "topic = 't'", 1.3, patience_s=0.2)
-    after = simulation.request("c", "b4", "topic = 't'", 3.0)
+    publish(simulation, START_S, 10)
+    while_away = simulation.request("c", "b4", "topic = 't'", START_S + 0.3, patience_s=0.2)
+    after = simulation.request("c", "b4", "topic = 't'", START_S + 2)
     result = simulation.run()
     assert found(result, while_away) == found(result, after) == list(range(10))
     assert [asked.hops for asked in result.asked] == [{"there": 3}] * 2
@@ -293,11 +311,68 @@ def test_the_next_one_takes_over_when_a_broker_goes_for_good() -> None:
 def test_a_storage_that_is_given_up_is_not_asked() -> None:
     simulation = line()
     handle = simulation.store("s", "b5", ["t"], 0.0)
-    publish(simulation, 1.0, 10)
-    simulation.withdraw(handle, 2.0)
-    simulation.request("c", "b4", "topic = 't'", 3.0)
+    publish(simulation, START_S, 10)
+    simulation.withdraw(handle, START_S + 1)
+    simulation.request("c", "b4", "topic = 't'", START_S + 2)
     (asked,) = simulation.run().asked
     assert asked.error.startswith("nobody stores 't'")
+    client = simulation.world.clients["s"]
+    assert isinstance(client, WireClient)
+    assert client.storage is None and client.live is None
+
+
+@pytest.mark.parametrize("name", ["near", "b4", "c"])
+def test_who_is_frozen_is_not_waited_for_or_goes_on(name: str) -> None:
+    frozen = Freeze(name=name, from_s=START_S + 0.5, to_s=START_S + 6.0)
+    simulation = line(wire=Wire(faults=[frozen]))
+    simulation.store("near", "b5", ["t"], 0.0)
+    simulation.store("far", "b1", ["t"], 0.0)
+    publish(simulation, START_S, 100)
+    during = simulation.request("c", "b5", "topic = 't' AND n < 10", START_S + 2)
+    after = simulation.request("c", "b5", "topic = 't'", START_S + 20)
+    with nobody_reads_logs():
+        result = simulation.run()
+    assert found(result, during) == list(range(10))
+    assert found(result, after) == list(range(100))
+
+
+@pytest.mark.parametrize("other", [True, False])
+def test_a_storage_that_is_killed_starts_again_on_what_it_has(other: bool) -> None:
+    killed = Restart(client="s", at_s=START_S + 0.505, restart_s=START_S + 0.755)
+    simulation = line(wire=Wire(faults=[killed]))
+    simulation.store("s", "b5", ["t"], 0.0)
+    if other:
+        simulation.store("far", "b1", ["t"], 0.0)
+    publish(simulation, START_S, 100)
+    during = simulation.request("c", "b5", "topic = 't' AND n < 10", START_S + 0.6)
+    after = simulation.request("c", "b5", "topic = 't'", START_S + 10)
+    with nobody_reads_logs():
+        result = simulation.run()
+    check(simulation).require()
+    got = found(result, after)
+    assert result.asked[1].hops == {"s": 0}
+    if other:
+        assert found(result, during) == list(range(10))
+        assert got == list(range(100))
+    else:
+        assert result.asked[0].error.startswith("nobody stores")
+        assert got == [n for n in range(100) if n in got]
+        assert {*range(50), *range(80, 100)} <= set(got)
+
+
+@pytest.mark.parametrize("link", [("c", "b3"), ("b2", "b3"), ("s", "b2")])
+@pytest.mark.parametrize("after_bytes", [1, 20_000])
+def test_an_answer_that_is_cut_goes_on(link: tuple[str, str], after_bytes: int) -> None:
+    asked_s = START_S + 2
+    cuts = [Sever(links=(link,), at_s=asked_s, at=end, after_bytes=after_bytes) for end in link]
+    simulation = line(wire=Wire(client_link=LinkSpec(1e-4), faults=cuts))
+    simulation.store("s", "b2", ["t"], 0.0)
+    simulation.store("far", "b5", ["t"], 0.0)
+    for n in range(1_500):
+        simulation.publish("p", "b2", {"n": n}, START_S + n * 1e-4, topics=("t",))
+    handle = simulation.request("c", "b3", "topic = 't'", asked_s)
+    with nobody_reads_logs():
+        assert found(simulation.run(), handle) == list(range(1_500))
 
 
 def test_what_can_not_be_asked_is_refused() -> None:
@@ -309,3 +384,24 @@ def test_what_can_not_be_asked_is_refused() -> None:
         simulation.request("c", "b1", "price > 3", 0.0)
     with pytest.raises(ConfigurationError, match="sits at"):
         simulation.request("s", "b2", "topic = 't'", 0.0)
+    with pytest.raises(FilterSyntaxError):
+        simulation.store("s2", "b1", ["a/#/b"], 0.0)
+
+
+def test_without_wire_there_is_no_history() -> None:
+    simulation = Simulation(Setup(graph=path(names(2))))
+    with pytest.raises(ConfigurationError, match="storages need live brokers"):
+        simulation.store("s", "b1", ["t"], 0.0)
+    with pytest.raises(ConfigurationError, match="give wire=True"):
+        simulation.request("c", "b1", "topic = 't'", 0.0)
+
+
+def test_histories_go_with_their_simulation() -> None:
+    before = set(Path(tempfile.gettempdir()).glob("reefcast-simulated-*"))
+    simulation = line()
+    simulation.store("s", "b1", ["t"], 0.0)
+    simulation.run()
+    (made,) = set(Path(tempfile.gettempdir()).glob("reefcast-simulated-*")) - before
+    del simulation
+    gc.collect()
+    assert not made.exists()

@@ -242,8 +242,6 @@ def test_what_happens_to_messages_alone_is_refused(tmp_path) -> None:
     with pytest.raises(ConfigurationError, match="traces"):
         Simulation(replace(setup, trace=TraceOptions(tmp_path)), wire=True)
     simulation = Simulation(setup, wire=True)
-    with pytest.raises(ConfigurationError, match="history"):
-        simulation.store("s", "b1", ["t"], 0.0)
     with pytest.raises(ConfigurationError, match="no broker named"):
         simulation.subscribe("s", "b9", "TRUE", 0.0)
 

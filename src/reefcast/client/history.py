@@ -88,6 +88,12 @@ class History:
         """Whether all that was stored has come, and only what came in meanwhile may follow."""
         return self._asking.hands_over and self._asking.error is None
 
+    @property
+    def answered(self) -> dict[str, tuple[str, ...]]:
+        """The storages that have answered so far, by their ids: the brokers on the way to each,
+        ours first. A storage whose answer broke off is among them if anything came of it."""
+        return {storage: path[1:-1] for storage, path in self._asking.answered.items()}
+
     def poll(self) -> list[Event]:
         """What has come, maybe nothing; raises as iterating does."""
         events, messages = self._asking.take()
@@ -95,6 +101,7 @@ class History:
         if events:
             return events
         if self._asking.error is not None:
+            self._session.forget(self._asking)
             raise self._asking.error
         if self._asking.over:
             self._session.forget(self._asking)

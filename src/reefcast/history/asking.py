@@ -151,7 +151,8 @@ class Answer(Generic[E]):
 
 class Asking(Generic[E]):
     """One question. `hear` and the others return what is to be said to the broker; `error`: why it
-    failed; `heard`: counts what came, for who watches whether something does. `made`: makes an
+    failed; `heard`: counts what came, for who watches whether something does; `answered`: the path
+    to each storage that gave something, or said that this was all, by its id. `made`: makes an
     event of an encoded publication."""
 
     def __init__(self, question: Question, numbers: Numbers, made: Callable[[bytes], E]) -> None:
@@ -160,6 +161,7 @@ class Asking(Generic[E]):
         self.error: ReefcastError | None = None
         self.heard = 0
         self.given = 0
+        self.answered: dict[str, tuple[str, ...]] = {}
         self._numbers = numbers
         self._finding: dict[int, Position | None] = {}
         self._answers: dict[int, Answer[E]] = {}
@@ -232,15 +234,21 @@ class Asking(Generic[E]):
             if isinstance(message, End):
                 if message.before != answer.came and not message.reason:
                     return self._lost(answer)
-                return self._ended(answer, message.reason)
+                return self._told_all(answer, message)
         return []
 
     def _came(self, answer: Answer[E], items: Items) -> list[ServiceMessage]:
         if items.before != answer.came:
             return self._lost(answer)
         self._failures = 0
+        self.answered[items.path[-1]] = items.path
         answer.put(items, [self._made(body) for body in items.bodies])
         return []
+
+    def _told_all(self, answer: Answer[E], end: End) -> list[ServiceMessage]:
+        if not end.reason:
+            self.answered[end.path[-1]] = end.path
+        return self._ended(answer, end.reason)
 
     def _found(self, found: Found) -> list[ServiceMessage]:
         if found.number not in self._finding:

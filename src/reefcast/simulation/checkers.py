@@ -140,10 +140,10 @@ class Evidence:
         """What clients want now, by the scripts."""
         rows = []
         for client in self.clients.values():
-            for claim in client.current.values():
+            for claim in client.standing():
                 if claim.subscription is subscriptions and not claim.refused:
-                    id = (client.name, claim.number)
-                    rows.append(Live(id, client.broker, client.name, claim.filter))
+                    id = (claim.client, claim.number)
+                    rows.append(Live(id, client.broker, claim.client, claim.filter))
             if not subscriptions:
                 owner = f"{client.name}@{client.broker}"
                 if client.implicit is not None:
@@ -226,7 +226,7 @@ def all_settled(evidence: Evidence) -> list[str]:
         f"{claim.client}'s claim {claim.number} ({claim.filter}) never settled"
         for client in evidence.clients.values()
         if evidence.nodes[client.broker].up
-        for claim in client.current.values()
+        for claim in client.standing()
         if math.isinf(claim.settled_s) and not claim.refused
     ]
 

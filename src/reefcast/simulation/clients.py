@@ -7,20 +7,20 @@ connects again at once and asks anew, under fresh numbers, for all that it still
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from reefcast.history.asking import Question
 from reefcast.model.messages import (
     Input,
     LinkKind,
     LinkUp,
     Publish,
     Refused,
-    ServiceMessage,
     Settled,
 )
 from reefcast.model.publication import Publication, PublicationId, Value
 from reefcast.protocol.registrations import Registration, Registrations, State
-from reefcast.simulation.history import PastClient
 
 
 @dataclass(slots=True)
@@ -44,10 +44,27 @@ class Claim:
     refused: str = ""
 
 
+@dataclass(slots=True)
+class Asked:
+    """A question and what became of it; times in seconds, inf for never. `handle`: the scenario's
+    number for it; `found`: the publications, in the order in which they were given; `hops`: links
+    between brokers to each storage that answered, by its name; `error`: why it failed."""
+
+    handle: int
+    client: str
+    broker: str
+    question: Question
+    asked_s: float
+    ended_s: float = math.inf
+    error: str = ""
+    found: list[PublicationId] = field(default_factory=list)
+    hops: dict[str, int] = field(default_factory=dict)
+
+
 @dataclass(frozen=True, slots=True)
 class Scripted:
     """What a client will do at `at_s`: `kind` is "advertise", "subscribe", "withdraw", "publish",
-    "request" or "wake" (see `history`); `handle` is the number that the scenario gave to it."""
+    "store" or "request" (see `past`); `handle` is the number that the scenario gave to it."""
 
     at_s: float
     handle: int
@@ -65,8 +82,8 @@ class ClientRecord:
     `implicit`: number of the advertisement TRUE that its broker made for it, because it published
     without any; `implicit_until_s`: when it advertised after all. `refused`: its publications that
     lay outside its advertisements. `resent`: numbers of those that its broker had not taken over
-    when its memory was gone, and when they went to it again, under the claims of then. `past`: if
-    it is a storage or asks for history."""
+    when its memory was gone, and when they went to it again, under the claims of then. `asked`: its
+    questions about the past."""
 
     def __init__(self, name: str, broker: str) -> None:
         self.name = name
@@ -77,7 +94,11 @@ class ClientRecord:
         self.implicit_until_s = -math.inf
         self.refused: set[PublicationId] = set()
         self.resent: dict[int, float] = {}
-        self.past: PastClient | None = None
+        self.asked: list[Asked] = []
+
+    def standing(self) -> Iterable[Claim]:
+        """What its broker has of it now, or will have."""
+        return self.current.values()
 
     def forget_implicit(self, now: float) -> None:
         """It advertised something itself, or its broker forgot all."""
@@ -96,7 +117,7 @@ class SimClient(ClientRecord):
         self._registrations: Registrations[_Wish] = Registrations(name)
         self._wishes: dict[int, _Wish] = {}
         self._last_seq = 0
-        self._settled: Claim | None = None
+        self._now = 0.0
 
     def connect(self, now: float) -> list[Input]:
         """Says hello and asks for all that it wants."""
@@ -105,7 +126,7 @@ class SimClient(ClientRecord):
         inputs: list[Input] = [LinkUp(LinkKind.CLIENT), *self._registrations.renew()]
         for registration in self._registrations.by_number.values():
             self._claim(registration.owner, now)
-        return inputs if self.past is None else [*inputs, *self.past.connected(now)]
+        return inputs
 
     def lose_connection(self, now: float) -> None:
         """Its broker crashed."""
@@ -115,32 +136,24 @@ class SimClient(ClientRecord):
         self.current.clear()
         self.forget_implicit(-math.inf)
         self._registrations.disconnect()
-        if self.past is not None:
-            self.past.disconnected()
 
     def act(self, script: Scripted, now: float) -> list[Input]:
         """What it sends to its broker, which is up; only a publication needs that."""
         if script.kind == "publish":
             return [self._publish(script, now)]
-        if self.past is not None and script.kind in ("request", "wake"):
-            return [*self.past.act(script.handle, now)]
         if script.kind == "withdraw":
             return self._withdraw(script.handle, now)
         return self._ask(script, now)
 
-    def answered(self, message: Settled | Refused, now: float) -> Claim | None:
-        """The broker's answer to a control message, or its refusal of a publication; returns the
-        claim that has settled."""
-        self._settled = None
+    def answered(self, message: Settled | Refused, now: float) -> None:
+        """The broker's answer to a control message, or its refusal of a publication."""
+        self._now = now
         if isinstance(message, Settled):
             self._registrations.settled(message.token)
         elif message.publication:
             self.refused.add(message.publication)
         else:
             self._registrations.refused(message.token, message.reason)
-        if self._settled is not None:
-            self._settled.settled_s = now
-        return self._settled
 
     def wish_answered(self, wish: _Wish) -> None:
         """It has settled, or was refused."""
@@ -148,19 +161,9 @@ class SimClient(ClientRecord):
         if claim is None:
             return
         if wish.registration.state is State.SETTLED:
-            self._settled = claim
+            claim.settled_s = self._now
         elif wish.registration.state is State.REFUSED:
             claim.refused = str(wish.registration.error)
-
-    def settled(self, claim: Claim, now: float) -> list[Input]:
-        """What follows for a storage, unless the claim has ended since."""
-        if self.past is None or self.current.get(claim.handle) is not claim:
-            return []
-        return [*self.past.settled(claim.handle, now)]
-
-    def hear(self, message: ServiceMessage, now: float) -> list[Input]:
-        """About history."""
-        return [*self.past.hear(message, now)] if self.past is not None and self.connected else []
 
     def _publish(self, script: Scripted, now: float) -> Publish:
         self._last_seq += 1
@@ -210,7 +213,7 @@ class SimClient(ClientRecord):
         if not self.connected:
             self._registrations.disconnect()
             return []
-        return [message] if self.past is None else [*self.past.withdrawn(handle), message]
+        return [message]
 
 
 class _Wish:

@@ -11,7 +11,6 @@ from reefcast.model.messages import Effect, Input, LinkName, Publish
 from reefcast.routing.broker import Broker
 from reefcast.simulation.clients import SimClient
 from reefcast.simulation.graph_work import GraphWork
-from reefcast.simulation.history import SimStorage
 from reefcast.simulation.links import Link
 from reefcast.simulation.recording import BrokerTrace
 
@@ -35,8 +34,8 @@ class Node:
     acknowledged, and that wait until they are back; `queue`: inputs that wait for the CPU as
     `(arrival, link, item, size)`; `urgent`: interventions that wait for the service under way,
     `(at, link, item)`; `timers`: key -> due; `background`: those that nobody waits for. `plain`: no
-    fault touches its links, and no storage is here. The CPU is busy until `busy_until`, with
-    `leaving`. `graph_work`: if comparisons have a price. `storages`: those of its clients.
+    fault touches its links. The CPU is busy until `busy_until`, with `leaving`. `graph_work`: if
+    comparisons have a price.
     """
 
     def __init__(self, name: str, index: int) -> None:
@@ -54,7 +53,6 @@ class Node:
         self.linked: set[LinkName] = set()
         self.kept: dict[LinkName, list[Publish]] = {}
         self.clients: list[SimClient] = []
-        self.storages: dict[str, SimStorage] = {}
         self.queue: deque[tuple[float, LinkName, Any, int]] = deque()  # inputs, and `signs`
         self.urgent: deque[tuple[float, LinkName, Input]] = deque()
         self.timers: dict[str, float] = {}
@@ -70,7 +68,7 @@ class Node:
 
     def judge(self) -> None:
         """Whether it is plain."""
-        self.plain = not self.storages and all(link.steady for link in self.links.values())
+        self.plain = all(link.steady for link in self.links.values())
 
     def first_timer(self) -> tuple[float, str]:
         """When the next timer is due, and its key; inf if none is set."""

@@ -23,15 +23,16 @@ import msgspec
 
 from reefcast.errors import ConfigurationError
 from reefcast.history.asking import question_about
+from reefcast.history.limits import Limits
 from reefcast.model.filters import parse_filter
 from reefcast.model.publication import Publication, PublicationId, check_attributes
 from reefcast.model.topics import topic_filter
 from reefcast.overlay.topology import edges_of
 from reefcast.routing.tables import MOST_ROWS
-from reefcast.simulation.clients import Claim, Scripted
-from reefcast.simulation.history import PATIENCE_S, Asked
+from reefcast.simulation.clients import Asked, Claim, Scripted
 from reefcast.simulation.kernel import Kernel
 from reefcast.simulation.node import Node
+from reefcast.simulation.past import PATIENCE_S, Requesting, Storing
 from reefcast.simulation.recording import Deliveries, microseconds
 from reefcast.simulation.stage import Stage, StageNode
 from reefcast.simulation.wire.faults import Wire
@@ -39,6 +40,7 @@ from reefcast.simulation.world import Setup, World
 
 GC_ALLOCATIONS = 100_000
 """Objects between two looks of Python's collector at the youngest ones, while a run lasts."""
+WITHDRAWN = ("subscribe", "advertise", "store")
 MESSAGE_LIMIT = 50_000_000
 """Messages between brokers after which a run that was given no other limit is stopped."""
 
@@ -115,8 +117,8 @@ class Simulation:
     """See the module's docstring. `kernel`: the fast one, or its plain twin.
 
     `wire`: run live brokers and clients, and simulate what is between them: see `wire.world`; a
-    `Wire` says what else happens there. Costs of the CPU, traces, storages and questions about the
-    past are for simulated messages only."""
+    `Wire` says what else happens there. Costs of the CPU and traces are for simulated messages
+    only, storages and questions about the past for live brokers only."""
 
     def __init__(
         self, setup: Setup, kernel: type[World] = Kernel, *, wire: Wire | bool = False
@@ -139,9 +141,9 @@ class Simulation:
         return self._claim("advertise", client, broker, filter, at_s)
 
     def withdraw(self, handle: int, at_s: float) -> None:
-        """Takes back what `subscribe` or `advertise` gave the handle for."""
+        """Takes back what `subscribe`, `advertise` or `store` gave the handle for."""
         made = self.world.scripts.get(handle)
-        if made is None or made.kind not in ("subscribe", "advertise") or at_s < made.at_s:
+        if made is None or made.kind not in WITHDRAWN or at_s < made.at_s:
             raise ConfigurationError(f"handle {handle} is nothing that was there at {at_s} s")
         script = Scripted(at_s, handle, made.client, "withdraw")
         self._schedule(self.world.next_handle(), script)
@@ -174,16 +176,18 @@ class Simulation:
         lifetime_s: float = math.inf,
     ) -> int:
         """The client becomes a storage of these topics (names and patterns), which forgets what is
-        older than `lifetime_s`; returns a handle for `withdraw`. See `history`."""
-        world = self._of_messages()
-        past = world.histories.of(client, broker)
-        if past.storage is not None:
+        older than `lifetime_s`; returns a handle for `withdraw`, which ends its program. It answers
+        for them once the other storages have told what it lacks, which takes some seconds."""
+        self._needs_wire("storages")
+        parse_filter(topic_filter(topics))
+        if any(s.kind == "store" and s.client == client for s in self.world.scripts.values()):
             raise ConfigurationError(f"client {client} is a storage already")
-        handle = self.subscribe(client, broker, topic_filter(topics), at_s)
-        storage = past.become_storage(handle, topics, lifetime_s)
-        node = world.nodes[broker]
-        node.storages[client] = storage
-        node.judge()
+        self.world.client(client, broker)
+        limits = Limits(lifetimes_s={"#": lifetime_s} if lifetime_s < math.inf else {})
+        handle = self.world.next_handle()
+        wanted = tuple(topics)
+        script = Storing(at_s, handle, client, "store", topics=wanted, limits=limits)
+        self._schedule(handle, script)
         return handle
 
     def request(
@@ -208,16 +212,18 @@ class Simulation:
             limit=limit,
             handover_s=handover_s,
         )
-        past = self._of_messages().histories.of(client, broker)
+        self._needs_wire("questions about the past")
+        self.world.client(client, broker)
         handle = self.world.next_handle()
-        past.plan(handle, question, patience_s)
-        self._schedule(handle, Scripted(at_s, handle, client, "request"))
+        script = Requesting(
+            at_s, handle, client, "request", question=question, patience_s=patience_s
+        )
+        self._schedule(handle, script)
         return handle
 
-    def _of_messages(self) -> World:
+    def _needs_wire(self, what: str) -> None:
         if isinstance(self.world, World):
-            return self.world
-        raise ConfigurationError("history is simulated with messages only: leave wire=True out")
+            raise ConfigurationError(f"{what} need live brokers and clients: give wire=True")
 
     def _claim(
         self, kind: str, client: str, broker: str, filter: str, at_s: float, order_s: float = 0.0
@@ -288,7 +294,7 @@ class Simulation:
             damaged=frozenset(record.damaged),
             delivered_clients=record.delivered_clients,
             delivered_subscriptions=record.delivered_subscriptions,
-            asked=[a for c in self.world.clients.values() if c.past for a in c.past.asked],
+            asked=[a for c in self.world.clients.values() for a in c.asked],
         )
 
     def status(

@@ -32,7 +32,6 @@ from reefcast.model.messages import (
     Refused,
     Regrade,
     Send,
-    ServiceMessage,
     SetTimer,
     Settled,
 )
@@ -48,7 +47,6 @@ from reefcast.routing.tables import IndexFactory
 from reefcast.simulation.clients import Scripted, SimClient
 from reefcast.simulation.costs import CostModel
 from reefcast.simulation.faults import Crash, Cut, Fault, Move, check_faults
-from reefcast.simulation.histories import Histories
 from reefcast.simulation.kept import Kept
 from reefcast.simulation.links import Link, LinkSpec
 from reefcast.simulation.node import Node, Service
@@ -140,7 +138,6 @@ class World(Stage):
         self.now = 0.0
         self.interventions: list[tuple[float, int, Callable[[float], None]]] = []
         self._intervention_number = 0
-        self.histories = Histories(self)
         self._last_rank = FIRST_LINK_RANK - 1
         self.soft = SoftLinks(
             self,
@@ -385,7 +382,6 @@ class World(Stage):
         for effect in service.effects:
             if isinstance(effect, Deliver):
                 self.record.handed_out(node.trace, effect, at)
-                self.histories.delivered(node, effect, at)
             elif isinstance(effect, Send):
                 out = node.links.get(effect.link)
                 if out is None:
@@ -414,14 +410,10 @@ class World(Stage):
 
     def _answer_client(self, node: Node, effect: Send, at: float) -> None:
         message = effect.message
-        if not isinstance(message, Settled | Refused | ServiceMessage):
+        if not isinstance(message, Settled | Refused):
             return
-        client = self.clients[effect.link]
         self.record.answered(node.trace, effect.link, message, message_size(message), at)
-        if isinstance(message, ServiceMessage):
-            self.histories.told(node, client, message, at)
-        else:
-            self.histories.settled(node, client, client.answered(message, at), at)
+        self.clients[effect.link].answered(message, at)
 
     def _discard(self, node: Node, effect: Discard, at: float) -> None:
         self.record.discarded(node.trace, effect.publish, None, effect.reason, at)

@@ -156,16 +156,25 @@ class StorageNode:
                 tasks.create_task(self._announce(ready))
                 tasks.create_task(self._fail_when_damaged())
         except asyncio.CancelledError:
+            self._serve_no_more()
             await asyncio.to_thread(self._store_rest)
             raise
         except BaseExceptionGroup as group:
+            await self._give_up()
             raise group.exceptions[0] from None
-        finally:
-            self._running = False
-            self._session.serve(None)
-            self._withdraw()
-            # A thread that is at it goes on; who closes the store next would pull it away from it.
-            await asyncio.to_thread(self._threads.shutdown)
+        except Exception:
+            await self._give_up()
+            raise
+
+    async def _give_up(self) -> None:
+        self._serve_no_more()
+        # A thread that is at it goes on; who closes the store next would pull it away from it.
+        await asyncio.to_thread(self._threads.shutdown)
+
+    def _serve_no_more(self) -> None:
+        self._running = False
+        self._session.serve(None)
+        self._withdraw()
 
     # --- what the session tells -------------------------------------------------------------------
 

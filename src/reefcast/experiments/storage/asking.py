@@ -20,14 +20,18 @@ from reefcast.model.publication import Publication
 from reefcast.model.topics import topic_filter
 from reefcast.overlay.topology import edges_of
 from reefcast.pipeline.planning.placement.inputs import Inputs, Placement, storages_of
-from reefcast.simulation.history import Asked
+from reefcast.simulation.clients import Asked
 from reefcast.simulation.links import LinkSpec
 from reefcast.simulation.simulation import Result, Simulation
+from reefcast.simulation.wire.faults import Wire
 from reefcast.simulation.world import Setup
 
-START_S = 1.0
+START_S = 10.0
 """When all storages are known everywhere, and have asked each other what they lack; publications
-start."""
+start. Storages that come up together know of no others: each answers at once, asks again after 5 s,
+and then has the answers stay open for 2 s (`storage_node`)."""
+NO_WAY = LinkSpec(latency_s=1e-6)
+"""Between a client and its broker: what is measured is the way between brokers."""
 
 
 class Answered(NamedTuple):
@@ -45,7 +49,7 @@ class Answered(NamedTuple):
 def answered(made: Inputs, placement: Placement, scale: str, seed: int) -> Answered:
     """Of one run. Raises `InternalError` if a question was not answered with what was published, or
     not by the nearest storage."""
-    simulation = Simulation(_setup(made, scale, seed))
+    simulation = Simulation(_setup(made, scale, seed), wire=Wire(client_link=NO_WAY))
     for storage in storages_of(placement):
         name = f"storage at {storage.broker}"
         simulation.store(name, storage.broker, storage.topics, 0.0, lifetime_s=_lifetime_s(scale))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextvars import copy_context
+from typing import Any
 
-from reefcast.model.messages import LinkName, Publish
+from reefcast.model.messages import Effect, LinkName, Publish, Send
 from reefcast.network.file import NetworkFile
 from reefcast.routing.broker import Broker
 from reefcast.server.broker_link import BrokerLink
@@ -14,10 +15,13 @@ from reefcast.server.node import Node
 from reefcast.simulation.wire.loop import SimulatedLoop
 from reefcast.simulation.wire.machines import SimulatedMachine
 
+Handle = Callable[[Any, LinkName, float], list[Effect]]
+
 
 class WireBroker:
     """`lost(publish)`: told of each publication that is lost, or was only in the memory of one that
-    died. `failures`: what failed in it, or was out of place, by kind."""
+    died; `sent(link, message)`: of what its core has it send to neighbours. `gone`: it died, and
+    will not come back. `failures`: what failed in it, or was out of place, by kind."""
 
     def __init__(
         self,
@@ -26,17 +30,20 @@ class WireBroker:
         seed: str,
         loop: SimulatedLoop,
         lost: Callable[[Publish], None],
+        sent: Callable[[LinkName, Any], None],
     ) -> None:
         self.name = name
         self.neighbours: tuple[LinkName, ...] = tuple(network.neighbours(name))
         self.machine: SimulatedMachine
         self.node: Node
-        self.up = False
+        self.up = self.gone = False
         self.slow = 0.0
         self._network = network
+        self._brokers = frozenset(network.names)
         self._seed = seed
         self._loop = loop
         self._lost = lost
+        self._sent = sent
         self._outside = copy_context()
         self._lives: list[tuple[SimulatedMachine, Node]] = []
 
@@ -57,11 +64,11 @@ class WireBroker:
                     found[f"{kind} of {self.name} in life {life}"] = count
         return found
 
-    def under_way(self) -> Iterator[str]:
-        """What it waits for, in words."""
+    def under_way(self, gone: Collection[LinkName]) -> Iterator[str]:
+        """What it waits for, in words. Those that are `gone` it waits for until it gives up."""
         host = self.node.host
         for link in self.node.overlay_links.links.values():
-            if link.state != "up":
+            if link.state == "broken" or (link.state == "away" and link.name not in gone):
                 yield f"the link to {link.name}"
         for queue in host.outputs.links.values():
             if not queue.window.all_acknowledged:
@@ -93,11 +100,26 @@ class WireBroker:
             self._lost(publish)
 
         journal.lost = listening  # type: ignore[method-assign]  # the journal keeps no ids itself
+        for name in ("handle", "handle_publications"):
+            setattr(self.core, name, self._counting(getattr(self.core, name)))
         self.up = True
         self._loop.create_task(self.node.start())
 
-    def kill(self) -> None:
+    def _counting(self, handle: Handle) -> Handle:
+        """The same, and what follows is told: counters of live brokers do not have it."""
+
+        def handled(what: Any, link: LinkName, now: float) -> list[Effect]:
+            effects = handle(what, link, now)
+            for effect in effects:
+                if isinstance(effect, Send) and effect.link in self._brokers:
+                    self._sent(effect.link, effect.message)
+            return effects
+
+        return handled
+
+    def kill(self, *, for_good: bool = False) -> None:
         """As `kill -9`: its memory is gone."""
+        self.gone = for_good
         if not self.up:
             return
         self.up = False

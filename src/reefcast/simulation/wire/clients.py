@@ -10,22 +10,28 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from typing import Any
 
 from reefcast.client.address import Address
 from reefcast.client.client import Client, session_of
 from reefcast.client.handles import Advertisement, Subscription
+from reefcast.client.history import History
 from reefcast.client.session import Session
 from reefcast.client.settings import complete
 from reefcast.client.signal import Signal
-from reefcast.errors import ReefcastError, RefusedError
+from reefcast.errors import ConnectionLostError, ReefcastError, RefusedError
 from reefcast.model.publication import Publication, PublicationId
-from reefcast.simulation.clients import Claim, ClientRecord, Scripted
+from reefcast.protocol.registrations import State
+from reefcast.simulation.clients import Asked, Claim, ClientRecord, Scripted
+from reefcast.simulation.past import Requesting, Storing
 from reefcast.simulation.wire.machines import SimulatedMachine
+from reefcast.simulation.wire.storages import Disk, WireStorage
 
 FOR_EVER_S = 1e6
 """Longer than any run: a client does not give up."""
+AGAIN = "'"
+"""Behind a name, once for each life: ids of clients are unique for ever."""
 Delivered = Callable[[str, int, Publication], None]
 Handed = Callable[[Scripted, Publication, str], None]
 
@@ -39,7 +45,7 @@ class WireClient(ClientRecord):
 
     `resumed`, `anew`: connections after the first, by what became of the session: `anew` says when
     the former one may have been lost, and when there was another. `got`: handle and id of each
-    event that the application read."""
+    event that the application read. `storage`: while it is one."""
 
     def __init__(
         self,
@@ -51,6 +57,7 @@ class WireClient(ClientRecord):
         harmed_since: Callable[[float], float],
         delivered: Delivered,
         published: Handed,
+        disk: Disk,
         calm: bool,
     ) -> None:
         super().__init__(name, broker)
@@ -59,6 +66,7 @@ class WireClient(ClientRecord):
         self.resumed = 0
         self.anew: list[tuple[float, float]] = []
         self.got: list[tuple[int, PublicationId]] = []
+        self.storage: WireStorage | None = None
         self._address = Address(*address)
         self._settings = complete(
             {
@@ -72,6 +80,7 @@ class WireClient(ClientRecord):
         self._harmed_since = harmed_since
         self._delivered = delivered
         self._published = published
+        self._disk = disk
         self._calm = calm
         self._wanted: dict[int, Scripted] = {}
         self._handles: dict[int, Advertisement | Subscription] = {}
@@ -79,6 +88,8 @@ class WireClient(ClientRecord):
         self._to_publish: deque[Scripted] = deque()
         self._more = Signal()
         self._endings = 0
+        self._looks_up = self._life = 0
+        self._stored: Storing | None = None
         self._advertised = False
         self._met = False
         self._since_s = 0.0
@@ -93,15 +104,20 @@ class WireClient(ClientRecord):
         """Whether all that it asked for has been answered, and all it published taken over."""
         if self.live is None:
             return True
-        waits = self._to_publish or self._endings or self.live.unacknowledged
+        waits = self._to_publish or self._endings or self.live.unacknowledged or self._looks_up
+        if self.storage is not None and self.storage.is_catching_up:
+            return False
         registered = session_of(self.live).registrations.by_number.values()
         return self.live.connected and not waits and not any(e.unanswered for e in registered)
 
     # --- scripts ----------------------------------------------------------------------------------
 
     def act(self, script: Scripted) -> None:
-        """Do what the script says, on the client's own machine."""
-        self.machine.context.run(self._act, script)
+        """Do what the script says, on the client's own machine, if its program is not dead."""
+        if not self.machine.dead:
+            self.machine.context.run(self._act, script)
+        elif script.kind == "withdraw":
+            self._stored = None
 
     def _act(self, script: Scripted) -> None:
         if self.live is None:
@@ -109,13 +125,19 @@ class WireClient(ClientRecord):
         if script.kind == "publish":
             self._to_publish.append(script)
             self._more.fire()
+        elif isinstance(script, Requesting):
+            _spawn(self._look_up(script))
+        elif isinstance(script, Storing):
+            _spawn(self._store(script))
+        elif self.storage is not None and script.handle == self.storage.handle:
+            self.storage.end()
         elif script.kind == "withdraw":
             self._withdraw(script.handle)
         else:
             self._ask(script)
 
     def _connect(self) -> None:
-        self.live = Client([self._address], self._settings, self.name)
+        self.live = Client([self._address], self._settings, self.name + self._life * AGAIN)
         self._listen(session_of(self.live))
         _spawn(self._publish(self.live))
 
@@ -213,6 +235,71 @@ class WireClient(ClientRecord):
             self.got.append((handle, event.id))
             self._delivered(self.name, self._numbers[handle], event._publication)
 
+    def standing(self) -> Iterable[Claim]:
+        """Also what it asked for as a storage."""
+        return [*self.current.values(), *self._of_storage()]
+
+    def _of_storage(self) -> Iterator[Claim]:
+        """By the registrations that the script did not make; `Claim.client` is the program's id."""
+        if self.live is None or self.storage is None:
+            return
+        scripted = set(self._numbers.values())
+        for number, entry in session_of(self.live).registrations.by_number.items():
+            if number not in scripted and entry.state in (State.PENDING, State.SETTLED):
+                settled_s = 0.0 if entry.state is State.SETTLED else math.inf
+                who = (self.storage.handle, self.live.id, self.broker, True, entry.filter, number)
+                yield Claim(*who, requested_s=0.0, settled_s=settled_s)
+
+    # --- history ----------------------------------------------------------------------------------
+
+    def will_store(self) -> None:
+        """Before it does anything: it connects as the process of a storage does."""
+        self._settings = complete({**self._settings, "queue_policy": "block"})
+
+    async def _store(self, script: Storing) -> None:
+        """Until it is withdrawn, which ends the program."""
+        live = self.live
+        assert live is not None
+        self.storage, self._stored = WireStorage(live, self._disk, script), script
+        await self.storage.run()
+        self._forget()
+        await live.close()
+
+    def _forget(self) -> None:
+        self.storage = self.live = self._stored = None
+        self._met = False
+        self._life += 1
+
+    def die(self) -> None:
+        """A storage: its process was killed. What it has stored is on the disk."""
+        stored = self._stored
+        self._disk.close(self.name)
+        self._forget()
+        self._stored = stored
+
+    def start_again(self) -> None:
+        """What died, on another machine."""
+        if self._stored is not None:
+            self.act(self._stored)
+
+    async def _look_up(self, script: Requesting) -> None:
+        assert self.live is not None
+        question = script.question
+        asked = Asked(script.handle, self.name, self.broker, question, self.now)
+        history = History(session_of(self.live), question, script.patience_s)
+        self.asked.append(asked)
+        self._looks_up += 1
+        try:
+            async for event in history:
+                asked.found.append(event.id)
+        except (RefusedError, ConnectionLostError) as error:
+            asked.error = str(error)
+        asked.ended_s = self.now
+        asked.hops = {
+            storage.rstrip(AGAIN): len(brokers) - 1 for storage, brokers in history.answered.items()
+        }
+        self._looks_up -= 1
+
     # --- sessions ---------------------------------------------------------------------------------
 
     def _disconnected(self) -> None:
@@ -245,5 +332,11 @@ class WireClient(ClientRecord):
 
 
 def _spawn(work: Coroutine[Any, Any, None]) -> None:
-    """Start a task; the machine keeps it."""
-    asyncio.get_running_loop().create_task(work)
+    """Start a task; the machine keeps it. The run ends with what it raises."""
+    asyncio.get_running_loop().create_task(work).add_done_callback(_tell)
+
+
+def _tell(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        message = f"a task of a client failed: {error!r}"
+        task.get_loop().call_exception_handler({"message": message, "exception": error})

@@ -78,6 +78,16 @@ class Stop:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Restart:
+    """The program of a storage dies, and another one starts on what it has stored, at `restart_s`;
+    nothing happens to a client that is no storage at that time."""
+
+    client: str
+    at_s: float
+    restart_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Again:
     """The broker that dials these links makes second connections beside the first."""
 
@@ -85,7 +95,7 @@ class Again:
     at_s: float
 
 
-WireFault = Sever | Vanish | Pieces | Slices | Freeze | Stop | Again
+WireFault = Sever | Vanish | Pieces | Slices | Freeze | Stop | Restart | Again
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from reefcast.errors import ConfigurationError, InternalError
-from reefcast.model.messages import Deliver, MoveLink, Publish
+from reefcast.model.messages import Deliver, LinkName, MoveLink, Publish
 from reefcast.model.publication import Publication
 from reefcast.network.file import NetworkFile
 from reefcast.network.sections import BrokerEntry, LinkEntry, NetworkSection, OverloadSection
@@ -36,6 +36,7 @@ from reefcast.simulation.wire.faults import (
     Again,
     Freeze,
     Pieces,
+    Restart,
     Sever,
     Slices,
     Stop,
@@ -44,6 +45,7 @@ from reefcast.simulation.wire.faults import (
 )
 from reefcast.simulation.wire.loop import SimulatedLoop
 from reefcast.simulation.wire.machines import SimulatedMachine
+from reefcast.simulation.wire.storages import Disk
 from reefcast.simulation.world import NoProgressError, Setup
 
 FIRST_PORT = 7301
@@ -104,6 +106,7 @@ class WireWorld(Stage):
         self.scripts: dict[int, Scripted] = {}
         self.published = {}
         self.now = 0.0
+        self._disk = Disk()
         self._errors: list[str] = []
         self._cause: BaseException | None = None
         self._busy_s = 0.0
@@ -118,7 +121,11 @@ class WireWorld(Stage):
             raise ConfigurationError("traces of live brokers are not simulated")
 
     def _make_broker(self, name: str) -> WireBroker:
-        return WireBroker(name, self._network, str(self.setup.seed), self.loop, self._lost)
+        seed = str(self.setup.seed)
+        return WireBroker(name, self._network, seed, self.loop, self._lost, self._sent)
+
+    def _sent(self, link: LinkName, message: Any) -> None:
+        self.record.sent(None, link, message, 0, 0, self.loop.time())
 
     def _lost(self, publish: Publish) -> None:
         self.record.damaged.add(publish.publication.id)
@@ -165,13 +172,16 @@ class WireWorld(Stage):
     def _plan_one(self, fault: Any, at_s: float) -> None:
         call_at, brokers = self.loop.call_at, self.nodes
         if isinstance(fault, Crash):
-            call_at(at_s, brokers[fault.broker].kill)
+            for_good = fault.restart_s == math.inf
+            call_at(at_s, partial(brokers[fault.broker].kill, for_good=for_good))
             if fault.restart_s < math.inf:
                 call_at(fault.restart_s, brokers[fault.broker].start)
         elif isinstance(fault, Stop):
             call_at(at_s, self._stop, fault)
         elif isinstance(fault, Freeze):
             call_at(at_s, self._freeze, fault)
+        elif isinstance(fault, Restart):
+            call_at(at_s, self._restart, fault)
         elif isinstance(fault, Slices):
             call_at(at_s, brokers[fault.broker].be_slow, fault.share)
             if fault.to_s < math.inf:
@@ -198,6 +208,17 @@ class WireWorld(Stage):
         at_s = max(at_s, self.loop.time())
         self._last_s = max(self._last_s, at_s)
         self.loop.call_at(at_s, broker.start)
+
+    def _restart(self, fault: Restart) -> None:
+        client = self.clients[fault.client]
+        if client.storage is not None:
+            self.loop.kill(client.machine)
+            client.die()
+            self.loop.call_at(fault.restart_s, self._start_client, client)
+
+    def _start_client(self, client: WireClient) -> None:
+        client.machine = self._make_machine(f"{client.name}/{self.loop.time()}", client.name)
+        client.start_again()
 
     def _machine(self, name: str) -> SimulatedMachine:
         return self.nodes[name].machine if name in self.nodes else self.clients[name].machine
@@ -247,24 +268,30 @@ class WireWorld(Stage):
         return WireClient(
             name,
             broker,
-            SimulatedMachine(name, f"{self.setup.seed}/{name}", self.loop),
+            self._make_machine(name, name),
             self._network.address(broker),
             self.wire.silence_s,
             lambda since_s: self.loop.connections.cable(name, broker).harmed_since(since_s),
             self._delivered,
             self._has_published,
+            self._disk,
             calm=not (self.setup.faults or self.wire.faults),
         )
 
+    def _make_machine(self, seed: str, name: str) -> SimulatedMachine:
+        return SimulatedMachine(name, f"{self.setup.seed}/{seed}", self.loop)
+
     def schedule(self, handle: int, at: float) -> None:
         script = self.scripts[handle]
+        if script.kind == "store":
+            self.clients[script.client].will_store()
         self._last_s = max(self._last_s, at)
         self.loop.call_at(at, self._act, script)
 
     def _act(self, script: Scripted) -> None:
         """A client that is frozen does it afterwards."""
         client = self.clients[script.client]
-        if client.machine.frozen_until_s > self.loop.time():
+        if self.loop.time() < client.machine.frozen_until_s < math.inf:
             self.loop.call_at(client.machine.frozen_until_s, self._act, script)
         else:
             client.act(script)
@@ -322,12 +349,13 @@ class WireWorld(Stage):
 
     def _under_way(self) -> Iterator[str]:
         """What is still to end, in words."""
+        gone = {broker.name for broker in self.nodes.values() if broker.gone}
         for client in self.clients.values():
-            if not client.idle:
+            if not client.idle and client.broker not in gone:
                 yield f"something of client {client.name}"
         for broker in self.nodes.values():
             if broker.up:
-                yield from (f"{what} of {broker.name}" for what in broker.under_way())
+                yield from (f"{what} of {broker.name}" for what in broker.under_way(gone))
 
     # --- what became of it ------------------------------------------------------------------------
 
@@ -346,6 +374,7 @@ class WireWorld(Stage):
         for client in self.clients.values():
             if client.live is not None and client.live.ended is not None:
                 yield f"client {client.name} ended: {client.live.ended}"
+        yield from map(str, self._disk.damage)
 
     def _doubled(self) -> Iterator[str]:
         """To an application its subscription is the same across reconnects."""

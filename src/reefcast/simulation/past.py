@@ -1,0 +1,28 @@
+"""History in scripts: clients that become storages, and questions; what became of these is in
+`clients.Asked`. Only live brokers and clients have any (`wire`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from reefcast.history.asking import Question
+from reefcast.history.limits import Limits
+from reefcast.simulation.clients import Scripted
+
+PATIENCE_S = 10.0
+"""Without a word from a storage, after which a question is asked again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Storing(Scripted):
+    """The client becomes a storage of `topics` (names and patterns)."""
+
+    limits: Limits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Requesting(Scripted):
+    """The client asks, and again after `patience_s` without a word."""
+
+    question: Question
+    patience_s: float
