@@ -9,7 +9,7 @@ from asyncio.subprocess import PIPE, Process
 from types import TracebackType
 from typing import Any, Self
 
-CHILD_S = 60.0
+CHILD_S = 300.0
 """For what a child does at once, on a machine that has much else to do."""
 PROGRAM = """
 import os, threading

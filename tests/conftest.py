@@ -6,6 +6,7 @@ import asyncio
 import functools
 import inspect
 import os
+import signal
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,8 +22,11 @@ settings.register_profile(
 )
 settings.load_profile("quick")
 os.environ.setdefault("SPARK_CONF_DIR", str(Path(__file__).with_name("spark_conf")))
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell has what it runs in the background ignore Ctrl-C; children would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
-ASYNC_TEST_S, SOAK_TEST_S = 240.0, 3600.0
+ASYNC_TEST_S, SOAK_TEST_S = 900.0, 3600.0
 """No test of live brokers waits for ever, whatever it forgot to bound itself; many times what one
 takes on a machine that has much else to do."""
 DATA = Path(__file__).parents[2] / "shared" / "data"

@@ -207,7 +207,7 @@ def test_rows_of_standard_input() -> None:
         input=b"x\n1\n2\n",
         capture_output=True,
         check=True,
-        timeout=60,
+        timeout=300,
     )
     assert [json.loads(each)["matches"] for each in done.stdout.splitlines()] == [False, True]
 
@@ -262,7 +262,7 @@ def test_the_page(tmp_path: Path) -> None:
             capture_output=True,
             text=True,
             check=True,
-            timeout=60,
+            timeout=300,
             cwd=tmp_path,
         )
         assert done.stdout == output
@@ -271,7 +271,7 @@ def test_the_page(tmp_path: Path) -> None:
 def test_the_python_of_the_page() -> None:
     (program,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=300
     )
     assert done.stdout.startswith("False\nseats > 5 UNKNOWN seats = '7' ")
 

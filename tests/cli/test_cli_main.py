@@ -20,7 +20,7 @@ ONE = '[[broker]]\nname = "b1"\nlisten = "127.0.0.1:7301"\n'
 
 def run(*arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*REEFCAST, *map(str, arguments)], capture_output=True, text=True, check=False, timeout=60
+        [*REEFCAST, *map(str, arguments)], capture_output=True, text=True, check=False, timeout=300
     )
 
 
@@ -65,7 +65,7 @@ def without(package: str, program: str, *arguments: object) -> str:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=300,
     )
     assert done.returncode == 2
     return done.stderr

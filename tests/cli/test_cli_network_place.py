@@ -23,7 +23,7 @@ from reefcast.network.sections import StorageEntry
 
 NAMES = ["b1", "b2", "b3"]
 FX, ORDERS = "topic = 'fx'", "topic MATCHES 'orders/#'"
-WITHIN_S = 90.0
+WITHIN_S = 300.0
 GAP_S, ASKED_S = 0.002, 0.02
 """Between two events, and between two questions."""
 

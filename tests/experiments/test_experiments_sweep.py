@@ -193,7 +193,7 @@ def test_a_task_that_dies_or_finds_no_room_is_tried_again(java: None, tmp_path: 
     script = tmp_path / "deaths.py"
     script.write_text(SCRIPT, encoding="utf-8")
     done = subprocess.run(
-        [sys.executable, script, tmp_path], capture_output=True, text=True, check=False, timeout=120
+        [sys.executable, script, tmp_path], capture_output=True, text=True, check=False, timeout=600
     )
     *failed, points = done.stdout.splitlines()
     deadly, hopeless = failed

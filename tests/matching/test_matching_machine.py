@@ -65,7 +65,7 @@ def run(folder: Path) -> tuple[int, int, int]:
         capture_output=True,
         text=True,
         check=True,
-        timeout=120,
+        timeout=600,
     )
     answer, hits, unit_hits = map(int, done.stdout.split())
     return answer, hits, unit_hits

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
@@ -52,6 +53,17 @@ def test_java_home_comes_first(only_this_path, monkeypatch, tmp_path):
     pretend_java(tmp_path / "home" / "bin", "17.0.9")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "home"))
     check_java()
+
+
+@pytest.mark.spark
+def test_a_session_of_another_thread_is_not_stopped(spark: SparkSession) -> None:
+    def borrow() -> None:
+        with spark_session("borrowed") as session:
+            assert session.range(2).count() == 2
+
+    with ThreadPoolExecutor(1) as threads:
+        threads.submit(borrow).result()
+    assert spark.range(3).count() == 3
 
 
 def test_of_a_cluster_nothing_is_set_that_its_keepers_decide():

@@ -40,7 +40,7 @@ def view(peer: Peer, topic: str) -> set[str]:
 
 
 async def numbers(subscription: reefcast.Subscription, count: int) -> set[int]:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         return {(await anext(subscription))["n"] for _ in range(count)}
 
 

@@ -198,6 +198,20 @@ async def test_a_broker_that_stops_takes_its_clients_rows_along_and_says_what_is
     assert "client c did not come back: 3 publications" in caplog.text
 
 
+async def test_a_broker_that_stops_has_lost_nothing_that_it_has_written(
+    live: Live, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whether its client had the time to say so or not."""
+    node = await live.node(make_network("a"), "a")
+    publisher, subscriber = await live.client(node, "p"), await live.client(node, **CAN)
+    await subscriber.subscribe()
+    publisher.publish(3)
+    port = node.clients.sessions["c"].port
+    await until(lambda: port.kept == 3 and not port.unwritten)
+    await node.stop()
+    assert "dropped" not in caplog.text
+
+
 async def test_messages_for_a_client_that_is_away_have_a_bound(
     live: Live, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -47,7 +47,7 @@ async def test_a_subscriber_returns_by_itself_to_a_broker_that_was_restarted(liv
         subscription = client.subscribe("n > 0")
         await subscription.settled()
         publisher.publish(1)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(120):
             assert (await anext(subscription))["n"] == 1
         await nodes["b"].stop()
         del live.nodes["b"]
@@ -55,7 +55,7 @@ async def test_a_subscriber_returns_by_itself_to_a_broker_that_was_restarted(liv
         await linked(live.nodes.values())
         await subscription.settled()
         publisher.publish(1)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(120):
             assert (await anext(subscription))["n"] == 2
 
 
@@ -64,7 +64,7 @@ async def test_a_client_goes_to_its_next_broker_if_the_first_is_full(live: Live)
     nodes = await live.up(network)
     await live.client(nodes["a"], "other")
     urls = [url_of(network, name) for name in "ab"]
-    async with asyncio.timeout(10), reefcast.connect(urls, name="c") as client:
+    async with asyncio.timeout(120), reefcast.connect(urls, name="c") as client:
         assert list(nodes["b"].clients.sessions) == [client.id]
         assert list(nodes["a"].clients.sessions) == ["other"]
 

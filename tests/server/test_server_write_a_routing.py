@@ -166,7 +166,7 @@ def test_the_command_of_the_guide_runs(wander: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr
     assert "copies on a walk" in done.stdout

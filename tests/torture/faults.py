@@ -24,6 +24,8 @@ from .workload import AT_ONCE, Churner, Subscriber, Workload
 BEFORE_DEATH_S, LONGEST_BEFORE_S = 1.0, 5.0
 """What had been made so long before a broker is killed was in its memory only, if it was lost; more
 where events take long, but never more than the second."""
+HEARS_S = 0.1
+"""From the decision to kill a broker to its death."""
 NOTICED = "noticed after s"
 AS_WRITTEN_S = 0.3
 """For a file that was written to get its name."""
@@ -110,13 +112,15 @@ class Stage:
     # --- what it may cost -------------------------------------------------------------------------
 
     def may_lose(self, name: str) -> None:
-        """Broker `name` is being killed: what it had in its memory only may be lost. On a machine
-        that is slow, so much longer is an event in it."""
+        """Broker `name` is being killed, or told to stop, which it hears a little later. What it
+        had in its memory only may be lost. Where a machine is slow, events are in it for longer,
+        and it hears later."""
         self.victims.add(name)
         now_s = self.clock()
         took_s = self.ledger.longest_since(now_s - 5.0)
         before_s = min(max(BEFORE_DEATH_S, 2 * took_s), LONGEST_BEFORE_S)
-        self.excuses.append(Excuse(now_s - before_s, now_s, MOST_LOST))
+        hears_s = now_s + max(HEARS_S, took_s)
+        self.excuses.append(Excuse(now_s - before_s, hears_s, MOST_LOST))
 
 
 Script = Callable[[Stage], Awaitable[None]]

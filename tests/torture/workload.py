@@ -159,8 +159,10 @@ class Churner:
                 while True:
                     began_s = clock()
                     await asyncio.gather(*(self._begin(client) for _ in range(AT_ONCE)))
-                    old = [self._held.popleft() for _ in range(len(self._held) - HELD)]
+                    old = list(self._held)[:-HELD]
                     await asyncio.gather(*(self._end(*each) for each in old))
+                    for _ in old:  # not before: who is cancelled in between gives up all
+                        self._held.popleft()
                     await asyncio.sleep(max(0.0, AT_ONCE / rate - (clock() - began_s)))
             finally:
                 for _, account in self._held:

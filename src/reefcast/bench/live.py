@@ -32,7 +32,7 @@ from reefcast.matching import warm_up
 OTHERS = 10_000
 OTHER_CONNECTIONS = 10
 QUIET_S = 0.5
-START_S = 10.0
+START_S = 60.0
 MQTT_CONF = """\
 listener {port} 127.0.0.1
 allow_anonymous true

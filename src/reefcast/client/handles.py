@@ -10,9 +10,9 @@ from typing import Self
 from reefcast.client.event import Event
 from reefcast.client.filter_check import check_filter
 from reefcast.client.inbox import Holding, Inbox
-from reefcast.client.registrations import Registration, State
 from reefcast.client.session import Session
 from reefcast.errors import LocalError
+from reefcast.protocol.registrations import Registration, State
 
 
 class _Handle:
@@ -60,12 +60,12 @@ class _Handle:
         self._session.release(self._holding)
         await self._wait_until(lambda: not any(entry.unanswered for entry in entries))
 
-    def _register(self, entry: Registration) -> Registration:
+    def _register(self, entry: Registration[Holding]) -> Registration[Holding]:
         self._session.register(entry)
         self._holding.registrations.append(entry)
         return entry
 
-    def _standing(self) -> list[Registration]:
+    def _standing(self) -> list[Registration[Holding]]:
         entries = self._holding.registrations
         return [entry for entry in entries if entry.state in (State.PENDING, State.SETTLED)]
 
@@ -185,7 +185,7 @@ class Subscription(_Handle):
         """Takes all filters back and ends the iteration; events not yet read are dropped."""
         await self._take_back()
 
-    def _find(self, filter: str) -> Registration:
+    def _find(self, filter: str) -> Registration[Holding]:
         for entry in self._standing():
             if entry.filter == filter:
                 return entry

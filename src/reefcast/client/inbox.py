@@ -4,12 +4,12 @@ application has not read yet. No I/O."""
 from __future__ import annotations
 
 from collections import deque
-from typing import Protocol
+from typing import Any, Protocol
 
 from reefcast.client.event import Event
-from reefcast.client.registrations import Registration, State
 from reefcast.client.signal import Signal
 from reefcast.errors import ReefcastError
+from reefcast.protocol.registrations import Registration, State
 
 
 class Reading(Protocol):
@@ -25,7 +25,7 @@ class Holding:
     of them is answered, and at the end; `error` says why one was refused, or why all ended."""
 
     def __init__(self) -> None:
-        self.registrations: list[Registration] = []
+        self.registrations: list[Registration[Holding]] = []
         self.changed = Signal()
         self.ended = False
         self.error: ReefcastError | None = None
@@ -34,7 +34,7 @@ class Holding:
     def settled(self) -> bool:
         return not any(registration.unanswered for registration in self.registrations)
 
-    def registration_changed(self, registration: Registration) -> None:
+    def registration_changed(self, registration: Registration[Any]) -> None:
         if registration.state is State.REFUSED and not registration.watched:
             self.error = registration.error
         if registration.state in (State.ENDED, State.REFUSED):

@@ -6,7 +6,7 @@ Rules
   cumulatively, and they are kept until then; so is what is said while there is no connection.
 - `go_on` starts a connection to a broker that has the session still: what it has not taken over
   goes again, as it was.
-- `begin` starts any other one. The client registers anew there (see `registrations`), so that only
+- `begin` starts any other one. The client registers anew there (see `Registrations`), so that only
   publications go again: is it the very process that acknowledged some, every one of them arrives
   exactly once; is it another one, they are marked so that subscribers drop what they have had.
 - What was published before the first advertisement was asked for is sent again before that one, for

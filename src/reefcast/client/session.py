@@ -29,7 +29,6 @@ from reefcast.client.event import Event
 from reefcast.client.inbox import Holding, Inbox
 from reefcast.client.outbox import Outbox
 from reefcast.client.recent import RecentDeliveries
-from reefcast.client.registrations import Registration, Registrations, State
 from reefcast.client.settings import OnDeliveries, Options, call_application
 from reefcast.client.signal import Signal
 from reefcast.errors import LocalError, ProtocolError, ReefcastError, RefusedError
@@ -38,6 +37,7 @@ from reefcast.history.messages import CLIENT_CODEC, Cancel, More, Request
 from reefcast.model import wire
 from reefcast.model.messages import ControlMessage, Refused, ServiceMessage, Settled
 from reefcast.model.wire import FrameKind, Hello, Role
+from reefcast.protocol.registrations import Registration, Registrations, State
 
 _log = logging.getLogger("reefcast.client")
 
@@ -80,7 +80,7 @@ class Session:
         self.client_id = client_id
         self.settings = settings
         self.outbox = Outbox(client_id, wake)
-        self.registrations = Registrations(client_id)
+        self.registrations: Registrations[Holding] = Registrations(client_id)
         self.connected = False
         self.ended = False
         self.error: ReefcastError | None = None
@@ -294,12 +294,12 @@ class Session:
         """Why nothing can be done any more."""
         return self.error or LocalError("this client has been closed")
 
-    def register(self, registration: Registration) -> None:
+    def register(self, registration: Registration[Holding]) -> None:
         if self.ended:
             raise self.ending()
         self._tell(self.registrations.add(registration))
 
-    def withdraw(self, registration: Registration) -> None:
+    def withdraw(self, registration: Registration[Holding]) -> None:
         """Takes a registration back, whatever its state."""
         if registration.state not in (State.PENDING, State.SETTLED):
             return

@@ -96,10 +96,11 @@ def spark_session(application: str, master: str = DEFAULT_MASTER) -> Iterator[Sp
 
 
 def _has_session() -> bool:
-    """Whether this program has a session already: starting one gives that one again."""
-    from pyspark.sql import SparkSession
+    """Whether this program has a session already: starting one gives that one again. (What is
+    public tells the session of the calling thread only.)"""
+    from pyspark import SparkContext
 
-    return SparkSession.getActiveSession() is not None
+    return SparkContext._active_spark_context is not None
 
 
 PARTITION_BYTES = 64 * 2**20

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from reefcast.model import wire
 from reefcast.model.messages import ControlMessage, PeerMessage, Publish, Refused, TableChange
 from reefcast.model.wire import FrameKind
@@ -12,7 +14,10 @@ from reefcast.server.outputs import LinkQueue
 
 
 class BrokerEnd(End):
-    """This end of a link to broker `name`; what goes there is in `queue`."""
+    """This end of a link to broker `name`; what goes there is in `queue`, of which it is the end
+    from now on."""
+
+    overlay: ClassVar[bool]
 
     def __init__(self, host: Host, queue: LinkQueue) -> None:
         self.name = queue.name
@@ -22,6 +27,17 @@ class BrokerEnd(End):
         self.ping_s = min(self.silence_s / 5, self.ping_s)
         self.connection: Connection | None = None
         self._host = host
+        queue.end = self
+
+    def attach(self, connection: Connection) -> None:
+        """The link has this connection now: all that was not acknowledged goes out, in order."""
+        self.connection = connection
+        self.queue.connect(connection.outbox)
+
+    def detach(self) -> None:
+        """The link has no connection any more."""
+        self.connection = None
+        self.queue.disconnect()
 
     @property
     def user(self) -> str:

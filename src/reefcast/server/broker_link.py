@@ -39,6 +39,7 @@ class BrokerLink(BrokerEnd):
     `ticket`: of the link's last beginning; `dialled`: the last connection that this end began."""
 
     what: ClassVar[str] = "a broker"
+    overlay: ClassVar[bool] = True
 
     def __init__(self, host: Host, queue: LinkQueue, away: Callable[[BrokerLink], None]) -> None:
         super().__init__(host, queue)
@@ -90,10 +91,9 @@ class BrokerLink(BrokerEnd):
             kept = tuple(self.queue.start_anew())
             self._begin(hello.session, self.ticket if not self.dials else hello.ticket)
             connection.forget_received()
-        self.connection = connection
         self.reconnects += 1
         self.close()
-        self.queue.connect(connection.outbox)
+        self.attach(connection)
         if not resumed:
             self._host.driver.handle(LinkUp(LinkKind.BROKER, kept), self.name)
 
@@ -118,13 +118,12 @@ class BrokerLink(BrokerEnd):
         """The connection of a soft link is that of this one, and goes on."""
         self.connection, self.peer_session = connection, peer_session
         self.reconnects = 0
-        self.queue.overlay = True
         connection.end = self
 
     def leave(self) -> None:
         """The link is no more, whatever the other end thinks."""
-        connection, self.connection = self.connection, None
-        self.queue.disconnect()
+        connection = self.connection
+        self.detach()
         if connection is not None:
             connection.goodbye(f"broker {self._host.me.name} has lost this link", retry=True)
 
@@ -132,8 +131,7 @@ class BrokerLink(BrokerEnd):
         if connection is not self.connection:
             return
         self._received = connection.received
-        self.connection = None
-        self.queue.disconnect()
+        self.detach()
         self._patience = self._loop.call_later(self._host.limits.link_patience_s, self._give_up)
 
     def _give_up(self) -> None:

@@ -228,8 +228,12 @@ class ClientPort(Outbox, ABC):
     @property
     def kept(self) -> int:
         """Deliveries that the client may not have."""
-        written = sum(map(self.is_delivery, self._sent)) + sum(map(self.is_delivery, self._resend))
-        return self.queue_len + written
+        return self.unwritten + sum(map(self.is_delivery, self._sent))
+
+    @property
+    def unwritten(self) -> int:
+        """Deliveries that the operating system has not got."""
+        return self.queue_len + sum(map(self.is_delivery, self._resend))
 
     @property
     def waits(self) -> bool:

@@ -129,7 +129,7 @@ class Clients:
             return self._go_on(session, line, hello, welcome)
         if session is not None:
             session.port.close("another connection with this client's id took over")
-            self._give_up(session)
+            self._give_up(session, session.port.kept)
         if not self._has_room():
             limit = self._host.limits.max_clients
             full = f"this broker has {limit} clients already, which is its limit"
@@ -212,7 +212,7 @@ class Clients:
             return True
         if not self._away:
             return False
-        self._give_up(self.sessions[next(iter(self._away))])
+        self._give_up_longest_away()
         return True
 
     def _is_away(self, session: ClientSession) -> None:
@@ -221,19 +221,25 @@ class Clients:
     def end_all(self, reason: str) -> None:
         """The broker stops: it will know nothing of them when it is back."""
         for session in list(self.sessions.values()):
-            session.port.close(reason, retry=True)
-            self._give_up(session)
+            port = session.port
+            lost = port.kept if port.line is None else port.unwritten
+            port.close(reason, retry=True)
+            self._give_up(session, lost)
 
-    def _give_up(self, session: ClientSession) -> None:
-        """Nobody comes back to it; ends it, if it has not ended."""
+    def _give_up(self, session: ClientSession, lost: int) -> None:
+        """Nobody comes back to it; ends it, if it has not ended. So many deliveries are lost."""
         if self.sessions.get(session.name) is not session:
             return
-        if waits := session.port.kept:
+        if lost:
             words = "client %s did not come back: %d publications that waited for it are dropped"
             journal = self._host.journal
-            journal.counters["session_lost"] += waits
-            journal.floods.log(log, logging.WARNING, "clients_lost", words, session.name, waits)
+            journal.counters["session_lost"] += lost
+            journal.floods.log(log, logging.WARNING, "clients_lost", words, session.name, lost)
         session.end()
+
+    def _give_up_longest_away(self) -> None:
+        session = self.sessions[next(iter(self._away))]
+        self._give_up(session, session.port.kept)
 
     def _ended(self, session: ClientSession) -> None:
         host, name = self._host, session.name
@@ -259,7 +265,7 @@ class Clients:
         """Ends the sessions of those who are away for too long, and drops the memories whose time
         is over."""
         while self._away and next(iter(self._away.values())) <= now:
-            self._give_up(self.sessions[next(iter(self._away))])
+            self._give_up_longest_away()
         while self._memories and next(iter(self._memories.values())).until_s <= now:
             self._forget_oldest()
 

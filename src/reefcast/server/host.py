@@ -21,7 +21,7 @@ from reefcast.protocol.credit import CongestionControl
 from reefcast.routing.broker import Broker
 from reefcast.routing.router import RoutingOptions
 from reefcast.server.driver import Driver
-from reefcast.server.outputs import LinkQueue, Outputs
+from reefcast.server.outputs import Outputs
 from reefcast.server.request_log import LiveRequestLog, open_request_log
 from reefcast.server.tracing import Journal, open_trace
 from reefcast.statistics.store import StatisticsStore
@@ -64,8 +64,6 @@ def make_host(network: NetworkFile, name: str, offer: Offer) -> Host:
     congestion = CongestionControl(
         name, machine.now_us() * 1000, outputs.grant, outputs.flood, ways
     )
-    for neighbour in neighbours:
-        outputs.links[neighbour] = LinkQueue(neighbour, limits, congestion, journal)
     options = network.routing_options(name)
     statistics = _statistics(network, name, options)
     core = Broker(

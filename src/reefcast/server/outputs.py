@@ -6,6 +6,8 @@ A link outlives its connections, and so does what waits on it (`LinkQueue`); so 
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from reefcast.model import wire
 from reefcast.model.messages import LinkName, Publish
 from reefcast.model.wire import Congestion, FrameKind
@@ -17,9 +19,18 @@ from reefcast.server.outbox import Outbox
 from reefcast.server.tracing import Journal
 
 
+class LinkEnd(Protocol):
+    """What a queue knows of this end of its link. `overlay`: it is one of the overlay, no soft
+    one."""
+
+    @property
+    def overlay(self) -> bool: ...
+
+
 class LinkQueue:
     """What goes to the neighbour `name`: written at once while there is a connection, and kept
-    until it is acknowledged. `overlay`: whether it is a link of the overlay, no soft one.
+    until it is acknowledged. `end`: this end of the link, which may become another one
+    (`overlay_links`).
 
     Nothing waits for a neighbour. While it is up, its queue beyond `link_high` is congestion (see
     `credit`); while it is away, at most `link_buffer` publications are kept for it.
@@ -31,11 +42,9 @@ class LinkQueue:
         limits: LimitsSection,
         congestion: CongestionControl,
         journal: Journal,
-        *,
-        overlay: bool = True,
     ) -> None:
         self.name = name
-        self.overlay = overlay
+        self.end: LinkEnd | None = None
         self.window = SendWindow()
         self._outbox: Outbox | None = None
         self._high, self._buffer = limits.link_high, limits.link_buffer
@@ -112,8 +121,9 @@ class LinkQueue:
 
 
 class Outputs:
-    """All outputs of one broker, by the name of who is at the other end. `clients`: the ports of
-    those who have a session; the core hears of one that ended a little later."""
+    """All outputs of one broker, by the name of who is at the other end. `links`: all links that
+    there are, of the overlay and soft ones; nobody else keeps a list of them. `clients`: the ports
+    of those who have a session; the core hears of one that ended a little later."""
 
     def __init__(self) -> None:
         self.links: dict[LinkName, LinkQueue] = {}
@@ -137,5 +147,5 @@ class Outputs:
         links: what came by one would not tell behind which neighbour the congestion is."""
         frame = wire.encode(FrameKind.CONGESTION, notice)
         for name, queue in self.links.items():
-            if queue.overlay and name != from_link:
+            if name != from_link and queue.end is not None and queue.end.overlay:
                 queue.send_notice(frame)

@@ -29,7 +29,7 @@ from reefcast.server.outputs import LinkQueue
 
 
 class OverlayLinks:
-    """See the module's docstring. `links`: by neighbour."""
+    """See the module's docstring."""
 
     def __init__(self, host: Host, network: NetworkFile, shared: Shared) -> None:
         self._host = host
@@ -38,8 +38,16 @@ class OverlayLinks:
         self._loop = asyncio.get_running_loop()
         self._dials: dict[LinkName, asyncio.Task[None]] = {}
         self._stopping = False
-        queues = host.outputs.links.values()
-        self.links = {queue.name: BrokerLink(host, queue, self._away) for queue in queues}
+        for name in network.neighbours(host.me.name):
+            queue = LinkQueue(name, host.limits, host.congestion, host.journal)
+            host.outputs.links[name] = queue
+            BrokerLink(host, queue, self._away)
+
+    @property
+    def links(self) -> dict[LinkName, BrokerLink]:
+        """Those that there are, by neighbour."""
+        ends = {name: queue.end for name, queue in self._host.outputs.links.items()}
+        return {name: end for name, end in ends.items() if isinstance(end, BrokerLink)}
 
     # --- who dials --------------------------------------------------------------------------------
 
@@ -123,22 +131,22 @@ class OverlayLinks:
 
     def take_in(self, queue: LinkQueue, connection: Connection, peer_session: str) -> None:
         """A soft link, with its connection, is one of the overlay from now on."""
-        link = self.links[queue.name] = BrokerLink(self._host, queue, self._away)
+        link = BrokerLink(self._host, queue, self._away)
         link.take_over(connection, peer_session)
         self._keep_connected(link)
 
-    def release(self, name: LinkName) -> None:
+    def release(self, link: BrokerLink) -> None:
         """The link is one of the overlay no more; its connection, if there is one, stays."""
-        attempts = self._dials.pop(name, None)
+        attempts = self._dials.pop(link.name, None)
         if attempts is not None:
             attempts.cancel()
-        self.links.pop(name).close()
+        link.close()
 
     def lose(self, name: LinkName) -> None:
         """A link that the core has as a soft one is gone, as the other end has forgotten it, or
         will not come back."""
         link = self.links[name]
-        self.release(name)
+        self.release(link)
         link.leave()
         lost = tuple(link.queue.window.publications())
         del self._host.outputs.links[name]

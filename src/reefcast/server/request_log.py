@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 
 from reefcast.history.messages import Request
 from reefcast.history.request_log import RequestLog, Rows
@@ -45,7 +44,7 @@ class LiveRequestLog:
         lost, self._log.lost = self._log.lost, 0
         try:
             self._log.write(rows)
-            self._log.remove_old(time.time() - self._keep_s)
+            self._log.remove_old(now_us() / 1e6 - self._keep_s)
         except OSError as error:
             lost += len(rows[0])
             log.error("the log of requests: %s", error)

@@ -76,6 +76,7 @@ class SoftLink(BrokerEnd):
     `former`: it was a link of the overlay."""
 
     what: ClassVar[str] = "a broker, over a soft link"
+    overlay: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -164,18 +165,16 @@ class SoftLink(BrokerEnd):
             connection.goodbye("the soft link is closed")
 
     def _end(self, *, reopen: bool = True) -> None:
-        self.connection = None
-        self.queue.disconnect()
+        self.detach()
         self._ended(self, reopen)
 
 
 class SoftLinks:
-    """Those of one broker. `links`: by the broker at the other end."""
+    """Those of one broker."""
 
     def __init__(
         self, host: Host, network: NetworkFile, shared: Shared, overlay: OverlayLinks
     ) -> None:
-        self.links: dict[LinkName, SoftLink] = {}
         self.stopping = False
         self._host = host
         self._me = msgspec.structs.replace(host.me, role=Role.SOFT)
@@ -186,6 +185,12 @@ class SoftLinks:
         self._dials: dict[LinkName, asyncio.Task[None]] = {}
         self._backoffs: dict[LinkName, Backoff] = {}
         self._wanted_again: set[LinkName] = set()
+
+    @property
+    def links(self) -> dict[LinkName, SoftLink]:
+        """Those that there are, by the broker at the other end."""
+        ends = {name: queue.end for name, queue in self._host.outputs.links.items()}
+        return {name: end for name, end in ends.items() if isinstance(end, SoftLink)}
 
     # --- what the core wants ----------------------------------------------------------------------
 
@@ -216,7 +221,6 @@ class SoftLinks:
         """Nothing is to be done if it is so already, or the link has ended in the meantime."""
         link, former = self.links.get(grade.link), self._overlay.links.get(grade.link)
         if grade.overlay and link is not None and link.connection is not None:
-            del self.links[grade.link]
             self._overlay.take_in(link.queue, link.connection, link.session)
         elif not grade.overlay and former is not None:
             self._take_out(former)
@@ -226,11 +230,10 @@ class SoftLinks:
         if connection is None:
             self._overlay.lose(former.name)
             return
-        self._overlay.release(former.name)
-        former.queue.overlay = False
+        self._overlay.release(former)
         session = former.peer_session
         link = SoftLink(self._host, former.queue, connection, session, self._ended, former=True)
-        self.links[link.name] = connection.end = link
+        connection.end = link
 
     def _give_up(self, name: LinkName) -> None:
         """The core does not want it any more, or has it otherwise."""
@@ -347,16 +350,14 @@ class SoftLinks:
 
     def _new(self, connection: Connection, hello: Hello, phase: Phase) -> SoftLink:
         host = self._host
-        queue = LinkQueue(hello.name, host.limits, host.congestion, host.journal, overlay=False)
-        queue.connect(connection.outbox)
+        queue = LinkQueue(hello.name, host.limits, host.congestion, host.journal)
         link = SoftLink(host, queue, connection, hello.session, self._ended, phase)
+        link.attach(connection)
         self._backoffs.pop(link.name, None)
-        self.links[link.name] = link
         host.outputs.links[link.name] = queue
         return link
 
     def _ended(self, link: SoftLink, reopen: bool = True) -> None:
-        del self.links[link.name]
         del self._host.outputs.links[link.name]
         again = link.name in self._wanted_again
         self._wanted_again.discard(link.name)

@@ -93,6 +93,7 @@ class Evidence:
     def _advertised(self, publication: Publication, at: float) -> bool:
         """Whether it lies in an advertisement, and its broker held it until that had settled."""
         client = self.clients[publication.publisher]
+        at = client.resent.get(publication.seq, at)
         return any(
             claim.requested_s <= at < claim.ended_s
             and claim.settled_s <= claim.requested_s + HOLD_S

@@ -12,18 +12,15 @@ from dataclasses import dataclass, field
 
 from reefcast.history.asking import Question
 from reefcast.model.messages import (
-    Advertise,
     Input,
     LinkKind,
     LinkUp,
     Publish,
     Refused,
     Settled,
-    Subscribe,
-    Unadvertise,
-    Unsubscribe,
 )
 from reefcast.model.publication import Publication, PublicationId, Value
+from reefcast.protocol.registrations import Registration, Registrations, State
 
 
 @dataclass(slots=True)
@@ -84,7 +81,9 @@ class ClientRecord:
     """What a client did. `claims`: all it ever made; `current`: those that it wants now, by handle.
     `implicit`: number of the advertisement TRUE that its broker made for it, because it published
     without any; `implicit_until_s`: when it advertised after all. `refused`: its publications that
-    lay outside its advertisements. `asked`: its questions about the past."""
+    lay outside its advertisements. `resent`: numbers of those that its broker had not taken over
+    when its memory was gone, and when they went to it again, under the claims of then. `asked`:
+    its questions about the past."""
 
     def __init__(self, name: str, broker: str) -> None:
         self.name = name
@@ -94,6 +93,7 @@ class ClientRecord:
         self.implicit: int | None = None
         self.implicit_until_s = -math.inf
         self.refused: set[PublicationId] = set()
+        self.resent: dict[int, float] = {}
         self.asked: list[Asked] = []
 
     def standing(self) -> Iterable[Claim]:
@@ -107,23 +107,25 @@ class ClientRecord:
 
 
 class SimClient(ClientRecord):
-    """A client of which only the messages are simulated."""
+    """A client of which only the messages are simulated: what it has its broker keep, and what the
+    broker's answers make of that, is for the `Registrations` that live clients have."""
 
     def __init__(self, name: str, broker: str) -> None:
         super().__init__(name, broker)
         self.connected = False
         self._advertised = False
-        self._wanted: dict[int, Scripted] = {}
-        self._tokens: dict[int, Claim] = {}
-        self._last_number = 0
+        self._registrations: Registrations[_Wish] = Registrations(name)
+        self._wishes: dict[int, _Wish] = {}
         self._last_seq = 0
+        self._settled: Claim | None = None
 
     def connect(self, now: float) -> list[Input]:
         """Says hello and asks for all that it wants."""
         self.connected = True
         self._advertised = False
-        inputs: list[Input] = [LinkUp(LinkKind.CLIENT)]
-        inputs += [self._ask(handle, now) for handle in sorted(self._wanted)]
+        inputs: list[Input] = [LinkUp(LinkKind.CLIENT), *self._registrations.renew()]
+        for registration in self._registrations.by_number.values():
+            self._claim(registration.owner, now)
         return inputs
 
     def lose_connection(self, now: float) -> None:
@@ -133,7 +135,7 @@ class SimClient(ClientRecord):
             claim.ended_s = now
         self.current.clear()
         self.forget_implicit(-math.inf)
-        self._tokens.clear()
+        self._registrations.disconnect()
 
     def act(self, script: Scripted, now: float) -> list[Input]:
         """What it sends to its broker, which is up; only a publication needs that."""
@@ -141,20 +143,29 @@ class SimClient(ClientRecord):
             return [self._publish(script, now)]
         if script.kind == "withdraw":
             return self._withdraw(script.handle, now)
-        self._wanted[script.handle] = script
-        return [self._ask(script.handle, now)] if self.connected else []
+        return self._ask(script, now)
 
     def answered(self, message: Settled | Refused, now: float) -> None:
         """The broker's answer to a control message, or its refusal of a publication."""
-        if isinstance(message, Refused) and message.publication:
+        self._settled = None
+        if isinstance(message, Settled):
+            self._registrations.settled(message.token)
+        elif message.publication:
             self.refused.add(message.publication)
-        claim = self._tokens.pop(message.token, None)
+        else:
+            self._registrations.refused(message.token, message.reason)
+        if self._settled is not None:
+            self._settled.settled_s = now
+
+    def wish_answered(self, wish: _Wish) -> None:
+        """It has settled, or was refused."""
+        claim = self.current.get(wish.handle)
         if claim is None:
             return
-        if isinstance(message, Refused):
-            claim.refused = message.reason
-        else:
-            claim.settled_s = now
+        if wish.registration.state is State.SETTLED:
+            self._settled = claim
+        elif wish.registration.state is State.REFUSED:
+            claim.refused = str(wish.registration.error)
 
     def _publish(self, script: Scripted, now: float) -> Publish:
         self._last_seq += 1
@@ -168,27 +179,55 @@ class SimClient(ClientRecord):
             )
         )
 
-    def _ask(self, handle: int, now: float) -> Input:
-        script = self._wanted[handle]
-        subscription, filter = script.kind == "subscribe", script.filter
-        self._last_number += 1
-        number = self._last_number
-        claim = Claim(handle, self.name, self.broker, subscription, filter, number, now)
+    def _ask(self, script: Scripted, now: float) -> list[Input]:
+        wish = self._wishes[script.handle] = _Wish(self, script)
+        message = self._registrations.add(wish.registration)
+        if not self.connected:
+            return []
+        self._claim(wish, now)
+        return [message]
+
+    def _claim(self, wish: _Wish, now: float) -> None:
+        """It is asked for, under the number that its registration has now."""
+        registration = wish.registration
+        claim = Claim(
+            handle=wish.handle,
+            client=self.name,
+            broker=self.broker,
+            subscription=not registration.advertises,
+            filter=registration.filter,
+            number=registration.number,
+            requested_s=now,
+        )
         self.claims.append(claim)
-        self.current[handle] = self._tokens[number] = claim
-        if not subscription:
+        self.current[wish.handle] = claim
+        if registration.advertises:
             self._advertised = True
             self.forget_implicit(now)
-        if subscription:
-            return Subscribe((self.name, number), filter, number, script.order_s)
-        return Advertise((self.name, number), filter, number)
 
     def _withdraw(self, handle: int, now: float) -> list[Input]:
-        wanted = self._wanted.pop(handle, None)
-        claim = self.current.pop(handle, None)
-        if wanted is None or claim is None:
+        wish, claim = self._wishes.pop(handle, None), self.current.pop(handle, None)
+        if claim is not None:
+            claim.ended_s = now
+        if wish is None or wish.registration.state not in (State.PENDING, State.SETTLED):
             return []
-        claim.ended_s = now
-        self._last_number += 1
-        message = Unsubscribe if claim.subscription else Unadvertise
-        return [message((self.name, claim.number), self._last_number)]
+        message = self._registrations.end(wish.registration)
+        if not self.connected:
+            self._registrations.disconnect()
+            return []
+        return [message]
+
+
+class _Wish:
+    """What one script asked for, as long as nobody takes it back."""
+
+    def __init__(self, client: SimClient, script: Scripted) -> None:
+        self.handle = script.handle
+        self._client = client
+        advertises = script.kind == "advertise"
+        self.registration: Registration[_Wish] = Registration(
+            self, script.filter, advertises=advertises, order_s=script.order_s
+        )
+
+    def registration_changed(self, registration: Registration[_Wish]) -> None:
+        self._client.wish_answered(self)

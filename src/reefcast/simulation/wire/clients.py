@@ -17,12 +17,12 @@ from reefcast.client.address import Address
 from reefcast.client.client import Client, session_of
 from reefcast.client.handles import Advertisement, Subscription
 from reefcast.client.history import History
-from reefcast.client.registrations import State
 from reefcast.client.session import Session
 from reefcast.client.settings import complete
 from reefcast.client.signal import Signal
 from reefcast.errors import ConnectionLostError, ReefcastError, RefusedError
 from reefcast.model.publication import Publication, PublicationId
+from reefcast.protocol.registrations import State
 from reefcast.simulation.clients import Asked, Claim, ClientRecord, Scripted
 from reefcast.simulation.past import Requesting, Storing
 from reefcast.simulation.wire.machines import SimulatedMachine
@@ -326,6 +326,9 @@ class WireClient(ClientRecord):
         self.current.clear()
         self.forget_implicit(-math.inf)
         self._advertised = False
+        outbox = session.outbox
+        unacknowledged = range(outbox.acknowledged_seq + 1, outbox.seq + 1)
+        self.resent.update(dict.fromkeys(unacknowledged, self.now))
 
 
 def _spawn(work: Coroutine[Any, Any, None]) -> None:

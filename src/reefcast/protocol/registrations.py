@@ -12,9 +12,8 @@ Rules
 from __future__ import annotations
 
 from enum import Enum, auto
-from typing import Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
-from reefcast.client.event import Event
 from reefcast.errors import RefusedError
 from reefcast.model.messages import Advertise, ControlMessage, Subscribe, Unadvertise, Unsubscribe
 
@@ -30,14 +29,13 @@ class State(Enum):
 class Owner(Protocol):
     """A subscription or advertisement, as its registrations see it."""
 
-    def registration_changed(self, registration: Registration) -> None: ...
-
-    def put(self, event: Event) -> None: ...
-
-    def lack(self, count: int) -> None: ...
+    def registration_changed(self, registration: Registration[Any]) -> None: ...
 
 
-class Registration:
+OwnerType = TypeVar("OwnerType", bound=Owner)
+
+
+class Registration(Generic[OwnerType]):
     """One filter. `number` and `token` are those of the current connection; `error` says why it
     was refused; `watched`: somebody waits for this very answer and will raise it; `order_s`: see
     `Subscribe`."""
@@ -56,7 +54,7 @@ class Registration:
 
     def __init__(
         self,
-        owner: Owner,
+        owner: OwnerType,
         filter: str,
         *,
         advertises: bool = False,
@@ -82,17 +80,17 @@ class Registration:
         self.owner.registration_changed(self)
 
 
-class Registrations:
+class Registrations(Generic[OwnerType]):
     """All registrations of one client, by number and by the token that is waited for."""
 
     def __init__(self, client_id: str) -> None:
-        self.by_number: dict[int, Registration] = {}
+        self.by_number: dict[int, Registration[OwnerType]] = {}
         self._client_id = client_id
-        self._by_token: dict[int, Registration] = {}
+        self._by_token: dict[int, Registration[OwnerType]] = {}
         self._last_number = 0
         self._last_token = 0
 
-    def add(self, registration: Registration) -> ControlMessage:
+    def add(self, registration: Registration[OwnerType]) -> ControlMessage:
         """Returns the message that tells the broker."""
         self._last_number += 1
         registration.number = self._last_number
@@ -103,7 +101,7 @@ class Registrations:
             return Advertise(identity, registration.filter, token)
         return Subscribe(identity, registration.filter, token, registration.order_s)
 
-    def end(self, registration: Registration) -> ControlMessage:
+    def end(self, registration: Registration[OwnerType]) -> ControlMessage:
         """Takes back a registration that is PENDING or SETTLED; returns the message."""
         self._by_token.pop(registration.token, None)
         identity = (self._client_id, registration.number)
@@ -157,12 +155,12 @@ class Registrations:
         self._by_token.clear()
         return [self.add(registration) for registration in standing]
 
-    def _forget(self, registration: Registration, state: State) -> None:
+    def _forget(self, registration: Registration[OwnerType], state: State) -> None:
         del self.by_number[registration.number]
         self._by_token.pop(registration.token, None)
         registration.become(state)
 
-    def _next_token(self, registration: Registration) -> int:
+    def _next_token(self, registration: Registration[OwnerType]) -> int:
         self._last_token += 1
         registration.token = self._last_token
         self._by_token[self._last_token] = registration
