@@ -7,6 +7,7 @@ connects again at once and asks anew, under fresh numbers, for all that it still
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -117,10 +118,12 @@ class SimClient(ClientRecord):
         self._registrations: Registrations[_Wish] = Registrations(name)
         self._wishes: dict[int, _Wish] = {}
         self._last_seq = 0
+        self._coming: deque[tuple[float, Settled | Refused]] = deque()
         self._now = 0.0
 
     def connect(self, now: float) -> list[Input]:
         """Says hello and asks for all that it wants."""
+        self.hear(now)
         self.connected = True
         self._advertised = False
         inputs: list[Input] = [LinkUp(LinkKind.CLIENT), *self._registrations.renew()]
@@ -130,6 +133,8 @@ class SimClient(ClientRecord):
 
     def lose_connection(self, now: float) -> None:
         """Its broker crashed."""
+        self.hear(now)
+        self._coming.clear()
         self.connected = False
         for claim in self.current.values():
             claim.ended_s = now
@@ -139,15 +144,25 @@ class SimClient(ClientRecord):
 
     def act(self, script: Scripted, now: float) -> list[Input]:
         """What it sends to its broker, which is up; only a publication needs that."""
+        self.hear(now)
         if script.kind == "publish":
             return [self._publish(script, now)]
         if script.kind == "withdraw":
             return self._withdraw(script.handle, now)
         return self._ask(script, now)
 
-    def answered(self, message: Settled | Refused, now: float) -> None:
-        """The broker's answer to a control message, or its refusal of a publication."""
-        self._now = now
+    def answered(self, message: Settled | Refused, at: float) -> None:
+        """Take the broker's answer to a control message, or its refusal of a publication: kernels
+        tell it when they know of it, which may be before its time."""
+        self._coming.append((at, message))
+
+    def hear(self, now: float) -> None:
+        """Take up what the broker has answered by now."""
+        while self._coming and self._coming[0][0] <= now:
+            self._now, message = self._coming.popleft()
+            self._hear(message)
+
+    def _hear(self, message: Settled | Refused) -> None:
         if isinstance(message, Settled):
             self._registrations.settled(message.token)
         elif message.publication:

@@ -170,6 +170,7 @@ class Kernel(World):
             progress(self.now)
         busy_until = max(node.busy_until for node in self._nodes)
         self.now = max(self.now, until if until < math.inf else busy_until)
+        self.clients_hear()
         return not self.under_way()
 
     def _raise_barrier(self, until: float) -> None:

@@ -104,6 +104,7 @@ class PlainKernel(World):
             if self.record.messages_sent > last:
                 raise NoProgressError(f"more than {limit} messages passed between brokers")
         self.now = max(self.now, until) if until < math.inf else self.now
+        self.clients_hear()
         return not self.under_way()
 
     # --- a broker's CPU ---------------------------------------------------------------------------

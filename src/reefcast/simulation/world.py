@@ -351,6 +351,11 @@ class World(Stage):
         inputs += client.act(script, now)
         return node, [(item, self._input_size(script, item, node)) for item in inputs]
 
+    def clients_hear(self) -> None:
+        """What they have been told by now; otherwise they hear it when they act."""
+        for client in self.clients.values():
+            client.hear(self.now)
+
     def _input_size(self, script: Scripted, item: Input, node: Node) -> int:
         if not isinstance(item, Publish):
             return 0
