@@ -2,21 +2,26 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+TOOLS  := $(VENV)/.builds
 STAMP  := $(VENV)/.installed
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 EVENTS ?= 50000
 STORED ?= 10000000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak check format bench history docs lock clean java
+.PHONY: help demo test soak check format bench history docs lock wheel clean java
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-$(STAMP): pyproject.toml requirements/build.lock requirements/dev.lock
-	@echo "creating $(VENV) and installing the locked dependencies (a few minutes the first time)"
+$(TOOLS): requirements/build.lock
+	@echo "creating $(VENV), and installing what builds packages"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(PIP) install --require-hashes -r requirements/build.lock
+	@touch $@
+
+$(STAMP): $(TOOLS) pyproject.toml requirements/dev.lock
+	@echo "installing the locked dependencies (a few minutes the first time)"
 	@$(PIP) install --require-hashes --no-build-isolation -r requirements/dev.lock
 	@$(PIP) install --no-deps --no-build-isolation -e .
 	@touch $@
@@ -67,6 +72,9 @@ lock: ## lock the dependencies anew (needs uv)
 	  requirements/build.in -o requirements/build.lock
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
 	  -c requirements/build.lock --extra demo --extra plan --group dev pyproject.toml -o requirements/dev.lock
+
+wheel: $(TOOLS) ## a wheel and an sdist, in dist/ (needs none of the dependencies)
+	$(BIN)/python -m hatchling build -d dist
 
 clean: ## remove the environment and everything made
 	rm -rf $(VENV) out dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse

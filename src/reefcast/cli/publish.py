@@ -25,6 +25,7 @@ from reefcast.cli.event_rows import (
 from reefcast.cli.exit_codes import DONE, INTERRUPTED
 from reefcast.cli.filter_arguments import check_filters
 from reefcast.cli.options import Number, json_option
+from reefcast.cli.progress import Progress
 from reefcast.client import Client, connect
 from reefcast.client.loop import new_event_loop
 from reefcast.errors import InvalidValueError
@@ -130,19 +131,17 @@ def _carry_out(job: Job, as_json: bool) -> int:
 
 
 async def _publish(job: Job) -> None:
-    from rich.console import Console
-    from rich.progress import Progress
-
-    progress = Progress(console=Console(stderr=True), disable=not sys.stderr.isatty())
+    progress = Progress("publishing", job.total)
     async with connect(job.url, name="publish") as client:
         for filter in job.advertise:
             await client.advertise(filter)
-        with progress:
-            task = progress.add_task("publishing", total=job.total)
+        try:
             async for rows in job.rows:
                 await _publish_rows(client, job, rows)
-                progress.update(task, completed=job.published)
+                progress.update(job.published)
             await client.flush()
+        finally:
+            progress.clear()
 
 
 async def _publish_rows(client: Client, job: Job, rows: Rows) -> None:

@@ -9,6 +9,6 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
     """A fresh loop; also a `loop_factory` for `asyncio.Runner`."""
     try:
         import uvloop
-    except ImportError:  # not on this platform
+    except ImportError:  # not installed: the client does without
         return asyncio.new_event_loop()
     return uvloop.new_event_loop()

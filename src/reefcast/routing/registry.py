@@ -10,6 +10,7 @@ from functools import cache
 from importlib import import_module
 
 from reefcast.errors import ConfigurationError
+from reefcast.extras import extra_for
 from reefcast.overlay.scot import Scot
 from reefcast.overlay.topology import Graph, edges_of, is_connected, is_tree
 from reefcast.routing.router import Router, Shape
@@ -40,7 +41,8 @@ def routing_named(name: str) -> type[Router]:
         )
     module, _, attribute = place.partition(":")
     try:
-        found = getattr(import_module(module), attribute)
+        with extra_for(f"routing {name!r}"):
+            found = getattr(import_module(module), attribute)
     except (ImportError, AttributeError, ValueError) as error:
         raise ConfigurationError(f"routing {name!r} cannot be imported: {error}") from error
     if not (isinstance(found, type) and issubclass(found, Router)):

