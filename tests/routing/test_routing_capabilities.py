@@ -36,8 +36,8 @@ CAN: dict[str, set[type]] = {
     "mesh": TREES | {OpensLinks, MovesLinks},
     "spr": {Relearns, SettlesTogether},
     "spr-mesh": {Relearns, SettlesTogether, OpensLinks},
-    "tid-d": TREES,
-    "tid-s": TREES,
+    "tid-d": TREES | {ActsLater},
+    "tid-s": TREES | {ActsLater},
 }
 
 

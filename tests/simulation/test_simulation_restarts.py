@@ -193,6 +193,7 @@ AWAY = (one_stays_away, two_stay_away, one_comes_and_goes)
 @example(20, "mesh", one_stays_away)
 @example(1029, "mesh", two_stay_away)
 @example(1018, "tid-s", two_stay_away)
+@example(331385, "tid-s", two_stay_away)  # torn while its publisher's broker is cut off
 @example(115, "tid-d", two_stay_away)
 @example(100, "tid-d", one_comes_and_goes)
 def test_what_is_for_neighbours_that_stay_away_waits_for_them(

@@ -52,7 +52,7 @@ from msgspec.structs import replace
 from reefcast.model.filters import TRUE
 from reefcast.model.messages import EntityId, Header, LinkName, Publish
 from reefcast.model.publication import Publication, PublicationId
-from reefcast.routing.capabilities import HandsOver
+from reefcast.routing.capabilities import ActsLater, HandsOver
 from reefcast.routing.recent import RecentIds
 from reefcast.routing.router import COUNTED, Action, Await, Decision, Route, Surroundings
 from reefcast.routing.tables import Row, ways_of
@@ -77,7 +77,7 @@ Found = tuple[Tree | None, Matching | None]
 """The tree of a publication, and what it matches, unless this broker is forward-only."""
 
 
-class TidRouter(TreeRouting, HandsOver):
+class TidRouter(TreeRouting, HandsOver, ActsLater):
     """What TID-S and TID-D share: everything but the choice of links."""
 
     header = TidHeader
@@ -121,6 +121,8 @@ class TidRouter(TreeRouting, HandsOver):
             if tree is None:
                 yield Decision({}, [], None)
             else:
+                if tree.id in self._torn:
+                    self._look_beyond(publish, tree)
                 yield self._choose(publish, tree, link, matching)
 
     def _match(self, asked: Sequence[tuple[Publication, Tree]]) -> list[Matching]:
@@ -156,6 +158,18 @@ class TidRouter(TreeRouting, HandsOver):
         return tree is None or any(
             link in links.get(tree.id, ()) for links in (self._torn, self._elsewhere)
         )
+
+    def _look_beyond(self, publish: Publish, tree: Tree) -> None:
+        """The tree is torn, and the publisher's broker does not know yet. Who said so and has
+        nothing bound to it any more gets no copy; who has not answered drops it."""
+        torn = self._torn[tree.id]
+        if any(link not in tree.hops or link in tree.untold for link in torn):
+            self.waiting.append(replace(publish, header=Header(), again=True))
+            self.unfinished = True
+
+    def afterwards(self) -> list[Await]:
+        self.unfinished = False
+        return self._lend()
 
     def reroute(self, strays: Sequence[Publish]) -> list[Await]:
         self.waiting += [replace(publish, header=Header()) for publish in strays]

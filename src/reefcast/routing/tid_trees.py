@@ -25,9 +25,10 @@ Rules
 - *Untold*: as long as a neighbour that was told of a tree has not answered, for it or a broker
   behind it is away, it gets all that is published on the tree: nobody knows what is bound there.
 - *Lend*: a copy that has waited for a neighbour which restarted is *astray* if its tree has been
-  withdrawn meanwhile, or the neighbour does not have it from here any more. The broker then grows
-  a tree of its own for all subscriptions, publishes on it what is astray, and withdraws it.
-  Whoever has had it already drops it by its id.
+  withdrawn meanwhile, or the neighbour does not have it from here any more. So is one that comes
+  down a tree which is torn behind this broker, before the publisher's broker has heard. The broker
+  then grows a tree of its own for all subscriptions, publishes on it what is astray, and withdraws
+  it. Whoever has had it already drops it by its id.
 
 Theory of operation
 -------------------
