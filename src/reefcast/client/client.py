@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Literal, Self, Unpack, overload
@@ -19,6 +19,7 @@ from reefcast.client.address import Address, parse_addresses
 from reefcast.client.connection import Connection, Handler, open_connection
 from reefcast.client.encoding import encode_event, merge_attributes
 from reefcast.client.filter_check import check_filter
+from reefcast.client.flat import Attributes
 from reefcast.client.handles import Advertisement, Subscription
 from reefcast.client.history import (
     History,
@@ -110,7 +111,7 @@ class Client:
 
     async def publish(
         self,
-        attributes: Mapping[str, object] | None = None,
+        attributes: Attributes | None = None,
         /,
         *,
         payload: bytes = b"",
@@ -119,9 +120,10 @@ class Client:
     ) -> PublicationId:
         """Publishes one event; returns its (publisher, seq).
 
-        `attributes`, by name, as a mapping or as keywords: int, float, bool or str; None means
-        missing. Waits only while the broker gives no credit or there is no connection; the event is
-        written in the next turn of the loop. Raises `InvalidValueError` for what is no event,
+        `attributes`: a mapping, a Struct of msgspec or a dataclass, or keywords; None means
+        missing. Which values travel, and how: docs/client.md, "Values".
+        Waits only while the broker gives no credit or there is no connection; the event is written
+        in the next turn of the loop. Raises `InvalidValueError` for what is no event,
         `RefusedError` if earlier publications were refused, `ConnectionLostError`.
         """
         session, outbox = self._session, self._outbox
