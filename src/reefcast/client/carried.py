@@ -16,6 +16,9 @@ from uuid import UUID
 from reefcast.errors import InvalidValueError
 from reefcast.model.values import plain
 
+Form = Callable[[str, Any], object]
+"""Takes the name and the value of an attribute."""
+
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
 
@@ -24,18 +27,10 @@ _TIMES = ("M", "m")
 """What numpy calls the kinds of datetime64 and timedelta64."""
 
 
-def carried(name: str, value: object) -> object:
-    """The form in which the value of this attribute travels; what has none comes back as it is.
-
-    Raises `InvalidValueError` for what would lose something on the way.
-    """
-    convert = _FORMS.get(type(value)) or _form_of_subclass(value)
-    return convert(name, value)
-
-
-def _form_of_subclass(value: object) -> _Form:
-    """pandas' times are datetimes, many enumerations are texts."""
-    return next((form for kind, form in _FORMS.items() if isinstance(value, kind)), _foreign)
+def form_of(kind: type) -> Form:
+    """What makes of an attribute of this class the form in which it travels; `foreign` if nobody
+    here knows the class. It raises `InvalidValueError` for what would lose something on the way."""
+    return next((form for base, form in _FORMS.items() if issubclass(kind, base)), foreign)
 
 
 def _scalar(name: str, value: object) -> object:
@@ -113,8 +108,8 @@ def _enumeration(name: str, value: Enum) -> object:
     return plain(value.value)
 
 
-def _foreign(name: str, value: object) -> object:
-    """Scalars of numpy as what they are."""
+def foreign(name: str, value: object) -> object:
+    """Scalars of numpy as what they are; what is none comes back as it is."""
     if not callable(getattr(value, "item", None)):
         return value
     if getattr(value, "ndim", 0):
@@ -127,8 +122,7 @@ def _foreign(name: str, value: object) -> object:
     return value.item()  # type: ignore[attr-defined]  # looked for above
 
 
-_Form = Callable[[str, Any], object]
-_FORMS: dict[type, _Form] = {
+_FORMS: dict[type, Form] = {
     int: _scalar,
     float: _scalar,
     str: _scalar,
@@ -140,4 +134,4 @@ _FORMS: dict[type, _Form] = {
     UUID: _uuid,
     Enum: _enumeration,
 }
-"""In the order in which classes are asked for subclasses: an enumeration of texts is a text."""
+"""The first one that a class is of: an enumeration of texts is a text."""

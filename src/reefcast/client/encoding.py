@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from reefcast.client.flat import Attributes, fields_of, flatten
+from reefcast.client.flat import Attributes, fields_of, flatten, is_nested
 from reefcast.errors import InvalidValueError
 from reefcast.model import wire
 from reefcast.model.messages import Publish
@@ -32,9 +32,8 @@ def merge_attributes(
 
 
 def _by_name(given: object) -> Mapping[str, object]:
-    fields = fields_of(given)
-    if fields is not None:
-        return fields
+    if is_nested(type(given)):
+        return fields_of(given)
     if not hasattr(given, "keys"):
         raise InvalidValueError(_no_mapping(given))
     row: Any = given  # of a data frame, or of SQLite

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, ClassVar, Protocol
 
 import msgspec
 
-from reefcast.client.carried import carried
+from reefcast.client.carried import Form, foreign, form_of
 from reefcast.errors import InvalidValueError
 
 MAX_DEPTH = 100
 """Of nested mappings; what holds itself has no end."""
+TYPES_KEPT = 1024
 
 
 class Dataclass(Protocol):
@@ -26,8 +28,6 @@ class Dataclass(Protocol):
 
 Attributes = Mapping[str, object] | msgspec.Struct | Dataclass
 """What a program publishes."""
-
-_PLAIN = frozenset((int, float, bool, str))
 
 
 def flatten(attributes: Mapping[str, object]) -> dict[str, object]:
@@ -40,25 +40,37 @@ def flatten(attributes: Mapping[str, object]) -> dict[str, object]:
     return flat
 
 
-def _add(flat: dict[str, object], prefix: str, part: Mapping[str, object], depth: int) -> None:
+def _add(flat: dict[str, object], prefix: str, part: Mapping[str, Any], depth: int) -> None:
     for key, value in part.items():
         if value is None or value is msgspec.UNSET:
             continue
         if not isinstance(key, str) or not key:
             raise InvalidValueError(_no_name(prefix, key))
         name = prefix + key
-        inner = None if type(value) in _PLAIN else fields_of(value)
-        if inner is not None:
+        form = _form(type(value))
+        if form is None:
             if depth == MAX_DEPTH:
                 raise InvalidValueError(f"attribute {key!r} is nested {MAX_DEPTH} levels deep")
-            _add(flat, f"{name}.", inner, depth + 1)
+            _add(flat, f"{name}.", fields_of(value), depth + 1)
         elif name in flat:
             raise InvalidValueError(
                 f"attribute {name!r} is there twice: by its whole name, and within a nested "
                 "mapping; rename one"
             )
         else:
-            flat[name] = value if type(value) in _PLAIN else carried(name, value)
+            flat[name] = form(name, value)
+
+
+@lru_cache(TYPES_KEPT)  # for speed: these questions take long
+def _form(kind: type) -> Form | None:
+    """How values of a class travel; None if they are nested."""
+    form = form_of(kind)
+    return None if form is foreign and is_nested(kind) else form
+
+
+def is_nested(kind: type) -> bool:
+    """Whether values of a class have fields: mappings, Structs and dataclasses."""
+    return issubclass(kind, (Mapping, msgspec.Struct)) or dataclasses.is_dataclass(kind)
 
 
 def _no_name(prefix: str, key: object) -> str:
@@ -67,15 +79,13 @@ def _no_name(prefix: str, key: object) -> str:
     return f"the key {key!r} within attribute {prefix[:-1]!r} is not a non-empty string"
 
 
-def fields_of(value: object) -> Mapping[str, object] | None:
-    """What a mapping, a Struct or a dataclass has by name; None for anything else."""
+def fields_of(value: Any) -> Mapping[str, object]:
+    """What a nested value has by name."""
     if isinstance(value, Mapping):
         return value
     if isinstance(value, msgspec.Struct):
         return _fields_of_struct(value)
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-    return None
+    return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
 
 
 def _fields_of_struct(value: msgspec.Struct) -> dict[str, object]:
