@@ -40,14 +40,15 @@ def flatten(attributes: Mapping[str, object]) -> dict[str, object]:
     return flat
 
 
-def _add(flat: dict[str, object], prefix: str, part: Mapping[str, Any], depth: int) -> None:
+def _add(flat: dict[str, object], prefix: str, part: Mapping[str, object], depth: int) -> None:
     for key, value in part.items():
         if value is None or value is msgspec.UNSET:
             continue
         if not isinstance(key, str) or not key:
             raise InvalidValueError(_no_name(prefix, key))
         name = prefix + key
-        form = _form(type(value))
+        kind: Any = type(value)  # which a checker takes for one that may not be hashable
+        form = _form(kind)
         if form is None:
             if depth == MAX_DEPTH:
                 raise InvalidValueError(f"attribute {key!r} is nested {MAX_DEPTH} levels deep")
