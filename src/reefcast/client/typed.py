@@ -53,7 +53,12 @@ def read_as(type: type[T], attributes: Attributes, event: str) -> T:
         what = str(misfit)
     except msgspec.ValidationError as error:
         what = _in_words(str(error), attributes)
-    except (TypeError, NameError) as error:  # of a name in its annotations
+    except NameError as error:
+        raise InvalidValueError(
+            f"no event can be read as {name}: {error} in its module, where its annotations are "
+            "looked up; define it there, and not within a function"
+        ) from error
+    except TypeError as error:
         raise InvalidValueError(f"no event can be read as {name}: {error}") from error
     raise InvalidValueError(f"{event} is no {name}: {what}")
 
