@@ -213,8 +213,11 @@ QUOTE = {"when": 5, "side": "buy"}
 @pytest.mark.parametrize(
     ("attributes", "problem"),
     [
-        ({"side": "buy"}, "it has no attribute 'when'; give the field a default, or ask for events "
-                          "with when IS NOT NULL"),
+        (
+            {"side": "buy"},
+            "it has no attribute 'when'; give the field a default, or ask for events "
+            "with when IS NOT NULL",
+        ),
         ({**QUOTE, "customer.born": "2026-01-01"}, "it has no attribute 'customer.fullName'; .*"),
         ({**QUOTE, "side": "hold"}, "attribute 'side' is 'hold': Invalid enum value 'hold'"),
         ({**QUOTE, "when": True}, "attribute 'when' is True: Expected `datetime`, got `bool`"),
@@ -226,7 +229,7 @@ QUOTE = {"when": 5, "side": "buy"}
         ({**QUOTE, "type": "trade"}, "attribute 'type' is 'trade': Invalid value 'trade'"),
         ({**QUOTE, "color": 1}, "Object contains unknown field `color`"),
     ],
-)  # fmt: skip
+)
 def test_what_does_not_fit_is_named(attributes: dict[str, Any], problem: str) -> None:
     event = received(attributes)
     with pytest.raises(InvalidValueError, match=f"^event 7 of 'p' is no Quote: {problem}$"):
@@ -265,3 +268,34 @@ def test_a_name_that_is_not_known() -> None:
 
     with pytest.raises(InvalidValueError, match="read as Local: name 'Nowhere' is not defined"):
         received({"x": 1}).as_(Local)
+
+
+class Trade(msgspec.Struct, forbid_unknown_fields=True):
+    symbol: str
+    price: Decimal
+    id: UUID | None = None
+
+
+@dataclass
+class TradeOnADay:
+    symbol: str
+    price: Decimal
+    id: UUID | None = None
+    day: date = date.max
+
+
+@pytest.mark.parametrize("kind", [Trade, TradeOnADay])
+def test_types_that_msgspec_reads_directly(kind: Any) -> None:
+    trade = kind("IBM", Decimal("9.95"), UUID(int=5))
+    assert received(trade).as_(kind) == trade
+    assert received({"symbol": "IBM", "price": 5}).as_(kind) == kind("IBM", Decimal(5))
+    name = kind.__name__
+    with pytest.raises(InvalidValueError, match=f"no {name}: it has no attribute 'price'"):
+        received({"symbol": "IBM"}).as_(kind)
+    with pytest.raises(InvalidValueError, match=f"no {name}: attribute 'symbol' is 5: Expected"):
+        received({"symbol": 5, "price": 5}).as_(kind)
+
+
+def test_a_field_that_is_not_known_is_refused_where_the_type_says_so() -> None:
+    with pytest.raises(InvalidValueError, match="no Trade: Object contains unknown field `more`"):
+        received({"symbol": "IBM", "price": 5, "more": 1}).as_(Trade)

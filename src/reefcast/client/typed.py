@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Iterator, Mapping
+from contextlib import suppress
 from datetime import timedelta
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -26,6 +27,7 @@ Fields = inspect.StructType | inspect.DataclassType | inspect.TypedDictType
 
 _TYPES_KEPT = 256
 _NESTED = (inspect.StructType, inspect.DataclassType, inspect.TypedDictType, inspect.DictType)
+_ODD = (*_NESTED, inspect.DateTimeType, inspect.TimeDeltaType)
 _NUMBERS = (inspect.IntType, inspect.FloatType)
 _MISSING = object()
 _PATH = re.compile(r"(.*) - at `\$(.*)`", re.DOTALL)
@@ -47,8 +49,11 @@ def read_as(type: type[T], attributes: Attributes, event: str) -> T:
     name = getattr(type, "__name__", str(type))
     key: Any = type  # which a checker takes for one that may not be hashable
     try:
-        data = _whole(_known(key), "", attributes)
-        return msgspec.convert(data, type)
+        known, direct = _known(key)
+        if direct:
+            with suppress(msgspec.ValidationError):  # found again below, which says it better
+                return msgspec.convert(attributes, type)
+        return msgspec.convert(_whole(known, "", attributes), type)
     except _MisfitError as misfit:
         what = str(misfit)
     except msgspec.ValidationError as error:
@@ -76,13 +81,19 @@ def _in_words(error: str, attributes: Attributes) -> str:
 
 
 @lru_cache(_TYPES_KEPT)
-def _known(type: Hashable) -> inspect.Type:
-    """What msgspec knows of the type; `TypeError` for one that it does not take."""
-    info = inspect.type_info(type)
-    nested = _nested(info)
-    if nested is None:
+def _known(type: Hashable) -> tuple[inspect.Type, bool]:
+    """What msgspec knows of the type, and whether it may read attributes directly, ten times as
+    fast; `TypeError` for a type that it does not take."""
+    info = _nested(inspect.type_info(type))
+    if info is None:
         raise TypeError("write a Struct of msgspec, a dataclass, a TypedDict or dict[str, ...]")
-    return nested
+    return info, isinstance(info, Fields) and all(map(_is_direct, info.fields))
+
+
+def _is_direct(field: inspect.Field) -> bool:
+    """Whether nothing is to be done for it before msgspec looks."""
+    odd = (*_ODD, inspect.NoneType) if field.required else _ODD
+    return not any(isinstance(each, odd) for each in _alternatives(field.type))
 
 
 # --- nested things --------------------------------------------------------------------------------
@@ -121,10 +132,11 @@ def _fields(info: Fields, prefix: str, attributes: Attributes) -> Iterator[tuple
                 f"it has no attribute {name!r}; give the field a default, or ask for events with "
                 f"{name} IS NOT NULL"
             )
-    if isinstance(info, inspect.StructType):
-        strict = info.forbid_unknown_fields
+    strict = isinstance(info, inspect.StructType) and info.forbid_unknown_fields
+    tag = getattr(info, "tag_field", None)
+    if strict or tag:
         for key in _below(prefix, attributes):
-            if key == info.tag_field or (strict and not names & {key, key.partition(".")[0]}):
+            if key == tag or (strict and not names & {key, key.partition(".")[0]}):
                 yield key, attributes[prefix + key]  # for msgspec to judge
 
 
