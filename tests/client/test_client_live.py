@@ -411,9 +411,9 @@ async def test_filters_see_what_is_nested_and_when_it_was(two: tuple[Client, Cli
     """The wanted one is published last."""
     one, other = two
     noon = datetime(2026, 1, 1, 12, tzinfo=UTC)
-    noon_us = (noon - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
     subscription = await other.subscribe(
-        f"order.placed > {noon_us} AND order.price < 9.95 AND order.customer.since >= '2025-01-01'"
+        f"order.placed > {reefcast.literal(noon)} AND order.price < 9.95 "
+        "AND order.customer.since >= '2025-01-01'"
     )
     new, old = Customer(uuid4(), date(2025, 12, 31)), Customer(uuid4(), None)
     later = noon + timedelta(microseconds=1)
