@@ -23,13 +23,13 @@ from typing import Generic, Literal, Protocol, Self, TypeVar, Unpack, overload
 from reefcast.client import Event, Options
 from reefcast.client.backlog import BackloggedClient
 from reefcast.client.encoding import encode_event, merge_attributes
-from reefcast.client.flat import Attributes
 from reefcast.client.handles import Advertisement as AsyncAdvertisement
 from reefcast.client.handles import Subscription as AsyncSubscription
 from reefcast.client.history import History as AsyncHistory
 from reefcast.client.replay import Replay as AsyncReplay
 from reefcast.client.thread import LoopThread
 from reefcast.errors import ReefcastError
+from reefcast.model.flat import Attributes
 from reefcast.model.publication import PublicationId
 from reefcast.timing import now_us
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import reefcast
-from reefcast.client.encoding import as_sent
+from reefcast.model.flat import as_sent
 
 
 class Side(Enum):

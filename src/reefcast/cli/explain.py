@@ -21,10 +21,10 @@ from reefcast.cli.event_rows import (
 from reefcast.cli.explain_text import place_lines, plan_lines, summary, tree_lines, verdict_lines
 from reefcast.cli.filter_arguments import tell_doubts
 from reefcast.cli.options import INPUT_FILE, json_option
-from reefcast.client.encoding import as_sent
 from reefcast.errors import InvalidValueError, LocalError
 from reefcast.model.explanation import Explanation, Node, explain
 from reefcast.model.filters import Filter, parse_filter
+from reefcast.model.flat import as_sent
 from reefcast.model.publication import Value
 from reefcast.model.wording import readable
 

@@ -19,7 +19,6 @@ from reefcast.client.address import Address, parse_addresses
 from reefcast.client.connection import Connection, Handler, open_connection
 from reefcast.client.encoding import encode_event, merge_attributes
 from reefcast.client.filter_check import check_filter
-from reefcast.client.flat import Attributes
 from reefcast.client.handles import Advertisement, Subscription
 from reefcast.client.history import (
     History,
@@ -38,6 +37,7 @@ from reefcast.client.settings import (
 )
 from reefcast.errors import ConnectionLostError, InternalError, ReefcastError
 from reefcast.history.asking import question_about
+from reefcast.model.flat import Attributes
 from reefcast.model.publication import PublicationId
 from reefcast.model.wire import Hello
 from reefcast.timing import MACHINE, Backoff, now_us

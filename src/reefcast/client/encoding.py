@@ -5,19 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from reefcast.client.flat import Attributes, fields_of, flatten, is_nested
 from reefcast.errors import InvalidValueError
 from reefcast.model import wire
+from reefcast.model.flat import Attributes, as_sent, fields_of, is_nested
 from reefcast.model.messages import Publish
 from reefcast.model.publication import (
     MAX_PAYLOAD_BYTES,
     Publication,
     PublicationId,
-    Value,
-    check_attributes,
 )
-
-_BUILT_IN = frozenset((int, float, bool, str, type(None)))
 
 
 def merge_attributes(
@@ -74,13 +70,6 @@ def encode_event(
             f"the publication has {len(frame)} bytes; at most {wire.MAX_FRAME_BYTES} are allowed"
         )
     return frame
-
-
-def as_sent(attributes: Mapping[str, object]) -> dict[str, Value]:
-    """The attributes of the event that publishes these; raises `InvalidValueError`."""
-    if _BUILT_IN.issuperset(map(type, attributes.values())):
-        return check_attributes(attributes)
-    return check_attributes(flatten(attributes))
 
 
 def _check_topics(topics: Iterable[str]) -> tuple[str, ...]:

@@ -6,8 +6,8 @@ from collections.abc import Iterator, KeysView
 from datetime import datetime, timedelta
 from typing import TypeVar, overload
 
-from reefcast.client.carried import EPOCH
 from reefcast.model import wire
+from reefcast.model.carried import EPOCH
 from reefcast.model.publication import Publication, PublicationId, Value
 
 T = TypeVar("T")

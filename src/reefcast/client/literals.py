@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from reefcast.client.encoding import as_sent
 from reefcast.errors import InvalidValueError
+from reefcast.model.flat import as_sent
 
 
 def literal(value: object) -> str:

@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import inspect
 
-from reefcast.client.carried import EPOCH
 from reefcast.errors import InvalidValueError
+from reefcast.model.carried import EPOCH
 from reefcast.model.publication import Value
 
 T = TypeVar("T")

@@ -21,10 +21,10 @@ from typing import Any
 
 import msgspec
 
-from reefcast.client.encoding import as_sent
 from reefcast.errors import ConfigurationError
 from reefcast.history.asking import question_about
 from reefcast.model.filters import parse_filter
+from reefcast.model.flat import as_sent
 from reefcast.model.publication import Publication, PublicationId
 from reefcast.model.topics import topic_filter
 from reefcast.overlay.topology import edges_of

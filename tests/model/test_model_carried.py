@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reefcast.client.encoding import as_sent
 from reefcast.errors import InvalidValueError
 from reefcast.model.filters import parse_filter
+from reefcast.model.flat import as_sent
 
 
 class Colour(Enum):

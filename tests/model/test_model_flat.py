@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reefcast.client.encoding import as_sent, merge_attributes
-from reefcast.client.flat import MAX_DEPTH
+from reefcast.client.encoding import merge_attributes
 from reefcast.errors import InvalidValueError
+from reefcast.model.flat import MAX_DEPTH, as_sent
 
 
 class Item(msgspec.Struct, rename="camel", tag="item"):

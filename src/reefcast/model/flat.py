@@ -12,8 +12,9 @@ from typing import Any, ClassVar, Protocol
 
 import msgspec
 
-from reefcast.client.carried import Form, foreign, form_of
 from reefcast.errors import InvalidValueError
+from reefcast.model.carried import Form, foreign, form_of
+from reefcast.model.publication import Value, check_attributes
 
 MAX_DEPTH = 100
 """Of nested mappings; what holds itself has no end."""
@@ -28,6 +29,16 @@ class Dataclass(Protocol):
 
 Attributes = Mapping[str, object] | msgspec.Struct | Dataclass
 """What a program publishes."""
+
+
+_BUILT_IN = frozenset((int, float, bool, str, type(None)))
+
+
+def as_sent(attributes: Mapping[str, object]) -> dict[str, Value]:
+    """The attributes of the event that publishes these; raises `InvalidValueError`."""
+    if _BUILT_IN.issuperset(map(type, attributes.values())):
+        return check_attributes(attributes)
+    return check_attributes(flatten(attributes))
 
 
 def flatten(attributes: Mapping[str, object]) -> dict[str, object]:
