@@ -30,7 +30,6 @@ class Dataclass(Protocol):
 Attributes = Mapping[str, object] | msgspec.Struct | Dataclass
 """What a program publishes."""
 
-
 _BUILT_IN = frozenset((int, float, bool, str, type(None)))
 
 
