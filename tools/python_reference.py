@@ -19,7 +19,8 @@ examples: [client.md](client.md). The indexes ([matching.md](matching.md),
 may be used by themselves. What else there is in modules may change without notice.
 
 In signatures, `Value` is `int | float | bool | str`, and a `PublicationId` is a publisher's id with
-a number, `tuple[str, int]`.
+a number, `tuple[str, int]`. `Attributes` are a `Mapping[str, object]`, a Struct of msgspec or an
+instance of a dataclass.
 """
 
 

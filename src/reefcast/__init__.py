@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         Subscription,
         connect,
         decode_delivery,
+        literal,
     )
     from reefcast.errors import (
         ConfigurationError,
@@ -74,13 +75,14 @@ __all__ = [
     "__version__",
     "connect",
     "decode_delivery",
+    "literal",
     "parse_filter",
     "sync",
 ]
 
 _CLIENT = ("Advertisement", "Client", "Event", "History", "Options", "Replay", "Subscription")
 _HOMES = {
-    **dict.fromkeys((*_CLIENT, "connect", "decode_delivery"), "reefcast.client"),
+    **dict.fromkeys((*_CLIENT, "connect", "decode_delivery", "literal"), "reefcast.client"),
     **dict.fromkeys(("Filter", "parse_filter"), "reefcast.model.filters"),
     "Peer": "reefcast.server.peer",
 }

@@ -44,7 +44,8 @@ class FilterWarning(UserWarning):
 
 
 class InvalidValueError(LocalError):
-    """An attribute, a topic or a payload that no publication can have."""
+    """An attribute, a topic or a payload that no publication can have, or that `Event.as_` cannot
+    make of an event what was asked for."""
 
 
 class ConfigurationError(LocalError):

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime
 from types import TracebackType
@@ -29,6 +29,7 @@ from reefcast.client.history import History as AsyncHistory
 from reefcast.client.replay import Replay as AsyncReplay
 from reefcast.client.thread import LoopThread
 from reefcast.errors import ReefcastError
+from reefcast.model.flat import Attributes
 from reefcast.model.publication import PublicationId
 from reefcast.timing import now_us
 
@@ -259,7 +260,7 @@ class Client:
 
     def publish(
         self,
-        attributes: Mapping[str, object] | None = None,
+        attributes: Attributes | None = None,
         /,
         *,
         payload: bytes = b"",
@@ -268,11 +269,12 @@ class Client:
     ) -> PublicationId:
         """Publishes one event; returns its (publisher, seq).
 
-        `attributes`, by name, as a mapping or as keywords: int, float, bool or str; None means
-        missing. Encodes it and leaves the rest to the client's thread; waits only while 1000
-        events (`BACKLOG`) wait there for the broker's credit. Raises `InvalidValueError` for what
-        is no event; an error of sending (`RefusedError`, `ConnectionLostError`) is raised by a
-        later call.
+        `attributes`: a mapping, a Struct of msgspec or a dataclass, or keywords; None means
+        missing. Which values travel, and how: docs/client.md, "Values".
+        Encodes it and leaves the rest to the client's thread; waits only while 1000 events
+        (`BACKLOG`) wait there for the broker's credit. Raises `InvalidValueError` for what is no
+        event; an error of sending (`RefusedError`, `ConnectionLostError`) is raised by a later
+        call.
         """
         with self._lock:
             identity = (self._client.id, self._seq + 1)

@@ -94,6 +94,9 @@ def test_values_are_those_of_publish() -> None:
         {"c": "1"},
         {"d": True},
     ]
+    nested = '{"order": {"price": 3, "note": null}}'
+    (record,) = records("order.price < 4 AND order.note IS NULL", nested)
+    assert record["matches"]
 
 
 def test_as_json() -> None:
@@ -235,6 +238,7 @@ def test_a_reader_that_has_enough(tmp_path: Path) -> None:
         (("x > 1", '{"x": 1}', "x=1"), "either as JSON objects or as NAME=VALUE, not both"),
         (("x > 1", "x"), "'x' is no attribute; write name=value"),
         (("x > 1", '{"x": 1}', '{"x": [1]}'), "event 2: attribute 'x' has the value [1]"),
+        (("x > 1", '{"x": {"y": 1}, "x.y": 2}'), "event 1: attribute 'x.y' is there twice"),
         (("x > 1", "x=1", "--file", __file__), "give either EVENTs or --file, not both"),
         (("--plan",), "no filter to plan for"),
         (("--plan", "x > 1", "x=1"), "--plan is about filters"),

@@ -27,15 +27,18 @@ OUTPUTS = {
     "client-1": r"IBM 99\.5\n",
     "client-2": r"IBM 99\.5\n",
     "client-3": r"plant-7-\w+ has published event 1\n",
-    "client-4": r"\(\"dest = 'LAX'\", \"carrier IN \('UA', 'DL'\)\"\)\n"
+    "client-4": r"{'placed': 1769860800000000, 'price': 9\.95, 'side': 'buy', "
+    r"'customer\.name': 'Ana', 'customer\.country': 'PT'}\n"
+    r"2026-01-31 12:00:00\+00:00 9\.95 Side\.BUY Ana\n",
+    "client-5": r"\(\"dest = 'LAX'\", \"carrier IN \('UA', 'DL'\)\"\)\n"
     r"Event\(.*'LAX', 'carrier': 'UA'}\)\n",
-    "client-5": r"99\.5 after 0 dropped events\n99\.5 and none is dropped\n",
-    "client-6": r"1000 events for the filter with number 1\n",
-    "client-7": r"line 1, column 8: expected an attribute\n"
+    "client-6": r"99\.5 after 0 dropped events\n99\.5 and none is dropped\n",
+    "client-7": r"1000 events for the filter with number 1\n",
+    "client-8": r"line 1, column 8: expected an attribute\n"
     r"attribute 'price' has the value \[1, 2\] of type list.*\n"
     r"publication 1 was refused: .*\n",
-    "client-8": r"True\nFalse\n",
-    "client-9": r"21\.5\n\d+\.\d+\.\d+\n",
+    "client-9": r"True\nFalse\n",
+    "client-10": r"21\.5\n\d+\.\d+\.\d+\n",
 }
 
 
@@ -49,7 +52,7 @@ async def test_example(name: str, capsys: pytest.CaptureFixture[str]) -> None:
         source = EXAMPLES[name]
         for port, url in zip((7301, 7302), urls, strict=True):
             source = source.replace(f"reefcast://127.0.0.1:{port}", url)
-        code = compile(source, f"example {name}", "exec")
+        code = compile(source, f"example {name}", "exec", dont_inherit=True)  # our __future__
         await asyncio.to_thread(exec, code, {"__name__": "example"})
     assert re.fullmatch(OUTPUTS[name], capsys.readouterr().out)
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from decimal import Decimal
+from datetime import datetime
 from enum import Enum, IntEnum, StrEnum
 from fractions import Fraction
 
@@ -39,10 +38,6 @@ class Mode(StrEnum):
 
 class Level(IntEnum):
     HIGH = 3
-
-
-class Colour(Enum):
-    RED = "red"
 
 
 class Loud(float):
@@ -85,19 +80,15 @@ def test_a_filter_takes_an_enumeration_for_what_it_is() -> None:
 @pytest.mark.parametrize(
     ("value", "advice"),
     [
-        (Colour.RED, "send the value of the enumeration, 'red'"),
-        (Decimal("0.1"), r"send float\(...\), which may round, or str"),
         (Fraction(1, 3), r"send float\(...\)"),
         (np.longdouble("0.1"), r"send float\(...\)"),
-        (datetime(2026, 1, 1, tzinfo=UTC), "send a time as a number"),
-        (np.datetime64(5, "ns"), "send a time as a number"),
-        (np.timedelta64(5, "ns"), "send a time as a number"),
         (np.array([1]), "an array; an attribute is one value"),
         (np.array([1, 2]), "an array; an attribute is one value"),
         (pd.Series([1]), "an array; an attribute is one value"),
         (np.uint64(2**63), "does not fit into 64 bits"),
         (b"x", "bytes go into the payload"),
         ([1], "of type list"),
+        (datetime(2026, 1, 1), "without a time zone"),
     ],
 )
 def test_what_cannot_be_sent_without_loss_is_refused(value: object, advice: str) -> None:

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from uuid import UUID, uuid4
 
+import msgspec
 import pytest
 
 import reefcast
@@ -383,3 +388,40 @@ async def test_who_advertises_after_publishing_may_publish_nothing_else_from_the
             await publisher.flush()
         await publisher.publish(symbol="IBM")
         assert [(await anext(subscription)).id[1] for _ in range(2)] == [1, 3]
+
+
+class Customer(msgspec.Struct):
+    id: UUID
+    since: date | None
+
+
+class Order(msgspec.Struct):
+    placed: datetime
+    price: Decimal
+    customer: Customer
+
+
+@dataclass
+class Parcel:
+    order: Order
+    weight_kg: float = 1.0
+
+
+async def test_filters_see_what_is_nested_and_when_it_was(two: tuple[Client, Client]) -> None:
+    """The wanted one is published last."""
+    one, other = two
+    noon = datetime(2026, 1, 1, 12, tzinfo=UTC)
+    subscription = await other.subscribe(
+        f"order.placed > {reefcast.literal(noon)} AND order.price < 9.95 "
+        "AND order.customer.since >= '2025-01-01'"
+    )
+    new, old = Customer(uuid4(), date(2025, 12, 31)), Customer(uuid4(), None)
+    later = noon + timedelta(microseconds=1)
+    wanted = Parcel(Order(later, Decimal("9.94"), new))
+    await one.publish(Parcel(Order(noon, Decimal("9.94"), new)))
+    await one.publish(Parcel(Order(later, Decimal("9.95"), new)))
+    await one.publish(Parcel(Order(later, Decimal("9.94"), old)))
+    await one.publish(wanted, weight_kg=2.5)
+    [event] = await take(subscription, 1)
+    assert event.as_(Parcel) == replace(wanted, weight_kg=2.5)
+    assert event.seq == 4

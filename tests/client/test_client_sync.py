@@ -7,8 +7,10 @@ import gc
 import threading
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 import pytest
 
 import reefcast
@@ -53,6 +55,23 @@ async def test_publish_and_subscribe() -> None:
             advertisement.withdraw(timeout=10)
             subscription.cancel(timeout=10)
             assert list(subscription) == []
+
+    await beside(work)
+
+
+class Reading(msgspec.Struct):
+    taken: datetime
+    place: dict[str, str]
+
+
+async def test_a_struct_comes_back() -> None:
+    def work(url: str) -> None:
+        with reefcast.sync.connect(url) as client:
+            subscription = client.subscribe("taken > 0 AND place.room = 'attic'")
+            subscription.settled(timeout=10)
+            reading = Reading(datetime(2026, 1, 1, tzinfo=UTC), {"room": "attic"})
+            client.publish(reading)
+            assert next(subscription).as_(Reading) == reading
 
     await beside(work)
 

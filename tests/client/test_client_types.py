@@ -14,7 +14,25 @@ import reefcast
 ROOT = Path(__file__).parents[2]
 
 WRONG = """\
+from dataclasses import dataclass
+from typing import TypedDict
+
+import msgspec
+
 import reefcast
+
+
+class Order(msgspec.Struct):
+    price: float
+
+
+@dataclass
+class Trade:
+    price: float
+
+
+class Quote(TypedDict):
+    price: float
 
 
 async def main() -> None:
@@ -27,6 +45,18 @@ async def main() -> None:
         async for event in client.subscribe("TRUE"):
             text: str = event["price"]  # assignment
             print(text + 1)  # operator
+            quote: Quote = event.as_(Quote)
+            prices: dict[str, float] = event.as_(dict[str, float])
+            print(event.as_(Order).price + event.as_(Trade).price + quote["price"] + prices["a"])
+            text = event.as_(Order).price  # assignment
+            print(event.as_(Trade).nonsense)  # attr-defined
+            order: Order = event.as_(Trade)  # assignment
+            print(event.as_(order))  # arg-type
+        await client.publish(Order(1.5), more=1)
+        await client.publish(Trade(1.5))
+        await client.publish(quote)
+        await client.publish(Order)  # arg-type
+        await client.publish(5)  # arg-type
     print(reefcast.Settings)  # attr-defined
     reefcast.sync.connect("reefcast://127.0.0.1").flush("soon")  # arg-type
 """

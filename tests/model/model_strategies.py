@@ -52,7 +52,9 @@ literals = number_literals | string_literals | boolean_literals
 finite_literals = literals | st.sampled_from(EXTREMES).map(Literal)
 names = st.sampled_from(("a", "b"))
 attributes = names.map(Attribute)
-odd_attributes = st.sampled_from(("a", "b", "and", "select", 'odd "name', "größe")).map(Attribute)
+odd_attributes = st.sampled_from(
+    ("a", "b", "and", "select", 'odd "name', "größe", "a.b", "a.5")
+).map(Attribute)
 
 
 def predicates_of(attribute: st.SearchStrategy[Attribute]) -> st.SearchStrategy[Expression]:

@@ -256,6 +256,23 @@ def judge(text: str, row: Row, verdict: object) -> Iterator[str]:
         yield f"{text}: Spark says {verdict}, the normal form not, of {attributes}"
 
 
+def test_a_name_with_dots_is_a_field_of_a_struct_to_spark(spark: SparkSession) -> None:
+    """Where an event has the attributes that its nested mappings make. In double quotes it is a
+    column of that name, as any other name."""
+    boxes = [None, (None, None), (1, "a"), (3, None), (None, "b"), (4, "a")]
+    rows = [box or (None, None) for box in boxes]
+    texts = ("box.n < 4", "NOT (box.n < 4)", "box.n IS NULL", "box.s = 'a' OR box.n + 1 >= 4")
+    nested = spark.createDataFrame([(box,) for box in boxes], "box STRUCT<n: BIGINT, s: STRING>")
+    names = ("box.n", "box.s")
+    flat = spark.createDataFrame(rows, "n BIGINT, s STRING")
+    for text in texts:
+        in_quotes = expression_to_sql(parse_filter(text).expression)
+        for frame, said in ((nested, text), (flat.toDF(*names), in_quotes)):
+            verdicts = [verdict for (verdict,) in frame.selectExpr(said).collect()]
+            for row, verdict in zip(rows, verdicts, strict=True):
+                assert not list(judge(text, dict(zip(names, row, strict=True)), verdict))
+
+
 def test_random_filters_mean_the_same_to_spark(spark: SparkSession) -> None:
     assert list(differences(spark, seed=20, filters=120, rows=80)) == []
 

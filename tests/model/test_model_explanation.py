@@ -342,9 +342,11 @@ def test_keywords_are_those_of_the_grammar():
     assert set(re.findall(r': "([a-z]+)"i$', GRAMMAR, re.MULTILINE)) == {
         each.lower() for each in wording.KEYWORDS
     }
-    assert [readable_name(each) for each in ("Not", "a1", "1a", 'a"b', "größe")] == [
+    assert [readable_name(each) for each in ("Not", "a1", "a.b", "a.1", "1a", 'a"b', "größe")] == [
         '"Not"',
         "a1",
+        "a.b",
+        '"a.1"',
         '"1a"',
         '"a""b"',
         "größe",

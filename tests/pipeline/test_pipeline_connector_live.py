@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 from live_history import Network, live_history
 
@@ -194,6 +196,39 @@ def test_a_topic_for_all_rows_and_a_time_for_each(spark: SparkSession, network: 
     assert {event.seq for event in found} == set(range(1, 1001))
     assert len({event.publisher for event in found}) == 3
     assert before - timedelta(seconds=1) < found[0].time <= datetime.now(UTC)
+
+
+class Customer(msgspec.Struct):
+    name: str
+    since: date
+
+
+class Order(msgspec.Struct):
+    placed: datetime
+    price: Decimal
+    customer: Customer
+
+
+def test_columns_are_what_clients_send_and_nest(spark: SparkSession, network: Network) -> None:
+    """As the page says; also with conditions over columns with dots, pushed or not."""
+    order = Order(datetime(2026, 1, 2, 3, 4, 5, 6, UTC), Decimal("9.95"), Customer("A", date.max))
+    from pyspark.sql import functions as F
+
+    rows = [(order.placed, order.price, (order.customer.name, order.customer.since))]
+    columns = "placed TIMESTAMP, price DECIMAL(9, 2), customer STRUCT<name: STRING, since: DATE>"
+    spark.createDataFrame(rows, columns).select(
+        F.unix_micros("placed").alias("placed"),
+        F.col("price").cast("double").alias("price"),
+        F.col("customer.name").alias("customer.name"),
+        F.col("customer.since").cast("string").alias("customer.since"),
+    ).write.format("reefcast").mode("append").options(url=network.url, topic="orders").save()
+    (event,) = network.wait("orders", 1)
+    assert event.as_(Order) == order
+    schema = "placed BIGINT, `customer.name` STRING"
+    frame = reader(spark, network, "orders", schema=schema, filter="customer.name > ''").load()
+    (row,) = frame.where("`customer.name` = 'A' AND placed > 0").collect()
+    assert (row["customer.name"], row["placed"]) == ("A", event["placed"])
+    assert frame.where("`customer.name` <> 'A'").count() == 0
 
 
 # --- streams --------------------------------------------------------------------------------------

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from datetime import date
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -115,6 +117,17 @@ def test_a_correct_run_has_no_problems() -> None:
     report = check(small_run())
     assert report.correct
     assert (report.expected, report.delivered) == (5, 5)
+
+
+def test_values_are_those_that_clients_send() -> None:
+    simulation = Simulation(Setup(graph=path(names(3))))
+    simulation.subscribe("alice", "b3", "order.price < 10 AND order.day > '2026-01-01'", 0.0)
+    for day in (1, 2):
+        order = {"price": Decimal("9.95"), "day": date(2026, 1, day)}
+        simulation.publish("bob", "b1", {"order": order}, 1.0)
+    simulation.run()
+    report = check(simulation)
+    assert (report.correct, report.delivered) == (True, 1)
 
 
 def test_what_a_fault_took_is_not_demanded_but_counted() -> None:

@@ -24,7 +24,8 @@ from reefcast.cli.options import INPUT_FILE, json_option
 from reefcast.errors import InvalidValueError, LocalError
 from reefcast.model.explanation import Explanation, Node, explain
 from reefcast.model.filters import Filter, parse_filter
-from reefcast.model.publication import Value, check_attributes
+from reefcast.model.flat import as_sent
+from reefcast.model.publication import Value
 from reefcast.model.wording import readable
 
 Event = dict[str, Value]
@@ -143,7 +144,7 @@ def _rows(path: Path | None, format: str | None) -> Iterator[dict[str, Any]]:
 
 def _checked(row: dict[str, Any], number: int) -> Event:
     try:
-        return check_attributes(row)
+        return as_sent(row)
     except InvalidValueError as error:
         raise InvalidValueError(f"event {number}: {error}") from error
 

@@ -4,6 +4,7 @@ from reefcast.client.client import Client, connect
 from reefcast.client.event import Event, decode_delivery
 from reefcast.client.handles import Advertisement, Subscription
 from reefcast.client.history import History
+from reefcast.client.literals import literal
 from reefcast.client.replay import Replay
 from reefcast.client.settings import Options
 
@@ -17,4 +18,5 @@ __all__ = [
     "Subscription",
     "connect",
     "decode_delivery",
+    "literal",
 ]

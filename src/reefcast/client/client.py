@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Literal, Self, Unpack, overload
@@ -37,6 +37,7 @@ from reefcast.client.settings import (
 )
 from reefcast.errors import ConnectionLostError, InternalError, ReefcastError
 from reefcast.history.asking import question_about
+from reefcast.model.flat import Attributes
 from reefcast.model.publication import PublicationId
 from reefcast.model.wire import Hello
 from reefcast.timing import MACHINE, Backoff, now_us
@@ -110,7 +111,7 @@ class Client:
 
     async def publish(
         self,
-        attributes: Mapping[str, object] | None = None,
+        attributes: Attributes | None = None,
         /,
         *,
         payload: bytes = b"",
@@ -119,9 +120,10 @@ class Client:
     ) -> PublicationId:
         """Publishes one event; returns its (publisher, seq).
 
-        `attributes`, by name, as a mapping or as keywords: int, float, bool or str; None means
-        missing. Waits only while the broker gives no credit or there is no connection; the event is
-        written in the next turn of the loop. Raises `InvalidValueError` for what is no event,
+        `attributes`: a mapping, a Struct of msgspec or a dataclass, or keywords; None means
+        missing. Which values travel, and how: docs/client.md, "Values".
+        Waits only while the broker gives no credit or there is no connection; the event is written
+        in the next turn of the loop. Raises `InvalidValueError` for what is no event,
         `RefusedError` if earlier publications were refused, `ConnectionLostError`.
         """
         session, outbox = self._session, self._outbox

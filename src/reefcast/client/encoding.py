@@ -3,33 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from reefcast.errors import InvalidValueError
 from reefcast.model import wire
+from reefcast.model.flat import Attributes, as_sent, fields_of, is_nested
 from reefcast.model.messages import Publish
 from reefcast.model.publication import (
     MAX_PAYLOAD_BYTES,
     Publication,
     PublicationId,
-    Value,
-    check_attributes,
 )
-from reefcast.model.values import plain
-
-_BUILT_IN = frozenset((int, float, bool, str, type(None)))
 
 
 def merge_attributes(
-    attributes: Mapping[str, object] | None, named: Mapping[str, object]
+    attributes: Attributes | None, named: Mapping[str, object]
 ) -> Mapping[str, object]:
     """What `publish` was given, as one mapping; raises `InvalidValueError` if it was none."""
     if attributes is None:
         return named
     if not isinstance(attributes, (dict, Mapping)):  # dict for speed
-        if not hasattr(attributes, "keys"):
-            raise InvalidValueError(_no_mapping(attributes))
-        attributes = dict(attributes)  # a row of a data frame, or of SQLite
+        attributes = _by_name(attributes)
     return {**attributes, **named} if named else attributes
+
+
+def _by_name(given: object) -> Mapping[str, object]:
+    if is_nested(type(given)):
+        return fields_of(given)
+    if not hasattr(given, "keys"):
+        raise InvalidValueError(_no_mapping(given))
+    row: Any = given  # of a data frame, or of SQLite
+    return dict(row)
 
 
 def _no_mapping(given: object) -> str:
@@ -51,7 +55,7 @@ def encode_event(
     """A PUBLISH frame; raises `InvalidValueError` for what the model does not know."""
     names = _check_topics(topics) if topics else ()
     content = _check_payload(payload) if payload else b""
-    values = _check_attributes(attributes)
+    values = as_sent(attributes)
     publisher, seq = identity
     publication = Publication(publisher, seq, time_us, values, names, content)
     try:
@@ -66,35 +70,6 @@ def encode_event(
             f"the publication has {len(frame)} bytes; at most {wire.MAX_FRAME_BYTES} are allowed"
         )
     return frame
-
-
-def _check_attributes(attributes: Mapping[str, object]) -> dict[str, Value]:
-    if _BUILT_IN.issuperset(map(type, attributes.values())):
-        return check_attributes(attributes)
-    return check_attributes({name: _plain(name, value) for name, value in attributes.items()})
-
-
-def _plain(name: object, value: object) -> object:
-    """Subclasses of the built-in types, and scalars of numpy, as the built-in types.
-
-    Raises `InvalidValueError` for what would lose something on the way, a unit or digits.
-    """
-    if isinstance(value, (int, float, str)):  # bool is an int
-        return plain(value)
-    if value is None or not callable(getattr(value, "item", None)):
-        return value
-    if getattr(value, "ndim", 0):
-        raise InvalidValueError(
-            f"attribute {name!r} is an array; an attribute is one value: publish one event for "
-            "each, or put them into the payload"
-        )
-    if getattr(getattr(value, "dtype", None), "kind", "") in _TIMES:
-        return value  # its item is a number without the unit
-    return value.item()  # type: ignore[attr-defined]  # looked for above
-
-
-_TIMES = ("M", "m")
-"""What numpy calls the kinds of datetime64 and timedelta64."""
 
 
 def _check_topics(topics: Iterable[str]) -> tuple[str, ...]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, KeysView
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import TypeVar, overload
 
 from reefcast.model import wire
+from reefcast.model.carried import EPOCH
 from reefcast.model.publication import Publication, PublicationId, Value
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 T = TypeVar("T")
 
 
@@ -56,7 +56,7 @@ class Event:
     @property
     def time(self) -> datetime:
         """When it was published, in UTC."""
-        return _EPOCH + timedelta(microseconds=self.time_us)
+        return EPOCH + timedelta(microseconds=self.time_us)
 
     @property
     def attributes(self) -> dict[str, Value]:
@@ -82,6 +82,20 @@ class Event:
     def size_bytes(self) -> int:
         """Size of the encoded publication; known without decoding."""
         return len(self._body)
+
+    def as_(self, type: type[T]) -> T:
+        """The attributes as an instance of `type`: a Struct of msgspec, a dataclass, a TypedDict.
+
+        Nested ones take the attributes whose names have dots; times, decimals, enumerations and
+        UUIDs are made again of the forms in which they travel (docs/client.md, "Values"). Other
+        attributes are left aside. Raises `InvalidValueError` for an attribute that is missing or
+        that the type does not take, and for a type of which no event can be.
+        """
+        from reefcast.client.typed import read_as
+
+        publication = self._publication
+        event = f"event {publication.seq} of {publication.publisher!r}"
+        return read_as(type, publication.attributes, event)
 
     def __getitem__(self, name: str) -> Value:
         return self._publication.attributes[name]

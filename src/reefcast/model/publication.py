@@ -8,7 +8,6 @@ what changes from hop to hop is the `Header` in front of it (see `messages.Publi
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import Enum
 from numbers import Number
 from typing import Annotated
 
@@ -71,10 +70,15 @@ def check_attributes(attributes: Mapping[str, object]) -> dict[str, Value]:
 
 def _advice(value: object) -> str:
     """What to send instead of what would lose something on the way."""
-    if isinstance(value, Enum):
-        return f": send the value of the enumeration, {value.value!r}"
-    if hasattr(value, "isoformat") or "time" in type(value).__name__:
-        return ": send a time as a number in a unit of your own, or as a text (.isoformat())"
+    if "time" in type(value).__name__:
+        return ": send a datetime with a time zone, a timedelta, or a number in a unit of your own"
     if isinstance(value, Number):  # numpy's durations are some, too
         return ": send float(...), which may round, or str(...), which compares as a text"
-    return " (bytes go into the payload)"
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return ": bytes go into the payload, publish(payload=...)"
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return (
+            ": publish one event for each of its values, or put them into the payload (as by "
+            "msgspec.json.encode), which no filter sees"
+        )
+    return ": send those of its values that filters are to see, and the rest in the payload"

@@ -15,7 +15,7 @@ from reefcast.model.expression import Expression
 
 _TOKENS = re.compile(
     r"""[ \t\r\n\f]*(
-        [A-Za-z_][A-Za-z_0-9]*
+        [A-Za-z_][A-Za-z_0-9]*(?:\.[A-Za-z_][A-Za-z_0-9]*)*
       | (?:[0-9]+\.[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[0-9]+[eE][+-]?[0-9]+
       | [0-9]+
       | '[^']*(?:''[^']*)*'

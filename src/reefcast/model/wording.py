@@ -43,7 +43,7 @@ def _plainer(token: re.Match[str]) -> str:
 
 def readable_name(name: str) -> str:
     """An attribute's name as a filter spells it."""
-    if re.fullmatch(r"[^\W\d]\w*", name) and name.upper() not in KEYWORDS:
+    if re.fullmatch(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*", name) and name.upper() not in KEYWORDS:
         return name
     return '"' + name.replace('"', '""') + '"'
 

@@ -25,7 +25,8 @@ from reefcast.errors import ConfigurationError
 from reefcast.history.asking import question_about
 from reefcast.history.limits import Limits
 from reefcast.model.filters import parse_filter
-from reefcast.model.publication import Publication, PublicationId, check_attributes
+from reefcast.model.flat import as_sent
+from reefcast.model.publication import Publication, PublicationId
 from reefcast.model.topics import topic_filter
 from reefcast.overlay.topology import edges_of
 from reefcast.routing.tables import MOST_ROWS
@@ -161,7 +162,7 @@ class Simulation:
         """The client publishes; returns a handle, by which `Result.published` names it."""
         self.world.client(client, broker)
         handle = self.world.next_handle()
-        checked = check_attributes(attributes)
+        checked = as_sent(attributes)
         script = Scripted(at_s, handle, client, "publish", "", checked, topics, payload)
         self._schedule(handle, script)
         return handle
