@@ -32,9 +32,6 @@ from reefcast.server.host import Host
 from reefcast.server.outputs import LinkQueue
 from reefcast.timing import MACHINE
 
-MOMENT_S = 1.0
-"""In which a connection that broke is made again, if both ends live."""
-
 
 class BrokerLink(BrokerEnd):
     """`name`: the neighbour. `state`: "up", "broken" (within its patience) or "away", and then
@@ -52,7 +49,7 @@ class BrokerLink(BrokerEnd):
         self.dialled: Connection | None = None
         self._away = away
         self._loop = asyncio.get_running_loop()
-        self._waited_for_until_s = 0.0
+        self._left = False
         self._received = 0
         self._patience: asyncio.TimerHandle | None = None
 
@@ -64,11 +61,9 @@ class BrokerLink(BrokerEnd):
 
     @property
     def drained(self) -> bool:
-        """Whether a broker that is to stop need not wait for this neighbour: it has acknowledged
-        all, or has gone. One whose connection broke may be back in a moment."""
-        if self.queue.window.all_acknowledged:
-            return True
-        return self.connection is None and self._loop.time() >= self._waited_for_until_s
+        """Whether there is nothing to wait for: the neighbour has acknowledged all, or has said
+        goodbye, or is away. One whose connection broke may be back in a moment."""
+        return self.queue.window.all_acknowledged or self.state == "away" or self._left
 
     @property
     def dials(self) -> bool:
@@ -104,6 +99,7 @@ class BrokerLink(BrokerEnd):
             self._begin(hello.session, self.ticket if not self.dials else hello.ticket)
             connection.forget_received()
         self.reconnects += 1
+        self._left = False
         self.close()
         self.attach(connection)
         if not resumed:
@@ -115,10 +111,6 @@ class BrokerLink(BrokerEnd):
         me = self._host.me.session
         same = hello.ticket in ("", self.ticket)
         return same and hello.session == self.peer_session and hello.peer_session == me
-
-    def forgotten(self) -> None:
-        """The other end has no memory of this link."""
-        self._waited_for_until_s = 0.0
 
     def give_up(self) -> None:
         """What waited is lost."""
@@ -146,8 +138,7 @@ class BrokerLink(BrokerEnd):
     def lost(self, connection: Connection) -> None:
         if connection is not self.connection:
             return
-        self._received = connection.received
-        self._waited_for_until_s = 0.0 if connection.left else self._loop.time() + MOMENT_S
+        self._received, self._left = connection.received, connection.left
         self.detach()
         self._patience = self._loop.call_later(self._host.limits.link_patience_s, self._give_up)
 

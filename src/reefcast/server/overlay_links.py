@@ -104,7 +104,6 @@ class OverlayLinks:
         begins none anew: what comes over that would be lost with it."""
         late = self.stopping and not link.knows(hello)
         if late:
-            link.forgotten()
             connection.goodbye(f"broker {self._host.me.name} was told to stop", retry=True)
         return late
 
