@@ -49,7 +49,6 @@ class BrokerLink(BrokerEnd):
         self.dialled: Connection | None = None
         self._away = away
         self._loop = asyncio.get_running_loop()
-        self._left = False
         self._received = 0
         self._patience: asyncio.TimerHandle | None = None
 
@@ -58,12 +57,6 @@ class BrokerLink(BrokerEnd):
         if self.connection is not None:
             return "up"
         return "broken" if self.peer_session else "away"
-
-    @property
-    def drained(self) -> bool:
-        """Whether there is nothing to wait for: the neighbour has acknowledged all, or has said
-        goodbye, or is away. One whose connection broke may be back in a moment."""
-        return self.queue.window.all_acknowledged or self.state == "away" or self._left
 
     @property
     def dials(self) -> bool:
@@ -99,7 +92,6 @@ class BrokerLink(BrokerEnd):
             self._begin(hello.session, self.ticket if not self.dials else hello.ticket)
             connection.forget_received()
         self.reconnects += 1
-        self._left = False
         self.close()
         self.attach(connection)
         if not resumed:
@@ -138,7 +130,7 @@ class BrokerLink(BrokerEnd):
     def lost(self, connection: Connection) -> None:
         if connection is not self.connection:
             return
-        self._received, self._left = connection.received, connection.left
+        self._received = connection.received
         self.detach()
         self._patience = self._loop.call_later(self._host.limits.link_patience_s, self._give_up)
 

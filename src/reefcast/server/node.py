@@ -115,17 +115,13 @@ class Node:
         self.host.driver.handle(Leave(self.overlay_links.connected), "")
         await self._until(lambda: self.host.core.neighbours.left and self._served(), until_s)
         self._keep_statistics()
-        reason = self._farewell
+        reason = f"broker {self.name} was told to stop; come back later"
         self.clients.end_all(reason)
         # What a soft link does not get rid of in half of the time goes over the others.
         await self._until(lambda: self.soft_links.drained, (self.loop.time() + until_s) / 2)
         self.soft_links.leave(reason)
         await self._until(lambda: self.overlay_links.drained, until_s)
         await self._close_connections(reason)
-
-    @property
-    def _farewell(self) -> str:
-        return f"broker {self.name} was told to stop; come back later"
 
     def _keep_statistics(self) -> None:
         """What clients got is remembered beyond the end of the broker: their connections end next,
@@ -140,10 +136,9 @@ class Node:
         )
 
     def _close_doors(self) -> None:
-        """Let nobody in but neighbours whose connections break meanwhile."""
-        for listener in self.listeners[1:]:
+        for listener in self.listeners:
             listener.close()
-        self.overlay_links.stopping = True
+        self.overlay_links.refuse()
         self.soft_links.refuse()
 
     async def _until(self, done: Callable[[], bool], until_s: float) -> None:
@@ -152,8 +147,6 @@ class Node:
             await asyncio.sleep(0.005)
 
     async def _close_connections(self, reason: str) -> None:
-        self.listeners[0].close()
-        self.overlay_links.stop_dialling()
         # In the same order whenever the same is done: simulated runs repeat themselves.
         connections = sorted(self.shared.all, key=_where)
         for connection in connections:
@@ -190,9 +183,6 @@ class Node:
 
     def _greet(self, connection: Connection, hello: Hello) -> End | None:
         """The connection's principal has the role that `hello` needs."""
-        if self.stopping and hello.role is Role.CLIENT:
-            connection.goodbye(self._farewell, retry=True)
-            return None
         if hello.role is Role.CLIENT:
             return self.clients.arrive(connection, hello)
         if hello.role is Role.OBSERVER:

@@ -29,7 +29,7 @@ from reefcast.server.outputs import LinkQueue
 
 
 class OverlayLinks:
-    """See the module's docstring. `stopping`: the broker is to stop."""
+    """See the module's docstring."""
 
     def __init__(self, host: Host, network: NetworkFile, shared: Shared) -> None:
         self._host = host
@@ -37,7 +37,7 @@ class OverlayLinks:
         self._shared = shared
         self._loop = asyncio.get_running_loop()
         self._dials: dict[LinkName, asyncio.Task[None]] = {}
-        self.stopping = False
+        self._stopping = False
         for name in network.neighbours(host.me.name):
             queue = LinkQueue(name, host.limits, host.congestion, host.journal)
             host.outputs.links[name] = queue
@@ -57,7 +57,7 @@ class OverlayLinks:
             self._keep_connected(link)
 
     def _keep_connected(self, link: BrokerLink) -> None:
-        if link.dials:
+        if link.dials and not self._stopping:
             self._dials[link.name] = self._loop.create_task(
                 keep_connected(
                     self._network.address(link.name),
@@ -71,7 +71,7 @@ class OverlayLinks:
         """Return one to be made to the neighbour; it will take the place of the one there is, and
         of those that were begun before: what they say of the link is no longer true."""
 
-        def greet(connection: Connection, hello: Hello) -> End | None:
+        def greet(connection: Connection, hello: Hello) -> End:
             me = self._host.me.name
             if hello.name != link.name:
                 raise ProtocolError(f"broker {me} dialled {link.name!r}, not {hello.name!r}")
@@ -79,33 +79,21 @@ class OverlayLinks:
                 raise ProtocolError(f"broker {me} has another link to {link.name!r} by now")
             if connection is not link.dialled:
                 raise ProtocolError(f"broker {me} has dialled {link.name!r} again since")
-            if self._is_late(connection, hello, link):
-                return None
             link.greeted(connection, hello)
             return link
 
         link.dialled = Connection(self._shared, greet, first=link.hello)
         return link.dialled
 
-    def arrive(self, connection: Connection, hello: Hello) -> End | None:
-        """A neighbour dialled; None if it is refused. Raises `ProtocolError` if it is none."""
+    def arrive(self, connection: Connection, hello: Hello) -> End:
+        """A neighbour dialled; raises `ProtocolError` if it is none."""
         link = self._link_of(hello)
         if link.dials:
             me = self._host.me.name
             raise ProtocolError(f"broker {me} dials {hello.name}, not the other way round")
-        if self._is_late(connection, hello, link):
-            return None
         connection.say_hello(link.answer(hello))
         link.greeted(connection, hello)
         return link
-
-    def _is_late(self, connection: Connection, hello: Hello, link: BrokerLink) -> bool:
-        """A broker that is to stop goes on with the links that it has, so that they drain. It
-        begins none anew: what comes over that would be lost with it."""
-        late = self.stopping and not link.knows(hello)
-        if late:
-            connection.goodbye(f"broker {self._host.me.name} was told to stop", retry=True)
-        return late
 
     def _link_of(self, hello: Hello) -> BrokerLink:
         """Which of the links `hello` is for; raises `ProtocolError` if there is none."""
@@ -174,8 +162,9 @@ class OverlayLinks:
 
     # --- the broker's end -------------------------------------------------------------------------
 
-    def stop_dialling(self) -> None:
-        """Who is gone stays away."""
+    def refuse(self) -> None:
+        """The broker is to stop: nobody is dialled any more."""
+        self._stopping = True
         for attempts in self._dials.values():
             attempts.cancel()
 
@@ -186,7 +175,7 @@ class OverlayLinks:
 
     @property
     def drained(self) -> bool:
-        return all(link.drained for link in self.links.values())
+        return all(link.queue.drained for link in self.links.values())
 
     def close(self) -> None:
         """Nobody is waited for any more."""
