@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
 
+from reefcast.errors import ConfigurationError
 from reefcast.model.messages import LinkName
 from reefcast.model.publication import Publication, PublicationId
 from reefcast.routing.broker import Broker
@@ -47,9 +48,23 @@ class Stage(ABC):
         self._last_handle += 1
         return self._last_handle
 
-    @abstractmethod
     def client(self, name: str, broker: str) -> ClientRecord:
-        """Return the client, which is made if it is not there; it sits at one broker for ever."""
+        """Return the client, which is made if it is not there; it sits at one broker for ever.
+        Raises `ConfigurationError` where it cannot be."""
+        client = self.clients.get(name)
+        if client is None:
+            if broker not in self.nodes:
+                raise ConfigurationError(f"client {name}: there is no broker named {broker!r}")
+            if name in self.nodes:
+                raise ConfigurationError(f"client {name!r} has the name of a broker")
+            client = self._new_client(name, broker)
+        if client.broker != broker:
+            raise ConfigurationError(f"client {name} sits at {client.broker}, not at {broker}")
+        return client
+
+    @abstractmethod
+    def _new_client(self, name: str, broker: str) -> ClientRecord:
+        """Make a client, and put it among `clients`."""
 
     @abstractmethod
     def schedule(self, handle: int, at: float) -> None:

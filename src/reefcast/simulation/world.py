@@ -326,18 +326,9 @@ class World(Stage):
 
     # --- clients ----------------------------------------------------------------------------------
 
-    def client(self, name: str, broker: str) -> SimClient:
-        """The client, which is made if it is not there; it sits at one broker for ever."""
-        client = self.clients.get(name)
-        if client is None:
-            if broker not in self.nodes:
-                raise ConfigurationError(f"client {name}: there is no broker named {broker!r}")
-            if name in self.nodes:
-                raise ConfigurationError(f"client {name!r} has the name of a broker")
-            client = self.clients[name] = SimClient(name, broker)
-            self.nodes[broker].clients.append(client)
-        if client.broker != broker:
-            raise ConfigurationError(f"client {name} sits at {client.broker}, not at {broker}")
+    def _new_client(self, name: str, broker: str) -> SimClient:
+        client = self.clients[name] = SimClient(name, broker)
+        self.nodes[broker].clients.append(client)
         return client
 
     def act(self, script: Scripted, now: float) -> tuple[Node, list[tuple[Input, int]]]:

@@ -252,20 +252,8 @@ class WireWorld(Stage):
 
     # --- scripts ----------------------------------------------------------------------------------
 
-    def client(self, name: str, broker: str) -> WireClient:
-        client = self.clients.get(name)
-        if client is None:
-            if broker not in self.nodes:
-                raise ConfigurationError(f"client {name}: there is no broker named {broker!r}")
-            if name in self.nodes:
-                raise ConfigurationError(f"client {name!r} has the name of a broker")
-            client = self.clients[name] = self._make_client(name, broker)
-        if client.broker != broker:
-            raise ConfigurationError(f"client {name} sits at {client.broker}, not at {broker}")
-        return client
-
-    def _make_client(self, name: str, broker: str) -> WireClient:
-        return WireClient(
+    def _new_client(self, name: str, broker: str) -> WireClient:
+        client = self.clients[name] = WireClient(
             name,
             broker,
             self._make_machine(name, name),
@@ -277,6 +265,7 @@ class WireWorld(Stage):
             self._disk,
             calm=not (self.setup.faults or self.wire.faults),
         )
+        return client
 
     def _make_machine(self, seed: str, name: str) -> SimulatedMachine:
         return SimulatedMachine(name, f"{self.setup.seed}/{seed}", self.loop)
