@@ -120,8 +120,7 @@ def _run_alone(port: int, *, until_eof: bool, as_json: bool) -> None:
     except ConfigurationError as error:
         # All but the address is as by default.
         raise ConfigurationError(
-            f"{error}; say another port, for instance --port {DEFAULT_PORT + 1}, or --port 0 for "
-            "any that is free"
+            f"{error}; say another port with --port, or --port 0 for any that is free"
         ) from error
     finally:
         patience.cancel()
