@@ -16,7 +16,7 @@ from reefcast.extras import extra_for
 COMMANDS = {
     "analyze": "Turn a trace into tables and an HTML report, with Spark.",
     "bench": "Measure the live broker, the simulator, and the indexes.",
-    "broker": "Run one broker of a network file.",
+    "broker": "Run one broker: alone, or one of a network file.",
     "burst": "Let a broad subscription come and go over thousands of narrow ones, and report the "
     "delays.",
     "dataset": "Turn a public data set into tables of events and subscriptions, with Spark.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import Callable
 
 from reefcast.errors import ConfigurationError
@@ -28,9 +29,10 @@ class Listener:
                 self._make, self.host, self.port, backlog=BACKLOG
             )
         except OSError as error:
+            taken = error.errno == errno.EADDRINUSE
+            reason = "another program listens there" if taken else error.strerror or error
             raise ConfigurationError(
-                f"broker {broker} cannot listen on {self.host}:{self.port}: "
-                f"{error.strerror or error}"
+                f"broker {broker} cannot listen on {self.host}:{self.port}: {reason}"
             ) from error
         self.port = self._server.sockets[0].getsockname()[1]
 

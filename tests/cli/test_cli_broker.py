@@ -1,0 +1,124 @@
+"""`reefcast broker` without a network file: what a newcomer types first."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import signal
+import socket
+from asyncio.subprocess import Process
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+import reefcast
+from children import Children, ended, line_of
+from reefcast.cli.broker import COMPILING
+from reefcast.errors import LocalError
+
+README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+LINES = 7
+"""That it prints when it is ready."""
+
+
+@pytest.fixture
+async def children() -> AsyncIterator[Children]:
+    async with Children() as children:
+        yield children
+
+
+async def started(children: Children, *options: object) -> tuple[Process, list[str]]:
+    """The broker, and what it printed."""
+    broker = await children.start("broker", *options)
+    return broker, [(await line_of(broker.stdout)).decode().rstrip() for _ in range(LINES)]
+
+
+def commands_in(printed: list[str]) -> list[list[str]]:
+    """What follows `reefcast` in the commands, as a shell would read them."""
+    commands = [shlex.split(line) for line in printed if line.startswith("    ")]
+    assert [command[0] for command in commands] == ["reefcast", "reefcast"]
+    return [command[1:] for command in commands]
+
+
+async def refused(children: Children, *options: object) -> str:
+    """The last line on standard error."""
+    code, output, errors = await children.run("broker", *options)
+    assert (code, output) == (2, "") and "Traceback" not in errors
+    return errors.splitlines()[-1]
+
+
+async def test_the_commands_that_it_prints_carry_an_event(children: Children) -> None:
+    broker, printed = await started(children, "--port", 0)
+    subscribe, publish = commands_in(printed)
+    reader = await children.start(*subscribe)
+    assert await line_of(reader.stderr) == b"reefcast: subscribed\n"
+    code, _, errors = await children.run(*publish)
+    assert (code, errors.startswith("published 1 event in ")) == (0, True)
+    assert (await line_of(reader.stdout)).endswith(b"#1  symbol=IBM  price=99\n")
+    reader.send_signal(signal.SIGINT)
+    assert (await ended(reader))[::2] == (0, "reefcast: 1 event\n")
+    broker.send_signal(signal.SIGINT)
+    assert (await ended(broker))[:2] == (0, "")
+
+
+async def test_the_port_is_the_one_that_was_asked_for(
+    children: Children, unused_tcp_port: int
+) -> None:
+    _, printed = await started(children, "--port", unused_tcp_port)
+    assert printed[0].startswith(f"broker b1 listens on 127.0.0.1:{unused_tcp_port}, ")
+    url = f"reefcast://127.0.0.1:{unused_tcp_port}"
+    assert [command[1] for command in commands_in(printed)] == [url, url]
+    for line in printed:
+        shown = line.replace(url, "reefcast://127.0.0.1:7301")
+        assert not line.startswith("    ") or f"{shown}\n" in README
+
+
+async def test_by_default_it_takes_the_port_of_urls_without_one(children: Children) -> None:
+    """Or says that it would have, where this machine has another broker there."""
+    broker = await children.start("broker", "--json", "--until-eof")
+    _, output, errors = await ended(broker, b"")
+    assert "127.0.0.1:7301" in output + errors
+
+
+async def test_as_json_and_until_the_end_of_its_input(children: Children) -> None:
+    broker = await children.start("broker", "--port", 0, "--json", "--until-eof")
+    told = json.loads(await line_of(broker.stdout))
+    listen = told.pop("listen")
+    assert told == {"broker": "b1"}
+    async with reefcast.connect(f"reefcast://{listen}") as client:
+        await client.publish(x=1)
+        with pytest.raises(LocalError, match="nobody stores 'fx'"):
+            async for _ in client.history("topic = 'fx'"):
+                pass
+    assert (await ended(broker, b""))[:2] == (0, "")
+
+
+async def test_a_port_that_is_taken(children: Children) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        sentence = await refused(children, "--port", port)
+    assert sentence == (
+        f"reefcast: broker b1 cannot listen on 127.0.0.1:{port}: another program listens there; "
+        "say another port with --port, or --port 0 for any that is free"
+    )
+
+
+async def test_a_part_of_what_only_makes_sense_together(children: Children, tmp_path: Path) -> None:
+    file = tmp_path / "net.toml"
+    file.write_text('[[broker]]\nname = "north"\nlisten = "127.0.0.1:7301"\n')
+    assert await refused(children, file) == (
+        f"Error: which broker of {file}? Give its name, too; or neither, for a broker alone"
+    )
+    assert await refused(children, file, "north", "--port", 7302) == (
+        f"Error: --port is for a broker alone; where broker north listens says {file}"
+    )
+
+
+async def test_a_first_start_that_takes_long_says_why(
+    children: Children, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Nothing is in the cache yet."""
+    monkeypatch.setenv("REEFCAST_CACHE_DIR", str(tmp_path))
+    broker = await children.start("broker", "--port", 0)
+    assert (await line_of(broker.stderr)).decode() == f"{COMPILING}\n"
