@@ -185,6 +185,9 @@ class Asked:
     def say(self, messages: list[ServiceMessage]) -> None:
         """Nobody hears it."""
 
+    def forget(self, asking: Asking[Event]) -> None:
+        """It has nothing more to bring."""
+
 
 async def test_a_past_that_breaks_off_for_good_does_not_pass_for_a_whole_one() -> None:
     """Though there are events to be given before that is said."""

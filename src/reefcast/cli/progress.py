@@ -25,9 +25,14 @@ class Progress:
         now_s = time.monotonic()
         if now_s >= self._next_s:
             self._next_s = now_s + PAUSE_S
-            click.echo(f"\r{self._doing} {count:,}{self._of}", nl=False, err=True)
+            self._write(f"\r{self._doing} {count:,}{self._of}")
 
     def clear(self) -> None:
         """Remove the line, if there is one."""
         if 0 < self._next_s < float("inf"):
-            click.echo("\r\x1b[K", nl=False, err=True)
+            self._write("\r\x1b[K")
+
+    @staticmethod
+    def _write(text: str) -> None:
+        # click takes control characters away from what it does not know for a terminal.
+        click.echo(text, nl=False, err=True, color=True)

@@ -1,8 +1,8 @@
 """The version of the code behind a result: a hash of the sources that it depends on.
 
 Those are the core, and of the folders of papers, of what papers share and of the placement of
-storages what the campaign leads to by imports; and history, if it is simulated. So what is said
-about results (claims, evidence) does not make them old, nor does another campaign. Comments,
+storages what the campaign leads to by imports; and what runs live, if that is simulated. So what is
+said about results (claims, evidence) does not make them old, nor does another campaign. Comments,
 docstrings and layout do not count either.
 """
 
@@ -19,7 +19,7 @@ from typing import NamedTuple
 import reefcast
 from reefcast.experiments.campaign import Campaign
 
-CORE = ("model", "matching", "overlay", "routing", "simulation")
+CORE = ("model", "protocol", "matching", "overlay", "routing", "simulation")
 """Packages that every result depends on."""
 
 _PACKAGE = Path(reefcast.__file__).parent
@@ -27,9 +27,9 @@ SHARED = Path(__file__).parent
 """What papers share."""
 PACKAGE = ["reefcast", "experiments"]
 PLACEMENT = ["reefcast", "pipeline", "planning", "placement"]
-SIMULATED_HISTORY = ["reefcast", "simulation", "history"]
-HISTORY = ("asking", "messages", "replying", "rows", "service", "table")
-"""What of `history` the simulator runs."""
+WIRE = ["reefcast", "simulation", "wire"]
+LIVE = ("client", "history", "network", "server", "storage_node")
+"""What is simulated by running it."""
 
 
 class _Source(NamedTuple):
@@ -97,7 +97,7 @@ def _reached(starts: Iterable[Path], folder: Path) -> list[Path]:
 
 
 def _imports(path: Path, folder: Path) -> set[Path]:
-    if path.suffix != ".py":
+    if path.suffix != ".py" or path.parent.name in LIVE:
         return set()
     imported = [name.split(".") for name in _imported(_source(path))]
     names = {part for parts in imported for part in parts}
@@ -107,16 +107,19 @@ def _imports(path: Path, folder: Path) -> set[Path]:
     for other in _others(imported) - {folder, home}:
         found |= {each for each in other.glob("*.py") if each.stem in names}
         found |= {*other.glob("*.toml")}
-    return found | _storages(imported)
+    return found | _placement(imported) | _live(imported)
 
 
-def _storages(imported: Sequence[list[str]]) -> set[Path]:
+def _placement(imported: Sequence[list[str]]) -> set[Path]:
     folder, depth = _PACKAGE.joinpath(*PLACEMENT[1:]), len(PLACEMENT)
     names = {parts[depth] for parts in imported if parts[:depth] == PLACEMENT and parts[depth:]}
-    found = {folder / f"{name}.py" for name in names}
-    if any(parts[:3] == SIMULATED_HISTORY for parts in imported):
-        found |= {_PACKAGE / "history" / f"{name}.py" for name in HISTORY}
-    return found
+    return {folder / f"{name}.py" for name in names}
+
+
+def _live(imported: Sequence[list[str]]) -> set[Path]:
+    if not any(parts[:3] == WIRE for parts in imported):
+        return set()
+    return {_PACKAGE / "timing.py"}.union(*((_PACKAGE / name).glob("*.py") for name in LIVE))
 
 
 def _others(imported: Iterable[list[str]]) -> set[Path]:
