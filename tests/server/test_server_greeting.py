@@ -247,8 +247,8 @@ async def test_the_status_tells_the_user_of_each_soft_link(live: Live) -> None:
         node = await live.node(network, name, authenticator=Granting(*ALL_ROLES))
         await (await live.client(node, name + name)).subscribe("topic = 'fx'")
     for name in network.names:
-        links = live.nodes[name].soft_links.links
-        await until(lambda links=links: [link.state for link in links.values()] == ["up"])
+        soft = live.nodes[name].soft_links
+        await until(lambda soft=soft: [link.state for link in soft.links.values()] == ["up"])
         (link,) = (await ask_status(*network.address(name)))["links"]
         assert link["user"] == "anna"
 
