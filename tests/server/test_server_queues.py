@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from itertools import pairwise
+from types import SimpleNamespace
 
 import pytest
 from live_brokers import Live, make_scot
 from raw_client import LARGE, RawClient, expect, publish_within_credit
 
 from live_networks import make_network, until
+from reefcast.model.wire import Congestion
 from reefcast.server.node import Node
+from reefcast.server.outputs import Outputs
 
 
 async def sleeper(live: Live, node: Node, policy: str, limit: int) -> RawClient:
@@ -125,3 +129,14 @@ async def test_a_slow_link_holds_publishers_back(live: Live):
     at_b.transport.resume_reading()
     expect(await subscriber.seqs_of(2000), 1, 2000)
     assert await publishing == 2000
+
+
+def test_notices_of_congestion_go_over_links_of_the_overlay_only() -> None:
+    outputs, heard = Outputs(), list[str]()
+    for name, overlay in (("a", True), ("b", True), ("soft", False)):
+        end = SimpleNamespace(overlay=overlay)
+        notice = partial(lambda name, frame: heard.append(name), name)
+        queue = SimpleNamespace(end=end, send_notice=notice)
+        outputs.links[name] = queue  # type: ignore[assignment]  # what is needed of one
+    outputs.flood(Congestion("x", 1, True), "a")
+    assert heard == ["b"]
