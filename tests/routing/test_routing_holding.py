@@ -171,6 +171,10 @@ def test_a_broker_has_left_when_its_neighbours_have_answered() -> None:
     alone = Broker("a", "acyclic")
     alone.handle(Leave(()), "", 0.0)
     assert alone.neighbours.left
+    broker = a_broker()
+    broker.handle(Leave(("b",)), "", 1.0)
+    assert sent(broker.handle(Leave(()), "", 2.0)) == [], "b is told once; it went meanwhile"
+    assert broker.neighbours.left
 
 
 def test_of_two_neighbours_that_stop_each_hands_over_what_it_has_first() -> None:

@@ -45,6 +45,14 @@ def as_seen(network: NetworkFile, ports: Mapping[str, int]) -> NetworkFile:
     return seen
 
 
+def shut(node: Node) -> None:
+    """Nobody comes in, and nobody is dialled."""
+    for listener in node.listeners:
+        listener.close()
+    node.overlay_links.hang_up()
+    node.soft_links.refuse()
+
+
 class Live:
     """Brokers and clients that are stopped when the test is over."""
 
@@ -74,7 +82,7 @@ class Live:
 
     async def crash(self, node: Node) -> None:
         """Ends a broker without a word, as if its process had been killed."""
-        node._close_doors()
+        shut(node)
         connections = list(node.shared.all)
         for connection in connections:
             connection.end = None

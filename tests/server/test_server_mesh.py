@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from live_brokers import Live, Throttle, as_seen, count_sent
+from live_brokers import Live, Throttle, as_seen, count_sent, shut
 from live_mesh import (
     Members,
     both_up,
@@ -412,7 +412,7 @@ async def middle(live: Live) -> Node:
     e = nodes["e"]
     assert "e" in nodes["c"].host.core.router.mesh.mom
     c = nodes["c"]
-    e._close_doors()
+    shut(e)
     return c
 
 

@@ -29,6 +29,7 @@ from reefcast.errors import ConfigurationError, InternalError
 from reefcast.overlay.topology import names, path
 from reefcast.simulation.checkers import Evidence, check
 from reefcast.simulation.faults import Crash, Drop, Partition
+from reefcast.simulation.links import LinkSpec
 from reefcast.simulation.recording import TraceOptions
 from reefcast.simulation.simulation import Simulation
 from reefcast.simulation.wire.faults import Freeze, Pieces, Sever, Slices, Stop, Vanish, Wire
@@ -210,6 +211,19 @@ def test_a_client_of_a_broker_that_dies_asks_anew() -> None:
 def test_a_broker_is_told_to_stop_and_comes_back() -> None:
     simulation = one_run(Wire(faults=[Stop(broker="b2", at_s=1.55, restart_s=2.5)]))
     assert got(simulation) == ALL
+
+
+@pytest.mark.parametrize("link", [("b2", "b3"), ("b1", "b2")])
+@pytest.mark.parametrize("at_s", [1.51, 1.53, 1.55])
+def test_a_broker_that_stops_hands_over_what_it_has_though_a_link_breaks(
+    link: tuple[str, str], at_s: float
+) -> None:
+    """It dials one of them, and is dialled over the other."""
+    stop = Stop(broker="b2", at_s=1.525, restart_s=2.5)
+    simulation = one_run(
+        Wire(faults=[stop, Sever(links=(link,), at_s=at_s)]), link=LinkSpec(latency_s=0.02)
+    )
+    assert (got(simulation), simulation.result().damaged) == (ALL, frozenset())
 
 
 def test_a_broker_that_dies_in_the_middle_loses_what_it_had_in_memory() -> None:

@@ -227,7 +227,7 @@ class MoveLink(msgspec.Struct, frozen=True):
 
 class Leave(msgspec.Struct, frozen=True):
     """This broker is about to stop: the neighbours at the other ends of `links` are to hold back
-    what is for it."""
+    what is for it. Said again with fewer of them: it waits for the others no more."""
 
     links: tuple[LinkName, ...]
 

@@ -11,9 +11,9 @@ Rules
   wanted there.
 - When a broker has relearned, it says `Relearned`: then neighbours send it what they have held for
   it (`holding`).
-- A broker that is about to stop says `Leaving`, and has left when all neighbours have answered:
-  then nothing more comes. One that is about to stop, too, answers when all its others have
-  answered it: until then it may still have something to hand over.
+- A broker that is about to stop says `Leaving`, and has left when all neighbours that it can reach
+  have answered: then nothing more comes. One that is about to stop, too, answers when all its
+  others have answered it: until then it may still have something to hand over.
 """
 
 from __future__ import annotations
@@ -202,7 +202,10 @@ class NeighbourLinks:
     # --- this broker stops ------------------------------------------------------------------------
 
     def leave(self, links: Sequence[LinkName]) -> list[Effect]:
-        """Tells those neighbours."""
+        """Tells those neighbours; waits for them alone, once they have been told."""
+        if self._leaving:
+            self._unanswered.intersection_update(links)
+            return self._answer_those_who_leave()
         self._leaving = True
         told = [link for link in links if link in self._router.brokers]
         self._unanswered.update(told)

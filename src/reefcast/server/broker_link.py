@@ -32,6 +32,9 @@ from reefcast.server.host import Host
 from reefcast.server.outputs import LinkQueue
 from reefcast.timing import MACHINE
 
+MOMENT_S = 1.0
+"""In which a connection that broke is made again, if both ends live."""
+
 
 class BrokerLink(BrokerEnd):
     """`name`: the neighbour. `state`: "up", "broken" (within its patience) or "away", and then
@@ -49,6 +52,7 @@ class BrokerLink(BrokerEnd):
         self.dialled: Connection | None = None
         self._away = away
         self._loop = asyncio.get_running_loop()
+        self._near_until_s = 0.0
         self._received = 0
         self._patience: asyncio.TimerHandle | None = None
 
@@ -57,6 +61,11 @@ class BrokerLink(BrokerEnd):
         if self.connection is not None:
             return "up"
         return "broken" if self.peer_session else "away"
+
+    @property
+    def near(self) -> bool:
+        """Whether the neighbour is connected, or may be again in a moment."""
+        return self.connection is not None or self._loop.time() < self._near_until_s
 
     @property
     def dials(self) -> bool:
@@ -131,6 +140,7 @@ class BrokerLink(BrokerEnd):
         if connection is not self.connection:
             return
         self._received = connection.received
+        self._near_until_s = 0.0 if connection.left else self._loop.time() + MOMENT_S
         self.detach()
         self._patience = self._loop.call_later(self._host.limits.link_patience_s, self._give_up)
 

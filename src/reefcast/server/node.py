@@ -61,6 +61,7 @@ class Node:
         self.host = make_host(network, name, offer)
         self.clients = Clients(self.host, network.is_node)
         self.stopping = False
+        self._told: tuple[str, ...] | None = None
         self._started_at_s = self.loop.time()
         limit = network.limits.max_clients + SPARE_CONNECTIONS
         self.shared = Shared(
@@ -104,24 +105,36 @@ class Node:
     async def stop(self) -> None:
         """Drain: no new input from clients; what was accepted from them goes out; neighbours hold
         back what is for this broker, and what they sent before goes on; subscribers get what waits
-        for them and GOODBYE, neighbours acknowledge what they were sent; at most `drain_s` in
-        all."""
+        for them and GOODBYE, neighbours acknowledge what they were sent, over another connection if
+        one breaks meanwhile; at most `drain_s` in all."""
         self.stopping = True
-        self._close_doors()
+        self._refuse()
         for session in self.clients.sessions.values():
             if session.port.line is not None:
                 session.port.line.stop_reading()
         until_s = self.loop.time() + self.network.limits.drain_s
-        self.host.driver.handle(Leave(self.overlay_links.connected), "")
-        await self._until(lambda: self.host.core.neighbours.left and self._served(), until_s)
+        await self._until(lambda: self._has_left() and self._served(), until_s)
         self._keep_statistics()
-        reason = f"broker {self.name} was told to stop; come back later"
+        reason = self._farewell
         self.clients.end_all(reason)
         # What a soft link does not get rid of in half of the time goes over the others.
         await self._until(lambda: self.soft_links.drained, (self.loop.time() + until_s) / 2)
         self.soft_links.leave(reason)
-        await self._until(lambda: self.overlay_links.drained, until_s)
+        await self._until(self.overlay_links.drained, until_s)
         await self._close_connections(reason)
+
+    @property
+    def _farewell(self) -> str:
+        return f"broker {self.name} was told to stop; come back later"
+
+    def _has_left(self) -> bool:
+        """Whether the neighbours who are near have sent all; those who are no more are forgotten
+        meanwhile."""
+        near = self.overlay_links.near()
+        if near != self._told:
+            self._told = near
+            self.host.driver.handle(Leave(near), "")
+        return self.host.core.neighbours.left
 
     def _keep_statistics(self) -> None:
         """What clients got is remembered beyond the end of the broker: their connections end next,
@@ -135,8 +148,9 @@ class Node:
             port.empty for port in self.host.outputs.clients.values()
         )
 
-    def _close_doors(self) -> None:
-        for listener in self.listeners:
+    def _refuse(self) -> None:
+        """Let nobody in but neighbours whose connection broke a moment ago."""
+        for listener in self.listeners[1:]:
             listener.close()
         self.overlay_links.refuse()
         self.soft_links.refuse()
@@ -147,6 +161,8 @@ class Node:
             await asyncio.sleep(0.005)
 
     async def _close_connections(self, reason: str) -> None:
+        self.listeners[0].close()
+        self.overlay_links.hang_up()
         # In the same order whenever the same is done: simulated runs repeat themselves.
         connections = sorted(self.shared.all, key=_where)
         for connection in connections:
@@ -183,6 +199,9 @@ class Node:
 
     def _greet(self, connection: Connection, hello: Hello) -> End | None:
         """The connection's principal has the role that `hello` needs."""
+        if self.stopping and hello.role is Role.CLIENT:
+            connection.goodbye(self._farewell, retry=True)
+            return None
         if hello.role is Role.CLIENT:
             return self.clients.arrive(connection, hello)
         if hello.role is Role.OBSERVER:

@@ -76,11 +76,6 @@ class LinkQueue:
         for publish in self.start_anew():
             self._journal.lost(publish, "link_lost", self.name)
 
-    @property
-    def drained(self) -> bool:
-        """Whether there is nothing to wait for: the neighbour has acknowledged all, or is away."""
-        return self._outbox is None or self.window.all_acknowledged
-
     # --- what is sent -----------------------------------------------------------------------------
 
     def send_publication(self, frame: bytes, publish: Publish) -> None:

@@ -8,6 +8,10 @@ Two ends hardly ever change a link at the same instant, and its connection may b
 it may be that one end has a link of the overlay where the other has none any more, or none yet. It
 is not resumed then: it is refused, until the first end changes its mind, too (`lose`). The core has
 such a link as a soft one all the while, and gets back what was not acknowledged.
+
+A broker that is to stop goes on with the links to those who were near (connected, or a moment ago):
+a connection that breaks while it drains is made again. Who has been away for longer than a moment,
+or has no memory of the link, is refused: what came from there now would end with this broker.
 """
 
 from __future__ import annotations
@@ -38,6 +42,7 @@ class OverlayLinks:
         self._loop = asyncio.get_running_loop()
         self._dials: dict[LinkName, asyncio.Task[None]] = {}
         self._stopping = False
+        self._near: set[LinkName] = set()
         for name in network.neighbours(host.me.name):
             queue = LinkQueue(name, host.limits, host.congestion, host.journal)
             host.outputs.links[name] = queue
@@ -57,7 +62,7 @@ class OverlayLinks:
             self._keep_connected(link)
 
     def _keep_connected(self, link: BrokerLink) -> None:
-        if link.dials and not self._stopping:
+        if link.dials:
             self._dials[link.name] = self._loop.create_task(
                 keep_connected(
                     self._network.address(link.name),
@@ -71,7 +76,7 @@ class OverlayLinks:
         """Return one to be made to the neighbour; it will take the place of the one there is, and
         of those that were begun before: what they say of the link is no longer true."""
 
-        def greet(connection: Connection, hello: Hello) -> End:
+        def greet(connection: Connection, hello: Hello) -> End | None:
             me = self._host.me.name
             if hello.name != link.name:
                 raise ProtocolError(f"broker {me} dialled {link.name!r}, not {hello.name!r}")
@@ -79,21 +84,47 @@ class OverlayLinks:
                 raise ProtocolError(f"broker {me} has another link to {link.name!r} by now")
             if connection is not link.dialled:
                 raise ProtocolError(f"broker {me} has dialled {link.name!r} again since")
+            if self._is_late(connection, hello, link):
+                return None
             link.greeted(connection, hello)
             return link
 
         link.dialled = Connection(self._shared, greet, first=link.hello)
         return link.dialled
 
-    def arrive(self, connection: Connection, hello: Hello) -> End:
-        """A neighbour dialled; raises `ProtocolError` if it is none."""
+    def arrive(self, connection: Connection, hello: Hello) -> End | None:
+        """A neighbour dialled; None if it is refused. Raises `ProtocolError` if it is none."""
         link = self._link_of(hello)
         if link.dials:
             me = self._host.me.name
             raise ProtocolError(f"broker {me} dials {hello.name}, not the other way round")
+        if self._is_late(connection, hello, link):
+            return None
         connection.say_hello(link.answer(hello))
         link.greeted(connection, hello)
         return link
+
+    def _is_late(self, connection: Connection, hello: Hello, link: BrokerLink) -> bool:
+        """Whether the broker is to stop, and does not go on with this link; then it says so."""
+        if not self._stopping:
+            return False
+        if not link.knows(hello):
+            self._forget(link.name)
+        late = link.name not in self._near
+        if late:
+            connection.goodbye(f"broker {self._host.me.name} was told to stop", retry=True)
+        return late
+
+    def _forget(self, name: LinkName) -> None:
+        """The broker is to stop without this neighbour."""
+        self._near.discard(name)
+        self._hang_up(name)
+
+    def _hang_up(self, name: LinkName) -> None:
+        """It is not dialled any more; its connection, if there is one, stays."""
+        attempts = self._dials.pop(name, None)
+        if attempts is not None:
+            attempts.cancel()
 
     def _link_of(self, hello: Hello) -> BrokerLink:
         """Which of the links `hello` is for; raises `ProtocolError` if there is none."""
@@ -137,9 +168,7 @@ class OverlayLinks:
 
     def release(self, link: BrokerLink) -> None:
         """The link is one of the overlay no more; its connection, if there is one, stays."""
-        attempts = self._dials.pop(link.name, None)
-        if attempts is not None:
-            attempts.cancel()
+        self._hang_up(link.name)
         link.close()
 
     def lose(self, name: LinkName) -> None:
@@ -163,19 +192,32 @@ class OverlayLinks:
     # --- the broker's end -------------------------------------------------------------------------
 
     def refuse(self) -> None:
-        """The broker is to stop: nobody is dialled any more."""
+        """The broker is to stop: no new links, nor those to neighbours who are not near."""
         self._stopping = True
-        for attempts in self._dials.values():
-            attempts.cancel()
+        self._near = set(self.links)
+
+    def near(self) -> tuple[LinkName, ...]:
+        """The neighbours that a broker that is to stop waits for; the others it forgets."""
+        links = self.links
+        for name in sorted(self._near):
+            if name not in links or not links[name].near:
+                self._forget(name)
+        return tuple(sorted(self._near))
 
     @property
     def connected(self) -> tuple[LinkName, ...]:
         """The neighbours that can be talked to now."""
         return tuple(link.name for link in self.links.values() if link.connection is not None)
 
-    @property
     def drained(self) -> bool:
-        return all(link.queue.drained for link in self.links.values())
+        """Whether those who are near have acknowledged all."""
+        near, links = self.near(), self.links
+        return all(links[name].queue.window.all_acknowledged for name in near)
+
+    def hang_up(self) -> None:
+        """Nobody is dialled any more."""
+        for name in list(self._dials):
+            self._hang_up(name)
 
     def close(self) -> None:
         """Nobody is waited for any more."""

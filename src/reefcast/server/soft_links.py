@@ -374,7 +374,7 @@ class SoftLinks:
 
     @property
     def drained(self) -> bool:
-        return all(link.queue.drained for link in self.links.values())
+        return all(link.queue.window.all_acknowledged for link in self.links.values())
 
     def leave(self, reason: str) -> None:
         """What has not been acknowledged goes other ways."""
