@@ -194,6 +194,22 @@ def with_deaths(setup: Setup, clients: dict[str, str], rng: random.Random) -> Dr
     return of_messages + crashes, of_wire + stops
 
 
+def with_a_stop(setup: Setup, clients: dict[str, str], rng: random.Random) -> Drawn:
+    """One broker is told to stop, and its links break at that time; it loses nothing."""
+    broker = rng.choice(list(setup.graph))
+    at_s = START_S + rng.uniform(0.0, LASTS_S)
+    drawn: list[WireFault] = [
+        Stop(broker=broker, at_s=at_s, restart_s=at_s + rng.uniform(0.01, 3.0))
+    ]
+    links = [edge for edge in edges_of(setup.graph) if broker in edge]
+    for _ in range(rng.randint(0, 2)):
+        some = (rng.choice(links),)
+        breaks_s = at_s + rng.uniform(-0.05, 0.1)
+        where = {"at": rng.choice(some[0]), "after_bytes": rng.randrange(1, 2000)}
+        drawn.append(Sever(links=some, at_s=breaks_s, **rng.choice(({}, where))))
+    return [], drawn
+
+
 def run_wire(number: int, routing: str, faults: Faults) -> Simulation:
     rng = random.Random(f"{number}/{routing}")
     setup = wire_setup(rng, routing)

@@ -22,6 +22,7 @@ from simulation_wire_scenarios import (
     run_wire,
     wire_of,
     wire_setup,
+    with_a_stop,
     with_deaths,
 )
 
@@ -63,12 +64,21 @@ def test_brokers_die_and_only_what_they_had_in_memory_is_lost(number: int, routi
     check_wire(number, routing, with_deaths)
 
 
+@settings(max_examples=40)
+@given(NUMBERS, ROUTING)
+@example(5, "spr")
+@example(6, "tid-s")
+def test_a_broker_stops_while_links_break_and_nothing_is_lost(number: int, routing: str) -> None:
+    assert check_wire(number, routing, with_a_stop).result().damaged == frozenset()
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("routing", ROUTINGS)
 def test_thousands_of_runs(routing: str) -> None:
     for number in range(1000):
-        for faults in (on_links, everywhere, with_deaths):
-            check_wire(number, routing, faults)
+        for faults in (on_links, everywhere, with_deaths, with_a_stop):
+            simulation = check_wire(number, routing, faults)
+            assert faults is not with_a_stop or not simulation.result().damaged
 
 
 # --- the two simulators ---------------------------------------------------------------------------
