@@ -6,6 +6,7 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
@@ -27,7 +28,7 @@ from simulation_wire_scenarios import (
 )
 
 from reefcast.errors import ConfigurationError, InternalError
-from reefcast.overlay.topology import names, path
+from reefcast.overlay.topology import names, path, star
 from reefcast.simulation.checkers import Evidence, check
 from reefcast.simulation.faults import Crash, Drop, Partition
 from reefcast.simulation.links import LinkSpec
@@ -154,10 +155,14 @@ def test_the_order_of_sets_is_no_part_of_a_run() -> None:
 # --- single faults --------------------------------------------------------------------------------
 
 
-def one_run(wire: Wire, **setup: object) -> Simulation:
-    """Three brokers in a row, events from one end to the other, ten in a second for three."""
+def one_run(
+    wire: Wire, subscribers: Mapping[str, str] | None = None, **setup: object
+) -> Simulation:
+    """Three brokers in a row, events from one end to the other, ten in a second for three.
+    `subscribers`: to the same, and where; besides s."""
     simulation = Simulation(replace(Setup(graph=path(names(3)), seed=1), **setup), wire=wire)
-    simulation.subscribe("s", "b3", "TRUE", 0.0)
+    for name, at in ({"s": "b3"} | dict(subscribers or {})).items():
+        simulation.subscribe(name, at, "TRUE", 0.0)
     simulation.advertise("p", "b1", "TRUE", 0.0)
     for number in range(30):
         simulation.publish("p", "b1", {"n": number}, 1.0 + number / 10)
@@ -234,6 +239,31 @@ def test_a_broker_that_stops_hands_over_what_it_has_though_a_link_breaks(
         Wire(faults=[stop, Sever(links=(link,), at_s=at_s)]), link=LinkSpec(latency_s=0.02)
     )
     assert (got(simulation), simulation.result().damaged) == (ALL, frozenset())
+
+
+def test_a_broker_that_stops_takes_over_nothing_from_who_comes_anew() -> None:
+    """b2 waits for the answer of b4; what b1 would send it meanwhile is for b3, which is away."""
+    wire = Wire(faults=[Stop(broker="b2", at_s=1.525, restart_s=4.0)])
+    simulation = one_run(
+        wire,
+        routing="flooding",
+        graph=star(["b2", "b1", "b3", "b4"]),
+        faults=[
+            Crash("b3", 1.45, 4.5),
+            Crash("b1", 1.55, 1.58),
+            Partition((("b2", "b4"),), 1.45, 3.5),
+        ],
+    )
+    was_in_b2 = {("p", 6)}
+    assert simulation.result().damaged == was_in_b2
+
+
+def test_a_broker_that_stops_waits_a_moment_for_a_neighbour_that_died() -> None:
+    wire = Wire(faults=[Stop(broker="b2", at_s=1.525, restart_s=1.6)])
+    simulation = one_run(wire, subscribers={"at b2": "b2"}, faults=[Crash("b3", 1.52, 9.0)])
+    assert isinstance(simulation.world, WireWorld)
+    _, again = simulation.world.clients["at b2"].claims
+    assert 2.5 < again.requested_s < 4.0
 
 
 def test_a_broker_that_dies_in_the_middle_loses_what_it_had_in_memory() -> None:

@@ -28,6 +28,7 @@ from reefcast.bench import profiling, publishers, receivers, workload
 from reefcast.bench.receivers import DELIVERIES, LAST_NS
 from reefcast.errors import PeerError
 from reefcast.matching import warm_up
+from reefcast.server.supervisor import free_ports
 
 OTHERS = 10_000
 OTHER_CONNECTIONS = 10
@@ -76,13 +77,6 @@ def scenarios(count: int) -> list[Scenario]:
     ]
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 def _command(broker: str, folder: Path, port: int, profile: Path | None) -> list[str]:
     if broker == "reefcast":
         file = folder / "net.toml"
@@ -106,7 +100,7 @@ def _broker(
 ) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
     """A fresh broker process; yields its port, and itself. `profile`: the file where ours writes
     where its time went (`profiling.broker`)."""
-    port = _free_port()
+    (port,) = free_ports(1)
     with tempfile.TemporaryDirectory() as folder:
         process = subprocess.Popen(
             _command(broker, Path(folder), port, profile),

@@ -13,7 +13,8 @@ come, go, and change their topics as the network file says (`reefcast network pl
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import itertools
+import random
 import socket
 import tempfile
 from collections.abc import Callable
@@ -37,6 +38,9 @@ from reefcast.traces.files import remove_former_run, write_run
 
 STOP_S = 5.0
 POLL_S = 0.05
+PORTS = range(10_000, 32_000)
+"""To choose from. Systems give higher ones to outgoing connections, of which one might take the
+port of a broker before it listens, or while it is restarted."""
 FOLLOW_S = 0.2
 """Between two looks at the network file."""
 LOADING_S = 3.0
@@ -44,12 +48,18 @@ LOADING_S = 3.0
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports on loopback that nobody listens on now."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
+    """Ports on loopback that nobody has now."""
+    candidates = random.sample(PORTS, len(PORTS))
+    return list(itertools.islice(filter(_is_free, candidates), count))
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
 
 
 def _no_report(line: str) -> None:
