@@ -1,7 +1,7 @@
 """The receiving side of the live measurement: one process with many connections.
 
-Each connection is a bare socket that says hello and subscribes, then counts; every hundredth
-event is decoded for its delay. Counts go through shared memory, so that asking for them costs the
+Each connection is a bare socket that says hello and subscribes, then counts, and acknowledges as
+often as a client does; every hundredth event is decoded for its delay. Counts go through shared memory, so that asking for them costs the
 receiver nothing.
 """
 
@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from reefcast.bench import frames, mqtt
+from reefcast.client.connection import ACK_EVERY
 from reefcast.model import wire
 from reefcast.model.messages import Subscribe
 from reefcast.model.wire import FrameKind, Role
@@ -33,9 +34,10 @@ class Receiver(asyncio.Protocol):
     def __init__(self, opening: bytes, walk: Callable[..., tuple[int, int, int]], counts: Any):
         self._opening = opening
         self._walk = walk
+        self._is_ours = walk is frames.walk_reefcast
         self._counts = counts
         self._rest = b""
-        self._count = 0
+        self._count = self._acknowledged = 0
         self._places = np.empty(20_000, np.int64)
         self.delays_us: list[int] = []
         self.answered = asyncio.get_running_loop().create_future()
@@ -58,9 +60,12 @@ class Receiver(asyncio.Protocol):
             self._count = count
             for i in range(0, noted, 2):
                 self._decode(data[self._places[i] : self._places[i + 1]], now_ns)
+            if self._is_ours and count >= self._acknowledged + ACK_EVERY:
+                self._acknowledged = count
+                self.transport.write(wire.encode(FrameKind.ACK, count))
 
     def _decode(self, payload: bytes, now_ns: int) -> None:
-        body = wire.split_parts(payload)[1] if self._walk is frames.walk_reefcast else payload
+        body = wire.split_parts(payload)[1] if self._is_ours else payload
         self.delays_us.append(now_ns // 1000 - wire.decode_publication(body).time_us)
 
 
