@@ -1,8 +1,8 @@
 """The receiving side of the live measurement: one process with many connections.
 
-Each connection is a bare socket that says hello and subscribes, then counts, and acknowledges as
-often as a client does; every hundredth event is decoded for its delay. Counts go through shared memory, so that asking for them costs the
-receiver nothing.
+Each connection is a bare socket that says hello and subscribes, waits until all that is settled,
+then counts, and acknowledges as often as a client does; every hundredth event is decoded for its
+delay. Counts go through shared memory, so that asking for them costs the receiver nothing.
 """
 
 from __future__ import annotations
@@ -23,16 +23,22 @@ from reefcast.client.connection import ACK_EVERY
 from reefcast.model import wire
 from reefcast.model.messages import Subscribe
 from reefcast.model.wire import FrameKind, Role
+from reefcast.protocol.frames import FrameReader
 
 DELIVERIES, LAST_NS = 0, 1
 PING_S = 3.0
 
 
 class Receiver(asyncio.Protocol):
-    """One connection; `opening` is what it says first. `counts`: [deliveries, time of the last]."""
+    """One connection; `opening` is what it says first, to which it gets so many `answers`.
+    `counts`: [deliveries, time of the last]."""
 
-    def __init__(self, opening: bytes, walk: Callable[..., tuple[int, int, int]], counts: Any):
+    def __init__(
+        self, opening: bytes, answers: int, walk: Callable[..., tuple[int, int, int]], counts: Any
+    ) -> None:
         self._opening = opening
+        self._missing = answers
+        self._answers = FrameReader()
         self._walk = walk
         self._is_ours = walk is frames.walk_reefcast
         self._counts = counts
@@ -48,7 +54,8 @@ class Receiver(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if not self.answered.done():
-            self.answered.set_result(None)
+            self._settle(data)
+            return
         data = self._rest + data if self._rest else data
         view = np.frombuffer(data, np.uint8)
         count, noted, used = self._walk(view, self._count, self._places)
@@ -63,6 +70,14 @@ class Receiver(asyncio.Protocol):
             if self._is_ours and count >= self._acknowledged + ACK_EVERY:
                 self._acknowledged = count
                 self.transport.write(wire.encode(FrameKind.ACK, count))
+
+    def _settle(self, data: bytes) -> None:
+        """Nothing is published yet."""
+        if self._is_ours:
+            kinds = [kind for kind, _ in self._answers.feed(data)]
+            self._missing -= len(kinds) - kinds.count(FrameKind.PING)
+        if self._missing <= 0 or not self._is_ours:
+            self.answered.set_result(None)
 
     def _decode(self, payload: bytes, now_ns: int) -> None:
         body = wire.split_parts(payload)[1] if self._is_ours else payload
@@ -102,7 +117,7 @@ async def _receive(job: Job) -> None:
     receivers: list[Receiver] = []
     counts = job.shared.get_obj()
     for i, filters in enumerate(job.connections):
-        make = partial(Receiver, opening(f"r{i}", filters), walk, counts)
+        make = partial(Receiver, opening(f"r{i}", filters), 1 + len(filters), walk, counts)
         _, receiver = await loop.create_connection(make, "127.0.0.1", job.port)
         receivers.append(receiver)
         await receiver.answered

@@ -19,13 +19,14 @@ _UNNUMBERED = tuple(
 
 class SharedFrames:
     """The frames of the publication that is being delivered: clients with the same subscription
-    numbers share one."""
+    numbers share one. A single number is a key by itself: most clients have one, and a tuple costs
+    as much as the rest."""
 
     __slots__ = ("by_numbers", "publish")
 
     def __init__(self) -> None:
         self.publish: Publish | None = None
-        self.by_numbers: dict[Numbers, bytes] = {}
+        self.by_numbers: dict[int | Numbers, bytes] = {}
 
 
 class NativePort(ClientPort):
@@ -36,13 +37,14 @@ class NativePort(ClientPort):
         self._shared = shared
 
     def deliver(self, numbers: Sequence[int], publish: Publish) -> None:
-        shared, key, frames = self._shared, tuple(numbers), self._frames
+        shared, frames = self._shared, self._frames
+        key = numbers[0] if len(numbers) == 1 else tuple(numbers)
         if shared.publish is publish:
             frame = shared.by_numbers.get(key)
         else:
             shared.publish, shared.by_numbers, frame = publish, {}, None
         if frame is None:
-            frame = wire.encode_deliver(key, publish.body, again=publish.again)
+            frame = wire.encode_deliver(tuple(numbers), publish.body, again=publish.again)
             shared.by_numbers[key] = frame
         # As `push_delivery`, without a call: this is the hottest place of a broker.
         frames.append(frame)
