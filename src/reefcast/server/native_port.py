@@ -44,7 +44,7 @@ class NativePort(ClientPort):
         else:
             shared.publish, shared.by_numbers, frame = publish, {}, None
         if frame is None:
-            frame = wire.encode_deliver(tuple(numbers), publish.body, again=publish.again)
+            frame = wire.encode_deliver(numbers, publish.body, publish.again)
             shared.by_numbers[key] = frame
         # As `push_delivery`, without a call: this is the hottest place of a broker.
         frames.append(frame)
@@ -55,7 +55,7 @@ class NativePort(ClientPort):
             self._over_limit()
 
     def delivery(self, numbers: Sequence[int], publish: Publish) -> bytes:
-        return wire.encode_deliver(tuple(numbers), publish.body, again=publish.again)
+        return wire.encode_deliver(numbers, publish.body, publish.again)
 
     def message(self, message: ControlMessage) -> bytes:
         return wire.encode(FrameKind.CONTROL, message)
