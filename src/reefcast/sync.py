@@ -442,7 +442,7 @@ async def _replay(
     )
 
 
-def connect(urls: str | Sequence[str], **options: Unpack[Options]) -> Client:
+def connect(urls: str | Sequence[str] | None = None, **options: Unpack[Options]) -> Client:
     """Connects to a broker; arguments and errors as in `reefcast.connect`. The callbacks among the
     options are called in the client's thread."""
     thread = LoopThread()

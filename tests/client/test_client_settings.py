@@ -34,6 +34,15 @@ def test_wrong_urls_are_refused_with_an_example(text: str) -> None:
         parse_addresses(text)
 
 
+def test_without_a_url_the_environment_says_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("REEFCAST_URL", raising=False)
+    assert parse_addresses(None) == (Address("127.0.0.1", 7301),)
+    monkeypatch.setenv("REEFCAST_URL", "reefcast://a:1,reefcast://b")
+    assert parse_addresses(None) == (Address("a", 1), Address("b", 7301))
+    monkeypatch.setenv("REEFCAST_URL", "")  # as good as none
+    assert parse_addresses(None) == (Address("127.0.0.1", 7301),)
+
+
 def test_no_url_at_all() -> None:
     with pytest.raises(ConfigurationError, match="no broker's URL"):
         parse_addresses([])

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from reefcast.cli.broker_url import split_words, words_argument
 from reefcast.cli.filter_arguments import check_filters
 from reefcast.cli.options import Whole, json_option
 from reefcast.cli.subscribe import json_line, text_line
@@ -36,8 +37,7 @@ class Time(TimeParameter):
 
 
 @click.command()
-@click.argument("url")
-@click.argument("filter")
+@words_argument("FILTER")
 @click.option("--since", type=Time(), help="From this time on; by default from the oldest on.")
 @click.option("--until", type=Time(), help="Before this time; by default to the newest.")
 @click.option(
@@ -46,8 +46,7 @@ class Time(TimeParameter):
 @json_option("a line for each event")
 def command(
     *,
-    url: str,
-    filter: str,
+    words: tuple[str, ...],
     since: datetime | None,
     until: datetime | None,
     limit: int,
@@ -55,12 +54,18 @@ def command(
 ) -> None:
     """Print past events that match a filter, oldest first.
 
-        reefcast history reefcast://127.0.0.1:7301 "topic = 'fx'" --limit 20
+        reefcast history "topic = 'fx'" --limit 20
 
-    URL is any broker's, reefcast://host:port. FILTER must say its topics; storages keep them
-    (`reefcast store`).
+    FILTER must say its topics; storages keep them (`reefcast store`). URL is any broker's,
+    reefcast://host:port; by default what REEFCAST_URL says, or a broker on this machine.
     """
-    check_filters([filter])
+    url, filters = split_words(words, "FILTER")
+    if len(filters) > 1:
+        raise click.UsageError(
+            f"one FILTER, please, not {len(filters)}: join them by OR, in quotes"
+        )
+    check_filters(filters)
+    (filter,) = filters
     line = json_line if as_json else text_line
 
     async def ask() -> int:

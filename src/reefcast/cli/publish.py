@@ -12,6 +12,7 @@ from typing import Any
 import click
 import msgspec
 
+from reefcast.cli.broker_url import split_words, words_argument
 from reefcast.cli.event_rows import (
     Rows,
     assignment,
@@ -49,8 +50,7 @@ class Job(msgspec.Struct):
 
 
 @click.command()
-@click.argument("url")
-@click.argument("attributes", nargs=-1, metavar="[NAME=VALUE]...")
+@words_argument("[NAME=VALUE]...")
 @source_options("Publish every row of this file.")
 @click.option(
     "--rate",
@@ -69,8 +69,7 @@ class Job(msgspec.Struct):
 @json_option("how many events, and the seconds that it took")
 def command(
     *,
-    url: str,
-    attributes: tuple[str, ...],
+    words: tuple[str, ...],
     path: Path | None,
     format: str | None,
     rate: float,
@@ -81,12 +80,14 @@ def command(
 ) -> None:
     """Publish events from the command line, a file or standard input.
 
-        reefcast publish reefcast://127.0.0.1:7301 symbol=IBM price=99.5
+        reefcast publish symbol=IBM price=99.5
 
-    URL is a broker's, reefcast://host:port. NAME=VALUE pairs are one event (values as in JSON,
+    NAME=VALUE pairs are one event (values as in JSON,
     other text is a string). Without them an event comes from each row of --file, or of standard
-    input: JSON lines, CSV with a header, or Parquet (files only).
+    input: JSON lines, CSV with a header, or Parquet (files only). URL is the broker's,
+    reefcast://host:port; by default what REEFCAST_URL says, or a broker on this machine.
     """
+    url, attributes = split_words(words)
     check_filters(advertise)
     if attributes and path is not None:
         raise click.UsageError("give either NAME=VALUE pairs or --file, not both")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from reefcast.cli.broker_url import split_words, words_argument
 from reefcast.cli.options import DIRECTORY, Number, Whole, json_option
 from reefcast.errors import ConfigurationError
 
@@ -22,8 +23,7 @@ SEAL_AFTER_S = 3600.0
 
 
 @click.command()
-@click.argument("url")
-@click.argument("topics", nargs=-1, required=True, metavar="TOPIC...")
+@words_argument("TOPIC...")
 @click.option(
     "--directory", type=DIRECTORY, required=True, help="Where the history is kept; made if needed."
 )
@@ -60,8 +60,7 @@ SEAL_AFTER_S = 3600.0
 @json_option("a line whenever it has said for which topics it answers")
 def command(
     *,
-    url: str,
-    topics: tuple[str, ...],
+    words: tuple[str, ...],
     directory: Path,
     indexed: tuple[str, ...],
     lifetime_s: float | None,
@@ -72,11 +71,13 @@ def command(
 ) -> None:
     """Keep what is published under some topics, and answer for it.
 
-        reefcast store reefcast://127.0.0.1:7301 fx "a/#" --directory history
+        reefcast store fx "a/#" --directory history
 
-    URL is the broker's that the storage attaches to, TOPIC a topic or an MQTT pattern. What is
-    committed survives a crash. It runs until SIGTERM or SIGINT. See `reefcast history`.
+    TOPIC is a topic or an MQTT pattern. What is committed survives a crash. It runs until SIGTERM
+    or SIGINT. See `reefcast history`. URL is the broker's that the storage attaches to,
+    reefcast://host:port; by default what REEFCAST_URL says, or a broker on this machine.
     """
+    url, topics = split_words(words, "TOPIC...")
     from reefcast.storage_node.process import Keeping, run_store
 
     keeping = Keeping(

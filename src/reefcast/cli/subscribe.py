@@ -10,6 +10,7 @@ from functools import partial
 import click
 import msgspec
 
+from reefcast.cli.broker_url import split_words, words_argument
 from reefcast.cli.exit_codes import DONE, NO
 from reefcast.cli.filter_arguments import check_filters
 from reefcast.cli.options import Number, Whole, json_option
@@ -37,8 +38,7 @@ class Job(msgspec.Struct):
 @click.command(
     epilog="Exit codes: 0 it ended as it was told; 1 --timeout was over before --count events came."
 )
-@click.argument("url")
-@click.argument("filters", nargs=-1, required=True, metavar="FILTER...")
+@words_argument("FILTER...")
 @click.option(
     "--count", type=Whole(0), default=0, help="End after this many events; by default (0) never."
 )
@@ -65,8 +65,7 @@ class Job(msgspec.Struct):
 @json_option("a line for each event")
 def command(
     *,
-    url: str,
-    filters: tuple[str, ...],
+    words: tuple[str, ...],
     count: int,
     timeout: float,
     queue_policy: str | None,
@@ -75,11 +74,12 @@ def command(
 ) -> None:
     """Print the events that match filters.
 
-        reefcast subscribe reefcast://127.0.0.1:7301 "price < 100"
+        reefcast subscribe "price < 100"
 
-    URL is a broker's, reefcast://host:port. An event is printed if one FILTER or more matches it.
-    Ctrl-C ends the command.
+    An event is printed if one FILTER or more matches it. Ctrl-C ends the command. URL is the
+    broker's, reefcast://host:port; by default what REEFCAST_URL says, or a broker on this machine.
     """
+    url, filters = split_words(words, "FILTER...")
     check_filters(filters)
     job = Job(url, filters, as_json, count, timeout, queue_policy or "", order_s, Output())
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -10,6 +11,7 @@ from reefcast.errors import ConfigurationError
 
 SCHEME = "reefcast"
 DEFAULT_PORT = 7301
+VARIABLE = "REEFCAST_URL"
 
 
 class Address(NamedTuple):
@@ -21,11 +23,20 @@ class Address(NamedTuple):
         return f"{SCHEME}://{host}:{self.port}"
 
 
-def parse_addresses(urls: str | Sequence[str]) -> tuple[Address, ...]:
-    """One URL, several separated by commas, or a sequence of them, in the order of preference.
+def default_urls() -> str:
+    """Return what the environment variable `REEFCAST_URL` says; without it, the URL of a broker on
+    this machine."""
+    return os.environ.get(VARIABLE) or f"{SCHEME}://127.0.0.1:{DEFAULT_PORT}"
+
+
+def parse_addresses(urls: str | Sequence[str] | None) -> tuple[Address, ...]:
+    """One URL, several separated by commas, or a sequence of them, in the order of preference;
+    None: see `default_urls`.
 
     Raises `ConfigurationError` naming the URL that is wrong.
     """
+    if urls is None:
+        urls = default_urls()
     texts = urls.split(",") if isinstance(urls, str) else urls
     addresses = tuple(_parse_address(text.strip()) for text in texts)
     if not addresses:

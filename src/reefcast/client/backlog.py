@@ -21,7 +21,7 @@ class BackloggedClient(Client):
         self.backlog: deque[bytes] = deque()
 
     @classmethod
-    async def connected_to(cls, urls: str | Sequence[str], options: Options) -> Self:
+    async def connected_to(cls, urls: str | Sequence[str] | None, options: Options) -> Self:
         """As `reefcast.connect`."""
         return await cls(parse_addresses(urls), complete(options))._open()
 

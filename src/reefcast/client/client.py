@@ -445,12 +445,14 @@ class Connecting:
         await self._client.__aexit__(*raised)
 
 
-def connect(urls: str | Sequence[str], **options: Unpack[Options]) -> Connecting:
+def connect(urls: str | Sequence[str] | None = None, **options: Unpack[Options]) -> Connecting:
     """Connects to a broker: `async with connect(url) as client` or `client = await connect(url)`.
 
     `urls`: one URL, several separated by commas, or a list; the first that answers is taken, the
-    others stand by. `options`: see `Options`. Raises `ConfigurationError` at once; entering it
-    raises `ConnectionLostError` if no broker can be reached, `RefusedError` if it refuses us.
+    others stand by. Without any, those that the environment variable `REEFCAST_URL` names, or else
+    `reefcast://127.0.0.1:7301`. `options`: see `Options`. Raises `ConfigurationError` at once;
+    entering it raises `ConnectionLostError` if no broker can be reached, `RefusedError` if it
+    refuses us.
     """
     return Connecting(parse_addresses(urls), complete(options))
 
