@@ -20,17 +20,17 @@ $(TOOLS): requirements/build.lock
 	@$(PIP) install --require-hashes -r requirements/build.lock
 	@touch $@
 
-$(STAMP): $(TOOLS) pyproject.toml requirements/dev.lock
+$(STAMP): $(TOOLS) pyproject.toml lab/pyproject.toml requirements/dev.lock
 	@echo "installing the locked dependencies (a few minutes the first time)"
 	@$(PIP) install --require-hashes --no-build-isolation -r requirements/dev.lock
-	@$(PIP) install --no-deps --no-build-isolation -e .
+	@$(PIP) install --no-deps --no-build-isolation -e . -e lab
 	@touch $@
 
 java:
 	@$(PYTHON) tools/check_java.py
 
 demo: java $(STAMP) ## flights over 12 brokers, checked by Spark, with a report (EVENTS=all for every event)
-	$(BIN)/reefcast demo --events $(EVENTS)
+	$(BIN)/reefcast-lab demo --events $(EVENTS)
 
 test: java $(STAMP) ## every test
 	$(BIN)/python -m pytest -n 2 --dist worksteal
@@ -50,19 +50,19 @@ format: $(STAMP) ## format and mend what can be mended by itself
 	$(BIN)/ruff check --fix .
 
 bench: java $(STAMP) ## the figures: live broker, simulator, matching, covering, mesh, gossip, history and Spark, each beside its baselines
-	$(BIN)/reefcast bench live
-	$(BIN)/reefcast bench sim
-	$(BIN)/reefcast bench match
-	$(BIN)/reefcast bench cover
-	$(BIN)/reefcast bench cover --graphs
-	$(BIN)/reefcast bench statistics
-	$(BIN)/reefcast bench mesh
-	$(BIN)/reefcast bench gossip
-	$(BIN)/reefcast bench history
-	$(BIN)/reefcast bench spark
+	$(BIN)/reefcast-lab bench live
+	$(BIN)/reefcast-lab bench sim
+	$(BIN)/reefcast-lab bench match
+	$(BIN)/reefcast-lab bench cover
+	$(BIN)/reefcast-lab bench cover --graphs
+	$(BIN)/reefcast-lab bench statistics
+	$(BIN)/reefcast-lab bench mesh
+	$(BIN)/reefcast-lab bench gossip
+	$(BIN)/reefcast-lab bench history
+	$(BIN)/reefcast-lab bench spark
 
 history: $(STAMP) ## the history's figures with STORED messages (10 million: 5 GB in /tmp, ten minutes)
-	$(BIN)/reefcast bench history --stored $(STORED)
+	$(BIN)/reefcast-lab bench history --stored $(STORED)
 
 docs: $(STAMP) ## regenerate the reference pages under docs/
 	$(BIN)/python tools/make_docs.py
@@ -71,7 +71,8 @@ lock: ## lock the dependencies anew (needs uv)
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
 	  requirements/build.in -o requirements/build.lock
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
-	  -c requirements/build.lock --extra demo --extra plan --group dev pyproject.toml -o requirements/dev.lock
+	  -c requirements/build.lock --no-emit-package reefcast --extra baselines --group dev pyproject.toml lab/pyproject.toml \
+	  -o requirements/dev.lock
 
 wheel: $(TOOLS) ## a wheel and an sdist, in dist/ (needs none of the dependencies)
 	$(BIN)/python -m hatchling build -d dist

@@ -1,7 +1,8 @@
 """Reference pages made from the code, so that they cannot drift from it: `make docs`.
 
-docs/commands.md (what each command's --help says), docs/trace.md (the trace vocabulary),
-docs/network-file.md (every key of a network file), docs/python.md (what `import reefcast` offers).
+docs/commands.md and docs/lab-commands.md (what each command's --help says), docs/trace.md (the
+trace vocabulary), docs/network-file.md (every key of a network file), docs/python.md (what `import
+reefcast` offers).
 `--check` writes nothing, and fails if one of them is not what the code says: `make check`, and a
 test.
 """
@@ -17,11 +18,12 @@ import click
 import msgspec
 
 import python_reference
-from reefcast.cli.main import group
+from reefcast.cli.main import group as product
 from reefcast.network import file, sections
 from reefcast.routing.registry import ROUTINGS, routing_named
 from reefcast.routing.router import RoutingOptions
 from reefcast.traces import vocabulary
+from reefcast_lab.cli.main import group as laboratory
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 NOTE = "<!-- made by `make docs`; change the code, not this page -->\n"
@@ -29,9 +31,18 @@ NOTE = "<!-- made by `make docs`; change the code, not this page -->\n"
 
 def commands() -> str:
     """The help of every command."""
-    with click.Context(group, info_name="reefcast", **group.context_settings) as root:
+    return _commands(product, "reefcast", "Commands")
+
+
+def laboratory_commands() -> str:
+    """The help of every command of the laboratory."""
+    return _commands(laboratory, "reefcast-lab", "Commands of the laboratory")
+
+
+def _commands(group: click.Group, name: str, title: str) -> str:
+    with click.Context(group, info_name=name, **group.context_settings) as root:
         sections = [f"## {name}\n\n```\n{text}\n```\n" for name, text in _helps(group, root)]
-    return "\n".join([NOTE, "# Commands\n", *sections])
+    return "\n".join([NOTE, f"# {title}\n", *sections])
 
 
 def _helps(command: click.Command, context: click.Context) -> Iterator[tuple[str, str]]:
@@ -112,6 +123,7 @@ def python() -> str:
 
 PAGES = {
     "commands.md": commands,
+    "lab-commands.md": laboratory_commands,
     "network-file.md": network,
     "python.md": python,
     "trace.md": trace_vocabulary,

@@ -1,6 +1,7 @@
 """Style as a test: what keeps the architecture from rotting quietly.
 
-- Layers import downward only, and no module imports itself by a detour.
+- Layers import downward only, and no module imports itself by a detour; the product never imports
+  the laboratory.
 - The core reads no clock, opens no socket, knows no asyncio and draws from no global generator.
 - No module over 500 lines, no function over 70; half of the functions under 10.
 - Nothing is left open in the code.
@@ -20,9 +21,10 @@ from pathlib import Path
 from statistics import median
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGE = ROOT / "src" / "reefcast"
-SOURCES = (PACKAGE, ROOT / "tests", ROOT / "tools")
-"""Where checkers may not be silenced without a reason; the other rules are for the package."""
+PRODUCT, LABORATORY = "reefcast", "reefcast_lab"
+PACKAGES = (ROOT / "src" / PRODUCT, ROOT / "lab" / "src" / LABORATORY)
+SOURCES = (*PACKAGES, ROOT / "tests", ROOT / "lab" / "tests", ROOT / "tools")
+"""Where checkers may not be silenced without a reason; the other rules are for the packages."""
 
 # Lowest first; a module may import from its own layer and from those before it.
 LAYERS = (
@@ -40,11 +42,21 @@ LAYERS = (
     ("storage_node",),
     ("simulation",),
     ("pipeline",),
+    ("cli",),
+)
+LABORATORY_LAYERS = (
+    ("datasets", "rounds"),
+    ("workloads",),
+    ("demos",),
     ("bench",),
     ("experiments",),
     ("cli",),
 )
-LAYER_OF = {name: level for level, names in enumerate(LAYERS) for name in names}
+LEVELS = {
+    package: {name: level for level, names in enumerate(layers) for name in names}
+    for package, layers in ((PRODUCT, LAYERS), (LABORATORY, LABORATORY_LAYERS))
+}
+"""By package, of each layer."""
 CORE = frozenset(
     {"model", "protocol", "matching", "overlay", "routing", "history", "traces", "statistics"}
 )
@@ -78,7 +90,8 @@ def layer(module: str) -> str:
 
 
 def module_name(path: Path) -> str:
-    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    package = next(each for each in PACKAGES if path.is_relative_to(each))
+    parts = path.relative_to(package.parent).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
@@ -127,21 +140,23 @@ def long_median(trees: Iterable[ast.AST]) -> Iterator[str]:
 
 
 def upward(module: str, tree: ast.AST) -> Iterator[str]:
-    """Imports that point upward, or sideways between layers of one level."""
-    here = layer(module)
-    if here not in LAYER_OF:
-        return
+    """Imports that point upward, or sideways between layers of one level; and those of the
+    laboratory in the product."""
+    package, here = module.split(".", maxsplit=1)[0], layer(module)
+    levels = LEVELS[package]
     for line, target in imports_of(tree):
-        there = layer(target) if target.startswith("reefcast") else ""
-        if there not in LAYER_OF or there == here:
+        imported, there = target.split(".")[0], layer(target)
+        if (package, imported) == (PRODUCT, LABORATORY):
+            yield f"{line}: {module} must not import {target}: it is the laboratory's"
+        if imported != package or here not in levels or there not in levels or there == here:
             continue
-        if LAYER_OF[there] >= LAYER_OF[here]:
+        if levels[there] >= levels[here]:
             yield f"{line}: {here} must not import {target}: layers import downward only"
 
 
 def impure(module: str, tree: ast.AST) -> Iterator[str]:
     """Clocks, sockets, asyncio and global randomness in the core."""
-    if layer(module) not in CORE:
+    if module.split(".", maxsplit=1)[0] != PRODUCT or layer(module) not in CORE:
         return
     for line, target in imports_of(tree):
         if target.split(".")[0] in FORBIDDEN_IN_CORE:
@@ -215,7 +230,7 @@ def findings(path: Path) -> Iterator[str]:
     """All that is wrong with one file, as `path:line: sentence`."""
     text = path.read_text(encoding="utf-8")
     rules = [silenced(text)]
-    if path.is_relative_to(PACKAGE):
+    if any(map(path.is_relative_to, PACKAGES)):
         tree, module = ast.parse(text), module_name(path)
         rules += [upward(module, tree), impure(module, tree), too_big(text, tree), left_open(text)]
     for rule in rules:
@@ -230,12 +245,14 @@ def findings_of_all() -> Iterator[str]:
             yield from findings(path)
     trees = {
         module_name(path): ast.parse(path.read_text(encoding="utf-8"))
-        for path in sorted(PACKAGE.rglob("*.py"))
+        for package in PACKAGES
+        for path in sorted(package.rglob("*.py"))
     }
     yield from cycles(trees)
     yield from long_median(trees.values())
-    settings = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    yield from (f"pyproject.toml:{finding}" for finding in silenced_settings(settings))
+    for file in ("pyproject.toml", "lab/pyproject.toml"):
+        settings = (ROOT / file).read_text(encoding="utf-8")
+        yield from (f"{file}:{finding}" for finding in silenced_settings(settings))
 
 
 def main() -> int:

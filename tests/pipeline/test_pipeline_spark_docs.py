@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from reefcast.experiments import effects
 from reefcast.overlay import topology
 from reefcast.pipeline.analysis import TABLES
 from reefcast.pipeline.planning import clusters, covering, links
 from reefcast.simulation.recording import TraceOptions
 from reefcast.simulation.simulation import Simulation
 from reefcast.simulation.world import Setup
+from reefcast_lab.experiments import effects
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "spark.md").read_text(encoding="utf-8")
 TYPES = {"int64": "BIGINT", "float64": "DOUBLE", "string": "STRING", "bool": "BOOLEAN"}

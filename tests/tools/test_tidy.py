@@ -22,8 +22,9 @@ def test_the_source_is_tidy() -> None:
 
 
 def test_every_package_has_a_layer() -> None:
-    packages = {path.name for path in tidy.PACKAGE.iterdir() if (path / "__init__.py").exists()}
-    assert packages <= set(tidy.LAYER_OF)
+    for package in tidy.PACKAGES:
+        found = {path.name for path in package.iterdir() if (path / "__init__.py").exists()}
+        assert found <= set(tidy.LEVELS[package.name])
 
 
 @pytest.mark.parametrize(
@@ -32,10 +33,18 @@ def test_every_package_has_a_layer() -> None:
         ("reefcast.model.x", "from reefcast.routing import broker"),
         ("reefcast.server.x", "import reefcast.client.aio"),
         ("reefcast.errors", "import reefcast.model.wire"),
+        ("reefcast.sync", "def f():\n    from reefcast_lab.bench import live"),
+        ("reefcast.cli.x", "import reefcast_lab.datasets"),
+        ("reefcast_lab.demos.x", "from reefcast_lab.bench import live"),
     ],
 )
 def test_upward_imports_are_seen(module: str, source: str) -> None:
     assert list(tidy.upward(module, ast.parse(source)))
+
+
+def test_the_laboratory_imports_the_product_and_what_is_below() -> None:
+    source = "from reefcast.cli import options\nfrom reefcast_lab.demos import check"
+    assert not list(tidy.upward("reefcast_lab.bench.x", ast.parse(source)))
 
 
 @pytest.mark.parametrize(

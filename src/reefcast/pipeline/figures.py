@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from reefcast.pipeline.analysis import Analysis
-    from reefcast.pipeline.costs import Cost
 
 # --- delays --------------------------------------------------------------------------------------
 
@@ -120,30 +119,3 @@ def _stack(axes: Axes, names: list[str], series: list[tuple[str, list[float]]]) 
     axes.set_axisbelow(True)
     axes.tick_params(axis="x", length=0)
     axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=len(series), fontsize=9)
-
-
-def costs(compared: list[Cost]) -> str:
-    """Publications between brokers and to subscribers, for each way to serve them."""
-    return svg_for_page("costs", 10, 1.1 + 0.55 * len(compared), lambda f: _draw_costs(f, compared))
-
-
-def _draw_costs(figure: Figure, compared: list[Cost]) -> None:
-    axes = figure.add_subplot()
-    names = [cost.name for cost in compared]
-    links = np.array([cost.link_messages for cost in compared], dtype=float)
-    clients = np.array([cost.client_messages for cost in compared], dtype=float)
-    axes.barh(names, links, color=TEAL, height=0.6, label="between brokers")
-    axes.barh(names, clients, left=links, color=CORAL, height=0.6, label="to subscribers")
-    for row, (cost, total) in enumerate(zip(compared, links + clients, strict=True)):
-        text = f"{units.short(cost.messages)} messages, {units.size(cost.size_bytes)}"
-        axes.annotate(
-            text, (total, row), xytext=(6, 0), textcoords="offset points", va="center", fontsize=9
-        )
-    axes.invert_yaxis()
-    axes.set_xlim(0, 1.28 * max(links + clients))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: units.short(value)))
-    axes.set_xlabel("publications")
-    axes.grid(axis="x")
-    axes.set_axisbelow(True)
-    axes.tick_params(axis="y", length=0)
-    axes.legend(loc="lower center", bbox_to_anchor=(0.4, 1.0), ncols=2, fontsize=9)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
 from reefcast.pipeline import units
 
@@ -19,11 +19,15 @@ class Card:
     tone: str = ""
 
 
-def render_page(template: str, **values: object) -> str:
-    """The HTML of a template of this package. One that extends `page.html.j2` needs `title`, `kind`
-    ("live" or "simulated"), `cards`, and `facts`, (name, value) of how the run was made."""
+HERE = "reefcast.pipeline"
+
+
+def render_page(template: str, package: str = HERE, **values: object) -> str:
+    """Return the HTML of a template of `package`, which may extend those of this package. One that
+    extends `page.html.j2` needs `title`, `kind` ("live" or "simulated"), `cards`, and `facts`,
+    (name, value) of how the run was made."""
     pages = Environment(
-        loader=PackageLoader("reefcast.pipeline"),
+        loader=ChoiceLoader([PackageLoader(name) for name in dict.fromkeys((package, HERE))]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from reefcast.pipeline import figures, units
 from reefcast.pipeline.overlay_figure import overlay, scot_run
@@ -13,19 +13,15 @@ from reefcast.pipeline.page import Card, render_page
 
 if TYPE_CHECKING:
     from reefcast.pipeline.analysis import Analysis
-    from reefcast.pipeline.check import Check
-    from reefcast.pipeline.costs import Cost
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a report shows. `check`, `costs`: None and empty without a check and a comparison.
-    `notes`: words to be written under brokers. `facts`: (name, value) of how the run was made."""
+    """What a report shows. `notes`: words to be written under brokers. `facts`: (name, value) of
+    how the run was made."""
 
     title: str
     analysis: Analysis
-    check: Check | None = None
-    costs: Sequence[Cost] = ()
     notes: Mapping[str, str] = field(default_factory=dict)
     facts: Sequence[tuple[str, str]] = ()
 
@@ -36,24 +32,27 @@ def write_report(report: Report, path: Path) -> None:
 
 
 def render(report: Report) -> str:
-    """The page's HTML."""
+    """Return the page's HTML."""
+    return render_page("report.html.j2", **page_values(report))
+
+
+def page_values(report: Report) -> dict[str, Any]:
+    """Return what the template needs; a page that extends it may add to `cards`."""
     analysis = report.analysis
-    return render_page(
-        "report.html.j2",
-        title=report.title,
-        kind="simulated" if analysis.run["simulated"] else "live",
-        facts=report.facts,
-        report=report,
-        analysis=analysis,
-        check=report.check,
-        cards=cards(report),
-        drawn=draw(report),
-        busiest=sorted(analysis.links, key=lambda link: -link["publications"]),
-        waiting=longest_queues(analysis),
-        scot=scot_run(analysis),
-        cases=cases(analysis),
-        crowded=sorted(analysis.overloaded, key=lambda row: -row["count"])[:10],
-    )
+    return {
+        "title": report.title,
+        "kind": "simulated" if analysis.run["simulated"] else "live",
+        "facts": report.facts,
+        "report": report,
+        "analysis": analysis,
+        "cards": cards(analysis),
+        "drawn": draw(report),
+        "busiest": sorted(analysis.links, key=lambda link: -link["publications"]),
+        "waiting": longest_queues(analysis),
+        "scot": scot_run(analysis),
+        "cases": cases(analysis),
+        "crowded": sorted(analysis.overloaded, key=lambda row: -row["count"])[:10],
+    }
 
 
 def draw(report: Report) -> dict[str, str]:
@@ -67,16 +66,12 @@ def draw(report: Report) -> dict[str, str]:
         drawn["tables"] = figures.tables(analysis)
     if len(analysis.seconds) > 1:
         drawn["over_time"] = figures.over_time(analysis)
-    if report.costs:
-        drawn["costs"] = figures.costs(list(report.costs))
     return drawn
 
 
-def cards(report: Report) -> list[Card]:
+def cards(analysis: Analysis) -> list[Card]:
     """The headline figures."""
-    analysis, found = report.analysis, []
-    if report.check is not None:
-        found += _check_cards(report.check)
+    found = []
     if analysis.delays["count"]:
         median, late = (units.duration(analysis.delays[name]) for name in ("p50", "p99"))
         found.append(Card(median, "median delay", f"99 % within {late}"))
@@ -84,26 +79,7 @@ def cards(report: Report) -> list[Card]:
     if crossed:
         more = f"{units.size(analysis.link_bytes)} on {len(analysis.links)} links"
         found.append(Card(units.count(crossed), "messages between brokers", more))
-    if report.costs:
-        routed, flooded = report.costs[0], report.costs[1]
-        saved = 1 - routed.link_messages / max(flooded.link_messages, 1)
-        found.append(Card(units.percent(saved), "fewer messages than flooding", "between brokers"))
     return found
-
-
-def _check_cards(check: Check) -> list[Card]:
-    wrong = f"{check.lost} lost, {check.duplicated} duplicated, {check.unexpected} unexpected"
-    verdict = "exactly as Spark SQL says" if check.passed else "not what Spark SQL says"
-    tone = "good" if check.passed else "bad"
-    return [
-        Card("passed" if check.passed else "failed", verdict, wrong, tone),
-        Card(
-            units.count(check.published),
-            "events published",
-            f"of {units.count(check.replayed)} to replay",
-        ),
-        Card(units.count(check.delivered), "deliveries", "one per event and subscription"),
-    ]
 
 
 CASES = (

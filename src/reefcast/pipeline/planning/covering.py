@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from reefcast.errors import ConfigurationError
+from reefcast.pipeline.matching.covering import triggered
 from reefcast.pipeline.matching.subscriptions import gathered
 from reefcast.pipeline.planning.plan import Plan, Row
-from reefcast.pipeline.workloads.covering import triggered
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -1,0 +1,5 @@
+"""`python -m reefcast_lab` is `reefcast-lab`."""
+
+from reefcast_lab.cli.main import main
+
+main()

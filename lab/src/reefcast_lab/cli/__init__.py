@@ -1,0 +1,1 @@
+"""The command `reefcast-lab`; one module per sub-command."""

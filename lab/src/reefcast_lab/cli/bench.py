@@ -1,0 +1,434 @@
+"""`reefcast-lab bench`: measure, always beside a baseline in the same run."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from reefcast.cli.options import (
+    DIRECTORY,
+    INPUT_FILE,
+    OUTPUT_FILE,
+    C,
+    Whole,
+    json_option,
+    master_option,
+)
+from reefcast_lab.cli.bench_tables import (
+    COVER,
+    GOSSIP,
+    GRAPHS,
+    HISTORY,
+    MATCH,
+    MESH,
+    SPARK,
+    STATISTICS,
+    WORST,
+    printed,
+)
+from reefcast_lab.cli.options import data_option, events_option
+
+if TYPE_CHECKING:
+    from reefcast_lab.bench.profiling import Cost
+    from reefcast_lab.bench.sim import Row
+
+
+def _workloads_option(known: str) -> Callable[[C], C]:
+    """`known`: what there is to choose from, in words."""
+    text = f"{known}; by default all; may be repeated."
+    return click.option("--workload", "workloads", multiple=True, metavar="NAME", help=text)
+
+
+def _sizes_option(default: str) -> Callable[[C], C]:
+    text = f"Filters; by default {default}; may be repeated."
+    return click.option("--n", "sizes", type=Whole(1), multiple=True, help=text)
+
+
+def _page_option(page: str) -> Callable[[C], C]:
+    text = f"Write the tables into this file, between the marks of {page}."
+    return click.option("--page", type=INPUT_FILE, help=text)
+
+
+_profile_option = click.option(
+    "--profile", is_flag=True, help="Instead, the functions that take most of the processor's time."
+)
+
+
+@click.group()
+def command() -> None:
+    """Measure the live broker, the simulator, and the indexes."""
+
+
+@command.command()
+@click.option(
+    "--publications",
+    type=Whole(1),
+    default=100_000,
+    show_default=True,
+    help="Publications of the run at fan-out 1; fewer at a higher fan-out.",
+)
+@_profile_option
+@json_option("a list of rows")
+def live(publications: int, profile: bool, as_json: bool) -> None:
+    """Measure publications and deliveries per second through one broker process.
+
+        reefcast-lab bench live
+
+    The baseline is mosquitto, carrying the same events to the same
+    connections: every connection gets everything and filters at its own end.
+    """
+    from reefcast_lab.bench import live
+    from reefcast_lab.bench.live import mosquitto
+
+    def tell(what: str) -> None:
+        click.echo(f"measuring {what}", err=True)
+
+    if profile:
+        _print_costs(live.profile(publications, tell), as_json)
+        return
+    rows = live.measure(publications, tell)
+    if as_json:
+        click.echo(json.dumps(rows))
+        return
+    _print_live(rows)
+    if mosquitto() is None:
+        click.echo("mosquitto is not installed, so there is no baseline: apt-get install mosquitto")
+
+
+def _print_live(rows: list[dict[str, Any]]) -> None:
+    columns = {
+        "broker": "broker",
+        "subscriptions": "subscriptions",
+        "fanout": "fan-out",
+        "publications_per_s": "publications/s",
+        "deliveries_per_s": "deliveries/s",
+        "delay_p50_us": "p50 us",
+        "delay_p99_us": "p99 us",
+        "ratio": "to baseline",
+    }
+    click.echo("  ".join(f"{title:>14}" for title in columns.values()))
+    for row in rows:
+        click.echo("  ".join(f"{row[name]:>14}" for name in columns))
+
+
+def _print_costs(costs: list[Cost], as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps([asdict(cost) for cost in costs]))
+        return
+    for i, cost in enumerate(costs):
+        if not i or cost.case != costs[i - 1].case:
+            click.echo(f"{cost.case}\n{'share':>7} {'us/message':>11}  function")
+        click.echo(f"{cost.share:>7.1%} {cost.us:>11.2f}  {cost.function}")
+
+
+@command.command()
+@click.option(
+    "--messages",
+    type=Whole(1),
+    default=200_000,
+    show_default=True,
+    help="Messages between brokers that each run carries, about.",
+)
+@_profile_option
+@json_option("a list of rows")
+def sim(messages: int, profile: bool, as_json: bool) -> None:
+    """Measure how many messages between brokers the simulator carries per second.
+
+        reefcast-lab bench sim
+
+    Each is routed against 2 500 subscriptions of 2 % selectivity. Matching is
+    "shared" (once for the whole network, the simulator's way) or "per hop" (an
+    index at each broker, as live). The baseline is an empty event loop of SimPy.
+    """
+    from reefcast_lab.bench import sim
+
+    if profile:
+        _print_costs(sim.profile(messages), as_json)
+        return
+    with tempfile.TemporaryDirectory() as directory:
+        rows = sim.bench(messages, Path(directory), time.perf_counter)
+    if as_json:
+        click.echo(json.dumps([asdict(row) for row in rows]))
+    else:
+        _print_sim(rows)
+
+
+def _print_sim(rows: list[Row]) -> None:
+    click.echo(
+        f"{'':14} {'matching':>9} {'brokers':>7} {'trace':>6} {'messages/s':>12} {'to SimPy':>9}"
+    )
+    for row in rows:
+        ratio = f"{row.ratio:.3f}" if row.ratio is not None else ""
+        click.echo(
+            f"{row.case:14} {row.matching:>9} {row.brokers or '':>7} {row.trace:>6} "
+            f"{row.messages_per_s:>12,.0f} {ratio:>9}"
+        )
+    if all(row.case == "reefcast" for row in rows):
+        click.echo("SimPy is not installed, so there is no baseline: pip install simpy")
+
+
+@command.command()
+@_workloads_option("stock, stock mixed, stock symbol, flights or zipf")
+@_sizes_option("1 000, 10 000 and 100 000, with --worst 100 000")
+@click.option("--worst", is_flag=True, help="Instead, inputs made to hurt, and the longest pauses.")
+@click.option(
+    "--plot",
+    type=OUTPUT_FILE,
+    help="Write a plot of the time over the number of filters to this file, as SVG.",
+)
+@_page_option("docs/matching.md")
+@json_option("a list of rows")
+def match(
+    workloads: tuple[str, ...],
+    sizes: tuple[int, ...],
+    worst: bool,
+    as_json: bool,
+    plot: Path | None,
+    page: Path | None,
+) -> None:
+    """Measure how long matching an event takes, and what an index costs.
+
+        reefcast-lab bench match --workload stock --n 10000
+
+    The baselines are numpy columns partitioned by the most selective equality,
+    and the counting algorithm and REIN, compiled; all in the same run, on one
+    thread, from the decoded event on, and all must find the same.
+    """
+    if worst and plot is not None:
+        raise click.UsageError("--plot goes with the workloads, not with --worst")
+    tell = partial(click.echo, err=True)
+    if worst:
+        _worst_cases(workloads, sizes or (100_000,), as_json, page, tell)
+        return
+    from reefcast_lab.bench.matching import page as figures
+    from reefcast_lab.bench.matching.measure import bench
+
+    rows = printed(bench(workloads, sizes or (1000, 10_000, 100_000), tell), MATCH, as_json)
+    if plot is not None:
+        plot.write_text(figures.plot(rows), encoding="utf-8")
+    if page is not None:
+        figures.fill(page, figures.FIGURES, figures.figures(rows))
+
+
+def _worst_cases(
+    names: tuple[str, ...],
+    sizes: tuple[int, ...],
+    as_json: bool,
+    page: Path | None,
+    tell: Callable[[str], None],
+) -> None:
+    from reefcast_lab.bench.matching import page as figures
+    from reefcast_lab.bench.matching.worst import worst_cases
+
+    rows = printed(worst_cases(names, sizes, tell), WORST, as_json)
+    if page is not None:
+        figures.fill(page, figures.WORST, figures.worst_cases(rows))
+
+
+@command.command()
+@_workloads_option("nested, stock, chain, clustered or language, with --graphs degree or stock")
+@_sizes_option("1 000, 10 000 and 80 000")
+@click.option(
+    "--graphs",
+    is_flag=True,
+    help="Instead, the covering paper's relation graphs, index on and off, beside the roots.",
+)
+@_page_option("docs/covering-index.md")
+@json_option("a list of rows")
+def cover(
+    workloads: tuple[str, ...],
+    sizes: tuple[int, ...],
+    graphs: bool,
+    as_json: bool,
+    page: Path | None,
+) -> None:
+    """Measure how long finding covering and covered filters takes.
+
+        reefcast-lab bench cover --workload nested --n 10000
+
+    Also intersecting and equal ones, and adding and removing, with and without
+    the roots. The baselines are numpy columns of bounds, and a scan that
+    compares the filters one by one (a few queries only).
+    """
+    from reefcast_lab.bench.cover import graphs as relation_graphs
+    from reefcast_lab.bench.cover import measure
+    from reefcast_lab.bench.cover import page as figures
+    from reefcast_lab.bench.matching.page import fill
+
+    tell = partial(click.echo, err=True)
+    if graphs:
+        compared = printed(relation_graphs.bench(workloads, sizes, tell), GRAPHS, as_json)
+        filled = (figures.GRAPHS, figures.graphs(compared), "cover --graphs")
+    else:
+        rows = printed(measure.bench(workloads, sizes, tell), COVER, as_json)
+        filled = (figures.FIGURES, figures.figures(rows), "cover")
+    if page is not None:
+        fill(page, *filled)
+
+
+@command.command()
+@click.option(
+    "--deliveries",
+    type=Whole(1),
+    default=200_000,
+    show_default=True,
+    help="Deliveries recorded in each run, but for the baseline.",
+)
+@click.option(
+    "--pairs",
+    type=Whole(1),
+    multiple=True,
+    help="Pairs of a subscription and an advertisement; by default 100, 1 000 and 50 000; may be "
+    "repeated.",
+)
+@json_option("a list of rows")
+def statistics(deliveries: int, pairs: tuple[int, ...], as_json: bool) -> None:
+    """Measure what recording a delivery costs a broker that prunes.
+
+        reefcast-lab bench statistics
+
+    The baseline writes each row into SQLite by itself; the simulator's
+    statistics, in memory, are shown as well.
+    """
+    from reefcast_lab.bench.statistics import bench
+
+    printed(bench(deliveries, pairs, partial(click.echo, err=True)), STATISTICS, as_json)
+
+
+@command.command()
+@click.option(
+    "--scale",
+    type=click.Choice(["small", "paper"]),
+    default="paper",
+    show_default=True,
+    help="Of configuration C1 and dataset DT1: 40 brokers and 2 167 subscriptions, or the paper's "
+    "120 and 6 500.",
+)
+@json_option("a list of rows")
+def mesh(scale: str, as_json: bool) -> None:
+    """Measure what soft links cost a broker of a mesh.
+
+        reefcast-lab bench mesh
+
+    A change of links (the WOM alone, then the whole input with all that follows
+    from the tables), the choice of paths for a publication by each strategy,
+    and a publication as a whole; beside the paper's figures, and beside plain
+    twins in the same run.
+    """
+    from reefcast_lab.bench.mesh import bench
+    from reefcast_lab.experiments.mesh.topology import network
+    from reefcast_lab.experiments.mesh.workload import dataset, workload
+
+    overlay = network("C1", scale)
+    made = workload(list(overlay), dataset("DT1", scale), seed=1)
+    events = [event.attributes for event in made.events(3600.0, 0.0, 10.0)]
+    rows = bench(overlay, made.subscriptions, events, partial(click.echo, err=True))
+    printed(rows, MESH, as_json)
+
+
+@command.command()
+@click.option(
+    "--scale",
+    type=click.Choice(["small", "paper"]),
+    default="paper",
+    show_default=True,
+    help="200 nodes x 40 topics and 2 000 on arrays alone, or 3 000 x 300 and 100 000.",
+)
+@json_option("a list of rows")
+def gossip(scale: str, as_json: bool) -> None:
+    """Measure what rounds of gossip's overlays cost.
+
+        reefcast-lab bench gossip
+
+    The overlays of the paper's grid of interests, until they have converged, by
+    the state machine that runs live and by its twin on arrays, which must find
+    the same; then rounds of many more nodes, on arrays alone. The scale of the
+    paper takes some minutes.
+    """
+    from reefcast_lab.bench.gossip import bench
+    from reefcast_lab.experiments.gossip.scenario import grid_interests
+
+    nodes, many, topics = (200, 2000, 40) if scale == "small" else (3000, 100_000, 300)
+    interests, more = (grid_interests(size, topics, seed=0) for size in (nodes, many))
+    rows = bench(interests, more, partial(click.echo, err=True))
+    printed(rows, GOSSIP, as_json)
+
+
+@command.command()
+@click.option(
+    "--stored",
+    type=Whole(1000),
+    default=100_000,
+    show_default=True,
+    help="Messages in the history.",
+)
+@click.option(
+    "--directory",
+    type=DIRECTORY,
+    help="Keep the history there; one that is there already, of as many messages, is used.",
+)
+@json_option("a list of rows")
+def history(stored: int, directory: Path | None, as_json: bool) -> None:
+    """Measure storing messages, replaying them, and finding a few of them.
+
+        reefcast-lab bench history --stored 10000000 --directory /tmp/history
+
+    The baselines are plain SQLite with the same tables, and DuckDB over the
+    sealed segments. Where a history is kept already, what it lacks is added.
+    Ten million messages take 5 GB and some ten minutes.
+    """
+    from reefcast_lab.bench.history import bench, duckdb_is_missing
+
+    printed(bench(stored, directory, partial(click.echo, err=True)), HISTORY, as_json)
+    if not as_json and duckdb_is_missing():
+        click.echo("DuckDB is not installed, so one baseline is missing: pip install duckdb")
+
+
+@command.command()
+@_sizes_option("100, 1 000 and 10 000")
+@events_option("all")
+@data_option
+@master_option
+@click.option(
+    "--plot",
+    type=OUTPUT_FILE,
+    help="Write a plot of the time over the number of subscriptions to this file, as SVG.",
+)
+@_page_option("docs/spark-matching.md")
+@json_option("a list of rows")
+def spark(
+    sizes: tuple[int, ...],
+    events: int,
+    data: Path,
+    master: str,
+    as_json: bool,
+    plot: Path | None,
+    page: Path | None,
+) -> None:
+    """Measure matching in Spark.
+
+        reefcast-lab bench spark --events 50000
+
+    The baselines are what one would write without Reefcast: a join on columns
+    of lower and upper bounds, and filters as columns, in chunks; on the same
+    events, and all must find the same pairs. The default takes some ten
+    minutes, and what would take much longer is left out.
+    """
+    from reefcast_lab.bench import spark_page as figures
+    from reefcast_lab.bench.matching.page import fill
+    from reefcast_lab.bench.spark import bench
+
+    tell = partial(click.echo, err=True)
+    rows = printed(bench(sizes or (100, 1000, 10_000), events, data, master, tell), SPARK, as_json)
+    if plot is not None:
+        plot.write_text(figures.plot(rows), encoding="utf-8")
+    if page is not None:
+        fill(page, figures.FIGURES, figures.figures(rows), "spark")

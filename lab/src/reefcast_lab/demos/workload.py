@@ -1,0 +1,66 @@
+"""Subscriptions generated from the data, and where their subscribers sit.
+
+People follow what happens near them: each destination has a home broker, and most subscriptions
+about it come from there; the others come from anywhere. Each broker serves the same number of
+clients, each with several subscriptions.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from reefcast_lab.demos import shapes
+from reefcast_lab.demos.statistics import Statistics, gather
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+CLIENTS_PER_BROKER = 8
+NEAR_HOME = 0.85
+"""Share of the subscriptions about a destination that come from its home broker."""
+
+SCHEMA = "subscription BIGINT, filter STRING, broker STRING, client STRING"
+
+
+class Wanted(NamedTuple):
+    """One subscription: `client` (a name of the workload's own) at `broker` wants `filter`."""
+
+    subscription: int
+    filter: str
+    broker: str
+    client: str
+
+
+def write_workload(
+    spark: SparkSession,
+    events: DataFrame,
+    path: Path,
+    count: int,
+    brokers: Sequence[str],
+    seed: int,
+) -> list[Wanted]:
+    """Read the statistics of `events`, generate, write `path`."""
+    data = gather(events, shapes.NUMBERS, shapes.STRINGS)
+    wanted = generate(data, count, brokers, random.Random(seed))
+    frame = spark.createDataFrame([tuple(each) for each in wanted], SCHEMA)
+    frame.coalesce(1).write.mode("overwrite").parquet(str(path))
+    return wanted
+
+
+def generate(
+    data: Statistics, count: int, brokers: Sequence[str], rng: random.Random
+) -> list[Wanted]:
+    """`count` subscriptions, numbered from 0."""
+    homes = {dest: rng.choice(brokers) for dest, _ in data.frequent["dest"]}
+    templates, weights = zip(*shapes.WEIGHTED, strict=True)
+    wanted = []
+    for number, template in enumerate(rng.choices(templates, weights, k=count)):
+        filter_text, dest = template(data, rng)
+        at_home = dest is not None and rng.random() < NEAR_HOME
+        broker = homes[dest] if at_home else rng.choice(brokers)
+        client = f"{broker}-client-{rng.randrange(CLIENTS_PER_BROKER) + 1}"
+        wanted.append(Wanted(number, filter_text, broker, client))
+    return wanted

@@ -1,0 +1,64 @@
+"""What covering costs and saves where nobody unsubscribes: C1 (Table II)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from reefcast.routing.covering.strategies import Strategy
+from reefcast_lab.experiments.campaign import Campaign, Measure, Run
+from reefcast_lab.experiments.covering.measuring import CoverKernel, rows_of, simulation
+from reefcast_lab.experiments.covering.parameters import PAPER, section
+from reefcast_lab.experiments.covering.topology import core_topology
+from reefcast_lab.experiments.covering.unsubscribing import settled
+from reefcast_lab.experiments.covering.workload import workload
+from reefcast_lab.experiments.grid import runs_of
+from reefcast_lab.experiments.script import Script
+
+NAME = "processing"
+COMPARED: tuple[Strategy, ...] = ("active", "lazy", "none")
+
+
+def runs(scale: str) -> list[Run]:
+    entries = section(NAME, scale)
+    return runs_of(PAPER, NAME, scale, COMPARED, [entries.subscriptions], entries.seeds)
+
+
+def measure(run: Run) -> list[Measure]:
+    entries, topology = section(NAME, run.scale), core_topology()
+    crowd = workload(
+        topology,
+        subscriptions=int(run.x),
+        degree=entries.degree,
+        selectivity=entries.selectivity,
+        seed=run.seed,
+    )
+    simulated, kernel = simulation(run, topology)
+    at_s, _ = settled(simulated, crowd, run.scale, entries.subscribe_gap_s)
+    events = crowd.events(entries.publications, 0.0, entries.publish_gap_s, run.seed)
+    Script(events=list(events)).load(simulated, at_s)
+    simulated.run()
+    core = topology.tiers[0]
+    figures = dict(_of_brokers(kernel, core)) | {"rows": rows_of(kernel, core)}
+    return [Measure(name, 0.0, value) for name, value in figures.items()]
+
+
+def _of_brokers(kernel: CoverKernel, brokers: tuple[str, ...]) -> Iterator[tuple[str, float]]:
+    """Seconds of CPU of the mean broker; all that is spent on subscriptions beyond comparisons is
+    matching them with advertisements."""
+    share = 1 / len(brokers)
+    spent = {
+        kind: share * sum(kernel.spent_s[broker][kind] for broker in brokers)
+        for kind in ("Publish", "Subscribe", "Unsubscribe")
+    }
+    graphs = [kernel.nodes[broker].graph_work for broker in brokers]
+    comparisons = share * sum(graph.comparisons for graph in graphs if graph is not None)
+    covering_s = kernel.costs.comparison_s * comparisons
+    yield "covering_s", covering_s
+    yield "matching_s", spent["Subscribe"] - covering_s
+    yield "unsubscriptions_s", spent["Unsubscribe"]
+    yield "publications_s", spent["Publish"]
+    yield "total_s", sum(spent.values())
+    yield "subscriptions", share * sum(kernel.subscriptions_came[broker] for broker in brokers)
+
+
+CAMPAIGN = Campaign(NAME, "subscriptions", runs, measure)

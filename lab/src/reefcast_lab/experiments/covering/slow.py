@@ -1,0 +1,132 @@
+"""A slow matching engine, and what is clustered in the network: C10 and C11 (Figs 13 to 16)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from reefcast.simulation.simulation import Simulation
+from reefcast_lab.experiments.campaign import Campaign, Measure, Run
+from reefcast_lab.experiments.columns import Delivered
+from reefcast_lab.experiments.covering.measuring import (
+    STRATEGIES,
+    CoverKernel,
+    counted,
+    queue_curve,
+    rows_of,
+    simulation,
+)
+from reefcast_lab.experiments.covering.parameters import PAPER, section, slow_costs
+from reefcast_lab.experiments.covering.topology import core_topology
+from reefcast_lab.experiments.covering.unsubscribing import COMPARED, settled
+from reefcast_lab.experiments.covering.workload import Workload, workload
+from reefcast_lab.experiments.grid import runs_of
+from reefcast_lab.experiments.parameters import Section
+from reefcast_lab.experiments.script import Script
+
+SLOW, DEGREE, CLUSTERED = "slow_engine", "slow_engine_degree", "clustered"
+
+
+def runs(scale: str) -> list[Run]:
+    entries = section("slow", scale)
+    first, others = [entries.compared_x], [x for x in entries.x if x != entries.compared_x]
+    return runs_of(PAPER, SLOW, scale, STRATEGIES, first, entries.seeds) + runs_of(
+        PAPER, SLOW, scale, COMPARED, others, entries.seeds
+    )
+
+
+def degree_runs(scale: str) -> list[Run]:
+    entries = section("slow", scale)
+    return runs_of(PAPER, DEGREE, scale, COMPARED, entries.degrees, entries.seeds)
+
+
+def clustered_runs(scale: str) -> list[Run]:
+    entries = section("slow", scale)
+    return runs_of(PAPER, CLUSTERED, scale, STRATEGIES, [entries.compared_x], entries.seeds)
+
+
+def measure(run: Run) -> list[Measure]:
+    return _measure(run, section("slow", run.scale).degree, int(run.x))
+
+
+def measure_degree(run: Run) -> list[Measure]:
+    return _measure(run, int(run.x), section("slow", run.scale).compared_x)
+
+
+def measure_clustered(run: Run) -> list[Measure]:
+    return _measure(run, section("slow", run.scale).degree, int(run.x), clustered=True)
+
+
+def _measure(run: Run, degree: int, leavers: int, *, clustered: bool = False) -> list[Measure]:
+    entries, topology = section("slow", run.scale), core_topology()
+    crowd = workload(
+        topology,
+        subscriptions=entries.subscriptions,
+        degree=degree,
+        selectivity=entries.selectivity,
+        seed=run.seed,
+        clustered=clustered,
+    )
+    simulated, kernel = simulation(run, topology, slow_costs(run.scale))
+    at_s, handles = settled(simulated, crowd, run.scale, entries.subscribe_gap_s)
+    core, inner = topology.tiers[0], topology.tiers[1]
+    from_s = at_s + entries.warm_s
+    gone_s = from_s + leavers * entries.unsubscribe_gap_s
+    until_s = at_s + entries.publications * entries.publish_gap_s
+    probes = _load(simulated, crowd, entries, at_s, gone_s + entries.probes_after_s, run.seed)
+    for number, leaver in enumerate(crowd.leavers(leavers, run.seed)):
+        simulated.withdraw(handles[leaver.client], from_s + number * entries.unsubscribe_gap_s)
+    kernel.sample(core, from_s, until_s, entries.sample_s)
+    simulated.run()
+    figures = _of_probes(kernel.record.in_order(), probes) | {
+        "rows_core": rows_of(kernel, core),
+        "rows_inner": rows_of(kernel, inner),
+        "largest_queue": float(max(max(sample.queued) for sample in kernel.samples)),
+        "false_positives": counted(kernel, "false_positive", topology.graph),
+        "congested_s": _congested_s(kernel, from_s, entries.congested),
+    }
+    measures = [Measure(name, 0.0, value) for name, value in figures.items()]
+    return measures + list(queue_curve(kernel.samples, from_s))
+
+
+def _load(
+    simulated: Simulation,
+    crowd: Workload,
+    entries: Section,
+    from_s: float,
+    probes_s: float,
+    seed: int,
+) -> list[float]:
+    """The stream of publications from `from_s` on; from `probes_s` on probes, each half-way between
+    two of the others, and returns when these are published."""
+    gap_s = entries.publish_gap_s
+    events = list(crowd.events(entries.publications, from_s, gap_s, seed))
+    first_s = from_s + gap_s * (round((probes_s - from_s) / gap_s) + 0.5)
+    probes = list(crowd.probe_events(entries.probes, first_s, gap_s))
+    Script(events=events + probes).load(simulated, 0.0)
+    return [probe.at_s for probe in probes]
+
+
+def _of_probes(delivered: Delivered, published_s: list[float]) -> dict[str, float]:
+    """Delays of what was published at these times (and nothing else was)."""
+    us = np.round((delivered.at_s - delivered.delay_s) * 1e6).astype(np.int64)
+    probes = np.round(np.array(published_s) * 1e6).astype(np.int64)
+    delay_s = delivered.delay_s[np.isin(us, [*probes, *(probes + 1), *(probes - 1)])]
+    low, high = np.quantile(delay_s, (0.1, 0.9))
+    return {
+        "probe_delay_s": float(delay_s.mean()),
+        "probe_delay_p10_s": float(low),
+        "probe_delay_p90_s": float(high),
+        "probe_deliveries": float(len(delay_s)),
+    }
+
+
+def _congested_s(kernel: CoverKernel, from_s: float, queued: int) -> float:
+    """How long after the first unsubscription some core broker still had more waiting than that;
+    as far as samples were taken."""
+    late = [sample.at_s - from_s for sample in kernel.samples if max(sample.queued) > queued]
+    return max(late, default=0.0)
+
+
+CAMPAIGN = Campaign(SLOW, "unsubscriptions", runs, measure)
+DEGREES = Campaign(DEGREE, "subscriptions covered by a root", degree_runs, measure_degree)
+CLUSTERS = Campaign(CLUSTERED, "unsubscriptions", clustered_runs, measure_clustered)

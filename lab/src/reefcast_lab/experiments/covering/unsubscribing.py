@@ -1,0 +1,138 @@
+"""Broad subscriptions go, under a steady stream of publications: C2 to C8 (Figs 9 to 11, Table
+III)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from reefcast.routing.covering.strategies import Strategy
+from reefcast.simulation.simulation import Simulation
+from reefcast_lab.experiments.campaign import Campaign, Measure, Run
+from reefcast_lab.experiments.covering.measuring import (
+    STRATEGIES,
+    CoverKernel,
+    counted,
+    delay_curve,
+    delays,
+    queue_curve,
+    rows_of,
+    simulation,
+)
+from reefcast_lab.experiments.covering.parameters import PAPER, section
+from reefcast_lab.experiments.covering.topology import Topology, core_topology
+from reefcast_lab.experiments.covering.workload import Workload, workload
+from reefcast_lab.experiments.grid import runs_of
+from reefcast_lab.experiments.parameters import Section
+from reefcast_lab.experiments.script import Script
+
+NAME, DEGREE, THETA = "unsubscribing", "degree", "threshold"
+COMPARED: tuple[Strategy, ...] = ("active", "incremental")
+
+
+def _section(run: Run) -> Section:
+    return section("unsubscribing", run.scale)
+
+
+def runs(scale: str) -> list[Run]:
+    entries = section("unsubscribing", scale)
+    first, others = [entries.compared_x], [x for x in entries.x if x != entries.compared_x]
+    return runs_of(PAPER, NAME, scale, STRATEGIES, first, entries.seeds) + runs_of(
+        PAPER, NAME, scale, COMPARED, others, entries.seeds
+    )
+
+
+def degree_runs(scale: str) -> list[Run]:
+    entries = section("unsubscribing", scale)
+    return runs_of(PAPER, DEGREE, scale, COMPARED, entries.degrees, entries.seeds)
+
+
+def theta_runs(scale: str) -> list[Run]:
+    entries = section("unsubscribing", scale)
+    return runs_of(PAPER, THETA, scale, ("incremental",), entries.thetas, entries.seeds)
+
+
+def measure(run: Run) -> list[Measure]:
+    return list(_measure(run, _section(run).degree, int(run.x), 0.0))
+
+
+def measure_degree(run: Run) -> list[Measure]:
+    return list(_measure(run, int(run.x), _section(run).compared_x, 0.0))
+
+
+def measure_theta(run: Run) -> list[Measure]:
+    return list(_measure(run, _section(run).degree, _section(run).compared_x, run.x))
+
+
+def _measure(run: Run, degree: int, leavers: int, theta: float) -> Iterator[Measure]:
+    entries, topology = _section(run), core_topology()
+    crowd = workload(
+        topology,
+        subscriptions=entries.subscriptions,
+        degree=degree,
+        selectivity=entries.selectivity,
+        seed=run.seed,
+    )
+    simulated, kernel = simulation(run, topology, theta=theta)
+    kernel.watched_from_s = math.inf  # what comes before the first unsubscription is no NRS
+    settled_s, handles = settled(simulated, crowd, run.scale, entries.subscribe_gap_s)
+    core = topology.tiers[0]
+    yield Measure("rows_before", 0.0, rows_of(kernel, core))
+    from_s = kernel.watched_from_s = settled_s + entries.warm_s
+    until_s = from_s + entries.observe_s
+    _load(simulated, crowd, entries, settled_s, run.seed)
+    for number, leaver in enumerate(crowd.leavers(leavers, run.seed)):
+        simulated.withdraw(handles[leaver.client], from_s + number * entries.within_s / leavers)
+    kernel.sample(core, from_s, until_s, entries.sample_s)
+    simulated.run(from_s)
+    wrong = counted(kernel, "false_positive", topology.graph)
+    simulated.run(until_s)
+    yield Measure("rows_after", 0.0, rows_of(kernel, core))
+    result = simulated.run()
+    wrong = counted(kernel, "false_positive", topology.graph) - wrong
+    delivered = kernel.record.in_order()
+    figures = delays(delivered, from_s, from_s + entries.steady_s) | _of_bursts(kernel, topology)
+    figures |= {"false_positives": wrong, "publish_messages": float(result.messages["publish"])}
+    for name, value in figures.items():
+        yield Measure(name, 0.0, value)
+    yield from delay_curve(delivered, from_s, entries.sample_s)
+    yield from queue_curve(kernel.samples, from_s)
+
+
+def _load(
+    simulated: Simulation, crowd: Workload, entries: Section, from_s: float, seed: int
+) -> None:
+    """The stream of publications, from `from_s` on."""
+    number = round((entries.warm_s + entries.observe_s) / entries.publish_gap_s)
+    script = Script(events=list(crowd.events(number, 0.0, entries.publish_gap_s, seed)))
+    script.load(simulated, from_s)
+
+
+def settled(
+    simulated: Simulation, crowd: Workload, scale: str, gap_s: float
+) -> tuple[float, dict[str, int]]:
+    """All advertise, then all subscribe; returns when the network was quiet, and the handles of
+    the subscriptions, by client."""
+    script = Script(crowd.advertisements(section("network", scale).advertise_gap_s))
+    advertised_s = script.claims[-1].from_s + 1.0
+    script.claims.extend(crowd.claims(advertised_s, gap_s, lambda one: math.inf))
+    handles = script.load(simulated, 0.0)
+    simulated.run()
+    by_client = {claim.client: handle for claim, handle in zip(script.claims, handles, strict=True)}
+    return simulated.now_s, by_client
+
+
+def _of_bursts(kernel: CoverKernel, topology: Topology) -> dict[str, float]:
+    """Subscriptions that came to brokers in the place of others (the paper: in hops), at each core
+    broker and at the mean inner one; and the longest input queue of a core broker."""
+    core, inner = topology.tiers[0], topology.tiers[1]
+    came = kernel.subscriptions_came
+    figures = {f"nrs_{broker}": float(came[broker]) for broker in core}
+    figures["nrs_inner"] = sum(came[broker] for broker in inner) / len(inner)
+    figures["largest_queue"] = float(max(max(sample.queued) for sample in kernel.samples))
+    return figures
+
+
+CAMPAIGN = Campaign(NAME, "unsubscriptions", runs, measure)
+DEGREES = Campaign(DEGREE, "subscriptions covered by a root", degree_runs, measure_degree)
+THETAS = Campaign(THETA, "similarity threshold", theta_runs, measure_theta)

@@ -1,0 +1,76 @@
+"""How large the covering sets of brokers are in a mesh: what is left of a WST when of two
+subscriptions with the same substituted anchor, one of which covers the other, the latter is left
+out (paper, section 7, "Impact of fanout").
+
+Computed from the tree and the soft links, for tables that hold every subscription, as the paper's
+brokers flood them. Of a publication a broker evaluates the predicates of all subscriptions in its
+covering sets: how many of them an index spares is another matter.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+from reefcast.overlay.topology import Edge, Graph
+from reefcast.routing.mesh.maps import Wom
+from reefcast_lab.experiments.mesh.topology import neighbourhood
+
+AND = " AND "
+
+
+class CoveringSets(NamedTuple):
+    """Of one broker: subscriptions in all its sets, and their predicates."""
+
+    rows: int
+    predicates: int
+
+
+def covering_sets(
+    tree: Graph,
+    soft_links: Collection[Edge],
+    subscriptions: Sequence[tuple[str, str, str]],
+    delta: int,
+) -> dict[str, CoveringSets]:
+    """By broker; `subscriptions`: client, broker and filter. One covers those whose text continues
+    its own, as in the chains of the workload."""
+    links: defaultdict[str, set[str]] = defaultdict(set)
+    for a, b in soft_links:
+        links[a].add(b)
+        links[b].add(a)
+    return {
+        broker: _of_one(substitutes(tree, broker, links[broker], delta), subscriptions)
+        for broker in tree
+    }
+
+
+def substitutes(tree: Graph, me: str, links: Collection[str], delta: int) -> dict[str, str]:
+    """The substituted anchor of a subscription at `me`, by the broker of its subscriber."""
+    closer, near = neighbourhood(tree, me, delta)
+    wom = Wom(near, links)
+    found = {me: me}
+    for broker in closer:
+        found[broker] = wom.substitute(broker) if broker in near else found[closer[broker]]
+    return found
+
+
+def _of_one(
+    substitute: dict[str, str], subscriptions: Sequence[tuple[str, str, str]]
+) -> CoveringSets:
+    groups: defaultdict[str, set[str]] = defaultdict(set)
+    for _, broker, text in subscriptions:
+        groups[substitute[broker]].add(text)
+    rows = predicates = 0
+    for texts in groups.values():
+        for text in texts:
+            if not _covered(text, texts):
+                rows += 1
+                predicates += text.count("=") + text.count("BETWEEN")
+    return CoveringSets(rows, predicates)
+
+
+def _covered(text: str, texts: Collection[str]) -> bool:
+    """A prefix that ends before an AND between predicates has one predicate less."""
+    parts = text.split(f"{AND}score")
+    return any(f"{AND}score".join(parts[:number]) in texts for number in range(1, len(parts)))

@@ -1,0 +1,12 @@
+"""What the file of parameters says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from reefcast_lab.experiments.parameters import ParameterFile
+
+FILE = Path(__file__).with_name("parameters.toml")
+PAPER = "mesh"
+
+section = ParameterFile(FILE).section

@@ -1,0 +1,201 @@
+"""A burst: O12 and O13 (Figs 17 to 20), and the two limits of IDR.
+
+All publishers publish all the time; some while after they began, one more (the paper's HRP) sends a
+burst over the links of its broker. What is measured is when the network is as before, and how late
+publications are until then.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+
+import numpy as np
+
+from reefcast.model.publication import Value
+from reefcast.overlay.scot import Scot
+from reefcast.simulation.simulation import Result
+from reefcast_lab.experiments.campaign import Campaign, Measure, Run
+from reefcast_lab.experiments.columns import Delivered
+from reefcast_lab.experiments.grid import runs_of
+from reefcast_lab.experiments.octopia.grid import ALL, PAPER
+from reefcast_lab.experiments.octopia.measuring import MeasuringKernel, evaluation_overlay
+from reefcast_lab.experiments.octopia.parameters import link, section
+from reefcast_lab.experiments.octopia.points import curve, points, stable_after_s
+from reefcast_lab.experiments.octopia.subscribers import settled_market
+from reefcast_lab.experiments.octopia.workload import Market, market
+from reefcast_lab.experiments.parameters import Section
+
+NAME = "burst"
+VARIANTS = ("half", "double")
+MINUTE_S = 60.0
+CASES = ("idr_case_1", "idr_case_2", "idr_case_3")
+
+
+def runs(scale: str) -> list[Run]:
+    entries = section(NAME, scale)
+    made = runs_of(PAPER, NAME, scale, ALL, entries.x, entries.seeds)
+    for variant in VARIANTS:
+        made += runs_of(
+            PAPER, NAME, scale, ALL, [entries.variants_x], entries.variant_seeds, variant
+        )
+    return made
+
+
+def measure(run: Run) -> list[Measure]:
+    entries = section(NAME, run.scale)
+    overlay = evaluation_overlay()
+    crowd = burst_market(overlay, run, entries)
+    simulated, kernel, at_s = settled_market(run, overlay, crowd)
+    burst_s = kernel.watched_from_s = at_s + entries.before_s
+    for when, name, broker, attributes in schedule(crowd, run, entries, at_s):
+        simulated.publish(name, broker, attributes, when)
+    until_s = at_s + entries.publications * MINUTE_S / entries.largest_rate
+    result = simulated.run()
+    delivered = kernel.record.in_order()
+    figures = (
+        _of_points(delivered, burst_s, until_s, entries)
+        | _of_deliveries(delivered, burst_s)
+        | _of_messages(result, crowd, entries)
+        | _of_queues(kernel, overlay, crowd, entries)
+        | _limits_of_idr(kernel, overlay, run)
+    )
+    drawn = curve(*points(delivered, entries.point), burst_s, entries.curve_s)
+    return [Measure(name, 0.0, value) for name, value in figures.items()] + [
+        Measure("largest_delay_s", since_s, delay_s) for since_s, delay_s in drawn
+    ]
+
+
+def burst_market(overlay: Scot, run: Run, entries: Section) -> Market:
+    return market(
+        overlay,
+        publishers=entries.publishers,
+        subscribers=entries.subscribers,
+        seed=run.seed,
+        selectivity=entries.selectivity,
+        burst_share=entries.burst_share,
+    )
+
+
+def schedule(
+    crowd: Market, run: Run, entries: Section, at_s: float
+) -> Iterator[tuple[float, str, str, dict[str, Value]]]:
+    """(when, publisher, broker, attributes) of all publications. The rate of a publisher varies
+    from each publication to the next; that of the burst is even."""
+    rng = random.Random(f"{run.seed}/octopia/burst")
+    for publisher in crowd.publishers:
+        when = at_s + rng.uniform(0.0, MINUTE_S / entries.least_rate)
+        for attributes in publisher.events(entries.publications):
+            yield when, publisher.name, publisher.broker, attributes
+            when += MINUTE_S / rng.uniform(entries.least_rate, entries.largest_rate)
+    assert crowd.burst is not None
+    for i, attributes in enumerate(crowd.burst.events(entries.burst)):
+        when = at_s + entries.before_s + i * MINUTE_S / run.x
+        yield when, crowd.burst.name, crowd.burst.broker, attributes
+
+
+# --- what came of it ------------------------------------------------------------------------------
+
+
+def _of_points(
+    delivered: Delivered, burst_s: float, until_s: float, entries: Section
+) -> dict[str, float]:
+    """`stable_s` of a run that never became stable is the time until its end, a lower bound, and
+    `stable` says so."""
+    when, largest = points(delivered, entries.point)
+    stable_s = stable_after_s(
+        when,
+        largest,
+        burst_s,
+        until_s=until_s,
+        tolerance=entries.tolerance,
+        window=entries.smooth,
+    )
+    stable = float(np.isfinite(stable_s))
+    return {
+        "stable_s": stable_s if stable else float(when[-1] - burst_s),
+        "stable": stable,
+        "level_s": float(np.median(largest[when < burst_s])),
+        "worst_delay_s": float(largest.max()),
+    }
+
+
+def _of_deliveries(delivered: Delivered, burst_s: float) -> dict[str, float]:
+    """Of all that was delivered from the start of the burst on."""
+    later = delivered.at_s >= burst_s
+    delay_s, width = delivered.delay_s[later], delivered.width[later]
+    return {
+        "mean_delay_s": float(np.average(delay_s, weights=width)),
+        "under_1_s": float(np.average(delay_s < 1.0, weights=width)),
+    }
+
+
+def _of_messages(result: Result, crowd: Market, entries: Section) -> dict[str, float]:
+    wanted = sum(len(s.matches) for s in crowd.subscribers) * entries.publications
+    wanted += sum(s.burst for s in crowd.subscribers) * entries.burst
+    return {
+        "messages": float(result.messages["publish"]),
+        "suppressed_copies": float(result.discards.get("duplicate", 0)),
+        "undelivered": float(wanted - result.delivered_subscriptions),
+    }
+
+
+def _of_queues(
+    kernel: MeasuringKernel, overlay: Scot, crowd: Market, entries: Section
+) -> dict[str, float]:
+    """Queues of target links when a publication was put on them, from the burst on; of all, and
+    the longest ever on aLinks and iLinks of the burst's own broker and of all others. And what the
+    busiest directed link carried before the burst: the rest of its rate is what drains it."""
+    assert crowd.burst is not None
+    longest: dict[str, int] = {}
+    count = total = 0
+    for (source, target), (put, lengths, most) in kernel.queues().items():
+        count, total = count + put, total + lengths
+        inside = overlay.places[source].cluster == overlay.places[target].cluster
+        whose = "own" if source == crowd.burst.broker else "other"
+        name = f"longest_{'a' if inside else 'i'}_link_queue_{whose}"
+        longest[name] = max(most, longest.get(name, 0))
+    return {
+        "queue_len": total / max(count, 1),
+        "busiest_link_per_s": max(kernel.count_before) / entries.before_s,
+        **{name: float(most) for name, most in longest.items()},
+    }
+
+
+def _limits_of_idr(kernel: MeasuringKernel, overlay: Scot, run: Run) -> dict[str, float]:
+    """How often IDR met its two limits, and what that cost: the queue that a copy had to wait
+    behind, in seconds of the link's time for one publication. The counters of the routers are of
+    their decisions between clusters; `a_link_crowded` is of all copies inside clusters."""
+    if run.routing != "idr":
+        return {}
+    counters: Counter[str] = Counter()
+    for node in kernel.nodes.values():
+        counters.update(node.core.counters)
+    decisions = max(1, sum(counters[case] for case in CASES))
+    one_s = section("preset").publication_bytes / link(run.variant).bytes_per_s
+    figures = {f"{case}_share": counters[case] / decisions for case in CASES}
+    figures |= _crowded_a_links(kernel, overlay, one_s)
+    figures["idr_decisions"] = float(sum(counters[case] for case in CASES))
+    for limit in ("idr_overloaded_a_link", "idr_no_tree_link"):
+        met = counters[limit]
+        figures[limit] = float(met)
+        figures[f"{limit}_wait_s"] = counters[f"{limit}_queue"] * one_s / max(1, met)
+    return figures
+
+
+def _crowded_a_links(kernel: MeasuringKernel, overlay: Scot, one_s: float) -> dict[str, float]:
+    """Copies that went onto an aLink behind more than tau others, from the burst on: how many,
+    which share of all on aLinks, and how long they waited."""
+    a_links = {edge for a, b in overlay.a_links for edge in ((a, b), (b, a))}
+    put = sum(count for edge, (count, _, _) in kernel.queues().items() if edge in a_links)
+    met = [figures for edge, figures in kernel.crowded().items() if edge in a_links]
+    count = sum(count for count, _ in met)
+    return {
+        "a_link_crowded": float(count),
+        "a_link_crowded_share": count / max(1, put),
+        "a_link_crowded_wait_s": sum(length for _, length in met) * one_s / max(1, count),
+    }
+
+
+CAMPAIGN = Campaign(NAME, "publications/minute", runs, measure)

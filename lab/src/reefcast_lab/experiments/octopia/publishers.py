@@ -1,0 +1,60 @@
+"""Publisher scalability: O1 to O3 (Figs 7 to 9)."""
+
+from __future__ import annotations
+
+from statistics import fmean
+
+from reefcast.overlay.topology import edges_of
+from reefcast_lab.experiments.campaign import Campaign, Measure, Run
+from reefcast_lab.experiments.grid import runs_of
+from reefcast_lab.experiments.octopia.grid import PAPER, STATIC
+from reefcast_lab.experiments.octopia.measuring import (
+    delays_s,
+    evaluation_overlay,
+    mean_rows,
+    simulation,
+)
+from reefcast_lab.experiments.octopia.parameters import section
+from reefcast_lab.experiments.octopia.workload import market
+
+NAME = "publishers"
+START_S = 1.0
+
+
+def runs(scale: str) -> list[Run]:
+    entries = section(NAME, scale)
+    return runs_of(PAPER, NAME, scale, STATIC, entries.x, entries.seeds)
+
+
+def measure(run: Run) -> list[Measure]:
+    """Publishers advertise one after the other; nobody subscribes.
+
+    OctopiA's brokers answer CIV_UNSET, for there are no subscriptions: counted apart. Answers that
+    only say that all is settled are no part of either protocol, and not counted.
+    """
+    entries = section(NAME, run.scale)
+    overlay = evaluation_overlay()
+    simulated, kernel = simulation(run, overlay)
+    crowd = market(overlay, publishers=int(run.x), subscribers=0, seed=run.seed)
+    crowd.advertise(simulated, START_S, entries.gap_s)
+    sent = simulated.run().messages
+    figures = {
+        "advertisement_delay_s": fmean(delays_s(simulated, kernel, subscriptions=False)),
+        "advertisements_stored": mean_rows(kernel, ("CLT", "SRT")),
+        "advertise_messages": sent.get("advertise", 0) / run.x,
+        "civ_unset_messages": sent.get("civ_unset", 0) / run.x,
+        "structural_messages": structural_messages(run.routing),
+    }
+    return [Measure(name, 0.0, value) for name, value in figures.items()]
+
+
+def structural_messages(routing: str) -> float:
+    """Messages of one advertisement, counted from the overlay alone: each other cluster once; or a
+    flood, in which each broker sends to all neighbours but the one that it heard from."""
+    overlay = evaluation_overlay()
+    if routing in ("spr", "idr"):
+        return float(overlay.clusters - 1)
+    return float(2 * len(edges_of(overlay.graph)) - (len(overlay.graph) - 1))
+
+
+CAMPAIGN = Campaign(NAME, "publishers", runs, measure)

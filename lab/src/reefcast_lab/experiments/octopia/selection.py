@@ -1,0 +1,201 @@
+"""Path selection: O11 (Fig. 16), in wall-clock time of the real routers.
+
+All subscriptions are there; a random half of all links is overloaded, as they are around a burst. A
+sample of publications is routed from broker to broker, by the routers alone, and what each router
+was asked is asked again and again while the clock runs: each time about publications with new ids,
+made before, for a router that remembers ids would drop what it was asked once. The rows of the PRT
+that match are looked up before: the time is that from matched rows to next hops.
+
+A run also times SPR, in turns with its own routing and on the same machine: `selection_over_spr` is
+the ratio of the two, which does not depend on what else the machine did meanwhile.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from statistics import median
+from typing import Any
+
+import msgspec
+
+from reefcast.matching import new_index
+from reefcast.matching.interface import EventIndex
+from reefcast.model.messages import LinkName, Publish
+from reefcast.model.publication import Publication, PublicationId
+from reefcast.routing.router import Decision, Router
+from reefcast.routing.tables import Row, Ways, ways_of
+from reefcast_lab.experiments.campaign import Campaign, Measure, Run
+from reefcast_lab.experiments.grid import runs_of
+from reefcast_lab.experiments.octopia.grid import ALL, PAPER
+from reefcast_lab.experiments.octopia.measuring import MeasuringKernel
+from reefcast_lab.experiments.octopia.parameters import section
+from reefcast_lab.experiments.octopia.subscribers import settled_crowd
+from reefcast_lab.experiments.octopia.workload import Market
+
+NAME = "selection"
+REFERENCE = "spr"
+IDS_OF_A_TURN = 1_000_000
+"""More than a publisher's publications in the sample."""
+
+
+def runs(scale: str) -> list[Run]:
+    entries = section(NAME, scale)
+    return runs_of(PAPER, NAME, scale, ALL, [entries.subscribers], entries.seeds)
+
+
+def measure(run: Run) -> list[Measure]:
+    entries = section(NAME, run.scale)
+    routings = dict.fromkeys((REFERENCE, run.routing))
+    visits = {routing: list(_visits(run._replace(routing=routing))) for routing in routings}
+    times: dict[str, list[float]] = {routing: [] for routing in routings}
+    with _no_garbage_collection():
+        for turn in range(entries.rounds + 1):
+            for routing, first in visits.items():
+                times[routing].append(_time_of(_anew(first, turn)))
+    seconds = {routing: median(spent[1:]) for routing, spent in times.items()}
+    figures = {
+        "selection_s": seconds[run.routing],
+        "selection_over_spr": seconds[run.routing] / seconds[REFERENCE],
+    }
+    return [Measure(name, 0.0, value) for name, value in figures.items()]
+
+
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+# --- what the routers are asked -------------------------------------------------------------------
+
+
+class MatchedRows:
+    """Stands where the PRT looks rows up: they are known already, and only turned into ways."""
+
+    def __init__(self, router: Router) -> None:
+        self.rows: Sequence[Row] = ()
+        self._index: EventIndex[Row] = new_index()
+        for row in router.prt:
+            self._index.add(row, row.filter)
+        router.prt.ways = self.ways
+        router.prt.digests = self.digests  # type: ignore[assignment]  # a stub
+
+    def find(self, publication: Publication) -> Sequence[Row]:
+        return self._index.match(publication)
+
+    def ways(self, publications: Sequence[Publication]) -> list[Ways]:
+        return [ways_of(self.rows) for _ in publications]
+
+    def digests(
+        self,
+        publications: Sequence[Publication],
+        keys: Sequence[Any],
+        digest: Callable[[Sequence[Row], Any], Any],
+    ) -> list[Any]:
+        return [digest(self.rows, key) for key in keys]
+
+
+@dataclass(frozen=True)
+class Visit:
+    """A publication came by `link` to a broker, where these rows match."""
+
+    router: Router
+    matched: MatchedRows
+    rows: Sequence[Row]
+    batch: tuple[Publish]
+    link: LinkName
+
+
+def _visits(run: Run) -> Iterator[Visit]:
+    """What the routers of one network are asked about the sample."""
+    entries = section(NAME, run.scale)
+    crowd, _, kernel, _ = settled_crowd(run, entries, entries.subscribers)
+    overload_links(kernel, entries.overloaded_share, random.Random(f"{run.seed}/octopia/overload"))
+    lookups = {name: MatchedRows(node.core.router) for name, node in kernel.nodes.items()}
+    sample = _sample(crowd, entries.publications)
+    for publish, home in sample:
+        yield from _route(kernel, lookups, publish, home)
+
+
+def overload_links(kernel: MeasuringKernel, share: float, rng: random.Random) -> None:
+    """That share of all directed links has a queue far above tau, for ever."""
+    for node in kernel.nodes.values():
+        for out in node.links.values():
+            if rng.random() < share:
+                out.queued.extend([math.inf] * rng.randrange(20, 200))
+
+
+def _sample(crowd: Market, number: int) -> list[tuple[Publish, tuple[LinkName, str]]]:
+    """Publications in turn of all publishers; with the client and its broker."""
+    share = -(-number // len(crowd.publishers))
+    made = [
+        (
+            Publish(Publication(publisher.name, i, 0, attributes, (), b"")),
+            (publisher.name, publisher.broker),
+        )
+        for publisher in crowd.publishers
+        for i, attributes in enumerate(publisher.events(share))
+    ]
+    return made[:: max(1, len(made) // number)]
+
+
+def _route(
+    kernel: MeasuringKernel,
+    lookups: dict[str, MatchedRows],
+    publish: Publish,
+    home: tuple[LinkName, str],
+) -> Iterator[Visit]:
+    """The visits of one publication, from its publisher on."""
+    waiting = [(publish, *home)]
+    for copy, link, broker in waiting:
+        router = kernel.nodes[broker].core.router
+        rows = lookups[broker].find(copy.publication)
+        visit = Visit(router, lookups[broker], rows, (copy,), link)
+        yield visit
+        for hop, header in _ask(visit).hops:
+            waiting.append((Publish(copy.publication, header), broker, hop))
+
+
+def _ask(visit: Visit) -> Decision:
+    visit.matched.rows = visit.rows
+    router, batch, link = visit.router, visit.batch, visit.link
+    (decision,) = router.route(batch, router.match(batch, link), link)
+    return decision
+
+
+def _anew(visits: Sequence[Visit], turn: int) -> list[Visit]:
+    """The same visits of publications like the first ones, with ids of this turn. All copies of a
+    publication keep one id: what a router remembers within a turn is what it remembers live."""
+    made: dict[PublicationId, Publication] = {}
+    renewed = []
+    for visit in visits:
+        (publish,) = visit.batch
+        first = publish.publication
+        if first.id not in made:
+            seq = (turn + 1) * IDS_OF_A_TURN + first.seq
+            made[first.id] = msgspec.structs.replace(first, seq=seq)
+        renewed.append(replace(visit, batch=(Publish(made[first.id], publish.header),)))
+    return renewed
+
+
+def _time_of(visits: Sequence[Visit]) -> float:
+    """Seconds for one of them, mean."""
+    start = time.perf_counter()
+    for visit in visits:
+        visit.matched.rows = visit.rows
+        router, batch, link = visit.router, visit.batch, visit.link
+        for _ in router.route(batch, router.match(batch, link), link):
+            pass
+    return (time.perf_counter() - start) / len(visits)
+
+
+CAMPAIGN = Campaign(NAME, "subscribers", runs, measure)

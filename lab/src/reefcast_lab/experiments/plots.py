@@ -1,0 +1,151 @@
+"""Curves: means over seeds with 95 % intervals, a line for each routing."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from reefcast_lab.bench.plots import svg
+from reefcast_lab.experiments.campaign import Plot, Point
+from reefcast_lab.experiments.numerals import thin
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_COLOURS = ("#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#777777", "#000000")
+_MARKERS = "os^Dvx*P"
+"""Colours that colour-blind people tell apart (Okabe and Ito), and marks for those who print."""
+
+LETTERS, MARK = 13, 6
+"""Of a legend: letters in an inch; the room of a mark, in letters."""
+
+Looks = Mapping[str, dict[str, Any]]
+
+
+def looks(points: Iterable[Point]) -> Looks:
+    """Colour and mark of each routing, the same in all plots of these points. Where there are more
+    routings than colours, colours come again, with other marks, dashed."""
+    routings = sorted({point.routing for point in points})
+    return {routing: _look(*divmod(i, len(_COLOURS))) for i, routing in enumerate(routings)}
+
+
+def _look(again: int, place: int) -> dict[str, Any]:
+    marker = _MARKERS[(place + 3 * again) % len(_MARKERS)]
+    return {"color": _COLOURS[place], "marker": marker, "linestyle": "--" if again else "-"}
+
+
+def draw(plot: Plot, points: Sequence[Point], looks: Looks, x_name: str) -> str:
+    """SVG of one plot; `x_name` says what the campaign's x counts. Without points, empty axes.
+
+    A line of panels for each variant; by "at" also a column of panels for each x.
+    """
+    mine = [_in_unit(p, plot) for p in points if (p.campaign, p.metric) == _what(plot)]
+    variants = sorted({point.variant for point in mine}) or [""]
+    columns: list[float | None] = [None]
+    if plot.by == "at":
+        columns = [*sorted({point.x for point in mine})] or columns
+
+    def panels(figure: Figure) -> None:
+        grid = figure.subplots(len(variants), len(columns), sharex=True, sharey=True, squeeze=False)
+        for variant, line in zip(variants, grid, strict=True):
+            for axes, x in zip(line, columns, strict=True):
+                here = [p for p in mine if p.variant == variant and x in (None, p.x)]
+                _panel(axes, plot, here, looks)
+                axes.set_title(_title(x, x_name, variant), loc="left")
+                axes.set_visible(bool(here) or not mine)
+        _limit(grid[0][0], [point.mean for point in mine])
+        _describe(figure, grid, plot)
+
+    wide = 1 + (3.2 * len(columns) if len(columns) > 1 else 5.4)
+    high = 0.7 + (2.4 if len(variants) > 1 else 3.0) * len(variants)
+    return svg(wide, high + 0.2 * _lines({point.routing for point in mine}, wide), panels)
+
+
+def _what(plot: Plot) -> tuple[str, str]:
+    return plot.campaign, plot.measure
+
+
+def _in_unit(point: Point, plot: Plot) -> Point:
+    interval = None if point.interval is None else point.interval * plot.times
+    return point._replace(mean=point.mean * plot.times, interval=interval)
+
+
+def _limit(axes: Axes, means: Sequence[float]) -> None:
+    """The scale is that of the means: an interval of few seeds may reach far beyond, and below 0
+    where nothing can be."""
+    if means and min(means) >= 0:
+        axes.set_ylim(0, min(axes.get_ylim()[1], 1.5 * max(means)) or 1)
+
+
+def _describe(figure: Figure, grid: Any, plot: Plot) -> None:
+    """Labels and legend of all panels together, ticks where a line or column of panels ends."""
+    figure.supxlabel(plot.x_label, fontsize="medium")
+    figure.supylabel(plot.y_label, fontsize="medium")
+    for column in grid.T:
+        [axes for axes in column if axes.get_visible()][-1].tick_params(labelbottom=True)
+    for line in grid:
+        next(axes for axes in line if axes.get_visible()).tick_params(labelleft=True)
+    by_label = {
+        label: handle
+        for axes in grid.flat
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+    }
+    if by_label:
+        figure.legend(
+            by_label.values(),
+            by_label.keys(),
+            loc="outside upper left",
+            ncols=_columns(by_label, figure.get_figwidth()),
+            frameon=False,
+        )
+
+
+def _lines(labels: Collection[str], width: float) -> int:
+    """Of a legend; one where there is none."""
+    return -(-len(labels) // _columns(labels, width)) if labels else 1
+
+
+def _columns(labels: Collection[str], width: float) -> int:
+    """Of a legend: as many as there is room for in a line of so many inches."""
+    widest = max(map(len, labels))
+    in_a_line = sum(map(len, labels)) + MARK * len(labels) <= LETTERS * width
+    return len(labels) if in_a_line else max(1, int(LETTERS * width / (widest + MARK)))
+
+
+def _title(x: float | None, x_name: str, variant: str) -> str:
+    parts = [f"{thin(f'{x:,g}')} {x_name}"] if x is not None else []
+    return ", ".join([*parts, variant] if variant else parts)
+
+
+def _panel(axes: Axes, plot: Plot, points: Sequence[Point], looks: Looks) -> None:
+    from matplotlib.ticker import FuncFormatter
+
+    for routing, look in looks.items():
+        place = [(p.at if plot.by == "at" else p.x, p) for p in points if p.routing == routing]
+        if place:
+            place.sort()
+            _line(axes, plot, routing, look, place)
+    axes.grid(True)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(FuncFormatter(_number))
+
+
+def _number(value: float, _: object) -> str:
+    """20k, 300, 0.02; never 20m, which of seconds would be read as minutes."""
+    return f"{value / 1000:g}k" if abs(value) >= 1000 else f"{value:g}"
+
+
+def _line(
+    axes: Axes, plot: Plot, routing: str, look: dict[str, Any], place: list[tuple[float, Point]]
+) -> None:
+    at = np.array([x for x, _ in place])
+    mean = np.array([point.mean for _, point in place])
+    half = np.array([point.interval or 0.0 for _, point in place])
+    if plot.by == "at":  # as dense as the run makes it: a band, where marks would be a smear
+        axes.plot(at, mean, label=routing, color=look["color"])
+        axes.fill_between(at, mean - half, mean + half, color=look["color"], alpha=0.2, linewidth=0)
+    else:
+        axes.errorbar(at, mean, half, label=routing, capsize=2.5, elinewidth=1, **look)

@@ -1,0 +1,110 @@
+"""One run: an overlay, rates, where one of the placements puts storages, and how far requests go.
+
+Hops are measured in a simulation of the network (`asking`), and computed from the rates, over all
+requests, beside that.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import numpy as np
+
+from reefcast.errors import InternalError
+from reefcast.overlay.topology import Graph, names, random_tree
+from reefcast.pipeline.planning.placement.baselines import at_random, greedy_without_limits
+from reefcast.pipeline.planning.placement.inputs import (
+    Inputs,
+    Placement,
+    Rates,
+    checked,
+    mean_hops,
+    shares_served,
+)
+from reefcast.pipeline.planning.placement.optimum import optimum
+from reefcast.pipeline.planning.placement.steps import place
+from reefcast_lab.experiments.campaign import Measure, Run
+from reefcast_lab.experiments.storage.asking import answered
+from reefcast_lab.experiments.storage.parameters import section
+
+OURS, WITHOUT_LIMITS, AT_RANDOM, OPTIMUM = "pub/sub", "grd_opt", "rnd", "optimum"
+OF_THE_PAPER = (OURS, WITHOUT_LIMITS, AT_RANDOM)
+PLACEMENTS = (*OF_THE_PAPER, OPTIMUM)
+
+DrawRates = Callable[[int, int, float, random.Random], Rates]
+"""[topic, broker] of so many topics and brokers, up to the highest rate."""
+
+
+def tree_of(brokers: int, seed: int) -> Graph:
+    return random_tree(names(brokers), random.Random(f"{seed}/storage/tree"))
+
+
+def alike(topics: int, brokers: int, highest: float, rng: random.Random) -> Rates:
+    """The rates of a topic vary from broker to broker, over the whole range."""
+    return np.array([[highest * rng.random() for _ in range(brokers)] for _ in range(topics)])
+
+
+def popular(topics: int, brokers: int, highest: float, rng: random.Random) -> Rates:
+    """So do topics: the range of each begins at 0, and ends at a rate of its own."""
+    highest_of = [highest * rng.random() for _ in range(topics)]
+    return np.array([[most * rng.random() for _ in range(brokers)] for most in highest_of])
+
+
+def inputs_of(
+    overlay: Graph,
+    scale: str,
+    seed: int,
+    *,
+    copies: int | None = None,
+    capacity: int | None = None,
+    draw: DrawRates = alike,
+) -> Inputs:
+    """Rates at random, the same for one seed and overlay; the file's numbers by default."""
+    entries = section("placement", scale)
+    rng = random.Random(f"{seed}/storage/rates")
+    rates = draw(entries.topics, len(overlay), entries.highest_rate, rng)
+    topics = tuple(names(entries.topics))
+    return checked(overlay, topics, rates, copies or entries.copies, capacity or entries.capacity)
+
+
+def measures_of(made: Inputs, run: Run) -> list[Measure]:
+    """Simulated; `computed` and `bound` from the rates. `nearer_to_grd_opt`: whether pub/sub is
+    nearer to it than to rnd, as computed."""
+    placement, bound = placement_of(made, run)
+    simulated = answered(made, placement, run.scale, run.seed)
+    computed = mean_hops(made, placement)
+    figures = {
+        **simulated._asdict(),
+        "computed": computed,
+        "off": abs(simulated.mean_hops / computed - 1),
+        "computed_busiest": max(shares_served(made, placement).values()),
+        "brokers_with_storages": float(len({b for kept in placement.values() for b in kept})),
+    }
+    if bound is not None:
+        figures["bound"] = bound
+    if run.routing == OURS:
+        less = computed - mean_hops(made, greedy_without_limits(made))
+        more = mean_hops(made, at_random(made, rng_of(run))) - computed
+        figures["nearer_to_grd_opt"] = float(abs(less) < more)
+    return [Measure(name, 0.0, value) for name, value in figures.items()]
+
+
+def placement_of(made: Inputs, run: Run) -> tuple[Placement, float | None]:
+    """And of the optimum: what none is below."""
+    if run.routing == OURS:
+        return place(made).placement, None
+    if run.routing == WITHOUT_LIMITS:
+        return greedy_without_limits(made), None
+    if run.routing == AT_RANDOM:
+        return at_random(made, rng_of(run)), None
+    entries = section("placement", run.scale)
+    best = optimum(made, entries.time_limit_s, entries.gap)
+    if best is None:
+        raise InternalError(f"{run}: no placement within {entries.time_limit_s} s")
+    return best.placement, best.bound
+
+
+def rng_of(run: Run) -> random.Random:
+    """By which rnd assigns."""
+    return random.Random(f"{run.seed}/storage/rnd")

@@ -1,0 +1,122 @@
+"""The demo as a user runs it, small; and its exit code when the check fails."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from reefcast.errors import ConfigurationError
+from reefcast.network.file import load_network
+from reefcast_lab.cli.demo import command
+from reefcast_lab.datasets.flights import EVENT_COUNT
+from reefcast_lab.demos import demo
+from reefcast_lab.demos.check import Check
+from reefcast_lab.demos.costs import Cost
+from reefcast_lab.demos.replay import Timing
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.mark.usefixtures("java")
+def test_small_demo(tmp_path):
+    """Real flights, a SCOT of four brokers, a hundred subscriptions: nothing lost, doubled or made
+    up."""
+    sizes = ("--events", "1500", "--subscriptions", "100", "--tree", "path:2", "--clusters", "2")
+    folders = ("--out", str(tmp_path / "demo"), "--data", str(tmp_path / "data"))
+    done = subprocess.run(
+        [sys.executable, "-m", "reefcast", "demo", *sizes, *folders, "--json"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    summary = json.loads(done.stdout)
+    assert (summary["published"], summary["brokers"]) == (1500, 4)
+    assert summary["expected"] == summary["delivered"] > 100
+    assert (summary["lost"], summary["duplicated"], summary["unexpected"]) == (0, 0, 0)
+    assert 0 < summary["link_messages"] < summary["flooding_link_messages"]
+    assert summary["seconds"] > 0
+    page = Path(summary["report"]).read_text(encoding="utf-8")
+    assert "exactly as Spark SQL says" in page
+    assert "What dynamic routing did" in page
+    assert summary["idr_unreachable"] == 0
+    analysis = subprocess.run(
+        [sys.executable, "-m", "reefcast", "analyze", str(tmp_path / "demo" / "trace"), "--json"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    figures = json.loads(analysis.stdout)
+    assert sum(link["publications"] for link in figures["links"]) == summary["link_messages"]
+
+
+def a_summary(options, check):
+    from test_pipeline_report import an_analysis
+
+    costs = [Cost(name, "", 10, 100, 5, 50) for name in ("ours", "flooding", "filtering")]
+    return demo.Summary(check, an_analysis(), costs, options, Timing(1.0, 1.5), 9.0, {})
+
+
+@pytest.mark.usefixtures("java")
+@pytest.mark.parametrize(("lost", "code"), [(0, 0), (1, 1)])
+@pytest.mark.parametrize("json_flag", [[], ["--json"]])
+def test_exit_code_and_output(monkeypatch, lost, code, json_flag):
+    check = Check(50_000, 50_000, 0, 0, 120, 120 - lost, lost, 0, 0)
+    monkeypatch.setattr(demo, "run_demo", lambda options, show: a_summary(options, check))
+    result = CliRunner().invoke(command, ["--out", "somewhere", *json_flag])
+    assert result.exit_code == code
+    if json_flag:
+        summary = json.loads(result.stdout)
+        assert summary["lost"] == lost
+        assert summary["report"] == "somewhere/report.html"
+    else:
+        assert len(result.stdout.strip().splitlines()) == 11
+        assert ("FAILED" if lost else "passed") in result.stdout
+
+
+@pytest.mark.usefixtures("java")
+def test_all_events(monkeypatch):
+    seen = []
+    check = Check(1, 1, 0, 0, 1, 1, 0, 0, 0)
+
+    def run(options, show):
+        seen.append(options.events)
+        return a_summary(options, check)
+
+    monkeypatch.setattr(demo, "run_demo", run)
+    assert CliRunner().invoke(command, ["--events", "all", "--json"]).exit_code == 0
+    assert seen == [EVENT_COUNT]
+    assert "neither a number" in CliRunner().invoke(command, ["--events", "many"]).output
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"events": 0}, {"clusters": 0}, {"clusters": 70}, {"tree": "path:0"}, {"subscriptions": 0}],
+)
+def test_options_out_of_range_are_refused(wrong):
+    with pytest.raises(ConfigurationError):
+        demo.DemoOptions(**wrong).validate()
+
+
+def test_the_overlay_is_a_scot_with_dynamic_routing(tmp_path):
+    network = demo.make_network(demo.DemoOptions(out=tmp_path))
+    made = network.scot()
+    assert (network.network.routing, len(made.tree), made.clusters) == ("idr", 3, 4)
+    assert len(network.link) == 4 * 2 + 3 * 6
+    written = load_network(tmp_path / "network.toml")
+    assert written.scot() == made
+    assert written.trace == network.trace
+
+
+def test_places_follow_from_the_seed():
+    first, again, other = (demo.place_publishers(demo.DemoOptions(seed=n)) for n in (1, 1, 2))
+    assert first == again != other
+    assert sorted(first) == ["EWR", "JFK", "LGA"]
+    assert len(set(first.values())) == 3
+    alone = demo.place_publishers(demo.DemoOptions(tree="path:1", clusters=1))
+    assert len(set(alone.values())) == 1

@@ -1,0 +1,226 @@
+"""Each campaign of OctopiA's evaluation, tiny: what it measures, on which routings, and again."""
+
+from __future__ import annotations
+
+import math
+from statistics import fmean
+
+import pytest
+
+from reefcast_lab.experiments.campaign import Measure, Run
+from reefcast_lab.experiments.octopia import (
+    burst,
+    delivery,
+    parameters,
+    publishers,
+    selection,
+    subscribers,
+)
+from reefcast_lab.experiments.octopia.claims import PAPER
+from reefcast_lab.experiments.octopia.grid import ALL
+from reefcast_lab.experiments.octopia.measuring import evaluation_overlay
+from reefcast_lab.experiments.octopia.publishers import structural_messages
+from reefcast_lab.experiments.octopia.workload import market
+
+TINY = {
+    "publishers": {"gap_s": 0.2},
+    "subscribers": {"publishers": 10, "selectivity": 0.2},
+    "delivery": {"publications": 30, "matching_publications": 5, "matching_rounds": 1},
+    "selection": {
+        "publishers": 10,
+        "subscribers": 40,
+        "selectivity": 0.2,
+        "publications": 10,
+        "rounds": 2,
+    },
+    "burst": {
+        "publishers": 10,
+        "subscribers": 60,
+        "selectivity": 0.2,
+        "publications": 10,
+        "burst": 300,
+        "before_s": 2.0,
+        "point": 20,
+        "smooth": 1,
+    },
+}
+
+
+@pytest.fixture(autouse=True)
+def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, values in TINY.items():
+        for key, value in values.items():
+            monkeypatch.setitem(parameters.section(name, "small")._values, key, value)
+
+
+def run(campaign: str, routing: str, x: float, variant: str = "") -> Run:
+    return Run("octopia", "small", campaign, routing, x, variant, 1)
+
+
+def figures(measures: list[Measure]) -> dict[str, float]:
+    assert all(math.isfinite(measure.value) for measure in measures)
+    return {measure.metric: measure.value for measure in measures}
+
+
+def test_publishers_count_what_the_overlay_makes_certain() -> None:
+    octopia = figures(publishers.measure(run("publishers", "spr", 5)))
+    padres = figures(publishers.measure(run("publishers", "tid-s", 5)))
+    assert octopia["advertise_messages"] == octopia["structural_messages"] == 3
+    assert padres["advertise_messages"] == padres["structural_messages"] == 217
+    assert octopia["civ_unset_messages"] == 3 and padres["civ_unset_messages"] == 0
+    assert octopia["advertisements_stored"] == pytest.approx(5 * 4 / 56)
+    assert padres["advertisements_stored"] == 5
+    assert 0 < octopia["advertisement_delay_s"] < padres["advertisement_delay_s"]
+
+
+def test_dynamic_routings_advertise_like_their_static_twins() -> None:
+    assert structural_messages("idr") == 3
+    assert structural_messages("tid-d") == 217
+
+
+def test_subscribers_fill_the_tables_of_their_cluster_or_of_the_ways_to_publishers() -> None:
+    octopia = figures(subscribers.measure(run("subscribers", "spr", 20)))
+    padres = figures(subscribers.measure(run("subscribers", "tid-s", 20)))
+    assert octopia["prt_rows"] == 20 * 14 / 56
+    assert octopia["subscription_messages"] == 13
+    assert 0 < padres["prt_rows"] < octopia["prt_rows"]
+    assert 0 < padres["subscription_messages"] < octopia["subscription_messages"]
+    assert octopia["civ_set_messages"] > 0 == padres["civ_set_messages"]
+    assert octopia["subscription_delay_s"] > 0 and padres["subscription_delay_s"] > 0
+
+
+@pytest.mark.parametrize("routing", ALL)
+def test_delivery_reaches_all_and_is_the_same_again(routing: str) -> None:
+    found = figures(delivery.measure(run("delivery", routing, 40)))
+    again = figures(delivery.measure(run("delivery", routing, 40)))
+    for name in ("matching_delay_s", "matching_delay_matched_s"):  # of the clock
+        timed = {found.pop(name, None), again.pop(name, None)}
+        assert (timed == {None}) == (routing in ("idr", "tid-d"))
+    assert found == again
+    assert found["deliveries_per_publication"] == pytest.approx(40 * 0.2, rel=0.3)
+    assert found["publication_delay_s"] > 0
+
+
+def test_all_routings_deliver_the_same() -> None:
+    counts = {
+        figures(delivery.measure(run("delivery", routing, 20)))["deliveries_per_publication"]
+        for routing in ALL
+    }
+    assert len(counts) == 1
+
+
+@pytest.mark.parametrize("routing", ALL)
+def test_selection_times_a_routing_against_spr(routing: str) -> None:
+    found = figures(selection.measure(run("selection", routing, 40)))
+    assert found["selection_s"] > 0
+    assert found["selection_over_spr"] > 0
+
+
+def test_selection_never_times_a_publication_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """TID-D would remember it."""
+    rounds: list[set[object]] = []
+
+    def watched(visits: list[selection.Visit]) -> float:
+        rounds.append({visit.batch[0].publication.id for visit in visits})
+        return 1.0
+
+    monkeypatch.setattr(selection, "_time_of", watched)
+    selection.measure(run("selection", "tid-d", 40))
+    of_tid_d = rounds[1::2]  # in turns with SPR
+    assert [len(ids) for ids in of_tid_d] == [10] * 3
+    assert len(set.union(*of_tid_d)) == 30
+
+
+@pytest.mark.parametrize("routing", ALL)
+def test_selection_asks_the_routers_what_a_network_would(routing: str) -> None:
+    """Those that are asked again must answer the same, and reach every subscriber."""
+    first = list(selection._visits(run("selection", routing, 40)))
+    wanted = market(
+        evaluation_overlay(), publishers=10, subscribers=40, seed=1, selectivity=0.2
+    ).subscribers
+    answers = []
+    for turn in range(3):
+        visits = selection._anew(first, turn)
+        assert len({visit.batch[0].publication.id for visit in visits}) == 10
+        decisions = [selection._ask(visit) for visit in visits]
+        reached = sum(sum(map(len, decision.local.values())) for decision in decisions)
+        assert reached == sum(len(subscriber.matches) for subscriber in wanted)
+        answers.append([(decision.local, decision.hops) for decision in decisions])
+    assert answers[0] == answers[1] == answers[2]
+
+
+@pytest.mark.parametrize("routing", ALL)
+def test_a_burst_loses_nothing_and_is_the_same_again(routing: str) -> None:
+    measures = burst.measure(run("burst", routing, 100_000))
+    assert burst.measure(run("burst", routing, 100_000)) == measures
+    found = figures(measures)
+    assert found["undelivered"] == 0
+    assert max(found["longest_a_link_queue_own"], found["longest_i_link_queue_own"]) > 20
+    assert found["worst_delay_s"] > 2 * found["level_s"]
+    assert 0 <= found["under_1_s"] <= 1
+    curve = [measure.at for measure in measures if measure.metric == "largest_delay_s"]
+    assert curve == sorted(curve) and curve[0] < 0 < curve[-1]
+    assert ("idr_decisions" in found) == (routing == "idr")
+
+
+def test_idr_counts_its_cases_and_limits() -> None:
+    found = figures(burst.measure(run("burst", "idr", 100_000)))
+    assert found["idr_decisions"] > 0
+    assert sum(found[f"idr_case_{case}_share"] for case in (1, 2, 3)) == pytest.approx(1)
+    assert found["idr_overloaded_a_link"] > 0 and found["idr_overloaded_a_link_wait_s"] > 0
+
+
+def test_half_the_costs_make_delays_shorter_and_double_longer() -> None:
+    level = [
+        fmean(
+            figures(burst.measure(run("burst", "spr", 100_000, variant)._replace(seed=seed)))[
+                "level_s"
+            ]
+            for seed in (1, 2, 3)
+        )
+        for variant in ("half", "", "double")
+    ]
+    assert level[0] == pytest.approx(level[1] / 2, rel=0.2)
+    assert level[2] == pytest.approx(level[1] * 2, rel=0.2)
+
+
+# --- the plan -------------------------------------------------------------------------------------
+
+
+def test_claims_and_plots_use_what_the_campaigns_run_and_measure() -> None:
+    measured = {
+        "publishers": figures(publishers.measure(run("publishers", "spr", 5))),
+        "subscribers": figures(subscribers.measure(run("subscribers", "spr", 20))),
+        "delivery": figures(delivery.measure(run("delivery", "spr", 20))),
+        "selection": figures(selection.measure(run("selection", "spr", 40))),
+        "burst": figures(burst.measure(run("burst", "idr", 100_000))),
+    }
+    for claim in PAPER.claims:
+        assert claim.measure in measured[claim.campaign], claim
+        routings = {r.routing for r in PAPER.campaign(claim.campaign).runs("paper")}
+        assert {claim.of, claim.against or claim.of} <= routings
+    for plot in PAPER.plots:
+        assert plot.measure in measured[plot.campaign], plot
+        assert set(plot.ids) <= {claim.id for claim in PAPER.claims}
+
+
+def test_every_row_of_the_paper_is_there() -> None:
+    assert {claim.id for claim in PAPER.claims} == {f"octopia/O{i}" for i in range(1, 14)}
+
+
+def test_the_paper_scale_is_the_papers() -> None:
+    sizes = {c.name: sorted({r.x for r in c.runs("paper")}) for c in PAPER.campaigns}
+    assert sizes["publishers"] == [100, 200, 300, 400, 500]
+    assert sizes["subscribers"][0] == sizes["delivery"][0] == 1_000
+    assert sizes["subscribers"][-1] == sizes["delivery"][-1] == 10_000
+    assert sizes["burst"] == [40_000, 60_000, 80_000, 100_000]
+    seeds: dict[tuple[str, str, float, str], set[int]] = {}
+    for campaign in PAPER.campaigns:
+        for r in campaign.runs("paper"):
+            seeds.setdefault((campaign.name, r.routing, r.x, r.variant), set()).add(r.seed)
+    points = {point: of for point, of in seeds.items() if point[3] == ""}
+    assert all(of >= {0, 1, 2} for of in points.values()), points
+    shown = {point for point in seeds if point[3]}
+    assert shown == {("burst", r, 1e5, variant) for r in ALL for variant in ("half", "double")}
+    rates = [(r, x) for r in ALL for x in (40_000.0, 60_000.0, 80_000.0, 100_000.0)]
+    assert {point[1:3] for point in points if point[0] == "burst"} == set(rates)

@@ -1,1 +1,0 @@
-"""The figures: what `reefcast bench` measures, each beside a baseline in the same run."""

@@ -1,6 +1,0 @@
-"""How fast matching is, beside three baselines in the same run: `reefcast bench match`.
-
-`table` holds filters as columns, `workloads` and `adversarial` make them; `columns` and
-`end_points` are the baselines; `engines` puts them and Reefcast's index behind one interface;
-`measure` and `worst` take the times; `page` writes the figures of docs/matching.md.
-"""
