@@ -1,4 +1,4 @@
-"""The command `reefcast` in processes of its own that never outlive the test, nor pytest itself."""
+"""The commands in processes of their own that never outlive the test, nor pytest itself."""
 
 from __future__ import annotations
 
@@ -17,16 +17,20 @@ def watch():
     os.read({descriptor}, 1)
     os._exit(1)
 threading.Thread(target=watch, daemon=True).start()
-from reefcast.cli.main import main
+from {package}.cli.main import main
 main()
 """
 """Ends when the other end of the pipe does, however pytest ended."""
 
 
 class Children:
-    """Processes that are killed at the end of the block, those that have not ended by then."""
+    """Processes that are killed at the end of the block, those that have not ended by then.
 
-    def __init__(self) -> None:
+    `package`: `reefcast` or `reefcast_lab`, whose command they are.
+    """
+
+    def __init__(self, package: str = "reefcast") -> None:
+        self._package = package
         self._all: list[Process] = []
         self._theirs, self._mine = -1, -1
 
@@ -52,9 +56,9 @@ class Children:
             os.close(self._theirs)
 
     async def start(self, *arguments: object, **pipes: Any) -> Process:
-        """`reefcast` with these arguments; all that it reads and writes is a pipe, unless `pipes`
+        """The command with these arguments; all that it reads and writes is a pipe, unless `pipes`
         says otherwise."""
-        program = PROGRAM.format(descriptor=self._theirs)
+        program = PROGRAM.format(descriptor=self._theirs, package=self._package)
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-c", program, *map(str, arguments)),
             **{"stdin": PIPE, "stdout": PIPE, "stderr": PIPE, **pipes},

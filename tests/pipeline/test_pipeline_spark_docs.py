@@ -13,7 +13,6 @@ from reefcast.pipeline.planning import clusters, covering, links
 from reefcast.simulation.recording import TraceOptions
 from reefcast.simulation.simulation import Simulation
 from reefcast.simulation.world import Setup
-from reefcast_lab.experiments import effects
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "spark.md").read_text(encoding="utf-8")
 TYPES = {"int64": "BIGINT", "float64": "DOUBLE", "string": "STRING", "bool": "BOOLEAN"}
@@ -34,7 +33,6 @@ def test_the_tables_of_an_analysis() -> None:
 @pytest.mark.parametrize(
     ("after", "schema"),
     [
-        ("*One table.*", effects.RESULTS),
         ("**clusters**", clusters.SCHEMA),
         ("**links**", links.SCHEMA),
         ("**covering**", covering.SCHEMA),

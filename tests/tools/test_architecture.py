@@ -11,7 +11,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "ARCHITECTURE.md").read_text()
-FILES = {path.relative_to(ROOT / "src" / "reefcast") for path in ROOT.glob("src/reefcast/**/*.py")}
+PACKAGES = (ROOT / "src" / "reefcast", ROOT / "lab" / "src" / "reefcast_lab")
+FILES = {path.relative_to(package) for package in PACKAGES for path in package.rglob("*.py")}
 NAMES = {file.as_posix() for file in FILES} | {file.name for file in FILES}
 OTHERS = {"tools/tidy.py", "tools/torture.py", "tools/python_reference.py", "reefcast/__init__.py"}
 

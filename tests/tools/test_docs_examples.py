@@ -10,12 +10,12 @@ import pytest
 ROOT = Path(__file__).parents[2]
 ELSEWHERE = {
     "client.md": "tests/client/test_client_docs.py",
-    "covering.md": "tests/cli/test_cli_covering_docs.py",
+    "covering.md": "lab/tests/experiments/test_experiments_docs.py",
     "explain.md": "tests/cli/test_cli_explain.py",
     "history.md": "tests/client/test_client_history_live.py",
-    "matching.md": "tests/bench/test_bench_matching_measure.py",
+    "matching.md": "lab/tests/bench/test_bench_matching_measure.py",
     "spark-connector.md": "tests/pipeline/test_pipeline_connector_live.py",
-    "spark-datasets.md": "tests/pipeline/test_pipeline_workloads.py",
+    "spark-datasets.md": "lab/tests/workloads/test_workloads_jobs.py",
     "python.md": "tools/python_reference.py",  # signatures, no programs
     "spark-matching.md": "tests/pipeline/test_pipeline_matching.py",
     "spark.md": "tests/pipeline/test_pipeline_spark_docs.py",

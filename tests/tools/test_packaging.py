@@ -139,11 +139,8 @@ async def test_the_help_of_the_client_s_commands(command: str) -> None:
         (("store", "reefcast://127.0.0.1:1", "a", "--directory", "kept"), "xxhash", "broker"),
         (("peer", "--listen", "127.0.0.1:1"), "xxhash", "broker"),
         (("explain", "--plan", "a > 5"), "numpy", "broker"),
-        (("burst",), "numpy", "spark"),
-        (("dataset", "social", "NET", "out"), "pyspark", "spark"),
-        (("demo",), "pyspark", "demo"),
     ],
-    ids=["broker", "up", "simulate", "store", "peer", "plan", "burst", "dataset", "demo"],
+    ids=["broker", "up", "simulate", "store", "peer", "plan"],
 )
 async def test_what_needs_an_extra_says_so(
     arguments: tuple[str, ...], package: str, extra: str, tmp_path: Path

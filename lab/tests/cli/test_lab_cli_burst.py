@@ -22,7 +22,7 @@ def test_small_and_live(tmp_path: Path) -> None:
     incremental most of it not."""
     sizes = ("--subscriptions", "150", "--rate", "200", "--visits", "2", "--stay", "0.4")
     done = subprocess.run(
-        [sys.executable, "-m", "reefcast", "burst", *sizes, "--out", str(tmp_path), "--json"],
+        [sys.executable, "-m", "reefcast_lab", "burst", *sizes, "--out", str(tmp_path), "--json"],
         capture_output=True,
         text=True,
         check=False,

@@ -1,10 +1,9 @@
-"""`reefcast-lab gossip`, live and small; `reefcast peer`."""
+"""`reefcast-lab gossip`, live and small."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import signal
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,8 +13,7 @@ from click.testing import CliRunner
 
 pytest.importorskip("matplotlib")
 
-from children import Children, ended, line_of
-from reefcast.server.supervisor import free_ports
+from children import Children
 from reefcast_lab.cli.gossip import command
 from reefcast_lab.demos import gossip
 from reefcast_lab.demos.gossip_figures import Figures, Moment
@@ -23,7 +21,7 @@ from reefcast_lab.demos.gossip_figures import Figures, Moment
 
 @pytest.fixture
 async def children() -> AsyncIterator[Children]:
-    async with Children() as children:
+    async with Children("reefcast_lab") as children:
         yield children
 
 
@@ -108,34 +106,3 @@ def test_what_cannot_be_is_refused(wrong: list[str], says: str) -> None:
     result = CliRunner().invoke(command, wrong)
     assert result.exit_code == 1
     assert says in str(result.exception)
-
-
-# --- reefcast peer --------------------------------------------------------------------------------
-
-
-async def test_peers_find_each_other_and_clients_use_them(children: Children) -> None:
-    first, second = (f"127.0.0.1:{port}" for port in free_ports(2))
-    one = await children.start("peer", "--listen", first, "--json")
-    assert json.loads(await line_of(one.stdout)) == {"peer": first, "network": "reefcast"}
-    wanted = ("--subscribe", "topic = 'fx' AND price > 10")
-    two = await children.start("peer", "--listen", second, "--join", first, *wanted)
-    assert await line_of(two.stdout) == f"peer {second} is in network reefcast\n".encode()
-    assert await line_of(two.stderr) == b"reefcast: subscribed\n"
-    for price in (9, 12):
-        code, _, errors = await children.run(
-            "publish", f"reefcast://{first}", f"price={price}", "--topic", "fx"
-        )
-        assert code == 0, errors
-    assert b"price=12" in await line_of(two.stdout)
-    for process in (two, one):
-        process.send_signal(signal.SIGTERM)
-        code, rest, errors = await ended(process)
-        assert (code, rest) == (0, ""), errors
-
-
-async def test_a_filter_without_a_topic_ends_the_peer(children: Children) -> None:
-    (port,) = free_ports(1)
-    listen = f"127.0.0.1:{port}"
-    code, _, errors = await children.run("peer", "--listen", listen, "--subscribe", "price > 10")
-    assert code == 2
-    assert "write topic = " in errors

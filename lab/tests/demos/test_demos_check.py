@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from four_flights import EVENTS, FILTERS
 
+from four_flights import EVENTS, FILTERS
 from reefcast_lab.demos.check import check
 
 pytestmark = pytest.mark.spark

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from analyses import an_analysis
 from reefcast.errors import ConfigurationError
 from reefcast.network.file import load_network
 from reefcast_lab.cli.demo import command
@@ -29,7 +30,7 @@ def test_small_demo(tmp_path):
     sizes = ("--events", "1500", "--subscriptions", "100", "--tree", "path:2", "--clusters", "2")
     folders = ("--out", str(tmp_path / "demo"), "--data", str(tmp_path / "data"))
     done = subprocess.run(
-        [sys.executable, "-m", "reefcast", "demo", *sizes, *folders, "--json"],
+        [sys.executable, "-m", "reefcast_lab", "demo", *sizes, *folders, "--json"],
         capture_output=True,
         text=True,
         check=False,
@@ -56,8 +57,6 @@ def test_small_demo(tmp_path):
 
 
 def a_summary(options, check):
-    from test_pipeline_report import an_analysis
-
     costs = [Cost(name, "", 10, 100, 5, 50) for name in ("ours", "flooding", "filtering")]
     return demo.Summary(check, an_analysis(), costs, options, Timing(1.0, 1.5), 9.0, {})
 

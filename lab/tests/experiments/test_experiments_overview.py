@@ -16,7 +16,7 @@ from reefcast_lab.experiments.overview import Line
 from reefcast_lab.experiments.registry import papers
 from reefcast_lab.experiments.table import Row
 
-DOCS = Path(__file__).parents[2] / "docs" / "reproduction"
+DOCS = Path(__file__).parents[3] / "docs" / "reproduction"
 
 
 def write_page(folder, paper, rows, scale="paper"):

@@ -10,6 +10,7 @@ import pytest
 from reefcast.simulation import kernel
 from reefcast_lab.experiments import versions
 from reefcast_lab.experiments.campaign import Campaign
+from reefcast_lab.experiments.gossip import alignment
 from reefcast_lab.experiments.mesh import light
 from reefcast_lab.experiments.storage import trees
 from reefcast_lab.experiments.storage.parameters import FILE
@@ -102,6 +103,14 @@ def test_the_placement_of_storages_counts_where_it_is_imported() -> None:
     assert reached == {"baselines", "greedy", "inputs", "optimum", "steps"}
     elsewhere = versions._reached({Path(light.__file__)}, Path(light.__file__).parent)
     assert not any(path.parent.name in ("placement", "history") for path in elsewhere)
+
+
+def test_gossip_in_rounds_counts_where_it_is_imported() -> None:
+    found = versions._reached({Path(alignment.__file__)}, Path(alignment.__file__).parent)
+    reached = {path.stem for path in found if path.parent.name == "rounds"}
+    assert reached >= {"kernels", "overlays", "twin"}
+    elsewhere = versions._reached({Path(light.__file__)}, Path(light.__file__).parent)
+    assert not any(path.parent.name == "rounds" for path in elsewhere)
 
 
 def test_history_counts_where_it_is_simulated() -> None:

@@ -19,7 +19,7 @@ from reefcast_lab.experiments.covering.workload import covering_degree
 
 pytestmark = pytest.mark.spark
 
-PAGE = Path(__file__).parents[2] / "docs" / "spark-datasets.md"
+PAGE = Path(__file__).parents[3] / "docs" / "spark-datasets.md"
 STOCKS = "event BIGINT, time_us BIGINT, symbol STRING, price DOUBLE, volume BIGINT, rest DOUBLE"
 
 

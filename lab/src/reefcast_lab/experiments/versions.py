@@ -1,9 +1,9 @@
 """The version of the code behind a result: a hash of the sources that it depends on.
 
-Those are the core, and of the folders of papers, of what papers share and of the placement of
-storages what the campaign leads to by imports; and what runs live, if that is simulated. So what is
-said about results (claims, evidence) does not make them old, nor does another campaign. Comments,
-docstrings and layout do not count either.
+Those are the core, and of the folders of papers, of what papers share, of the placement of storages
+and of gossip in rounds what the campaign leads to by imports; and what runs live, if that is
+simulated. So what is said about results (claims, evidence) does not make them old, nor does another
+campaign. Comments, docstrings and layout do not count either.
 """
 
 from __future__ import annotations
@@ -26,8 +26,12 @@ _PACKAGE = Path(reefcast.__file__).parent
 SHARED = Path(__file__).parent
 """What papers share."""
 PACKAGE = ["reefcast_lab", "experiments"]
-PLACEMENT = ["reefcast", "pipeline", "planning", "placement"]
 WIRE = ["reefcast", "simulation", "wire"]
+PARTS = {
+    ("reefcast", "pipeline", "planning", "placement"): _PACKAGE / "pipeline/planning/placement",
+    ("reefcast_lab", "rounds"): SHARED.parent / "rounds",
+}
+"""Packages of which a result depends on the modules that are imported."""
 LIVE = ("client", "history", "network", "server", "storage_node")
 """What is simulated by running it."""
 
@@ -107,13 +111,18 @@ def _imports(path: Path, folder: Path) -> set[Path]:
     for other in _others(imported) - {folder, home}:
         found |= {each for each in other.glob("*.py") if each.stem in names}
         found |= {*other.glob("*.toml")}
-    return found | _placement(imported) | _live(imported)
+    return found | _parts(imported) | _live(imported)
 
 
-def _placement(imported: Sequence[list[str]]) -> set[Path]:
-    folder, depth = _PACKAGE.joinpath(*PLACEMENT[1:]), len(PLACEMENT)
-    names = {parts[depth] for parts in imported if parts[:depth] == PLACEMENT and parts[depth:]}
-    return {folder / f"{name}.py" for name in names}
+def _parts(imported: Sequence[list[str]]) -> set[Path]:
+    found = set()
+    for package, folder in PARTS.items():
+        depth = len(package)
+        names = {
+            parts[depth] for parts in imported if tuple(parts[:depth]) == package and parts[depth:]
+        }
+        found |= {folder / f"{name}.py" for name in names}
+    return found
 
 
 def _live(imported: Sequence[list[str]]) -> set[Path]:

@@ -1,0 +1,28 @@
+"""The pages of the documentation say what the experiments are."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from reefcast_lab.experiments import effects
+
+DOCS = Path(__file__).parents[3] / "docs"
+TYPES = {"int64": "BIGINT", "float64": "DOUBLE", "string": "STRING", "bool": "BOOLEAN"}
+ROW = r"\| `(\w+)` \| (int64|float64|string|bool) \|"
+
+
+def test_covering_s_program_prints_the_table(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (DOCS / "covering.md").read_text(encoding="utf-8")
+    (source,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    exec(compile(source, "covering.md", "exec"), {"__name__": "example"})
+    assert f"\n\n{capsys.readouterr().out}\n" in page
+
+
+def test_the_columns_of_a_sweep_s_table() -> None:
+    guide = (DOCS / "spark.md").read_text(encoding="utf-8")
+    table = guide.split("*One table.*")[1].split("|---|---|---|\n")[1].split("\n\n")[0]
+    found = ", ".join(f"{name} {TYPES[type]}" for name, type in re.findall(ROW, table))
+    assert found == effects.RESULTS
