@@ -1,0 +1,80 @@
+"""What all commands have in common, those of the laboratory too: the same thing has the same name,
+type, default and wording."""
+
+from __future__ import annotations
+
+import shlex
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from inspect import cleandoc
+
+import click
+
+Path = tuple[str, ...]
+
+
+def leaves(command: click.Command, path: Path) -> Iterator[tuple[Path, click.Command]]:
+    """The commands that are no groups; `path`: the words that call the first."""
+    if not isinstance(command, click.Group):
+        yield path, command
+        return
+    context = click.Context(command)
+    for name in command.list_commands(context):
+        child = command.get_command(context, name)
+        assert child is not None
+        yield from leaves(child, (*path, name))
+
+
+def options_of(command: click.Command) -> list[click.Option]:
+    return [each for each in command.params if isinstance(each, click.Option)]
+
+
+def first_sentence(command: click.Command) -> str:
+    return command.get_short_help_str(limit=1000)
+
+
+def check_example(path: Path, command: click.Command) -> None:
+    """Help has an example that parses."""
+    help = cleandoc(command.help or "")
+    examples = [line.strip() for line in help.splitlines() if line.startswith(f"    {path[0]} ")]
+    assert examples, "no example"
+    for example in examples:
+        assert len(example) <= 76, "would be broken on a terminal"
+        words = tuple(shlex.split(example))
+        assert words[: len(path)] == path
+        command.make_parser(click.Context(command)).parse_args(list(words[len(path) :]))
+
+
+def check_options(command: click.Command) -> None:
+    """Options read alike."""
+    context = click.Context(command)
+    assert first_sentence(command).endswith(".")
+    for option in options_of(command):
+        help = option.help or ""
+        assert help.endswith("."), option.name
+        assert not option.multiple or help.endswith("; may be repeated."), option.name
+        assert "RANGE" not in option.make_metavar(context), option.name
+    for argument in command.params:
+        if isinstance(argument, click.Argument):
+            assert argument.make_metavar(context).strip("[].").split("]")[0].isupper()
+
+
+def check_json(command: click.Command) -> None:
+    """`--json` is there and stands last."""
+    last = options_of(command)[-1]
+    assert last.opts[0] == "--json"
+    assert (last.help or "").startswith("Print JSON: ")
+
+
+def differing(commands: Iterable[click.Command]) -> set[tuple[str, str]]:
+    """Options of one name that are several things, and in what they differ."""
+    seen: dict[tuple[str, str], set[object]] = defaultdict(set)
+    for command in commands:
+        context = click.Context(command)
+        for option in options_of(command):
+            name = option.opts[0]
+            seen[name, "type"].add(option.make_metavar(context))
+            seen[name, "least"].add(getattr(option.type, "min", None))
+            if not option.is_flag:
+                seen[name, "default"].add(repr(option.to_info_dict()["default"]))
+    return {key for key, values in seen.items() if len(values) > 1}
