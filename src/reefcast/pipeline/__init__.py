@@ -1,1 +1,1 @@
-"""The Spark pipeline: data sets, workloads, the independent check, trace analysis, reports."""
+"""The Spark pipeline: the connector, matching, plans, trace analysis, reports."""

@@ -79,7 +79,7 @@ class Program:
     @classmethod
     async def start(cls, module: str, task: PublisherTask | SubscriberTask) -> Program:
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", f"reefcast.pipeline.{module}"),
+            *(sys.executable, "-m", f"reefcast_lab.demos.{module}"),
             msgspec.json.encode(task).decode(),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,

@@ -2,7 +2,7 @@
 
 A *stream* is a key of 64 bits and gives a number for each number that it is asked about: so what a
 node draws for one walk does not depend on when other walks came by, nor on its other topics. All of
-it is plain arithmetic on 64 bits, which `simulation.gossip` does on arrays just so.
+it is plain arithmetic on 64 bits, which `reefcast_lab.rounds` does on arrays just so.
 
 Sources: XXH64 (Collet), a hash that is known everywhere; SplitMix64 (Steele, Lea and Flood, 2014).
 """
