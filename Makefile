@@ -71,8 +71,8 @@ lock: ## lock the dependencies anew (needs uv)
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
 	  requirements/build.in -o requirements/build.lock
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
-	  -c requirements/build.lock --no-emit-package reefcast --extra baselines --group dev pyproject.toml lab/pyproject.toml \
-	  -o requirements/dev.lock
+	  -c requirements/build.lock --no-emit-package reefcast --extra baselines --group dev \
+	  pyproject.toml lab/pyproject.toml -o requirements/dev.lock
 
 wheel: $(TOOLS) ## a wheel and an sdist, in dist/ (needs none of the dependencies)
 	$(BIN)/python -m hatchling build -d dist

@@ -1,4 +1,5 @@
-"""What is installed: the client with msgspec, lark and click alone, from a wheel, in 15 MB."""
+"""What is installed: the client with msgspec, lark and click alone, from a wheel, in 15 MB; and the
+laboratory from one of its own."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ import subprocess
 import sys
 import tarfile
 import tomllib
+import zipfile
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -184,6 +186,17 @@ def test_the_sdist_builds_the_same_wheel(built: Path, tmp_path: Path) -> None:
     build(one(tmp_path, "reefcast-*"), tmp_path / "again", "-t", "wheel")
     wheel = one(built, "*.whl")
     assert (tmp_path / "again" / wheel.name).read_bytes() == wheel.read_bytes()
+
+
+def test_each_wheel_has_a_package_of_its_own(built: Path, tmp_path: Path) -> None:
+    build(ROOT / "lab", tmp_path, "-t", "wheel")
+    for folder, package in ((built, "reefcast"), (tmp_path, "reefcast_lab")):
+        with zipfile.ZipFile(one(folder, "*.whl")) as wheel:
+            files = set(wheel.namelist())
+        assert {file.partition("/")[0] for file in files} == {package, f"{package}-0.1.0.dist-info"}
+    # What is no Python, but read by it.
+    assert {f"reefcast_lab/demos/templates/{name}.html.j2" for name in ("burst", "demo")} <= files
+    assert "reefcast_lab/experiments/octopia/parameters.toml" in files
 
 
 @pytest.fixture
