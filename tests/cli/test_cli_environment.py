@@ -17,7 +17,8 @@ COMPLETE = "_REEFCAST_COMPLETE"
 
 
 def test_the_page_has_all_variables_and_no_others() -> None:
-    sources = (path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py"))
+    files = [*(ROOT / "src").rglob("*.py"), *(ROOT / "lab" / "src").rglob("*.py")]
+    sources = [path.read_text(encoding="utf-8") for path in files]
     read = {name for source in sources for name in re.findall(r"\"(REEFCAST_[A-Z_]+)\"", source)}
     assert "REEFCAST_URL" in read
     assert set(re.findall(r"`(REEFCAST_[A-Z_]+)`", PAGE)) == read

@@ -334,7 +334,9 @@ def test_examples_of_spark_datasets_md_run(spark, tmp_path, monkeypatch, number)
 
 
 def test_commands_of_spark_datasets_md_parse():
-    lines = re.findall(r"^    reefcast (dataset|workload) (.*)$", PAGE.read_text(), re.MULTILINE)
+    lines = re.findall(
+        r"^    reefcast-lab (dataset|workload) (.*)$", PAGE.read_text(), re.MULTILINE
+    )
     for group, line in lines:
         command = {"dataset": dataset.command, "workload": cli.command}[group]
         words = line.split()
