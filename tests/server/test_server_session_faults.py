@@ -71,6 +71,20 @@ async def test_a_hello_that_was_delayed_costs_the_true_client_nothing(live: Live
     assert (await back(live, node, first, 1501)).hello.resumed
 
 
+async def test_of_two_hellos_of_a_program_the_newer_one_stays(live: Live) -> None:
+    """A broker that was frozen reads them in any order; before either said a ticket."""
+    node = await live.node(make_network("a"), "a")
+    newer = await live.client(node, **CAN, attempt=1)
+    await newer.subscribe()
+    older = await live.dial(node, "c")
+    older.say_hello(**CAN, attempt=0)
+    assert await older.reason() == "a newer connection of this client is here"
+    await published(live, node, 1)
+    await newer.seqs_of(1)
+    again = await live.client(node, **CAN, attempt=2, ticket=newer.hello.ticket, received=1)
+    assert again.hello.resumed
+
+
 async def test_a_hello_that_cannot_be_true_does_not_cut_the_line_that_works(live: Live) -> None:
     node = await live.node(make_network("a"), "a")
     good = await live.client(node, **CAN)

@@ -61,6 +61,7 @@ def test_connections_of_clients_break_too_and_sessions_stay(number: int, routing
 @given(NUMBERS, ROUTING)
 @example(57, "spr")  # a link that began anew twice at one end, and once at the other
 @example(136316, "acyclic")  # published again under an advertisement that settles too late
+@example(1065, "flooding")  # two hellos of one client, read in the wrong order
 def test_brokers_die_and_only_what_they_had_in_memory_is_lost(number: int, routing: str) -> None:
     check_wire(number, routing, with_deaths)
 

@@ -90,6 +90,7 @@ class Session:
         self.taken = 0
         self._key = key
         self._broker_session = self._ticket = ""
+        self._attempts = 0
         self._watch_reading = watch_reading
         self.numbers = Numbers(client_id)
         self._asking: dict[Asking[Event], Signal] = {}
@@ -119,9 +120,11 @@ class Session:
             peer_session=self._broker_session,
             received=self.taken,
             ticket=self._ticket,
+            attempt=self._attempts,
             queue_policy=settings["queue_policy"],
             queue_limit=settings["queue_limit"],
         )
+        self._attempts += 1
         return wire.encode(FrameKind.HELLO, hello)
 
     def established(self, hello: Hello) -> None:

@@ -134,7 +134,8 @@ class Hello(Offer, frozen=True, kw_only=True, omit_defaults=True):
     over. `queue_policy`, `queue_limit`: a client's wish for its own queue ("" and 0: the broker's
     defaults). `credit`, `resumed` (broker to client): publications that it may send at once, and
     whether its session stands as it left it. `ticket`: of that session; the client shows it when it
-    comes back. Between brokers it is that of the link's last beginning."""
+    comes back. Between brokers it is that of the link's last beginning. `attempt`: how many
+    connections this client's program had begun before: of two hellos the higher one is newer."""
 
     role: Role
     name: str
@@ -147,6 +148,7 @@ class Hello(Offer, frozen=True, kw_only=True, omit_defaults=True):
     credit: int = 0
     resumed: bool = False
     ticket: str = ""
+    attempt: int = 0
 
 
 def hello(

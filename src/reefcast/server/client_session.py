@@ -65,6 +65,7 @@ class ClientSession(End):
         limits = host.limits
         self.name = hello.name
         self.key = hello.session
+        self.attempt = hello.attempt
         self.principal = principal
         self.port = port
         self.policy = hello.queue_policy or limits.queue_policy
@@ -91,6 +92,11 @@ class ClientSession(End):
         port.on_overdue = self._overdue
 
     # --- lines ------------------------------------------------------------------------------------
+
+    def is_newer(self, hello: Hello) -> bool:
+        """Whether the same program said `hello` before its connection that is here now. A broker
+        that was frozen finds several hellos, and reads them in any order."""
+        return self.key == hello.session and hello.attempt < self.attempt
 
     def attach(self, line: Line, *, paused: bool = False) -> None:
         """The client is there, and has been greeted."""

@@ -125,6 +125,9 @@ class Clients:
             line.goodbye(cut_off[1], too_slow=True)
             return None
         session = self.sessions.get(hello.name)
+        if session is not None and session.is_newer(hello):
+            line.goodbye("a newer connection of this client is here", retry=True)
+            return None
         if session is not None and session.port.keeps and session.ticket == hello.ticket:
             return self._go_on(session, line, hello, welcome)
         if session is not None:
@@ -149,6 +152,7 @@ class Clients:
         session.port.close("another connection of this client took over", retry=True)
         session.port.again_from(hello.received)
         session.principal = line.principal
+        session.attempt = hello.attempt
         del self._away[session.name]
         credit = self._host.congestion.accounts[session.name].reopen()
         welcome(session, Welcome(known=True, resumed=True, credit=credit))
