@@ -23,7 +23,8 @@ EXAMPLES = {
     for number, source in enumerate(PYTHON.findall(text), start=1)
 }
 OUTPUTS = {
-    "README-1": r"99\.5 \d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+\+00:00\n",
+    "README-1": r"IBM 99\.5\n",
+    "README-2": r"99\.5 \d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+\+00:00\n",
     "client-1": r"IBM 99\.5\n",
     "client-2": r"IBM 99\.5\n",
     "client-3": r"plant-7-\w+ has published event 1\n",
