@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 TOOLS  := $(VENV)/.builds
 STAMP  := $(VENV)/.installed
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
-EVENTS ?= 50000
+EVENTS ?= 12000
 STORED ?= 10000000
 
 .DEFAULT_GOAL := help
@@ -24,6 +24,9 @@ $(STAMP): $(TOOLS) pyproject.toml lab/pyproject.toml requirements/dev.lock
 	@echo "installing the locked dependencies (a few minutes the first time)"
 	@$(PIP) install --require-hashes --no-build-isolation -r requirements/dev.lock
 	@$(PIP) install --no-deps --no-build-isolation -e . -e lab
+	@if $(PYTHON) tools/check_java.py 2>/dev/null; then \
+	  echo "preparing the demo: its events, and compiled kernels"; \
+	  $(BIN)/reefcast-lab demo --prepare; fi
 	@touch $@
 
 java:

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from analyses import an_analysis
 from reefcast.errors import ConfigurationError
 from reefcast.network.file import load_network
-from reefcast_lab.cli.demo import command
+from reefcast_lab.cli.demo import Terminal, command
 from reefcast_lab.datasets.flights import EVENT_COUNT
 from reefcast_lab.demos import demo
 from reefcast_lab.demos.check import Check
@@ -91,6 +91,23 @@ def test_all_events(monkeypatch):
     assert CliRunner().invoke(command, ["--events", "all", "--json"]).exit_code == 0
     assert seen == [EVENT_COUNT]
     assert "neither a number" in CliRunner().invoke(command, ["--events", "many"]).output
+
+
+@pytest.mark.usefixtures("java")
+def test_what_a_demo_needs_is_made_beforehand(monkeypatch, tmp_path):
+    made = []
+    monkeypatch.setattr(demo, "prepare_demo", lambda data, master: made.append(data))
+    result = CliRunner().invoke(command, ["--prepare", "--data", str(tmp_path)])
+    assert (result.exit_code, result.output, made) == (0, "", [tmp_path])
+
+
+def test_the_first_figures_are_told_once(capsys):
+    show = Terminal(100, quiet=False)
+    for published, delivered in ((1, 0), (2, 5), (3, 9)):
+        show.replayed(published, delivered)
+    told = capsys.readouterr().err
+    assert "2 events published, 5 delivered" in told
+    assert told.count("first figures after") == 1
 
 
 @pytest.mark.parametrize(

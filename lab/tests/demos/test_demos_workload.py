@@ -75,6 +75,6 @@ def test_statistics_and_workload_from_events(spark, tmp_path):
     row = tuple(7 if name == "hour" else 7.0 for name in numbers)
     flights = spark.createDataFrame([row + ("X1-2",) * len(shapes.STRINGS)], columns)
     path = tmp_path / "subscriptions.parquet"
-    wanted = write_workload(spark, flights, path, 20, BROKERS, seed=3)
+    wanted = write_workload(flights, path, 20, BROKERS, seed=3)
     stored = spark.read.parquet(str(path)).orderBy("subscription").collect()
     assert [Wanted(*row) for row in stored] == wanted

@@ -47,11 +47,10 @@ _JOBS = {
 """What a session of any master may set."""
 
 _LOGGING = Path(__file__).with_name("log4j2.properties")
-_DRIVER = {
-    "spark.ui.showConsoleProgress": "false",
-    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
-}
-"""For the Java process that we start: not with Connect, which starts none."""
+_LOG_OPTION = f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}"
+_BRIEF_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Compile quickly, and collect garbage with one thread. Measured: starting takes 5.5 s of processor
+time instead of 8.9 s."""
 
 _LOCAL = {
     "spark.ui.enabled": "false",
@@ -68,18 +67,23 @@ def is_connect(master: str) -> bool:
     return master.startswith("sc://")
 
 
-def settings(master: str) -> dict[str, str]:
-    """What we set, by the kind of the master."""
+def settings(master: str, *, brief: bool = False) -> dict[str, str]:
+    """What we set, by the kind of the master; `brief` as in `spark_session`."""
     ours = _JOBS | SEMANTICS
-    if is_connect(master):
+    if is_connect(master):  # which starts no Java process
         return ours
-    return ours | _DRIVER | (_LOCAL if master.startswith("local") else {})
+    java = f"{_LOG_OPTION} {_BRIEF_OPTIONS}" if brief else _LOG_OPTION
+    driver = {"spark.ui.showConsoleProgress": "false", "spark.driver.extraJavaOptions": java}
+    return ours | driver | (_LOCAL if master.startswith("local") else {})
 
 
 @contextlib.contextmanager
-def spark_session(application: str, master: str = DEFAULT_MASTER) -> Iterator[SparkSession]:
+def spark_session(
+    application: str, master: str = DEFAULT_MASTER, *, brief: bool = False
+) -> Iterator[SparkSession]:
     """A session for the jobs of one command; stopped, with its Java process, at the end, unless the
-    program had one before.
+    program had one before. `brief`: for jobs of a few seconds, which take less of the processor
+    where the Java process does not spend it on compiling itself well.
 
     Raises `LocalError` where Java is missing or the master cannot be had, `ModuleNotFoundError`
     where PySpark is missing.
@@ -87,7 +91,7 @@ def spark_session(application: str, master: str = DEFAULT_MASTER) -> Iterator[Sp
     if not is_connect(master):
         check_java()
     had_one = not is_connect(master) and _has_session()
-    session = _start(application, master)
+    session = _start(application, master, brief=brief)
     try:
         yield session
     finally:
@@ -158,21 +162,24 @@ def _java_version(java: str) -> int | None:
     return int(found.group(1)) if found else None
 
 
-def _start(application: str, master: str) -> SparkSession:
+def _start(application: str, master: str, *, brief: bool) -> SparkSession:
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
+    configured = settings(master, brief=brief)
     builder = SparkSession.builder.appName(application)
     builder = builder.remote(master) if is_connect(master) else builder.master(master)
-    for name, value in settings(master).items():
+    for name, value in configured.items():
         builder = builder.config(name, value)
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     # Spark's default is whatever python3 the path finds, which need not have this package.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    with tempfile.TemporaryFile() as log, _java_stderr_to(log):
+    with tempfile.TemporaryFile() as log:
         try:
+            if not is_connect(master):
+                _launch_java({"spark.master": master, **configured}, log)
             return builder.getOrCreate()
         except ImportError as error:
             if not is_connect(master):
@@ -188,19 +195,16 @@ def _start(application: str, master: str) -> SparkSession:
             ) from error
 
 
-@contextlib.contextmanager
-def _java_stderr_to(log: IO[bytes]) -> Iterator[None]:
-    """The Java process inherits our stderr, and greets with warnings that no option turns off
-    (about the incubator module that Spark asks for), in the midst of our progress bars."""
-    sys.stderr.flush()
-    kept = os.dup(2)
-    os.dup2(log.fileno(), 2)
-    try:
-        yield
-    finally:
-        sys.stderr.flush()
-        os.dup2(kept, 2)
-        os.close(kept)
+def _launch_java(configured: dict[str, str], log: IO[bytes]) -> None:
+    """Start the Java process, which says to `log` what it has to say: it greets with warnings that
+    no option turns off (about the incubator module that Spark asks for)."""
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+
+    if SparkContext._gateway is None:
+        conf = SparkConf().setAll(list(configured.items()))
+        gateway = launch_gateway(conf, {"stderr": log})  # type: ignore[no-untyped-call]
+        SparkContext._ensure_initialized(gateway=gateway)
 
 
 def _tail(log: IO[bytes]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 )
 @tree_option("path:3")
 @clusters_option(4)
-@events_option("50000")
+@events_option("12000")
 @click.option(
     "--subscriptions",
     type=Whole(1),
@@ -51,6 +52,11 @@ if TYPE_CHECKING:
 )
 @data_option
 @master_option
+@click.option(
+    "--prepare",
+    is_flag=True,
+    help="Only make what a demo needs and keeps (the events, compiled kernels), and end.",
+)
 @json_option("the summary")
 def command(
     events: int,
@@ -62,6 +68,7 @@ def command(
     out: Path,
     data: Path,
     master: str,
+    prepare: bool,
     as_json: bool,
 ) -> None:
     """Carry real events over a network of brokers, check the result with Spark, report.
@@ -72,9 +79,12 @@ def command(
     subscribers with generated filters. Spark SQL says independently who must get what.
     """
     from reefcast.pipeline.session import check_java
-    from reefcast_lab.demos.demo import DemoOptions, run_demo
+    from reefcast_lab.demos.demo import DemoOptions, prepare_demo, run_demo
 
     check_java()
+    if prepare:
+        prepare_demo(data, master)
+        return
     options = DemoOptions(events, subscriptions, tree, clusters, rate, seed, out, data, master)
     show = Terminal(options.events, quiet=as_json)
     summary = run_demo(options, show)
@@ -102,6 +112,8 @@ class Terminal:
         )
         watched = self._console.is_terminal and not quiet
         self._bars = Progress(*bars, console=self._console, disable=not watched)
+        self._started_s = time.monotonic()
+        self._said_first = False
         self._published = self._bars.add_task("  events published", total=events, visible=False)
         self._delivered = self._bars.add_task("  delivered", total=None, visible=False)
 
@@ -114,6 +126,14 @@ class Terminal:
             self._bars.update(task, visible=False)
 
     def replayed(self, published: int, delivered: int) -> None:
+        if delivered and not self._said_first:
+            self._said_first = True
+            after_s = time.monotonic() - self._started_s
+            self._console.print(
+                f"  first figures after {after_s:.0f} s: {published:,} events published, "
+                f"{delivered:,} delivered",
+                highlight=False,
+            )
         self._bars.update(self._published, completed=published, visible=True)
         self._bars.update(self._delivered, completed=delivered, visible=True)
 

@@ -69,9 +69,14 @@ EVENT_COLUMNS = ("event", "time_us", *ATTRIBUTES)
 two are no attributes."""
 
 
+def flights_path(directory: Path) -> Path:
+    """Return the path of the events' Parquet under `directory`."""
+    return directory / f"flights-v{VERSION}.parquet"
+
+
 def ensure_flights(spark: SparkSession, directory: Path) -> Path:
-    """The path of the events' Parquet under `directory`; made only if it is not there."""
-    path = directory / f"flights-v{VERSION}.parquet"
+    """Make the events' Parquet under `directory` if it is not there; return its path."""
+    path = flights_path(directory)
     if not (path / "_SUCCESS").exists():  # Spark's mark of a whole data set
         write_flights(spark, path)
     return path

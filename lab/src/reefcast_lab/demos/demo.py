@@ -10,14 +10,15 @@ import asyncio
 import random
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, AsyncExitStack, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from pyspark.sql import functions as F
 
 from reefcast.errors import ConfigurationError
+from reefcast.matching import warm_up
 from reefcast.network.file import NetworkFile, dump_network, scot_network
 from reefcast.network.sections import TraceSection
 from reefcast.network.tree_sources import tree_of
@@ -26,14 +27,14 @@ from reefcast.pipeline import units
 from reefcast.pipeline.analysis import Analysis, analyze
 from reefcast.pipeline.report import Report
 from reefcast.pipeline.session import DEFAULT_MASTER, spark_session
-from reefcast.server.supervisor import free_ports
-from reefcast_lab.datasets.flights import EVENT_COUNT, ensure_flights
+from reefcast.server.supervisor import Overlay, free_ports
+from reefcast_lab.datasets.flights import EVENT_COUNT, ensure_flights, flights_path
 from reefcast_lab.demos.check import Check, check
 from reefcast_lab.demos.costs import Cost, compare
 from reefcast_lab.demos.demo_report import DemoReport, write_report
 from reefcast_lab.demos.flooding import sample_events, simulate_flooding
 from reefcast_lab.demos.replay import Replay, Timing, run_replay
-from reefcast_lab.demos.workload import write_workload
+from reefcast_lab.demos.workload import Wanted, write_workload
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -43,6 +44,9 @@ ORIGINS = ("EWR", "JFK", "LGA")
 
 MOST_BROKERS = 200
 """Each is a process."""
+
+BRIEF_EVENTS = 50_000
+"""With up to so many of them Spark is through before it pays to compile its methods well."""
 
 TRACE_FLUSH_S = 10.0
 """Fewer and larger files than by default: Spark reads them at the end, nobody before."""
@@ -54,7 +58,7 @@ class DemoOptions:
     `clusters`: the factors of the overlay, a SCOT. `rate_per_s`: events per second in all, below
     what two cores can carry. `seed`: of subscriptions and places."""
 
-    events: int = 50_000
+    events: int = 12_000
     subscriptions: int = 1000
     tree: str = "path:3"
     clusters: int = 4
@@ -137,42 +141,81 @@ def run_demo(options: DemoOptions, show: Show) -> Summary:
     on this machine or does not start."""
     options.validate()
     clock = Clock(show)
-    network = make_network(options)
-    publishers = place_publishers(options)
     with ExitStack() as stack:
-        with clock.step("Spark starts"):
-            spark = stack.enter_context(spark_session("reefcast-lab demo", options.master))
-        with clock.step("flights become events"):
-            flights = ensure_flights(spark, options.data)
-            events = spark.read.parquet(str(flights)).where(F.col("event") < options.events)
-        with clock.step("subscriptions are generated"):
-            path, seed = options.out / "subscriptions.parquet", options.seed
-            count, names = options.subscriptions, network.names
-            wanted = write_workload(spark, events, path, count, names, seed)
-        with clock.step("the network carries the events"):
-            replay = Replay(
-                network,
-                flights,
-                options.events,
-                options.rate_per_s,
-                publishers,
-                path,
-                options.out / "logs",
-            )
-            timing = asyncio.run(run_replay(replay, show.replayed))
+        live = asyncio.run(_run_live(options, show, clock, stack))
+        spark, events, replay = live.prepared.spark, live.prepared.events, live.replay
         with clock.step("Spark SQL checks the deliveries"):
             verdict = run_check(spark, events, replay)
         with clock.step("Spark reads the brokers' traces"):
-            analysis = analyze(spark, Path(network.trace.directory))
+            analysis = analyze(spark, Path(replay.network.trace.directory))
         with clock.step("flooding is simulated"):
-            sample = sample_events(flights, options.events)
-            flooding = simulate_flooding(network.graph(), wanted, publishers, sample)
+            wanted = live.prepared.wanted
+            sample = sample_events(replay.events, options.events)
+            flooding = simulate_flooding(replay.network.graph(), wanted, replay.publishers, sample)
         with clock.step("the report is written"):
             clients = len({each.client for each in wanted})
             costs = compare(analysis, options.events, clients, flooding)
-            report = make_report(options, analysis, verdict, costs, publishers, timing)
+            report = make_report(options, analysis, verdict, costs, replay.publishers, live.timing)
             write_report(report, options.report)
-    return Summary(verdict, analysis, costs, options, timing, clock.seconds, clock.steps)
+    return Summary(verdict, analysis, costs, options, live.timing, clock.seconds, clock.steps)
+
+
+def prepare_demo(data: Path, master: str = DEFAULT_MASTER) -> None:
+    """Make what demos find ready from then on: the compiled kernels of brokers, and the events in
+    `data`. Raises `LocalError` where Spark does not start."""
+    warm_up()
+    with spark_session("reefcast-lab demo", master, brief=True) as spark:
+        ensure_flights(spark, data)
+
+
+class Prepared(NamedTuple):
+    """What Spark does before anything is published. `events`: those to replay."""
+
+    spark: SparkSession
+    events: DataFrame
+    wanted: list[Wanted]
+
+
+class Live(NamedTuple):
+    """What was prepared, and carried by the network."""
+
+    prepared: Prepared
+    replay: Replay
+    timing: Timing
+
+
+async def _run_live(options: DemoOptions, show: Show, clock: Clock, stack: ExitStack) -> Live:
+    """Brokers take seconds to start, and so does Spark: they do it at the same time."""
+    network = make_network(options)
+    replay = Replay(
+        network=network,
+        events=flights_path(options.data),
+        count=options.events,
+        rate_per_s=options.rate_per_s,
+        publishers=place_publishers(options),
+        workload=options.out / "subscriptions.parquet",
+        folder=options.out / "logs",
+    )
+    async with AsyncExitStack() as running:
+        with clock.step("brokers and Spark start, subscriptions are generated"):
+            preparing = asyncio.create_task(asyncio.to_thread(prepare, options, replay, stack))
+            overlay = await running.enter_async_context(Overlay(network, restart=False))
+            prepared = await preparing
+        with clock.step("the network carries the events"):
+            timing = await run_replay(overlay, replay, show.replayed)
+    return Live(prepared, replay, timing)
+
+
+def prepare(options: DemoOptions, replay: Replay, stack: ExitStack) -> Prepared:
+    """Start Spark, which stops with `stack`; make the events, if they are not there, and the
+    subscriptions."""
+    brief = options.events <= BRIEF_EVENTS
+    session = spark_session("reefcast-lab demo", options.master, brief=brief)
+    spark = stack.enter_context(session)
+    flights = ensure_flights(spark, options.data)
+    events = spark.read.parquet(str(flights)).where(F.col("event") < options.events)
+    names, count, seed = replay.network.names, options.subscriptions, options.seed
+    return Prepared(spark, events, write_workload(events, replay.workload, count, names, seed))
 
 
 def make_network(options: DemoOptions) -> NetworkFile:

@@ -1,4 +1,4 @@
-"""The live part of the demo: an overlay, publishers and subscribers, each process of its own.
+"""The live part of the demo: publishers and subscribers of an overlay, each a process of its own.
 
 The demo waits for words and states, never for time to pass: for `ready` (everything settled), for
 `complete` (all publishers are through; all subscribers have all end marks), then until no broker
@@ -122,22 +122,21 @@ class Program:
         self._changed.set()
 
 
-async def run_replay(replay: Replay, tell: Tell) -> Timing:
-    """Starts everything, replays, ends everything in good order. The logs are in the folder, the
-    brokers' traces where the network file says."""
+async def run_replay(overlay: Overlay, replay: Replay, tell: Tell) -> Timing:
+    """Start the client programs, replay over an overlay that runs, end the programs in good order.
+    Their logs are in the folder."""
     shutil.rmtree(replay.folder, ignore_errors=True)
-    async with Overlay(replay.network, restart=False) as overlay:
-        publishers: list[Program] = []
-        subscribers: list[Program] = []
-        try:
-            await _start(replay, publishers, subscribers)
-            timing = await _play(publishers, subscribers, tell)
-            await until_quiet(overlay)
-            for program in publishers + subscribers:
-                program.tell(FINISH)
-            await asyncio.gather(*(program.end() for program in publishers + subscribers))
-        finally:
-            await asyncio.gather(*(program.kill() for program in publishers + subscribers))
+    publishers: list[Program] = []
+    subscribers: list[Program] = []
+    try:
+        await _start(replay, publishers, subscribers)
+        timing = await _play(publishers, subscribers, tell)
+        await until_quiet(overlay)
+        for program in publishers + subscribers:
+            program.tell(FINISH)
+        await asyncio.gather(*(program.end() for program in publishers + subscribers))
+    finally:
+        await asyncio.gather(*(program.kill() for program in publishers + subscribers))
     return timing
 
 

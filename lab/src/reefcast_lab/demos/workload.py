@@ -13,16 +13,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from reefcast_lab.demos import shapes
+from reefcast_lab.demos.replay_log import Log
 from reefcast_lab.demos.statistics import Statistics, gather
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 CLIENTS_PER_BROKER = 8
 NEAR_HOME = 0.85
 """Share of the subscriptions about a destination that come from its home broker."""
 
-SCHEMA = "subscription BIGINT, filter STRING, broker STRING, client STRING"
+COLUMNS = {"subscription": "int64", "filter": "string", "broker": "string", "client": "string"}
 
 
 class Wanted(NamedTuple):
@@ -35,7 +36,6 @@ class Wanted(NamedTuple):
 
 
 def write_workload(
-    spark: SparkSession,
     events: DataFrame,
     path: Path,
     count: int,
@@ -45,8 +45,10 @@ def write_workload(
     """Read the statistics of `events`, generate, write `path`."""
     data = gather(events, shapes.NUMBERS, shapes.STRINGS)
     wanted = generate(data, count, brokers, random.Random(seed))
-    frame = spark.createDataFrame([tuple(each) for each in wanted], SCHEMA)
-    frame.coalesce(1).write.mode("overwrite").parquet(str(path))
+    log = Log(COLUMNS)
+    for each in wanted:
+        log.add(*each)
+    log.write(path)
     return wanted
 
 
