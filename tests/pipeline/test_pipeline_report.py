@@ -14,7 +14,7 @@ import msgspec
 from click.testing import CliRunner
 
 from analyses import Page, an_analysis
-from reefcast.cli.analyze import command, print_tables
+from reefcast.cli.analyze import command, print_tables, title_of
 from reefcast.errors import ConfigurationError
 from reefcast.overlay.scot import scot
 from reefcast.overlay.topology import edges_of, path
@@ -141,7 +141,7 @@ def test_units():
 def test_analyze_prints_tables(capsys):
     print_tables(an_analysis())
     printed = capsys.readouterr().out
-    assert "90 deliveries: 50 % within 1.20 ms" in " ".join(printed.split())
+    assert "90 deliveries to clients: 50 % within 1.20 ms" in " ".join(printed.split())
     assert "a - b" in printed
 
 
@@ -149,3 +149,33 @@ def test_analyze_says_at_once_that_there_is_no_trace(tmp_path):
     result = CliRunner().invoke(command, [str(tmp_path)])
     assert isinstance(result.exception, ConfigurationError)
     assert "holds no trace" in str(result.exception)
+
+
+def test_the_faults_of_a_simulated_run_are_marked():
+    faults = [
+        {"what": "b is down", "from_s": 8.0, "to_s": None},
+        {"what": "cut on every link", "from_s": 8.5, "to_s": 8.5},
+        {"what": "delay on a – b", "from_s": 100.0, "to_s": 107.0},
+    ]
+    run = an_analysis().run
+    plain = render(Report("Run", an_analysis()))
+    html = render(Report("Run", an_analysis(run=run | {"simulated": True, "faults": faults})))
+    assert "Shaded" in html and "Shaded" not in plain
+    assert "<td>b is down</td>" in html and "8 s</td>" in html and "the end</td>" in html
+    shaded = 2 * (len(faults) - 1)  # in each of two plots, but for the one behind the end
+    assert (
+        html.count("stroke-dasharray: 3.7,1.6") - plain.count("stroke-dasharray: 3.7,1.6") == shaded
+    )
+
+
+def test_one_of_a_thing_is_no_plural():
+    run = an_analysis().run | {"brokers": ["a", "b"], "links": [["a", "b"]]}
+    whole = an_analysis()
+    one = an_analysis(run=run, links=whole.links[:1], brokers=whole.brokers[:2])
+    assert "2 brokers, 1 link, routing" in render(Report("Run", one))
+
+
+def test_a_title_that_nobody_gave_names_the_network():
+    run = an_analysis().run
+    assert title_of(run) == "Run of 3 brokers"
+    assert title_of(run | {"simulated": True, "network": "office"}) == "Simulated run of office"

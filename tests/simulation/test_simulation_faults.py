@@ -8,7 +8,15 @@ from reefcast.errors import ConfigurationError
 from reefcast.network.sections import LimitsSection
 from reefcast.overlay.topology import names, path
 from reefcast.simulation.costs import CostModel, preset
-from reefcast.simulation.faults import BandwidthChange, Crash, Drop, Fault, Partition, parse_fault
+from reefcast.simulation.faults import (
+    BandwidthChange,
+    Crash,
+    Drop,
+    Fault,
+    Partition,
+    fault_mark,
+    parse_fault,
+)
 from reefcast.simulation.world import Setup
 
 
@@ -76,3 +84,19 @@ def test_costs() -> None:
     with pytest.raises(ConfigurationError, match="measured"):
         preset("cheap")
     assert preset("padres").validate().publication_s > preset("measured").publication_s
+
+
+@pytest.mark.parametrize(
+    ("text", "what", "from_s", "to_s"),
+    [
+        ("crash:broker=b,at_s=5,restart_s=7", "b is down", 5.0, 7.0),
+        ("crash:broker=b,at_s=5", "b is down", 5.0, None),
+        ("partition:links=a/b+b/c,from_s=1,to_s=2", "partition on a – b, b – c", 1.0, 2.0),
+        ("cut:links=a/b,at_s=3", "cut on a – b", 3.0, 3.0),
+        ("move:broker=a,old=b,new=c,at_s=3", "a moves from b to c", 3.0, 3.0),
+        ("bandwidth:links=a/b,at_s=3,bandwidth_mbit_per_s=1", "bandwidth on a – b", 3.0, None),
+        ("drop:share=0.1", "drop on every link", 0.0, None),
+    ],
+)
+def test_what_a_report_says_of_a_fault(text, what, from_s, to_s):
+    assert fault_mark(parse_fault(text)) == {"what": what, "from_s": from_s, "to_s": to_s}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.option(
     "--tables", type=DIRECTORY, help="Write all figures into this directory, as Parquet tables."
 )
-@click.option("--title", default="", help="Title of the report; by default the directory's name.")
+@click.option("--title", default="", help="Title of the report; by default it names the network.")
 @master_option
 @json_option("all figures")
 def command(
@@ -54,7 +54,7 @@ def command(
     if out is not None:
         from reefcast.pipeline.report import Report, write_report
 
-        write_report(Report(title or f"Trace of {directory.resolve().name}", analysis), out)
+        write_report(Report(title or title_of(analysis.run), analysis), out)
     if as_json:
         click.echo(json.dumps(dataclasses.asdict(analysis)))
     else:
@@ -64,17 +64,25 @@ def command(
                 click.echo(f"{what}: {where}")
 
 
+def title_of(run: dict[str, Any]) -> str:
+    """Return the title of a report to which nobody gave one."""
+    from reefcast.pipeline.units import counted
+
+    how = "Simulated run" if run["simulated"] else "Run"
+    return f"{how} of {run.get('network') or counted(len(run['brokers']), 'broker')}"
+
+
 def print_tables(analysis: Analysis) -> None:
     """The main figures for people."""
     from rich.table import Table
 
     from reefcast.cli.terminal import plain_console
-    from reefcast.pipeline.units import count, duration, size
+    from reefcast.pipeline.units import count, counted, duration, size
 
     console, delays = plain_console(), analysis.delays
     console.print(
-        f"{len(analysis.run['brokers'])} brokers, routing {analysis.run['routing']}; "
-        f"{count(delays['count'])} deliveries: 50 % within {duration(delays['p50'])}, "
+        f"{counted(len(analysis.run['brokers']), 'broker')}, routing {analysis.run['routing']}; "
+        f"{count(delays['count'])} deliveries to clients: 50 % within {duration(delays['p50'])}, "
         f"99 % within {duration(delays['p99'])}, longest {duration(delays['max'])}",
         highlight=False,
         soft_wrap=True,

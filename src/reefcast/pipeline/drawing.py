@@ -20,6 +20,7 @@ PAPER = "#030201"
 _DARK, _WHITE = "#22313f", "#ffffff"
 
 TEAL, CORAL, AMBER, VIOLET = "#1b8a9a", "#ee6352", "#eaa63b", "#7768ae"
+GREY = "#6b7280"
 SERIES = (TEAL, CORAL, AMBER, VIOLET)
 _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",

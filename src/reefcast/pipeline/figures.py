@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 from reefcast.pipeline import units
-from reefcast.pipeline.drawing import AMBER, CORAL, SERIES, TEAL, svg_for_page
+from reefcast.pipeline.drawing import AMBER, CORAL, GREY, SERIES, TEAL, svg_for_page
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -46,14 +46,17 @@ def _draw_delays(figure: Figure, analysis: Analysis) -> None:
 
 
 def over_time(analysis: Analysis) -> str:
-    """For each second of the run: publications and deliveries above, the longest delay below."""
-    return svg_for_page("time", 10, 4.2, lambda figure: _draw_over_time(figure, analysis.seconds))
+    """For each second of the run: publications and deliveries above, the longest delay below, and
+    the faults of a simulated run."""
+    return svg_for_page("time", 10, 4.2, lambda figure: _draw_over_time(figure, analysis))
 
 
-def _draw_over_time(figure: Figure, seconds: list[dict[str, Any]]) -> None:
+def _draw_over_time(figure: Figure, analysis: Analysis) -> None:
     counts, delays = figure.subplots(2, 1, sharex=True)
+    seconds = analysis.seconds
     at = np.array(_column(seconds, "second"), dtype=float)
-    at -= at[0]
+    if not analysis.run["simulated"]:  # whose seconds are those of UTC
+        at -= at[0]
     for name, colour in (("published", TEAL), ("sent", AMBER), ("deliveries", CORAL)):
         label = "between brokers" if name == "sent" else name
         counts.plot(at, _column(seconds, name), color=colour, label=label)
@@ -69,6 +72,17 @@ def _draw_over_time(figure: Figure, seconds: list[dict[str, Any]]) -> None:
     delays.legend(loc="upper left", fontsize=9)
     for axes in (counts, delays):
         axes.grid(axis="y")
+        _mark(axes, analysis.run.get("faults", []), at[-1])
+
+
+def _mark(axes: Axes, faults: list[dict[str, Any]], ended_s: float) -> None:
+    """Shade the seconds of each fault; what happens at one time is a line."""
+    for fault in faults:
+        from_s, to_s = fault["from_s"], fault["to_s"]
+        if from_s <= ended_s:
+            to_s = ended_s if to_s is None else min(to_s, ended_s)
+            axes.axvspan(from_s, to_s, color=GREY, alpha=0.2, linewidth=0)
+            axes.axvline(from_s, color=GREY, linewidth=1, linestyle="--")
 
 
 # --- bars ----------------------------------------------------------------------------------------

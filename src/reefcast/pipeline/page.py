@@ -35,6 +35,7 @@ def render_page(template: str, package: str = HERE, **values: object) -> str:
     )
     pages.filters |= {
         "count": units.count,
+        "counted": units.counted,
         "duration": units.duration,
         "size": units.size,
     }

@@ -77,7 +77,7 @@ def cards(analysis: Analysis) -> list[Card]:
         found.append(Card(median, "median delay", f"99 % within {late}"))
     crossed = analysis.link_publications
     if crossed:
-        more = f"{units.size(analysis.link_bytes)} on {len(analysis.links)} links"
+        more = f"{units.size(analysis.link_bytes)} on {units.counted(len(analysis.links), 'link')}"
         found.append(Card(units.count(crossed), "messages between brokers", more))
     return found
 

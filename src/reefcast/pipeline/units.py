@@ -8,6 +8,11 @@ def count(value: float | None) -> str:
     return "–" if value is None else f"{value:,.0f}".replace(",", "\N{NARROW NO-BREAK SPACE}")
 
 
+def counted(number: int, what: str) -> str:
+    """1 and "link" as "1 link", 2 as "2 links"."""
+    return f"{count(number)} {what}{'' if number == 1 else 's'}"
+
+
 def short(value: float) -> str:
     """Three digits and k, M or G: labels in figures."""
     return _scaled(value, ((1e9, "G"), (1e6, "M"), (1e3, "k")), "")

@@ -201,6 +201,25 @@ def fault_text(fault: Fault) -> str:
     return f"{kind}:" + ",".join(f"{f.name}={_value_text(getattr(fault, f.name))}" for f in given)
 
 
+def fault_mark(fault: Fault) -> dict[str, str | float | None]:
+    """Return what a report says of a fault: `what` happened, `from_s`, and `to_s`, which is None
+    for what never ends, and equal to `from_s` for what happens at one time."""
+    from_s = fault.from_s if isinstance(fault, Spell | Partition) else fault.at_s
+    to_s = fault.restart_s if isinstance(fault, Crash) else getattr(fault, "to_s", from_s)
+    if isinstance(fault, BandwidthChange):
+        to_s = math.inf
+    return {"what": _what(fault), "from_s": from_s, "to_s": None if math.isinf(to_s) else to_s}
+
+
+def _what(fault: Fault) -> str:
+    if isinstance(fault, Crash):
+        return f"{fault.broker} is down"
+    if isinstance(fault, Move):
+        return f"{fault.broker} moves from {fault.old} to {fault.new}"
+    links = ", ".join(" – ".join(link) for link in fault.links) or "every link"
+    return f"{fault_text(fault).partition(':')[0]} on {links}"
+
+
 def _value_text(value: str | float | tuple[Edge, ...]) -> str:
     if isinstance(value, tuple):
         return "+".join("/".join(link) for link in value)

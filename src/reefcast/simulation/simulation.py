@@ -31,6 +31,7 @@ from reefcast.model.topics import topic_filter
 from reefcast.overlay.topology import edges_of
 from reefcast.routing.tables import MOST_ROWS
 from reefcast.simulation.clients import Asked, Claim, Scripted
+from reefcast.simulation.faults import fault_mark
 from reefcast.simulation.kernel import Kernel
 from reefcast.simulation.node import Node
 from reefcast.simulation.past import PATIENCE_S, Requesting, Storing
@@ -277,6 +278,7 @@ class Simulation:
             "links": [list(edge) for edge in edges_of(self.setup.graph)],
             "places": msgspec.to_builtins(scot.places) if scot else {},
             "seed": self.setup.seed,
+            "faults": [fault_mark(fault) for fault in self.setup.faults],
         }
 
     def result(self) -> Result:

@@ -148,9 +148,9 @@ def remove_former_run(directory: Path | str) -> None:
 
 
 def write_run(directory: Path | str, run: dict[str, Any]) -> None:
-    """What the run was: `{"simulated", "routing", "brokers", "links", "seed", ...}`, and for a SCOT
-    `places`, each broker's region and cluster; raises `ConfigurationError` if nothing can be
-    written there."""
+    """What the run was: `{"simulated", "routing", "brokers", "links", "seed", ...}`, for a SCOT
+    `places`, each broker's region and cluster, and of a simulated one its `faults`; raises
+    `ConfigurationError` if nothing can be written there."""
     path = Path(directory) / RUN_FILE
     make_directory(path.parent, "trace")
     path.write_text(json.dumps(run, indent=1, sort_keys=True) + "\n", encoding="utf-8")

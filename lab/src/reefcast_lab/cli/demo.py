@@ -188,7 +188,7 @@ def lines(summary: Summary) -> list[str]:
         "",
         f"check        {'passed' if check.passed else 'FAILED'}: {count(check.lost)} lost, "
         f"{count(check.duplicated)} duplicated, {count(check.unexpected)} unexpected",
-        f"expected     {count(check.expected)} deliveries, as Spark SQL says",
+        f"expected     {count(check.expected)} matches of event and subscription, says Spark SQL",
         f"delivered    {count(check.delivered)}, as the subscribers logged",
         f"published    {count(check.published)} events by {len(ORIGINS)} programs, "
         f"{count(rate)} a second",

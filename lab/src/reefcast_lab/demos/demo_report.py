@@ -57,7 +57,11 @@ def check_cards(check: Check) -> list[Card]:
             "events published",
             f"of {units.count(check.replayed)} to replay",
         ),
-        Card(units.count(check.delivered), "deliveries", "one per event and subscription"),
+        Card(
+            units.count(check.delivered),
+            "matches delivered",
+            "pairs of an event and a subscription; a client gets each event once",
+        ),
     ]
 
 
