@@ -203,7 +203,7 @@ def _launch_java(configured: dict[str, str], log: IO[bytes]) -> None:
 
     if SparkContext._gateway is None:
         conf = SparkConf().setAll(list(configured.items()))
-        gateway = launch_gateway(conf, {"stderr": log})  # type: ignore[no-untyped-call]
+        gateway = launch_gateway(conf, {"stderr": log})  # type: ignore[no-untyped-call]  # PySpark has no types here
         SparkContext._ensure_initialized(gateway=gateway)
 
 
