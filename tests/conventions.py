@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import shlex
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from inspect import cleandoc
 
 import click
@@ -31,6 +31,11 @@ def options_of(command: click.Command) -> list[click.Option]:
 
 def first_sentence(command: click.Command) -> str:
     return command.get_short_help_str(limit=1000)
+
+
+def sentences(sections: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    """What help says of each sub-command, by name."""
+    return {name: said for section in sections.values() for name, said in section.items()}
 
 
 def check_example(path: Path, command: click.Command) -> None:

@@ -1,4 +1,4 @@
-"""`reefcast store` and `reefcast history` against a real broker."""
+"""`reefcast storage` and `reefcast history` against a real broker."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def test_what_was_published_is_printed_later(
     url: str, children: Children, tmp_path: Path
 ) -> None:
     arguments = (url, "fx", "orders/#", "--directory", tmp_path, "--index", "n=number", "--json")
-    storage = await children.start("store", *arguments)
+    storage = await children.start("storage", *arguments)
     answers: list[str] = []
     while answers != ["fx", "orders/#"]:
         answers = json.loads(await line_of(storage.stdout))["topics"]
@@ -48,7 +48,7 @@ async def test_what_was_published_is_printed_later(
     assert [json.loads(line)["attributes"] for line in output.splitlines()] == [{"n": 1}, {"n": 2}]
     storage.send_signal(signal.SIGKILL)
     await ended(storage)
-    storage = await children.start("store", *arguments)
+    storage = await children.start("storage", *arguments)
     while json.loads(await line_of(storage.stdout))["topics"] != answers:
         pass
     code, output, errors = await children.run(*asked, "--limit", 1)
@@ -65,11 +65,11 @@ async def test_what_is_wrong_is_said(url: str, children: Children, tmp_path: Pat
     code, _, errors = await children.run("history", url, "n > 1")
     assert code
     assert "say which: topic = '...'" in errors
-    code, _, errors = await children.run("store", url, "a/#/b", "--directory", tmp_path)
+    code, _, errors = await children.run("storage", url, "a/#/b", "--directory", tmp_path)
     assert code
     assert "# must be the whole last level" in errors
     code, _, errors = await children.run(
-        "store", url, "x", "--directory", tmp_path, "--index", "price"
+        "storage", url, "x", "--directory", tmp_path, "--index", "price"
     )
     assert code
     assert "write it as price=number" in errors
@@ -89,7 +89,7 @@ async def test_days_are_sealed_and_topics_forgotten(
             store.append([Incoming(encode_publication(event))])
         store.close()
         process = await children.start(
-            "store", url, "fx", "--directory", tmp_path / name, *options, "--json"
+            "storage", url, "fx", "--directory", tmp_path / name, *options, "--json"
         )
         await line_of(process.stdout)
         await until(partial(is_kept, tmp_path / name, name))

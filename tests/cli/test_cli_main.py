@@ -76,10 +76,10 @@ def test_a_command_of_the_laboratory(name: str) -> None:
 
 def test_help_and_version() -> None:
     assert run("--help").returncode == run("--version").returncode == 0
-    assert "Commands:" in run().stderr + run().stdout
+    assert "Run a network:" in run().stderr + run().stdout
 
 
-@pytest.mark.parametrize("command", [("network", "plan"), ("network", "up"), ("simulate",)])
+@pytest.mark.parametrize("command", [("network", "check"), ("network", "up"), ("simulate",)])
 def test_a_routing_that_there_is_not(tmp_path: Path, command: tuple[str, ...]) -> None:
     file = network(tmp_path, '[network]\nrouting = "guess"\n' + ONE)
     assert "there is no routing named 'guess'" in refused(*command, file)
@@ -133,7 +133,7 @@ def test_a_fault_is_named_as_it_was_written(tmp_path: Path) -> None:
 
 
 def test_plan_as_json(tmp_path: Path) -> None:
-    done = run("network", "plan", network(tmp_path, ONE), "--json")
+    done = run("network", "check", network(tmp_path, ONE), "--json")
     plan = json.loads(done.stdout)
     assert [row["listen"] for row in plan["brokers"]] == ["127.0.0.1:7301"]
 

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 import reefcast
 from children import Children, ended, line_of
 from live_networks import make_network, running, url_of
-from reefcast.cli import network_place
+from reefcast.cli import network_move_storages
 from reefcast.cli.network import command as network_command
 from reefcast.errors import ConfigurationError
 from reefcast.network.file import NetworkFile, dump_network, load_network
@@ -123,10 +123,10 @@ async def test_what_a_storage_says_of_itself(tmp_path: Path, children: Children)
 
 async def test_what_would_run(tmp_path: Path) -> None:
     _, file = write(tmp_path, entry(tmp_path, "s", "b1", "x", "y/#"))
-    shown = (await invoke("plan", file)).stdout
+    shown = (await invoke("check", file)).stdout
     assert "2 brokers, 1 link, 1 storage," in shown
     assert f"\n  reefcast storage {file} s\n" in shown
-    [told] = json.loads((await invoke("plan", file, "--json")).stdout)["storages"]
+    [told] = json.loads((await invoke("check", file, "--json")).stdout)["storages"]
     assert (told["storage"], told["at"], told["topics"]) == ("s", "b1", ["x", "y/#"])
 
 
@@ -136,7 +136,7 @@ async def test_what_would_run(tmp_path: Path) -> None:
 async def test_a_plan_where_storages_run_by_hand(tmp_path: Path, children: Children) -> None:
     s = entry(tmp_path, "s", "b1", "x")
     network, file = write(tmp_path, s)
-    words = ("place", file, plan(tmp_path, b2=["x"]), "--directory", tmp_path / "new")
+    words = ("move-storages", file, plan(tmp_path, b2=["x"]), "--directory", tmp_path / "new")
     async with running(network) as urls:
         before = file.read_text()
         done = await invoke(*words, "--wait", "0")
@@ -201,7 +201,7 @@ async def test_who_answers_still_is_waited_for(tmp_path: Path, children: Childre
         await children.start("storage", other, "s")
         await children.start("storage", file, "t")
         await until_known(network, ("s", "x"), ("t", "x"))
-        done = await invoke("place", file, plan(tmp_path, b2=["x"]), "--wait", "1")
+        done = await invoke("move-storages", file, plan(tmp_path, b2=["x"]), "--wait", "1")
         assert done.exit_code == 1
         assert done.stdout == "after 1 s: broker b1 still knows storage s for x (and 1 more)\n"
         assert [each.name for each in load_network(file).storage] == ["t"]
@@ -217,8 +217,8 @@ async def test_a_file_that_somebody_changes_meanwhile(
         file.write_text(dump_network(replace(network, storage=[t])))
         return []
 
-    monkeypatch.setattr(network_place, "_until_none", look)
-    done = await invoke("place", file, plan(tmp_path, b1=["x"]))
+    monkeypatch.setattr(network_move_storages, "_until_none", look)
+    done = await invoke("move-storages", file, plan(tmp_path, b1=["x"]))
     assert isinstance(done.exception, ConfigurationError)
     assert "were changed by somebody else meanwhile: run this again" in str(done.exception)
     assert load_network(file).storage == [t]
@@ -227,16 +227,16 @@ async def test_a_file_that_somebody_changes_meanwhile(
 async def test_plans_that_cannot_be_applied(tmp_path: Path) -> None:
     _, file = write(tmp_path, entry(tmp_path, "s", "b1", "x", "y"))
     before = file.read_text()
-    done = await invoke("place", file, plan(tmp_path, b1=["x"]))
+    done = await invoke("move-storages", file, plan(tmp_path, b1=["x"]))
     assert "storage s keeps 'y', and by the plan nobody would" in str(done.exception)
-    done = await invoke("place", file, plan(tmp_path, b3=["x"]))
+    done = await invoke("move-storages", file, plan(tmp_path, b3=["x"]))
     assert "'b3': there is no such broker" in str(done.exception)
-    done = await invoke("place", file, plan(tmp_path, b1=["x", "y", "a/#/b"]))
+    done = await invoke("move-storages", file, plan(tmp_path, b1=["x", "y", "a/#/b"]))
     assert "topic 'a/#/b': # must be" in str(done.exception)
     assert file.read_text() == before
     options = {"routing": "gossip", "options": {"contacts": ["b1"]}}
     _, file = write(tmp_path, entry(tmp_path, "s", "b1", "x"), **options)
     before = file.read_text()
-    done = await invoke("place", file, plan(tmp_path, b2=["x"]))
+    done = await invoke("move-storages", file, plan(tmp_path, b2=["x"]))
     assert "with routing 'gossip' storages cannot take over topics" in str(done.exception)
     assert file.read_text() == before

@@ -43,7 +43,7 @@ def files(tmp_path: Path) -> list[str]:
     network, rates = tmp_path / "net.toml", tmp_path / "rates.csv"
     network.write_text("\n".join(lines), encoding="utf-8")
     rates.write_text(RATES, encoding="utf-8")
-    return ["storage", str(network), "--rates", str(rates)]
+    return ["placement", str(network), "--rates", str(rates)]
 
 
 def plan(*arguments: object) -> Result:
@@ -119,7 +119,7 @@ def test_rates_from_a_log(files: list[str], shared_spark: None, tmp_path: Path) 
     log.mkdir()
     table = pa.table({"time_us": times_us, "broker": brokers, "topic": topics})
     pq.write_table(table, log / "all.parquet")
-    asked = ("storage", files[1], "--log", str(log), "--copies", "1", "--capacity", "1")
+    asked = ("placement", files[1], "--log", str(log), "--copies", "1", "--capacity", "1")
     done = CliRunner().invoke(command, [*asked, "--json"])
     assert done.exit_code == 0, done.output
     found = json.loads(done.output)

@@ -112,7 +112,7 @@ def test_a_plan_shows_names_as_they_are(tmp_path: Path) -> None:
     file = tmp_path / "net.toml"
     assert topology_scot("--tree", "path:3", "--clusters", "1", "--out", str(file)).exit_code == 0
     file.write_text(file.read_text().replace("b1-0", "[r]").replace("b2-0", ":heart:"))
-    planned = CliRunner().invoke(network, ["plan", str(file)])
+    planned = CliRunner().invoke(network, ["check", str(file)])
     assert planned.exit_code == 0, planned.output
     assert "[r]" in planned.output.splitlines()[3]
     assert ":heart:" in planned.output.splitlines()[4]

@@ -79,7 +79,7 @@ async def _serve(directory: Path, ready: Future[list[str]], over: asyncio.Event)
         async with AsyncExitStack() as stack:
             urls = await stack.enter_async_context(running(path_network(2, session_s=600)))
             children = await stack.enter_async_context(Children())
-            storage = await children.start("store", urls[-1], "#", "--directory", directory)
+            storage = await children.start("storage", urls[-1], "#", "--directory", directory)
             line = await line_of(storage.stdout)
             assert b"answers" in line, line
             await _known(urls[0])

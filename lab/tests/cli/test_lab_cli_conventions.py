@@ -14,10 +14,11 @@ from conventions import (
     first_sentence,
     leaves,
     options_of,
+    sentences,
 )
 from reefcast.cli.main import OF_THE_LABORATORY
 from reefcast.cli.main import group as product
-from reefcast_lab.cli.main import COMMANDS, group
+from reefcast_lab.cli.main import SECTIONS, group
 
 DIFFERENT = {
     ("--out", "type"): "a file or a directory, as the command says",
@@ -42,6 +43,9 @@ IDS = [" ".join(path[1:]) for path, _ in ALL]
 
 def test_the_product_knows_which_commands_are_here() -> None:
     assert sorted(OF_THE_LABORATORY) == sorted(COMMANDS)
+
+
+COMMANDS = sentences(SECTIONS)
 
 
 @pytest.mark.parametrize("name", COMMANDS)

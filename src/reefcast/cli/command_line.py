@@ -19,28 +19,29 @@ from reefcast.extras import extra_for
 class LazyGroup(click.Group):
     """Sub-commands live in modules of `package`, each as `command`; help needs none of them.
 
-    `sentences`: the first sentence of each sub-command's help, by name. `elsewhere`: the command
-    that has a sub-command of this name, which people may look for here.
+    `sections`: what help lists: heading, then the first sentence of each sub-command's help, by
+    name. `elsewhere`: the command that has a sub-command of this name, which people may look for
+    here.
     """
 
     def __init__(
         self,
         *arguments: Any,
         package: str,
-        sentences: Mapping[str, str],
+        sections: Mapping[str, Mapping[str, str]],
         elsewhere: Mapping[str, str] | None = None,
         **settings: Any,
     ) -> None:
         super().__init__(*arguments, **settings)
         self._package = package
-        self._sentences = sentences
+        self._sections = sections
         self._elsewhere = elsewhere or {}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(self._sentences)
+        return [name for section in self._sections.values() for name in section]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in self._sentences:
+        if cmd_name not in self.list_commands(ctx):
             return None
         module = importlib.import_module(f"{self._package}.{cmd_name}")
         command: click.Command = module.command
@@ -54,8 +55,10 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(sorted(self._sentences.items()))
+        width = max(map(len, self.list_commands(ctx)))
+        for heading, sentences in self._sections.items():
+            with formatter.section(heading):
+                formatter.write_dl([(n.ljust(width), said) for n, said in sentences.items()])
 
 
 def run(group: click.Group, program: str) -> NoReturn:

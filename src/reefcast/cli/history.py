@@ -56,7 +56,7 @@ def command(
 
         reefcast history "topic = 'fx'" --limit 20
 
-    FILTER must say its topics; storages keep them (`reefcast store`). URL is any broker's,
+    FILTER must say its topics; storages keep them (`reefcast storage`). URL is any broker's,
     reefcast://host:port; by default what REEFCAST_URL says, or a broker on this machine.
     """
     url, filters = split_words(words, "FILTER")

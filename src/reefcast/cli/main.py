@@ -7,20 +7,30 @@ import click
 from reefcast.cli.command_line import LazyGroup, run
 from reefcast.cli.exit_codes import EXPLAINED
 
-COMMANDS = {
-    "analyze": "Turn a trace into tables and an HTML report, with Spark.",
-    "broker": "Run one broker: alone, or one of a network file.",
-    "explain": "Say why a filter matches an event, or why not.",
-    "history": "Print past events that match a filter, oldest first.",
-    "network": "Check, run and ask a whole network of brokers.",
-    "peer": "Run a peer: a broker of routing gossip that is in no network file.",
-    "plan": "Plan a network: its storages, clusters, soft links and covering.",
-    "publish": "Publish events from the command line, a file or standard input.",
-    "simulate": "Run a network file in the simulator, and check what came of it.",
-    "storage": "Run one storage of a network file.",
-    "store": "Keep what is published under some topics, and answer for it.",
-    "subscribe": "Print the events that match filters.",
-    "topology": "Design an overlay: classify it, draw it, write its network file.",
+SECTIONS = {
+    "Run a network": {
+        "broker": "Run one broker: alone, or one of a network file.",
+        "network": "Check, run and ask a whole network of brokers.",
+        "peer": "Run a peer: a broker of routing gossip that is in no network file.",
+        "storage": "Run a storage, which keeps what is published under some topics, and answers "
+        "for it.",
+    },
+    "Use it": {
+        "publish": "Publish events from the command line, a file or standard input.",
+        "subscribe": "Print the events that match filters.",
+        "history": "Print past events that match a filter, oldest first.",
+        "explain": "Say why a filter matches an event, or why not.",
+    },
+    "Look at what happened": {
+        "analyze": "Turn a trace into tables and an HTML report, with Spark.",
+    },
+    "Plan": {
+        "plan": "Plan a network: its storages, clusters, soft links and covering.",
+        "topology": "Design an overlay: classify it, draw it, write its network file.",
+    },
+    "Simulate": {
+        "simulate": "Run a network file in the simulator, and check what came of it.",
+    },
 }
 """The first sentence of each command's help (a test compares them): known without importing it."""
 
@@ -30,7 +40,7 @@ OF_THE_LABORATORY = ("bench", "burst", "dataset", "demo", "experiment", "gossip"
 @click.group(
     cls=LazyGroup,
     package="reefcast.cli",
-    sentences=COMMANDS,
+    sections=SECTIONS,
     elsewhere=dict.fromkeys(OF_THE_LABORATORY, "reefcast-lab"),
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog=EXPLAINED,

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reefcast.cli.exit_codes import DONE, NO
-from reefcast.cli.network_move import command as move_command
-from reefcast.cli.network_place import command as place_command
+from reefcast.cli.network_move_link import command as move_command
+from reefcast.cli.network_move_storages import command as place_command
 from reefcast.cli.options import json_option, network_argument, rows_option, table_option
 from reefcast.cli.terminal import plain_console
 from reefcast.network.file import NetworkFile, load_network
@@ -51,7 +51,7 @@ def up(network: Path, no_restart: bool, as_json: bool) -> None:
     It prints a line when all of them run, all links are up and all storages
     answer, then watches them until SIGTERM or SIGINT. One that dies is started
     again, a broker with the links that NETWORK has then. Storages come, go and
-    change their topics as NETWORK does (`reefcast network place`). A trace
+    change their topics as NETWORK does (`reefcast network move-storages`). A trace
     directory holds one run: what a former one left there is removed.
     """
     sys.exit(asyncio.run(_up(network, restart=not no_restart, as_json=as_json)))
@@ -115,10 +115,10 @@ def _size(network: NetworkFile) -> str:
 @command.command()
 @network_argument
 @json_option("the plan")
-def plan(network: Path, as_json: bool) -> None:
+def check(network: Path, as_json: bool) -> None:
     """Check NETWORK and print what would run, and with which commands.
 
-        reefcast network plan net.toml
+        reefcast network check net.toml
 
     Nothing is started, and no broker asked.
     """

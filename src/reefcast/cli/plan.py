@@ -97,11 +97,13 @@ def _written(plan: str) -> Callable[[C], C]:
 )
 @seed_option
 @click.option(
-    "--out", type=OUTPUT_FILE, help="Write the plan to this file, for `reefcast network place`."
+    "--out",
+    type=OUTPUT_FILE,
+    help="Write the plan to this file, for `reefcast network move-storages`.",
 )
 @click.option("--draw", type=OUTPUT_FILE, help="Write a drawing to this file, as SVG.")
 @json_option("the storages, the weights of topics, and mean hops of the plan and of others")
-def storage(
+def placement(
     network: Path,
     rates: Path | None,
     log: Path | None,
@@ -116,14 +118,14 @@ def storage(
 ) -> None:
     """Choose the brokers of storages, and the topics that each keeps.
 
-        reefcast plan storage net.toml --rates rates.csv --capacity 5
+        reefcast plan placement net.toml --rates rates.csv --capacity 5
 
     Storages come near to where requests are made. What storages of NETWORK keep
     is placed in any case, and requests for orders/7 count for orders/#, if that
     is kept. It prints the plan, and the mean distance from a request to the
     nearest storage that keeps its topic: of the plan, and of others that it can
     be compared with; the best one only for small networks, and where scipy is
-    installed (the extra `plan`). `reefcast network place` carries it out.
+    installed (the extra `plan`). `reefcast network move-storages` carries it out.
     """
     from reefcast.network.file import load_network
     from reefcast.pipeline.planning.placement.inputs import inputs
@@ -162,7 +164,7 @@ def _rates(rates: Path | None, log: Path | None, master: str) -> RatesByBroker:
     assert log is not None
     from reefcast.pipeline.session import spark_session
 
-    with spark_session("reefcast plan storage", master) as spark:
+    with spark_session("reefcast plan placement", master) as spark:
         from reefcast.pipeline.planning.placement.request_rates import rates_of_log
 
         return rates_of_log(spark, log)
@@ -195,7 +197,7 @@ def _plan_text(made: Inputs, placement: Placement, hops: float) -> str:
     from reefcast.pipeline.planning.placement.inputs import storages_of
 
     remarks = (
-        "Storages and the topics that they keep, made by `reefcast plan storage`:",
+        "Storages and the topics that they keep, made by `reefcast plan placement`:",
         f"{made.copies} copies of each of {len(made.topics)} topics, {made.capacity} topics for a "
         f"storage; {hops:.3f} hops from a request to its storage in the mean.",
     )

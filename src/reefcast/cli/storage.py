@@ -1,40 +1,165 @@
-"""`reefcast storage`: one storage of a network file."""
+"""`reefcast storage`: keeps what is published and answers for it, by a network file or alone."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from reefcast.cli.options import json_option, network_argument
-from reefcast.cli.store import kinds, limits
+from reefcast.cli.broker_url import split_words
+from reefcast.cli.options import DIRECTORY, Number, Whole, json_option
+from reefcast.errors import ConfigurationError
 from reefcast.network.file import load_network
 from reefcast.network.storages import storage_named
 
 if TYPE_CHECKING:
+    from reefcast.history.limits import Limits
+    from reefcast.model.values import Kind
     from reefcast.network.sections import StorageEntry
     from reefcast.storage_node.node import StorageNode
     from reefcast.storage_node.process import Keeping
 
+SEAL_AFTER_S = 3600.0
+
 
 @click.command()
-@network_argument
-@click.argument("name")
+@click.argument("words", nargs=-1, required=True, metavar="NETWORK NAME | [URL] TOPIC...")
+@click.option(
+    "--directory",
+    type=DIRECTORY,
+    help="Where a storage in no network file keeps its history; made if needed.",
+)
+@click.option(
+    "--index",
+    "indexed",
+    multiple=True,
+    metavar="NAME",
+    help="An attribute to look events up by: NAME=number, NAME=string or NAME=boolean; a directory "
+    "keeps those that it was made with; may be repeated.",
+)
+@click.option(
+    "--lifetime",
+    "lifetime_s",
+    type=Number(0),
+    help="Forget events after this many seconds; by default never.",
+)
+@click.option(
+    "--most", type=Whole(1), help="Keep at most this many events, the newest; by default all."
+)
+@click.option(
+    "--seal-after",
+    "seal_after_s",
+    type=Number(0),
+    default=SEAL_AFTER_S,
+    show_default=True,
+    help="Move a day (UTC) into a Parquet file this many seconds after its end.",
+)
+@click.option(
+    "--forget",
+    is_flag=True,
+    help="Remove what DIRECTORY has of other topics; by default it stays there.",
+)
 @click.option("--until-eof", is_flag=True, help="Stop when standard input ends, too.")
-@json_option("a line when it runs, and whenever it answers for other topics")
-def command(network: Path, name: str, until_eof: bool, as_json: bool) -> None:
-    """Run one storage of a network file.
+@json_option("a line whenever it has said for which topics it answers")
+@click.pass_context
+def command(
+    context: click.Context,
+    *,
+    words: tuple[str, ...],
+    directory: Path | None,
+    indexed: tuple[str, ...],
+    lifetime_s: float | None,
+    most: int | None,
+    seal_after_s: float,
+    forget: bool,
+    until_eof: bool,
+    as_json: bool,
+) -> None:
+    """Run a storage, which keeps what is published under some topics, and answers for it.
 
         reefcast storage net.toml s1
 
-    NAME is the storage's in the network file NETWORK. It prints a line when it runs, and whenever
-    it answers for other topics. These are always those that NETWORK gives it (`reefcast network
-    place`); it ends when NETWORK has it no more, or at SIGTERM or SIGINT. What is committed
-    survives a crash.
+    NAME is the storage's in the network file NETWORK. What it keeps, and where, is always what
+    NETWORK says (`reefcast network move-storages`); it ends when NETWORK has it no more.
+
+        reefcast storage fx "a/#" --directory history
+
+    With --directory it is in no network file. TOPIC is a topic or an MQTT pattern; URL is the
+    broker's that it attaches to, reefcast://host:port; by default what REEFCAST_URL says, or a
+    broker on this machine.
+
+    It prints a line when it runs, and whenever it answers for other topics, and runs until SIGTERM
+    or SIGINT. What is committed survives a crash. See `reefcast history`.
     """
+    if directory is None:
+        _check_named(context, words)
+        network, name = words
+        _run_named(Path(network), name, until_eof=until_eof, as_json=as_json)
+        return
+    from reefcast.storage_node.process import Keeping, run_store
+
+    url, topics = split_words(words, "TOPIC...")
+    keeping = Keeping(
+        directory=directory,
+        indexed=kinds(indexed),
+        limits=limits(lifetime_s, most),
+        seal_after_s=seal_after_s,
+        forget=forget,
+    )
+    run_store(url, topics, keeping, until_eof=until_eof, ready=partial(_say, as_json))
+
+
+def _check_named(context: click.Context, words: tuple[str, ...]) -> None:
+    """Raises `UsageError` for words or options that a storage of a network file does not take."""
+    given = click.core.ParameterSource.COMMANDLINE
+    for option in ("indexed", "lifetime_s", "most", "seal_after_s", "forget"):
+        if context.get_parameter_source(option) == given:
+            flag = next(p.opts[0] for p in context.command.params if p.name == option)
+            raise click.UsageError(
+                f"{flag} goes with --directory; a network file says what its storages keep"
+            )
+    if len(words) != 2:
+        raise click.UsageError(
+            "give NETWORK and NAME; or topics, and --directory for where they are kept"
+        )
+
+
+def _say(as_json: bool, node: StorageNode) -> None:
+    if as_json:
+        click.echo(json.dumps({"storage": node.id, "topics": node.answers}))
+    elif node.answers:
+        click.echo(f"storage {node.id} answers for {', '.join(node.answers)}")
+
+
+def kinds(indexed: Sequence[str]) -> dict[str, Kind]:
+    """Of attributes to be indexed, written as `price=number`."""
+    from reefcast.model.values import Kind as Kinds
+
+    found = {}
+    for text in indexed:
+        name, _, kind = text.rpartition("=")
+        if not name or kind.upper() not in Kinds.__members__:
+            raise ConfigurationError(f"--index {text}: write it as price=number")
+        found[name] = Kinds[kind.upper()]
+    return found
+
+
+def limits(lifetime_s: float | None, most: int | None) -> Limits:
+    """Of all topics together."""
+    from reefcast.history.limits import Limits as Made
+
+    lifetimes = {} if lifetime_s is None else {"#": lifetime_s}
+    return Made(rows=most, lifetimes_s=lifetimes)
+
+
+# --- of a network file ----------------------------------------------------------------------------
+
+
+def _run_named(network: Path, name: str, *, until_eof: bool, as_json: bool) -> None:
     from reefcast.storage_node.following import Following
     from reefcast.storage_node.process import run_store
 
@@ -49,7 +174,7 @@ def command(network: Path, name: str, until_eof: bool, as_json: bool) -> None:
         name=name,
         network=described.network.name,
         until_eof=until_eof,
-        ready=partial(_say, entry, as_json),
+        ready=partial(_say_named, entry, as_json),
         follow=Following(network, entry).follow,
     )
 
@@ -66,7 +191,7 @@ def _keeping(entry: StorageEntry) -> Keeping:
     )
 
 
-def _say(entry: StorageEntry, as_json: bool, node: StorageNode) -> None:
+def _say_named(entry: StorageEntry, as_json: bool, node: StorageNode) -> None:
     if as_json:
         told = {"storage": entry.name, "id": node.id, "at": entry.broker, "topics": node.answers}
         click.echo(json.dumps(told))

@@ -92,7 +92,7 @@ class StatisticsSection(Section):
 
 
 class RequestsSection(Section):
-    """The log of requests about the past, from which `reefcast plan storage --log` computes where
+    """The log of requests about the past, from which `reefcast plan placement --log` computes where
     storages should stand: each live broker writes down what its clients ask for.
 
     `directory`: where, for all brokers; empty: nowhere. `flush_s`: seconds between files; what was
@@ -144,9 +144,9 @@ class LinkEntry(Section):
 
 
 class StorageEntry(Section):
-    """A storage, as `reefcast store` runs one. `name`: what brokers call it; its client's id has a
-    random part behind that. `broker`: where it attaches. `topics`: names, and patterns as MQTT has
-    them. `directory`: where its history is kept, its own, as seen from where it is started.
+    """A storage, as `reefcast storage` runs one. `name`: what brokers call it; its client's id has
+    a random part behind that. `broker`: where it attaches. `topics`: names, and patterns as MQTT
+    has them. `directory`: where its history is kept, its own, as seen from where it is started.
     `index`: attributes to look events up by, each with its kind, for instance
     `{price = "number"}`.
     `lifetime_s`: seconds after which events are forgotten, by default never; `most`: events that it
@@ -154,7 +154,7 @@ class StorageEntry(Section):
     `seal_after_s`: seconds from the end of a day (UTC) until it is moved into a Parquet file.
     `forget`: what it has of topics that it does not keep any more is removed. `joining`: those of
     its topics that it takes over from other storages, and does not answer for before it has all
-    that those have; `reefcast network place` writes it, and removes it in the end."""
+    that those have; `reefcast network move-storages` writes it, and removes it in the end."""
 
     name: str
     broker: str

@@ -7,7 +7,7 @@
 
 A broker that dies is started again with the links that there are by then; see `child`. Storages are
 started after the brokers, and stopped behind them: what brokers have taken over is stored. They
-come, go, and change their topics as the network file says (`reefcast network place`).
+come, go, and change their topics as the network file says (`reefcast network move-storages`).
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Overlay:
     """All brokers and storages of `network`, as processes of this machine.
 
     `restart`: whether one that dies is started again. `file`: where `network` was read from, if
-    links and storages are to be as it says at any time (`reefcast network move`, `place`).
+    links and storages are to be as it says at any time (`reefcast network move-link`, `place`).
     `report` gets a line for each thing that happens. Entering raises `PeerError` if a broker does
     not come up in time, and `LocalError` if something cannot start.
     """

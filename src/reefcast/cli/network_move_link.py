@@ -1,4 +1,4 @@
-"""`reefcast network move`: a primary link of a running mesh, moved to another broker."""
+"""`reefcast network move-link`: a primary link of a running mesh, moved to another broker."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Outcome(NamedTuple):
 
 
 @click.command(
-    "move",
+    "move-link",
     epilog="Exit codes: 0 the link has moved, and NETWORK says so; 1 it has not, or not in time, "
     "or NETWORK could not be changed.",
 )
@@ -54,7 +54,7 @@ class Outcome(NamedTuple):
 def command(network: Path, broker: str, old: str, new: str, wait_s: float, as_json: bool) -> None:
     """Move a primary link of a running mesh.
 
-        reefcast network move net.toml b7 --from b3 --to b5
+        reefcast network move-link net.toml b7 --from b3 --to b5
 
     BROKER gets a link to NEW in place of the one to OLD, while publications flow;
     none is lost or comes twice. NEW must be behind OLD, within delta hops of

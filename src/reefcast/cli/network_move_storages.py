@@ -1,4 +1,4 @@
-"""`reefcast network place`: a plan of storages, applied to a network while it runs."""
+"""`reefcast network move-storages`: a plan of storages, applied to a network while it runs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Steps(NamedTuple):
 
 
 @click.command(
-    "place",
+    "move-storages",
     epilog="Exit codes: 0 the storages are as PLAN says, and so is NETWORK; 1 not in time: run it "
     "again.",
 )
@@ -60,9 +60,9 @@ class Steps(NamedTuple):
 def command(network: Path, plan: Path, directory: Path, wait_s: float, as_json: bool) -> None:
     """Move the storages of a running network to where a plan wants them.
 
-        reefcast network place net.toml plan.toml
+        reefcast network move-storages net.toml plan.toml
 
-    PLAN is what `reefcast plan storage --out` writes. While events flow and
+    PLAN is what `reefcast plan placement --out` writes. While events flow and
     history is asked for, storages start where PLAN has new ones, get what others
     keep, and answer for it. Only when all brokers know that do others give it up;
     those that keep nothing any more end. Nothing is lost: what a storage gives up

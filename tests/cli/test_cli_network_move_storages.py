@@ -1,5 +1,5 @@
-"""`reefcast network place` against a network that runs: storages move and are killed while events
-flow, and history is asked for at every broker all the time."""
+"""`reefcast network move-storages` against a network that runs: storages move and are killed while
+events flow, and history is asked for at every broker all the time."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Running:
         file = self.file.with_name("plan.toml")
         file.write_text(plan)
         folder = self.file.parent / "history"
-        return ("network", "place", self.file, file, "--directory", folder, *options)
+        return ("network", "move-storages", self.file, file, "--directory", folder, *options)
 
     # --- events -----------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""`reefcast network move` against real brokers, and what it makes of the network file."""
+"""`reefcast network move-link` against real brokers, and what it makes of the network file."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Running:
         self.nodes = nodes
 
     async def move(self, broker: str, old: str, new: str, *options: str) -> Result:
-        words = ["move", str(self.file), broker, "--from", old, "--to", new, *options]
+        words = ["move-link", str(self.file), broker, "--from", old, "--to", new, *options]
         async with asyncio.timeout(60):
             return await asyncio.to_thread(CliRunner().invoke, network_command, words)
 

@@ -1,4 +1,4 @@
-"""`reefcast store` as it is run, killed and damaged while clients publish and ask."""
+"""`reefcast storage` as it is run, killed and damaged while clients publish and ask."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def children() -> AsyncIterator[Children]:
 
 async def store(children: Children, url: str, directory: Path) -> Process:
     """A storage that answers."""
-    process = await children.start("store", url, "fx", "--directory", directory, "--json")
+    process = await children.start("storage", url, "fx", "--directory", directory, "--json")
     await until_answering(process)
     return process
 
@@ -129,7 +129,7 @@ async def one_of_two_is_killed(
             await kill(processes[which])
             for _ in range(rng.choice((0, 0, 1))):  # also while it catches up
                 early = await children.start(
-                    "store", places[which][0], "fx", "--directory", places[which][1]
+                    "storage", places[which][0], "fx", "--directory", places[which][1]
                 )
                 await asyncio.sleep(rng.uniform(0.5, 3.0))
                 await kill(early)
