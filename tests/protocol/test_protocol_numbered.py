@@ -9,7 +9,11 @@ from hypothesis import strategies as st
 from reefcast.errors import ProtocolError
 from reefcast.protocol.numbered import Unacknowledged
 
-STEPS = st.lists(st.one_of(st.just("add"), st.integers(-1, 12), st.tuples(st.integers(0, 5))))
+STEPS = st.lists(
+    st.one_of(
+        st.sampled_from(("add", "add all")), st.integers(-1, 12), st.tuples(st.integers(0, 5))
+    )
+)
 
 
 @given(STEPS)
@@ -21,6 +25,9 @@ def test_what_is_kept_is_what_was_not_acknowledged(steps: list[str | int | tuple
         if step == "add":
             kept.add(len(sent))
             sent.append(len(sent))
+        elif step == "add all":
+            kept.add_all(range(len(sent), len(sent) + 3))
+            sent.extend(range(len(sent), len(sent) + 3))
         elif isinstance(step, tuple):
             assert kept.begin(step[0]) == sent[acknowledged - first :]
             sent, first, acknowledged = [], step[0], step[0]
@@ -33,3 +40,4 @@ def test_what_is_kept_is_what_was_not_acknowledged(steps: list[str | int | tuple
             acknowledged = number
         assert list(kept) == sent[acknowledged - first :]
         assert (len(kept), kept.acknowledged) == (len(list(kept)), acknowledged)
+        assert kept.last == first + len(sent)

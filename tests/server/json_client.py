@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-from typing import Any
+from typing import Any, Self
 
 from raw_client import PATIENCE_S
 
@@ -21,11 +21,18 @@ class JsonClient:
         self.welcome: dict[str, Any] = {}
 
     @classmethod
-    async def connect(cls, port: int, name: str, **wishes: Any) -> JsonClient:
-        client = cls(*await asyncio.open_connection("127.0.0.1", port, limit=1 << 24), name)
-        client.say(**{"hello": name, "session": "s", **wishes})
+    async def dial(cls, port: int, name: str) -> Self:
+        return cls(*await asyncio.open_connection("127.0.0.1", port, limit=1 << 24), name)
+
+    @classmethod
+    async def connect(cls, port: int, name: str, **wishes: Any) -> Self:
+        client = await cls.dial(port, name)
+        client.say_hello(**wishes)
         client.welcome = await client.next("welcome", "goodbye")
         return client
+
+    def say_hello(self, **wishes: Any) -> None:
+        self.say(**{"hello": self.name, "session": "s", **wishes})
 
     def say(self, **said: Any) -> None:
         self.writer.write(json.dumps(said).encode() + b"\n")

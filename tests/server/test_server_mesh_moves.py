@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from live_brokers import Live
 from live_mesh import TREE, Members, counted, mesh_network
+from raw_client import LARGE
 
 from live_networks import linked, path_network, until
 from reefcast.errors import ConfigurationError
@@ -380,6 +381,34 @@ async def test_a_broker_that_is_told_to_stop_in_the_middle_of_its_move(live: Liv
     assert not moved(nodes)
 
 
+async def test_a_move_around_a_broker_that_stops_is_given_up(live: Live):
+    """Its neighbours hold back what is for others behind it, who would get it by other ways then,
+    and never. A subscriber that does not read keeps it from being through with stopping."""
+    nodes = await six(live)
+    network, leaver = nodes["a"].network, nodes["c"]
+    slow = await live.client(leaver, "slow")
+    await slow.subscribe("large = 1")
+    slow.writer.transport.pause_reading()
+    async with Members(network, "abdef") as members:
+        publisher = await live.client(nodes["a"], "p")
+        queue = leaver.host.outputs.clients["slow"]
+        for sent in range(100, 2001, 100):
+            publisher.publish(100, large=1, n=0, text=LARGE)
+            await publisher.until_acknowledged(sent)
+        await until(lambda: not queue.empty and queue.queue_len > 0)
+        stopping = asyncio.create_task(leaver.stop())
+        await members.everybody_publishes(5)
+        await until(lambda: nodes["d"].host.core.neighbours.holds_for(["c"]))
+        ask(nodes, "dca")
+        await members.everybody_publishes(20)
+        await until(lambda: counted(nodes.values(), "moves_given_up"))
+        slow.writer.transport.abort()
+        await stopping
+        await live.node(network, "c")
+        await members.all_got_everything_once()
+    assert not moved(nodes)
+
+
 @pytest.mark.parametrize("wish", [TO_LATER, TO_EARLIER], ids="".join)
 @pytest.mark.parametrize("victim", ["b", "e"])
 async def test_a_broker_dies_when_the_new_link_is_a_primary_one(
@@ -401,7 +430,7 @@ async def test_a_broker_dies_when_the_new_link_is_a_primary_one(
     await until(lambda: counted(nodes.values(), "moves_given_up"))
     await linked(nodes.values())
     await becomes(nodes, after(LINE))
-    assert wishes(nodes[mover])[0][2:] == ("given up", "a broker that it affects failed")
+    assert wishes(nodes[mover])[0][2:] == ("given up", "a broker that it affects failed, or stops")
     await move(nodes, "".join(wish))
     await becomes(nodes, after(LINE, "".join(wish)))
     async with Members(network, "acf") as members:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from live_brokers import Live, OneBroker
+from live_brokers import Live, OneBroker, make_scot
+from msgspec.structs import replace
 from raw_client import Closed, RawClient, expect
 
+from children import CHILD_S
 from live_networks import make_network, until
 from reefcast.errors import ConfigurationError
 from reefcast.model.messages import Refused
 from reefcast.model.wire import FrameKind
+from reefcast.server.connection import Connection
 from reefcast.server.observer import ask_status
 
 
@@ -236,3 +239,25 @@ async def test_a_large_event_passes(live: Live):
     await publisher.advertise()
     publisher.publish(3, text="x" * 5_000_000)
     expect(await subscriber.seqs_of(3), 1, 3)
+
+
+@pytest.mark.parametrize("routing", ["flooding", "spr"])
+async def test_brokers_of_a_cycle_that_stop_together_do_not_wait_for_each_other(
+    live: Live, routing: str
+) -> None:
+    network = make_scot("path:2", 3, routing=routing)
+    network.limits = replace(network.limits, drain_s=CHILD_S)
+    nodes = await live.up(network)
+    async with asyncio.timeout(CHILD_S / 2):
+        await asyncio.gather(*(node.stop() for node in nodes.values()))
+
+
+async def test_a_client_that_the_broker_does_not_read_is_not_blamed_for_its_silence(
+    live: Live, one: OneBroker
+) -> None:
+    node = await one()
+    await live.client(node, "c")
+    line = node.clients.sessions["c"].port.line
+    assert isinstance(line, Connection) and line.link.listening
+    line.stop_reading()
+    assert not line.link.listening

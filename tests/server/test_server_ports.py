@@ -11,10 +11,12 @@ from json_client import JsonClient
 from json_lines import JsonLines
 from raw_client import LARGE, RawClient, expect
 
+from children import CHILD_S
 from live_networks import make_network, until
 from reefcast.model import wire
 from reefcast.model.messages import Refused
 from reefcast.model.wire import FrameKind
+from reefcast.protocol.principal import NOBODY
 from reefcast.server.listeners import Listener
 from reefcast.server.node import Node
 
@@ -177,6 +179,16 @@ class Place:
         self._clients.append(client)
         return client
 
+    async def dial(self, name: str) -> Native | Json:
+        """A connection over which nothing has been said yet."""
+        client: Native | Json
+        if self._native:
+            client = await Native.dial(self.node.network.address("a"), name)
+        else:
+            client = await Json.dial(self.node.listeners[1].port, name)
+        self._clients.append(client)
+        return client
+
     def knows(self, name: str) -> bool:
         return name in self.node.clients.sessions
 
@@ -280,6 +292,57 @@ async def test_a_second_connection_with_the_same_id_takes_over(place: Place) -> 
     assert "took over" in reason and not retry
     assert place.rows() == 0
     await second.subscribe("n > 0")
+
+
+async def unread(place: Place, **limits: Any) -> Speaker:
+    """A client that does not read, for which much waits: a broker that stops stays for it."""
+    await place.open(**limits)
+    slow = await place.client("slow")
+    await slow.subscribe()
+    slow.stop_reading()
+    publisher = await place.client("p")
+    for sent in range(500, 2001, 500):
+        publisher.publish(500, text=LARGE)
+        await publisher.acknowledged(sent)
+    assert not place.node.host.outputs.clients["slow"].empty
+    return slow
+
+
+async def test_who_comes_while_the_broker_stops_is_told_to_come_back(place: Place) -> None:
+    slow = await unread(place, drain_s=60.0)
+    early = await place.dial("early")
+    stopping = asyncio.create_task(place.node.stop())
+    await until(lambda: place.node.stopping)
+    early.say_hello()
+    reason, retry, _ = await early.farewell()
+    assert "was told to stop" in reason and retry
+    slow.go_on_reading()
+    await slow.delivered(2000)
+    await stopping
+
+
+async def test_a_connection_that_does_not_end_does_not_keep_the_broker(place: Place) -> None:
+    await unread(place, drain_s=0.1)
+    async with asyncio.timeout(CHILD_S):
+        await place.node.stop()
+
+
+async def test_a_client_that_is_granted_nothing_is_not_let_in() -> None:
+    """Whatever a port takes its clients for: the native one asks before."""
+    node = Node(make_network("a"), "a")
+
+    def line() -> JsonLines:
+        made = JsonLines(node)
+        made.principal = NOBODY
+        return made
+
+    node.listeners.append(Listener("127.0.0.1", 0, line))
+    await node.start()
+    refused = await Json.connect(node.listeners[1].port, "c")
+    assert "is not granted the role 'client'" in refused.welcome["goodbye"]
+    assert not node.clients.sessions
+    refused.writer.close()
+    await node.stop()
 
 
 async def test_a_goodbye_ends_the_session_at_once(place: Place) -> None:

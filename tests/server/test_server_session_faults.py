@@ -83,6 +83,12 @@ async def test_of_two_hellos_of_a_program_the_newer_one_stays(live: Live) -> Non
     await newer.seqs_of(1)
     again = await live.client(node, **CAN, attempt=2, ticket=newer.hello.ticket, received=1)
     assert again.hello.resumed
+    for attempt in (0, 1):
+        late = await live.dial(node, "c")
+        late.say_hello(**CAN, attempt=attempt)
+        assert await late.reason() == "a newer connection of this client is here"
+    await published(live, node, 1, "q")
+    await again.seqs_of(1)
 
 
 async def test_a_hello_that_cannot_be_true_does_not_cut_the_line_that_works(live: Live) -> None:

@@ -61,7 +61,7 @@ class LimitsSection(Section):
     link_patience_s: float = 60.0
     max_clients: int = 10_000
     session_s: float = 60.0
-    drain_s: float = 5.0
+    drain_s: float = 8.0
     silence_s: float = 5.0
 
 

@@ -8,8 +8,8 @@ may come twice, and is late by design: it waits for more frames, but never for l
 from __future__ import annotations
 
 import math
-from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Generic, TypeVar
 
 from reefcast.errors import ProtocolError
@@ -26,42 +26,58 @@ ACK_DELAY_S = 0.002
 
 class Unacknowledged(Generic[T]):
     """What was sent and not acknowledged, in order; `acknowledged`: the number of the last one that
-    was."""
+    was. A list whose beginning is given up now and then: items come and go many at a time."""
 
-    __slots__ = ("_kept", "acknowledged")
+    __slots__ = ("_gone", "_kept", "acknowledged")
 
     def __init__(self) -> None:
         self.acknowledged = 0
-        self._kept: deque[T] = deque()
+        self._kept: list[T] = []
+        self._gone = 0
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._kept) - self._gone
 
     def __iter__(self) -> Iterator[T]:
-        return iter(self._kept)
+        return islice(self._kept, self._gone, None)
+
+    @property
+    def last(self) -> int:
+        """The number of the last one that was sent."""
+        return self.acknowledged + len(self._kept) - self._gone
 
     def add(self, item: T) -> None:
         """It goes out now, with the next number."""
         self._kept.append(item)
 
+    def add_all(self, items: Iterable[T]) -> None:
+        """They go out now, with the next numbers."""
+        self._kept += items
+
     def acknowledge(self, number: int) -> list[T]:
         """The other end has taken over all up to `number`; returns those that are done with by
         that. Raises `ProtocolError` if so many were not sent."""
-        last = self.acknowledged + len(self._kept)
+        last = self.acknowledged + len(self._kept) - self._gone
         if not 0 <= number <= last:
             raise ProtocolError(f"acknowledgement of frame {number}, but only {last} were sent")
         count = number - self.acknowledged
         if count <= 0:
             return []
+        first = self._gone
         self.acknowledged = number
-        take = self._kept.popleft
-        return [take() for _ in range(count)]
+        self._gone += count
+        done = self._kept[first : self._gone]
+        if 2 * self._gone >= len(self._kept):
+            del self._kept[: self._gone]
+            self._gone = 0
+        return done
 
     def begin(self, acknowledged: int) -> list[T]:
         """The other end counts anew, from `acknowledged`; returns what it has not taken over, which
         is kept here no more."""
-        kept = list(self._kept)
+        kept = self._kept[self._gone :]
         self._kept.clear()
+        self._gone = 0
         self.acknowledged = acknowledged
         return kept
 

@@ -378,7 +378,7 @@ class Broker:
         return self.neighbours.leaves(link, message.token)
 
     def _leave(self, leave: Leave, link: LinkName, now: float) -> list[Effect]:
-        return self.neighbours.leave(leave.links)
+        return self.neighbours.leave(leave.links, now)
 
     def _move(self, move: MoveLink, link: LinkName, now: float) -> list[Effect]:
         return self._then.act(moves_links(self.router).move(move.old, move.new))

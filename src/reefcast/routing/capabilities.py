@@ -177,6 +177,9 @@ class MovesLinks(ABC):
     """A routing that can give a broker another neighbour in the overlay while it runs. The broker
     hands on the operator's wish, and refuses it for a routing that cannot."""
 
+    leaving: bool = False
+    """Kept by the broker: whether it is about to stop, and takes part in no further move."""
+
     @abstractmethod
     def move(self, old: LinkName, new: LinkName) -> Sequence[Action]:
         """Set out to replace the link to `old` by one to `new`. Raises `ConfigurationError` if that

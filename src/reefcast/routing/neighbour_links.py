@@ -37,7 +37,7 @@ from reefcast.model.messages import (
     Synced,
     Unadvertise,
 )
-from reefcast.routing.capabilities import HandsOver, Relearns, capability
+from reefcast.routing.capabilities import HandsOver, MovesLinks, Relearns, capability
 from reefcast.routing.consequences import Consequences
 from reefcast.routing.holding import TIMER as ANSWER_TIMER
 from reefcast.routing.holding import Wait
@@ -48,13 +48,16 @@ PATIENCE_S = 60.0
 RELEARN_S = 5.0
 RELEARN_TIMER = "relearn"
 ABSENT_TIMER = "absent"
+TOGETHER_TIMER = "together"
+TOGETHER_S = 1.0
+"""How long a broker that leaves waits for the others that do."""
 
 
 class NeighbourLinks:
     """Of broker `name`; the parts are those of the broker. `patience_s`: see `Broker`."""
 
     def __init__(self, name: str, router: Router, then: Consequences, patience_s: float) -> None:
-        self._leaving = False
+        self._leaving = self._is_overdue = False
         self._unanswered: set[LinkName] = set()
         self._owed: dict[LinkName, int] = {}
         self._name = name
@@ -98,6 +101,10 @@ class NeighbourLinks:
         for advertisement in lent:
             wait.add(Send(link, Unadvertise(advertisement.id)))
         return effects + then.finish(settlement.resume(link, before, then.settling.stand_ins))
+
+    def holds_for(self, links: Iterable[LinkName]) -> bool:
+        """Whether publications wait for one of these neighbours."""
+        return any(self._holding.queue_len(link) for link in links)
 
     def waiting(self) -> Iterator[Publish]:
         """The publications that wait for a neighbour, or for a way to one."""
@@ -153,8 +160,10 @@ class NeighbourLinks:
         return self._answer_those_who_leave()
 
     def _answer_those_who_leave(self) -> list[Effect]:
-        """As soon as there is nothing more to send to them."""
-        ready = [link for link in self._owed if not self._unanswered - {link}]
+        """As soon as there is nothing more to send to them. Brokers of a cycle that leave together
+        would wait for each other for ever: so after `TOGETHER_S` for those no more."""
+        leaving = set(self._owed) if self._is_overdue else set()
+        ready = [link for link in self._owed if not self._unanswered - leaving - {link}]
         for link in ready:
             self._holding.leaves(link)
         return [Send(link, Settled(self._owed.pop(link))) for link in ready]
@@ -201,15 +210,17 @@ class NeighbourLinks:
 
     # --- this broker stops ------------------------------------------------------------------------
 
-    def leave(self, links: Sequence[LinkName]) -> list[Effect]:
+    def leave(self, links: Sequence[LinkName], now: float) -> list[Effect]:
         """Tells those neighbours; waits for them alone, once they have been told."""
         if self._leaving:
             self._unanswered.intersection_update(links)
             return self._answer_those_who_leave()
         self._leaving = True
+        if isinstance(self._router, MovesLinks):
+            self._router.leaving = True
         told = [link for link in links if link in self._router.brokers]
         self._unanswered.update(told)
-        effects: list[Effect] = []
+        effects: list[Effect] = [SetTimer(TOGETHER_TIMER, now + TOGETHER_S)]
         for link in told:
             cause = Cause()
             cause.then.append(partial(self._has_answered, link))
@@ -233,6 +244,9 @@ class NeighbourLinks:
             return self._stop_relearning(now)
         if key == ABSENT_TIMER:
             return self._forget_absent()
+        if key == TOGETHER_TIMER:
+            self._is_overdue = True
+            return self._answer_those_who_leave()
         if key.startswith(ANSWER_TIMER):
             released = self._holding.answers_are_due(key.removeprefix(ANSWER_TIMER))
             return self._hand_over(released)

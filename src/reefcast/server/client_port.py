@@ -29,6 +29,7 @@ from typing import Protocol
 from reefcast.errors import ProtocolError
 from reefcast.model.messages import ControlMessage, Publish, Refused
 from reefcast.model.wire import Dropped
+from reefcast.protocol.numbered import Unacknowledged
 from reefcast.protocol.principal import Principal
 from reefcast.server.outbox import FRAMES_PER_WRITE, Flusher, Outbox
 
@@ -67,7 +68,6 @@ class ClientPort(Outbox, ABC):
     """
 
     __slots__ = (
-        "_acknowledged",
         "_controls",
         "_crowded",
         "_gap",
@@ -90,8 +90,7 @@ class ClientPort(Outbox, ABC):
         self._gap: dict[Numbers, int] = {}
         self._untold = 0
         self._crowded = False
-        self._sent: list[bytes] = []
-        self._acknowledged = 0
+        self._sent: Unacknowledged[bytes] = Unacknowledged()
         self._resend: deque[bytes] = deque()
         self.keeps = keeps
         self.dropped = 0
@@ -191,32 +190,24 @@ class ClientPort(Outbox, ABC):
 
     def check(self, received: int) -> None:
         """Raise `ProtocolError` if the client cannot have taken over so many frames, or so few."""
-        last = self._acknowledged + len(self._sent) + len(self._resend)
-        if not self._acknowledged <= received <= last:
+        acknowledged, last = self._sent.acknowledged, self._sent.last + len(self._resend)
+        if not acknowledged <= received <= last:
             raise ProtocolError(
                 f"the client goes on behind frame {received}, but it was sent {last}, and has "
-                f"acknowledged {self._acknowledged}"
+                f"acknowledged {acknowledged}"
             )
 
     def again_from(self, received: int) -> None:
         """The client comes back, and has taken over so many frames (see `check`): the others go
         again. It may have had some that were to go again over a line that it had left by then."""
-        kept = [*self._sent, *self._resend]
-        self._resend = deque(kept[received - self._acknowledged :])
-        self._sent.clear()
-        self._acknowledged = received
+        before = self._sent.acknowledged
+        kept = [*self._sent.begin(received), *self._resend]
+        self._resend = deque(kept[received - before :])
 
     def acknowledged(self, number: int) -> None:
         """The client has taken over all up to `number`. Raises `ProtocolError` for more than it was
         sent."""
-        sent = self._sent
-        count = number - self._acknowledged
-        if count > len(sent):
-            last = self._acknowledged + len(sent)
-            raise ProtocolError(f"acknowledgement of frame {number}, but only {last} were sent")
-        if count > 0:
-            self._acknowledged = number
-            del sent[:count]
+        self._sent.acknowledge(number)
 
     # --- writing ----------------------------------------------------------------------------------
 
@@ -258,7 +249,7 @@ class ClientPort(Outbox, ABC):
                 continue
             transport.write(b"".join(frames))
             if self.keeps:
-                self._sent += frames
+                self._sent.add_all(frames)
             frames.clear()
             self._controls = 0
         self.wrote = True
@@ -282,12 +273,12 @@ class ClientPort(Outbox, ABC):
         if first:
             transport.write(b"".join(first))
             if self.keeps:
-                self._sent += [frame for frame in first if self.is_numbered(frame)]
+                self._sent.add_all(filter(self.is_numbered, first))
 
     def _write(self, transport: asyncio.WriteTransport, frames: Sequence[bytes]) -> None:
         transport.write(b"".join(frames))
         if self.keeps:
-            self._sent += frames
+            self._sent.add_all(frames)
 
     def _pop(self) -> bytes:
         frame = self._frames.popleft()

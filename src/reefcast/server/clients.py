@@ -33,6 +33,7 @@ from reefcast.errors import ProtocolError
 from reefcast.model.messages import LinkDown, LinkKind, LinkUp
 from reefcast.model.wire import MAX_NAME_CHARS, QUEUE_POLICIES, RESUME, Hello
 from reefcast.protocol.credit import Account
+from reefcast.protocol.principal import UserRole
 from reefcast.server.client_port import ClientPort, Line
 from reefcast.server.client_session import ClientSession
 from reefcast.server.connection import Connection
@@ -76,6 +77,7 @@ class Clients:
         self._memories: dict[str, Memory] = {}  # the oldest first
         self._cut_off: dict[str, tuple[str, str]] = {}  # the program's session, and why
         self._shared = SharedFrames()
+        self._closing = ""
 
     def arrive(self, connection: Connection, hello: Hello) -> ClientSession | None:
         """A client said hello in the native protocol; see `admit`."""
@@ -116,6 +118,10 @@ class Clients:
         `make_port`: for a session that is new. `welcome`: tells the client how it stands, before
         anything else goes to it. Raises `ProtocolError` for a hello that no client may say.
         """
+        line.principal.require(UserRole.CLIENT)
+        if self._closing:
+            line.goodbye(self._closing, retry=True)
+            return None
         self._check(hello)
         user = line.principal.user
         if self._owner(hello.name) not in (None, user):
@@ -222,6 +228,14 @@ class Clients:
     def _is_away(self, session: ClientSession) -> None:
         self._away[session.name] = asyncio.get_running_loop().time() + self._host.limits.session_s
 
+    def refuse(self, reason: str) -> None:
+        """The broker is to stop: nobody else is let in, and those who are here are heard no more,
+        but they get what is theirs."""
+        self._closing = reason
+        for session in self.sessions.values():
+            if session.port.line is not None:
+                session.port.line.stop_reading()
+
     def end_all(self, reason: str) -> None:
         """The broker stops: it will know nothing of them when it is back."""
         for session in list(self.sessions.values()):
@@ -235,7 +249,8 @@ class Clients:
         if self.sessions.get(session.name) is not session:
             return
         if lost:
-            words = "client %s did not come back: %d publications that waited for it are dropped"
+            gone = "did not come back" if session.port.line is None else "did not keep up"
+            words = f"client %s {gone}: %d publications that waited for it are dropped"
             journal = self._host.journal
             journal.counters["session_lost"] += lost
             journal.floods.log(log, logging.WARNING, "clients_lost", words, session.name, lost)

@@ -410,6 +410,7 @@ class Connection(asyncio.Protocol):
 
     def stop_reading(self) -> None:
         self._stopped_reading = True
+        self.link.listening = False  # whom one does not hear one cannot blame for silence
         if not self.transport.is_closing():
             self.transport.pause_reading()
 

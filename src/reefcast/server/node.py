@@ -13,6 +13,7 @@ core opens by itself are no different (`SoftLinks`).
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 
 from reefcast.errors import ConfigurationError
@@ -21,6 +22,7 @@ from reefcast.model.messages import Leave
 from reefcast.model.versions import Offer
 from reefcast.model.wire import Hello, Role, StatusRequest
 from reefcast.network.file import NetworkFile, dump_network
+from reefcast.protocol.link import LINGER_S
 from reefcast.server.broker_link import BrokerLink
 from reefcast.server.client_port import Line
 from reefcast.server.clients import Clients
@@ -33,6 +35,8 @@ from reefcast.server.outbox import Flusher
 from reefcast.server.overlay_links import OverlayLinks
 from reefcast.server.soft_links import SoftLinks
 from reefcast.server.status import host_status, process_status
+
+log = logging.getLogger(__name__)
 
 TICK_S = 1.0
 SPARE_CONNECTIONS = 256
@@ -105,13 +109,11 @@ class Node:
     async def stop(self) -> None:
         """Drain: no new input from clients; what was accepted from them goes out; neighbours hold
         back what is for this broker, and what they sent before goes on; subscribers get what waits
-        for them and GOODBYE, neighbours acknowledge what they were sent, over another connection if
-        one breaks meanwhile; at most `drain_s` in all."""
+        for them and GOODBYE, neighbours get what waited for them, and acknowledge what they were
+        sent, over another connection if one breaks meanwhile. That takes at most `drain_s`; then
+        connections get `LINGER_S` to close. What could not be handed over is counted and logged."""
         self.stopping = True
         self._refuse()
-        for session in self.clients.sessions.values():
-            if session.port.line is not None:
-                session.port.line.stop_reading()
         until_s = self.loop.time() + self.network.limits.drain_s
         await self._until(lambda: self._has_left() and self._served(), until_s)
         self._keep_statistics()
@@ -120,7 +122,8 @@ class Node:
         # What a soft link does not get rid of in half of the time goes over the others.
         await self._until(lambda: self.soft_links.drained, (self.loop.time() + until_s) / 2)
         self.soft_links.leave(reason)
-        await self._until(self.overlay_links.drained, until_s)
+        await self._until(self._handed_over, until_s)
+        self._say_what_is_lost()
         await self._close_connections(reason)
 
     @property
@@ -148,10 +151,24 @@ class Node:
             port.empty for port in self.host.outputs.clients.values()
         )
 
+    def _handed_over(self) -> bool:
+        """Whether the neighbours who are near have all that is for them: what they were sent, and
+        what waited until they had relearned."""
+        holds = self.host.core.neighbours.holds_for(self.overlay_links.near())
+        return not holds and self.overlay_links.drained()
+
+    def _say_what_is_lost(self) -> None:
+        """What this broker has taken over, and nobody else has."""
+        count = len(list(self.host.core.waiting())) + self.overlay_links.unacknowledged
+        if count:
+            self.host.journal.counters["link_lost"] += count
+            log.warning("broker %s stops with %d publications that nobody took", self.name, count)
+
     def _refuse(self) -> None:
         """Let nobody in but neighbours whose connection broke a moment ago."""
         for listener in self.listeners[1:]:
             listener.close()
+        self.clients.refuse(self._farewell)
         self.overlay_links.refuse()
         self.soft_links.refuse()
 
@@ -167,7 +184,12 @@ class Node:
         connections = sorted(self.shared.all, key=_where)
         for connection in connections:
             connection.goodbye(reason, retry=True)
+        # Native connections end by themselves; of the lines of others that is not known.
+        gone_s = self.loop.time() + LINGER_S
+        await self._until(lambda: all(each.closed.is_set() for each in connections), gone_s)
         for connection in connections:
+            if not connection.closed.is_set():
+                connection.transport.abort()
             await connection.closed.wait()
         if self._tick_timer is not None:
             self._tick_timer.cancel()
@@ -199,9 +221,6 @@ class Node:
 
     def _greet(self, connection: Connection, hello: Hello) -> End | None:
         """The connection's principal has the role that `hello` needs."""
-        if self.stopping and hello.role is Role.CLIENT:
-            connection.goodbye(self._farewell, retry=True)
-            return None
         if hello.role is Role.CLIENT:
             return self.clients.arrive(connection, hello)
         if hello.role is Role.OBSERVER:

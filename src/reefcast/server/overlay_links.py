@@ -205,6 +205,11 @@ class OverlayLinks:
         return tuple(sorted(self._near))
 
     @property
+    def unacknowledged(self) -> int:
+        """Publications that neighbours may not have."""
+        return sum(len(link.queue.window.publications()) for link in self.links.values())
+
+    @property
     def connected(self) -> tuple[LinkName, ...]:
         """The neighbours that can be talked to now."""
         return tuple(link.name for link in self.links.values() if link.connection is not None)

@@ -105,7 +105,8 @@ class MovableMesh(Mesh, MovesLinks):
         if wish is None:  # of a former life: how far it had come is told by all neighbours
             return [] if self.relearning else self._spread(grant.then("abandon", grant.move))
         old, new = wish
-        why = objection(mom, self.brokers, old, new)
+        stops = "the broker is about to stop" if self.leaving else ""
+        why = stops or objection(mom, self.brokers, old, new)
         if why:
             self._give_up(grant, why)
             return self._spread(done)
@@ -151,13 +152,15 @@ class MovableMesh(Mesh, MovesLinks):
             return moving.finish()
         self._abandoned.add(moving.plan.move)
         if moving.plan.mover == self.mesh.me:
-            self._give_up(message, "a broker that it affects failed")
+            self._give_up(message, "a broker that it affects failed, or stops")
         return moving.abandoned()
 
     def _wave(self, wave: MoveWave, link: LinkName) -> list[Action]:
         if wave.phase == "begin" and self.permissions.runs(wave.move):
             plan = Plan(wave.move, wave.mover, wave.path, self.mesh.options.delta)
             self.moving = Moving(self, plan, self._where, self._abandon)
+            if self.leaving:  # neighbours hold back already what is for this broker's place
+                return self._abandon()
         moving = self._in(wave.move)
         actions = [] if moving is None else moving.phase(wave.phase, link)
         if moving is not None and wave.phase == "forget":

@@ -78,9 +78,10 @@ so that no wave overtakes that word.
 Limits
 ------
 Subscriptions, advertisements and publications come and go all the while, soft links may fail, and a
-broker at a time. If a second one fails before the first one's failure is dealt with, the two trees
-may get mixed up. If a broker does not come back, those that reported their dryness to it and heard
-no more wait for it for ever; they are off from A then, by primary links.
+broker at a time. One that is about to stop has a move abandoned that begins to affect it. If a
+second one fails before the first one's failure is dealt with, the two trees may get mixed up. If a
+broker does not come back, those that reported their dryness to it and heard no more wait for it for
+ever; they are off from A then, by primary links.
 
 Source: section 6 of the paper ("Primary link management"), Fig. 7. Departures: its update loses
 publications; so all within Delta - 1 of the whole move path are affected and place all anchors anew
