@@ -1,4 +1,4 @@
-"""Show delays by airport of the departures that match a filter; type another filter to change it."""
+"""Show delays by airport of the departures that match a filter; type another filter at any time."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ async def main() -> None:
     arguments = parser.parse_args()
     async with reefcast.connect(arguments.url, name="heat") as client:
         readings = await client.subscribe(f"celsius > {arguments.limit}")
-        # Now every broker knows the filter, in whichever city.
+        # The filter has settled: no hot reading is missed from now on, in whichever city.
         print(f"waiting for more than {arguments.limit:g} degrees", flush=True)
         async for event in readings:
             print(f"{event['city']}: {event['celsius']} degrees", flush=True)

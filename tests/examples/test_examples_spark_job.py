@@ -8,10 +8,10 @@ import runpy
 from pathlib import Path
 
 import pytest
+from example_pages import EXAMPLES, Terminals, interrupt, lines, page
 from pyspark.sql import SparkSession
 
 from children import Children, line_of
-from example_pages import EXAMPLES, Terminals, interrupt, lines, page
 from live_networks import path_network, running
 
 pytestmark = pytest.mark.spark
