@@ -32,7 +32,7 @@ class Table:
         self._delays: dict[str, list[int]] = defaultdict(list)
 
     def add(self, event: reefcast.Event) -> None:
-        """Count a departure, unless it was sent for the filter before this one."""
+        """Count a departure, unless it was sent for another filter."""
         if self._parsed.holds(dict(event)):
             departure = event.as_(Departure)
             self._delays[departure.dest].append(departure.delay)

@@ -3,15 +3,17 @@ that goes with the test."""
 
 from __future__ import annotations
 
+import asyncio
+import os
 import re
 import shlex
 import signal
 from asyncio.subprocess import Process
-from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from children import Children, ended, line_of
+import reefcast
+from children import CHILD_S, Children, ended, line_of
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
@@ -37,14 +39,16 @@ def page(name: str) -> Page:
 class Terminals:
     """Where a user would type the commands of a page.
 
-    `instead`: what stands in place of parts of a command, such as a free port.
+    `url`: of the broker that programs connect to by default. `instead`: what stands in place of
+    parts of a command, such as a free port.
     """
 
-    def __init__(
-        self, children: Children, directory: Path, environment: Mapping[str, str] | None = None
-    ) -> None:
+    def __init__(self, children: Children, directory: Path, url: str = "") -> None:
         self._children = children
-        self._options = {"cwd": directory, "env": environment}
+        self.url = url
+        self._options: dict[str, Any] = {"cwd": directory}
+        if url:
+            self._options["env"] = os.environ | {"REEFCAST_URL": url}
         self.instead: dict[str, str] = {"examples/": f"{EXAMPLES}/"}
 
     async def start(self, command: str) -> Process:
@@ -67,6 +71,23 @@ class Terminals:
 async def lines(process: Process, count: int) -> str:
     """Return the next lines that it prints, `count` of them."""
     return "".join([(await line_of(process.stdout)).decode() for _ in range(count)])
+
+
+async def line_with(process: Process, text: str) -> str:
+    """Return the next line that it prints with this text in it."""
+    while line := (await line_of(process.stdout)).decode():
+        if text in line:
+            return line
+    raise AssertionError(f"{text!r} is not printed: {await ended(process)}")
+
+
+async def until_stored(url: str, topic: str, count: int) -> None:
+    """Return when a storage answers with so many events: it stores after the broker's word."""
+    found = 0
+    async with asyncio.timeout(CHILD_S), reefcast.connect(url) as client:
+        while found < count:
+            found = len([event async for event in client.history(f"topic = '{topic}'")])
+            await asyncio.sleep(0.02)
 
 
 async def interrupt(process: Process) -> tuple[str, str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import re
 import signal
 from asyncio.subprocess import Process
@@ -14,9 +13,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from example_pages import EXAMPLES, ROOT, Page, Terminals, interrupt, lines, page
+from example_pages import (
+    EXAMPLES,
+    ROOT,
+    Page,
+    Terminals,
+    interrupt,
+    line_with,
+    lines,
+    page,
+    until_stored,
+)
 
-from children import CHILD_S, Children, ended, line_of
+from children import Children, ended, line_of
 from live_networks import path_network, running, until
 from reefcast.server.supervisor import free_ports
 
@@ -29,7 +38,7 @@ NAMES = sorted(path.name for path in EXAMPLES.iterdir() if (path / "README.md").
 async def terminals(tmp_path: Path) -> AsyncIterator[Terminals]:
     """Terminals beside a running broker."""
     async with running(path_network(1)) as [url], Children() as children:
-        yield Terminals(children, tmp_path, os.environ | {"REEFCAST_URL": url})
+        yield Terminals(children, tmp_path, url)
 
 
 def beside_a_broker(name: str) -> Page:
@@ -74,15 +83,12 @@ async def test_price_alerts(terminals: Terminals) -> None:
 
 
 async def table(reader: Process, filter: str) -> list[str]:
-    """The lines of the next table of a dashboard for this filter that has a row; no table of
-    another filter comes between."""
-    async with asyncio.timeout(CHILD_S):
-        while (line := (await line_of(reader.stdout)).decode().strip()) != filter:
-            assert line or not reader.stdout.at_eof()
-        rows = []
-        while line := (await line_of(reader.stdout)).decode().strip():
-            rows.append(line)
-        return rows
+    """Return the columns and the rows of the next table of a dashboard for this filter."""
+    await line_with(reader, filter)
+    rows = []
+    while row := (await line_of(reader.stdout)).decode().strip():
+        rows.append(row)
+    return rows
 
 
 async def test_dashboard(terminals: Terminals) -> None:
@@ -100,8 +106,7 @@ async def test_dashboard(terminals: Terminals) -> None:
     assert [row[:3] for row in found[1:]] == ["SFO"]
     assert float(found[1].split()[2]) > 20
     reader.stdin.write(b"delay >\n")
-    while b"line 1, column 8: expected" not in (line := await line_of(reader.stdout)):
-        assert line
+    await line_with(reader, "line 1, column 8: expected")
     output, errors = await interrupt(reader)
     assert (errors, "Traceback" in output) == ("", False)
     assert await interrupt(publisher) == QUIET
@@ -134,8 +139,9 @@ async def test_workers(terminals: Terminals) -> None:
 async def test_history_and_replay(terminals: Terminals) -> None:
     (store, past, late, live), [seen] = beside_a_broker("history_and_replay")
     storage = await terminals.start(store)
-    assert re.fullmatch(r"storage \S+ answers for readings\n", await lines(storage, 1))
+    await line_with(storage, "answers for readings")
     assert await terminals.run(past) == "published 5 readings\n"
+    await until_stored(terminals.url, "readings", 5)
     reader = await terminals.start(late)
     printed = await lines(reader, 6)
     assert await terminals.run(live) == "published 5 readings\n"
@@ -164,8 +170,7 @@ async def test_four_cities(tmp_path: Path) -> None:
         (tmp_path / "cities.toml").write_text(text, encoding="utf-8")
         assert "4 brokers, 3 links, diameter 2" in await terminals.run(plan)
         network = await terminals.start(up)
-        while b"network four-cities is up" not in (line := await line_of(network.stdout)):
-            assert line
+        await line_with(network, "network four-cities is up")
         reader = await terminals.start(heat)
         printed = await lines(reader, 1)
         for station in stations:

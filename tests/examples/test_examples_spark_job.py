@@ -3,15 +3,22 @@ transformation is tested without a broker."""
 
 from __future__ import annotations
 
-import os
 import runpy
 from pathlib import Path
 
 import pytest
-from example_pages import EXAMPLES, Terminals, interrupt, lines, page
+from example_pages import (
+    EXAMPLES,
+    Terminals,
+    interrupt,
+    line_with,
+    lines,
+    page,
+    until_stored,
+)
 from pyspark.sql import SparkSession
 
-from children import Children, line_of
+from children import Children
 from live_networks import path_network, running
 
 pytestmark = pytest.mark.spark
@@ -21,14 +28,14 @@ async def test_spark_job(java: None, tmp_path: Path) -> None:
     (broker, store, publish, job), [seen] = page("spark_job").commands, page("spark_job").seen
     assert broker == "reefcast broker"
     async with running(path_network(1)) as [url], Children() as children:
-        terminals = Terminals(children, tmp_path, os.environ | {"REEFCAST_URL": url})
+        terminals = Terminals(children, tmp_path, url)
         storage = await terminals.start(store)
-        assert "answers for departures" in await lines(storage, 1)
+        await line_with(storage, "answers for departures")
         await terminals.run(publish)
+        await until_stored(url, "departures", 10)
         query = await terminals.start(job)
         first, *rest = seen.splitlines(keepends=True)
-        while (line := (await line_of(query.stdout)).decode()) != first:
-            assert line
+        await line_with(query, first)
         assert await lines(query, len(rest)) == "".join(rest)
         _, errors = await interrupt(query)
         assert "Traceback" not in errors
