@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import signal
-import time
 from contextlib import suppress
 
 from pyspark.sql import DataFrame, SparkSession
@@ -55,15 +54,13 @@ def main() -> None:
     reefcast.spark.register(spark)
     table = mean_delays(departures(spark, arguments.url))
     query = table.writeStream.format("console").outputMode("complete").start()
-    # Wait in Python, where Ctrl-C can interrupt; Spark's own handler would call Java within a call.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        while query.isActive:
-            time.sleep(0.5)
-        query.awaitTermination()  # raises the query's error
-    finally:
-        query.stop()
-        spark.stop()
+    # Ctrl-C only takes a note: what interrupts a call of Java has PySpark print tracebacks.
+    interrupted: list[int] = []
+    signal.signal(signal.SIGINT, lambda number, _: interrupted.append(number))
+    while not (query.awaitTermination(1) or interrupted):
+        pass
+    query.stop()
+    spark.stop()
 
 
 if __name__ == "__main__":

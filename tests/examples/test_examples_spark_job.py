@@ -38,7 +38,7 @@ async def test_spark_job(java: None, tmp_path: Path) -> None:
         await line_with(query, first)
         assert await lines(query, len(rest)) == "".join(rest)
         _, errors = await interrupt(query)
-        assert "Traceback" not in errors
+        assert "Traceback" not in errors, errors
         await interrupt(storage)
 
 
