@@ -6,6 +6,7 @@ import asyncio
 import os
 import sys
 from asyncio.subprocess import PIPE, Process
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -17,10 +18,11 @@ def watch():
     os.read({descriptor}, 1)
     os._exit(1)
 threading.Thread(target=watch, daemon=True).start()
-from {package}.cli.main import main
-main()
+{run}
 """
 """Ends when the other end of the pipe does, however pytest ended."""
+COMMAND = "from {package}.cli.main import main; main()"
+FILE = "import runpy, sys; del sys.argv[0]; runpy.run_path(sys.argv[0], run_name='__main__')"
 
 
 class Children:
@@ -58,7 +60,16 @@ class Children:
     async def start(self, *arguments: object, **pipes: Any) -> Process:
         """The command with these arguments; all that it reads and writes is a pipe, unless `pipes`
         says otherwise."""
-        program = PROGRAM.format(descriptor=self._theirs, package=self._package)
+        return await self._start(COMMAND.format(package=self._package), arguments, pipes)
+
+    async def start_file(self, file: Path, *arguments: object, **pipes: Any) -> Process:
+        """A Python program with these arguments; `pipes` as of `start`."""
+        return await self._start(FILE, (file, *arguments), pipes)
+
+    async def _start(
+        self, run: str, arguments: tuple[object, ...], pipes: dict[str, Any]
+    ) -> Process:
+        program = PROGRAM.format(descriptor=self._theirs, run=run)
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-c", program, *map(str, arguments)),
             **{"stdin": PIPE, "stdout": PIPE, "stderr": PIPE, **pipes},

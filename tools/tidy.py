@@ -5,7 +5,7 @@
 - The core reads no clock, opens no socket, knows no asyncio and draws from no global generator.
 - No module over 500 lines, no function over 70; half of the functions under 10.
 - Nothing is left open in the code.
-- What silences a checker (in the code, the tests, the tools, pyproject.toml) says why.
+- What silences a checker (in code, tests, tools, examples, pyproject.toml) says why.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from statistics import median
 ROOT = Path(__file__).resolve().parent.parent
 PRODUCT, LABORATORY = "reefcast", "reefcast_lab"
 PACKAGES = (ROOT / "src" / PRODUCT, ROOT / "lab" / "src" / LABORATORY)
-SOURCES = (*PACKAGES, ROOT / "tests", ROOT / "lab" / "tests", ROOT / "tools")
+SOURCES = (*PACKAGES, ROOT / "tests", ROOT / "lab" / "tests", ROOT / "tools", ROOT / "examples")
 """Where checkers may not be silenced without a reason; the other rules are for the packages."""
 
 # Lowest first; a module may import from its own layer and from those before it.

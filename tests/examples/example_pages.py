@@ -1,0 +1,98 @@
+"""The commands of an example's page, run as they stand there, but on free ports and in a directory
+that goes with the test."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shlex
+import signal
+from asyncio.subprocess import Process
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import reefcast
+from children import CHILD_S, Children, ended, line_of
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+
+
+class Page(NamedTuple):
+    """`commands`: in their order. `seen`: what programs print, a text for each block of it."""
+
+    commands: list[str]
+    seen: list[str]
+
+
+def page(name: str) -> Page:
+    """Read the README of an example."""
+    text = (EXAMPLES / name / "README.md").read_text(encoding="utf-8")
+    blocks = {
+        kind: re.findall(rf"^```{kind}\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+        for kind in ("sh", "text")
+    }
+    return Page([line for block in blocks["sh"] for line in block.splitlines()], blocks["text"])
+
+
+class Terminals:
+    """Where a user would type the commands of a page.
+
+    `url`: of the broker that programs connect to by default. `instead`: what stands in place of
+    parts of a command, such as a free port.
+    """
+
+    def __init__(self, children: Children, directory: Path, url: str = "") -> None:
+        self._children = children
+        self.url = url
+        self._options: dict[str, Any] = {"cwd": directory}
+        if url:
+            self._options["env"] = os.environ | {"REEFCAST_URL": url}
+        self.instead: dict[str, str] = {"examples/": f"{EXAMPLES}/"}
+
+    async def start(self, command: str) -> Process:
+        for old, new in self.instead.items():
+            command = command.replace(old, new)
+        program, *arguments = shlex.split(command)
+        if program == "reefcast":
+            return await self._children.start(*arguments, **self._options)
+        assert program == "python", command
+        file, *rest = arguments
+        return await self._children.start_file(Path(file), *rest, **self._options)
+
+    async def run(self, command: str) -> str:
+        """Run what ends by itself; return what it printed."""
+        code, output, errors = await ended(await self.start(command))
+        assert code == 0, errors
+        return output
+
+
+async def lines(process: Process, count: int) -> str:
+    """Return the next lines that it prints, `count` of them."""
+    return "".join([(await line_of(process.stdout)).decode() for _ in range(count)])
+
+
+async def line_with(process: Process, text: str) -> str:
+    """Return the next line that it prints with this text in it."""
+    while line := (await line_of(process.stdout)).decode():
+        if text in line:
+            return line
+    raise AssertionError(f"{text!r} is not printed: {await ended(process)}")
+
+
+async def until_stored(url: str, topic: str, count: int) -> None:
+    """Return when a storage answers with so many events: it stores after the broker's word."""
+    found = 0
+    async with asyncio.timeout(CHILD_S), reefcast.connect(url) as client:
+        while found < count:
+            found = len([event async for event in client.history(f"topic = '{topic}'")])
+            await asyncio.sleep(0.02)
+
+
+async def interrupt(process: Process) -> tuple[str, str]:
+    """Press Ctrl-C; return what else it printed, and its errors. It must end well."""
+    process.send_signal(signal.SIGINT)
+    code, output, errors = await ended(process)
+    assert code == 0, errors
+    return output, errors
