@@ -8,10 +8,10 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # as a program it is alone
 
@@ -30,7 +30,7 @@ from reefcast.model.messages import (
     Unsubscribe,
 )
 from reefcast.model.publication import Publication
-from reefcast.model.wire import FrameKind, Role
+from reefcast.model.wire import RESUME, FrameKind, Hello, Role
 from reefcast.protocol.frames import FrameReader
 
 FOLDER = Path(__file__).parent / "conversations"
@@ -78,12 +78,60 @@ def as_broker() -> list[bytes]:
     ]
 
 
-SAID = {"client": as_client, "broker": as_broker}
+class Again(NamedTuple):
+    """The connection breaks, and there is another one; `hello`: what is said first over it, made of
+    what was heard first over the former one."""
+
+    hello: Callable[[Hello], bytes]
+
+
+def as_session() -> list[bytes | Again]:
+    """What client c says that comes back to its session, which has an event that it has not
+    acknowledged; and then leaves."""
+    fields = {"features": (RESUME,)}
+
+    def hello(**more: Any) -> bytes:
+        values = {"name": "c", "network": "", "session": "s1", "role": Role.CLIENT}
+        versions = {"version": wire.OFFER.version, "oldest": wire.OFFER.oldest}
+        return wire.encode(FrameKind.HELLO, Hello(**values, **versions, **fields, **more))
+
+    def back(heard: Hello) -> bytes:
+        return hello(peer_session=heard.session, ticket=heard.ticket, received=2, attempt=1)
+
+    return [
+        hello(),
+        control(Subscribe(("c", 1), "x > 1", 1)),
+        publication("c", 1, x=2) + publication("c", 2, x=3),
+        wire.encode(FrameKind.ACK, 2),
+        Again(back),
+        publication("c", 3, x=4),
+        wire.encode(FrameKind.GOODBYE, wire.Goodbye("done")),
+    ]
+
+
+def as_resumed_link() -> list[bytes | Again]:
+    """What broker a says that comes back to broker b, both with their memory: b acknowledged the
+    first publication and did not take over the second."""
+
+    def back(heard: Hello) -> bytes:
+        known = {"peer_session": heard.session, "ticket": heard.ticket}
+        hello = wire.hello(Role.BROKER, "a", "recorded", "s1", received=4, **known)
+        return wire.encode(FrameKind.HELLO, hello)
+
+    return [*as_broker()[:5], Again(back), publication("p", 3, x=3)]
+
+
+SAID: dict[str, Callable[[], Sequence[bytes | Again]]] = {
+    "client": as_client,
+    "broker": as_broker,
+    "session": as_session,
+    "resumed link": as_resumed_link,
+}
 
 
 async def dial_for(who: str, live: Live, stack: AsyncExitStack) -> Dial:
     """A broker for the conversation of a client, or of broker a; returns how it is dialled."""
-    if who == "client":
+    if who in ("client", "session"):
         node = await live.node(path_network(1), "b1")
     else:
         network = make_network("ab", [("a", "b")])
@@ -129,49 +177,83 @@ class Listener:
                 self._heard.append((kind, bytes(payload)))
 
     async def hear_all(self) -> list[Frame]:
-        """What is heard until it is quiet."""
+        """What is heard until it is quiet, or over."""
         frames = []
         while True:
             try:
                 frames.append(await asyncio.wait_for(self.hear(), QUIET_S))
-            except TimeoutError:
+            except (TimeoutError, EOFError):
                 return frames
 
 
-async def record(said: list[bytes], dial: Dial) -> list[Step]:
+async def record(said: Sequence[bytes | Again], dial: Dial) -> list[Step]:
     listener = Listener(*await dial())
     steps: list[Step] = []
-    for data in said:
+    for each in said:
+        again = isinstance(each, Again)
+        if again:
+            listener = await redialled(listener, dial)
+        data = each.hello(hellos(steps)[-1]) if isinstance(each, Again) else each
         listener.writer.write(data)
         heard = [[kind, payload.hex()] for kind, payload in await listener.hear_all()]
-        steps.append({"say": data.hex(), "hear": heard, "acknowledged": listener.acknowledged})
+        step = {"say": data.hex(), "hear": heard, "acknowledged": listener.acknowledged}
+        steps.append({"again": True, **step} if again else step)
     listener.writer.close()
     return steps
 
 
+def hellos(steps: list[Step]) -> list[Hello]:
+    """Those that were heard."""
+    heard = [(kind, payload) for step in steps for kind, payload in step["hear"]]
+    return [wire.decode_hello(bytes.fromhex(p)) for kind, p in heard if kind == FrameKind.HELLO]
+
+
+async def redialled(listener: Listener, dial: Dial) -> Listener:
+    listener.writer.transport.abort()
+    return Listener(*await dial())
+
+
 async def hold(steps: list[Step], dial: Dial) -> None:
-    """Says what was said, and compares what is heard."""
+    """Says what was said, and compares what is heard. What a broker draws at random is said as this
+    one has drawn it."""
     listener = Listener(*await dial())
+    drawn: dict[bytes, bytes] = {}
     async with asyncio.timeout(PATIENCE_S):
         for step in steps:
-            listener.writer.write(bytes.fromhex(step["say"]))
+            if "again" in step:
+                listener = await redialled(listener, dial)
+            listener.writer.write(with_drawn(bytes.fromhex(step["say"]), drawn))
             for kind, payload in step["hear"]:
                 heard_kind, heard = await listener.hear()
                 assert heard_kind == kind, step
-                assert same(kind, heard, bytes.fromhex(payload)), (heard, payload)
+                recorded = bytes.fromhex(payload)
+                assert same(kind, heard, recorded), (heard, payload)
+                if kind == FrameKind.HELLO:
+                    now, then = wire.decode_hello(heard), wire.decode_hello(recorded)
+                    drawn[then.session.encode()] = now.session.encode()
+                    if then.ticket:
+                        drawn[then.ticket.encode()] = now.ticket.encode()
             await listener.hear_acknowledged(step["acknowledged"])
         assert listener.acknowledged == steps[-1]["acknowledged"]
     listener.writer.close()
 
 
+def with_drawn(data: bytes, drawn: dict[bytes, bytes]) -> bytes:
+    for then, now in drawn.items():
+        if then in data:
+            assert len(then) == len(now), "or the frame had another length"
+            data = data.replace(then, now)
+    return data
+
+
 def same(kind: int, heard: bytes, recorded: bytes) -> bool:
     """Whether who speaks the recorded version hears the same. It skips fields that it does not
-    know; the session is another one each time, and sentences may be worded better."""
+    know; sessions and tickets are others each time, and sentences may be worded better."""
     if kind in (FrameKind.PUBLISH, FrameKind.DELIVER):
         return heard == recorded
     now, then = (cast("Any", wire.decode_any(payload)) for payload in (heard, recorded))
     if kind == FrameKind.HELLO:
-        return all(now.get(key) == then[key] for key in set(then) - {"session"})
+        return all(now.get(key) == then[key] for key in set(then) - {"session", "ticket"})
     if then[0] == "refused":
         return bool(now[:2] == then[:2] and now[3:] == then[3:])
     return bool(now[: len(then)] == then)
