@@ -162,7 +162,7 @@ def test_whom_to_ask(number: int) -> None:
     network = changed_network(number)
     rng = random.Random(number)
     table = network.services[rng.choice(list(network.services))].table
-    near = {key: way.distance for key, way in table.ways.items() if way.open}
+    near = {key: route.distance for key, route in table.routes.items() if route.open}
     (parts, missing) = table.parts(["t"])
     having = {key: d for key, d in near.items() if key[0] in ("t", "#")}
     assert missing == ([] if having else ["t"])
@@ -306,4 +306,4 @@ def test_what_must_not_come_changes_nothing(message: object, client: bool) -> No
     service.link_up("x", client=client)
     with pytest.raises(ProtocolError):
         service.hear(message, "x", client=client)  # type: ignore[arg-type]  # some of each kind
-    assert not service.table.ways
+    assert not service.table.routes

@@ -1,4 +1,4 @@
-"""The table of ways to storages, against a twin that looks at all that it was told."""
+"""The table of routes to storages, against a twin that looks at all that it was told."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ class Twin:
     """Each key's number, distance and link, as the rules of the table's module say."""
 
     def __init__(self) -> None:
-        self.ways: dict[Key, tuple[int, int, str]] = {}
+        self.routes: dict[Key, tuple[int, int, str]] = {}
 
     def heard(self, stored: Stored, link: str) -> bool:
         key = (stored.topic, stored.storage)
         distance = min(stored.distance + 1, MOST_HOPS)
-        if key in self.ways:
-            seq, known, _ = self.ways[key]
+        if key in self.routes:
+            seq, known, _ = self.routes[key]
             newer = stored.seq > seq
             nearer = stored.seq == seq and seq % 2 == 0 and distance < known
             if not (newer or nearer):
                 return False
-        self.ways[key] = (stored.seq, distance, link)
+        self.routes[key] = (stored.seq, distance, link)
         return True
 
     def open(self, storage: str | None = None) -> dict[Key, tuple[int, str]]:
         """Distance and link."""
         return {
             key: (distance, link)
-            for key, (seq, distance, link) in self.ways.items()
+            for key, (seq, distance, link) in self.routes.items()
             if seq % 2 == 0 and storage in (None, key[1])
         }
 
@@ -71,24 +71,24 @@ def changed(rng: random.Random) -> tuple[StorageTable, Twin]:
             link = rng.choice(LINKS)
             assert table.heard(stored, link) is twin.heard(stored, link)
         elif kind == "opened":
-            before = table.ways.get(key)
+            before = table.routes.get(key)
             table.opened(key, storage)
-            seq = table.ways[key].seq
+            seq = table.routes[key].seq
             assert seq % 2 == 0
             assert before is None or seq in (before.seq + 1, before.seq + 2)
-            twin.ways[key] = (seq, 0, storage)
-        elif key in table.ways and table.ways[key].open:
-            seq, _, link = twin.ways[key]
+            twin.routes[key] = (seq, 0, storage)
+        elif key in table.routes and table.routes[key].open:
+            seq, _, link = twin.routes[key]
             table.closed(key)
-            twin.ways[key] = (seq + 1, FARTHEST, link)
+            twin.routes[key] = (seq + 1, FARTHEST, link)
     return table, twin
 
 
 @given(SEEDS)
 def test_it_knows_the_newest_word_and_of_that_the_nearest(seed: int) -> None:
     table, twin = changed(random.Random(seed))
-    assert {key: tuple(way) for key, way in table.ways.items()} == twin.ways
-    for key, (seq, distance, _) in twin.ways.items():
+    assert {key: tuple(way) for key, way in table.routes.items()} == twin.routes
+    for key, (seq, distance, _) in twin.routes.items():
         told = Stored(topic=key[0], storage=key[1], seq=seq, distance=distance)
         assert table.news(key) == told
 
@@ -98,18 +98,18 @@ def test_what_opens_or_closes_here_is_news_to_all_who_know_what_was_before(seed:
     rng = random.Random(seed)
     table, _ = changed(rng)
     others = StorageTable()
-    for key in table.ways:
+    for key in table.routes:
         others.heard(table.news(key), "here")
         for _ in range(3):
             change = rng.choice((table.opened, table.closed))
             if change == table.opened:
                 table.opened(key, key[1])
-            elif table.ways[key].open:
+            elif table.routes[key].open:
                 table.closed(key)
             else:
                 continue
             assert others.heard(table.news(key), "here")
-            assert others.ways[key].open is table.ways[key].open
+            assert others.routes[key].open is table.routes[key].open
             assert not others.heard(table.news(key), "there")  # nobody is told twice
 
 
@@ -124,12 +124,12 @@ def test_what_can_be_reached_how_far_it_is_and_by_which_link(seed: int) -> None:
     for link in (*LINKS, *STORAGES):
         assert sorted(table.by(link)) == sorted(key for key in near if near[key][1] == link)
     for storage in STORAGES:
-        ways = list(twin.open(storage).values())
+        routes = list(twin.open(storage).values())
         link = table.next_link(storage)
-        if not ways:
+        if not routes:
             assert link is None
         else:
-            assert (min(ways)[0], link) in ways
+            assert (min(routes)[0], link) in routes
 
 
 @given(SEEDS)

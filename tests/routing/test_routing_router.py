@@ -13,7 +13,7 @@ from reefcast.overlay.topology import graph, path
 from reefcast.routing.broker import Broker
 from reefcast.routing.registry import ROUTINGS, check_overlay, routing_named
 from reefcast.routing.router import Decision, Router
-from reefcast.routing.tables import Ways
+from reefcast.routing.tables import NextHops
 
 
 class Shy(Router):
@@ -22,7 +22,7 @@ class Shy(Router):
     name = "shy"
 
     def route(
-        self, publications: Sequence[Publish], found: Sequence[Ways], link: LinkName
+        self, publications: Sequence[Publish], found: Sequence[NextHops], link: LinkName
     ) -> Iterator[Decision]:
         for _ in publications[1:]:
             yield Decision({}, [], 0)
@@ -34,7 +34,7 @@ class Talkative(Router):
     name = "talkative"
 
     def route(
-        self, publications: Sequence[Publish], found: Sequence[Ways], link: LinkName
+        self, publications: Sequence[Publish], found: Sequence[NextHops], link: LinkName
     ) -> Iterator[Decision]:
         for _ in (*publications, None):
             yield Decision({}, [], 0)

@@ -119,5 +119,5 @@ def test_a_watched_index_answers_as_before_and_tells_the_graph() -> None:
             each.add(one, one.filter)
         each.remove(rows[2])
     publication = Publication("p", 1, 0, {"x": 3})
-    assert index.ways([publication]) == plain.ways([publication])
+    assert index.next_hops([publication]) == plain.next_hops([publication])
     assert work.take(packed=True) == sum(range(6))

@@ -11,7 +11,7 @@ from reefcast.errors import LocalError
 from reefcast.matching.scan import ScanIndex
 from reefcast.model.filters import parse_filter
 from reefcast.model.publication import Publication
-from reefcast.routing.tables import Row, Ways, ways_of
+from reefcast.routing.tables import NextHops, Row, next_hops_of
 from reefcast.simulation import shared_index
 from reefcast.simulation.shared_index import SharedMatching
 
@@ -32,9 +32,9 @@ def row_of(number: int, text: str, link: str) -> Row:
     return Row(("s", number), parse_filter(text), link, link.startswith("c"))
 
 
-def in_order(ways: Ways) -> tuple[object, ...]:
-    local = {client: sorted(numbers) for client, numbers in ways.local.items()}
-    return local, sorted(ways.hops), ways.matched
+def in_order(next_hops: NextHops) -> tuple[object, ...]:
+    local = {client: sorted(numbers) for client, numbers in next_hops.local.items()}
+    return local, sorted(next_hops.hops), next_hops.matched
 
 
 @settings(max_examples=50, deadline=None)
@@ -57,8 +57,10 @@ def test_shared_matching_equals_an_index_for_each_broker(
             for mine, twin in zip(indexes, twins, strict=True):
                 matched = twin.match_many(PUBLICATIONS)
                 assert list(map(set, mine.match_many(PUBLICATIONS))) == list(map(set, matched))
-                expected = [in_order(ways_of(found)) for found in matched]
-                assert [in_order(ways) for ways in mine.ways(PUBLICATIONS)] == expected
+                expected = [in_order(next_hops_of(found)) for found in matched]
+                assert [
+                    in_order(next_hops) for next_hops in mine.next_hops(PUBLICATIONS)
+                ] == expected
 
 
 def test_answers_are_forgotten_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:

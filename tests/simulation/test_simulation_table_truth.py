@@ -145,7 +145,7 @@ def node_of(simulation: Simulation, name: str) -> Meshed:
 
 def move_anchor(router: Meshed) -> None:
     for row in router.prt:
-        row.way = row.last_hop
+        row.next_hop = row.last_hop
 
 
 def forget_broker(router: Meshed) -> None:

@@ -1,8 +1,8 @@
 """Reading the database: the rows of a topic in their order, found as the filter allows.
 
-A topic's rows are found by one of these *ways*:
+A topic's rows are found by one of these *access paths*:
 
-- a value of an indexed attribute, one way for each value that the filter names, and for each era:
+- a value of an indexed attribute, one path for each value that the filter names, and for each era:
   the index has their rows in order;
 - an interval of an indexed attribute that holds few rows (`FEW`): they are looked up and sorted;
 - all rows of the topic in order, those left out whose columns exclude them. An interval with many
@@ -34,7 +34,7 @@ Connected = Callable[[], AbstractContextManager[sqlite3.Connection]]
 
 FEW = 2000
 """Rows of an interval that are sorted."""
-MOST_WAYS = 64
+MOST_PATHS = 64
 """Into one topic."""
 _WHOLE_TOPIC = "sqlite_autoindex_message_1"
 """SQLite's own name of the primary key."""
@@ -50,7 +50,7 @@ class Span:
     now_us: int
 
 
-class Way(NamedTuple):
+class AccessPath(NamedTuple):
     """`through`: the index that is used. `start_us`: no row is earlier."""
 
     through: str
@@ -58,11 +58,12 @@ class Way(NamedTuple):
     start_us: int
 
 
-WHOLE = Way(_WHOLE_TOPIC, None, INT64_MIN)
+WHOLE = AccessPath(_WHOLE_TOPIC, None, INT64_MIN)
 
 
-class Ways:
-    """Finds the ways into topics, by what the conjunctions of a filter want; into these eras."""
+class AccessPaths:
+    """Find the access paths into topics, by what the conjunctions of a filter want; into these
+    eras."""
 
     def __init__(
         self, database: sqlite3.Connection, wanted: Sequence[Demands], eras: Sequence[Era]
@@ -72,22 +73,22 @@ class Ways:
         self._eras = eras
         self._in_eras = f"era IN ({', '.join(str(era.number) for era in eras)})"
 
-    def into(self, topic: Topic) -> list[Way]:
-        found: list[Way] = []
+    def into(self, topic: Topic) -> list[AccessPath]:
+        found: list[AccessPath] = []
         for demands in self._wanted:
             some = self._for(topic, demands)
-            if some is None or len(found) + len(some) > MOST_WAYS * len(self._eras):
+            if some is None or len(found) + len(some) > MOST_PATHS * len(self._eras):
                 return [self._scan()]
             found += some
         return list(dict.fromkeys(found))
 
-    def _scan(self) -> Way:
+    def _scan(self) -> AccessPath:
         if not all(self._wanted):
             return WHOLE
         either = [both([demand.condition for demand in demands]) for demands in self._wanted]
         return WHOLE._replace(condition=both(either, "OR"))
 
-    def _for(self, topic: Topic, demands: Demands) -> list[Way] | None:
+    def _for(self, topic: Topic, demands: Demands) -> list[AccessPath] | None:
         """None: there is none that is better than all rows of the topic."""
         by_points = [demand for demand in demands if demand.points is not None]
         if by_points:
@@ -102,13 +103,13 @@ class Ways:
         for demand in demands:
             if self._rows(topic, demand) <= FEW:
                 here = [Condition(self._in_eras, ()), *(each.condition for each in demands)]
-                return [Way(index(demand.number), both(here), INT64_MIN)]
+                return [AccessPath(index(demand.number), both(here), INT64_MIN)]
         return None
 
-    def _to_point(self, best: Indexed, value: Any, demands: Demands, era: Era) -> Way:
+    def _to_point(self, best: Indexed, value: Any, demands: Demands, era: Era) -> AccessPath:
         here = Condition(f"era = ? AND {column(best.number)} IS ?", (era.number, value))
         others = [each.condition for each in demands if each is not best]
-        return Way(index(best.number), both([here, *others]), era.first_us)
+        return AccessPath(index(best.number), both([here, *others]), era.first_us)
 
     def _rows(self, topic: Topic, demand: Indexed) -> int:
         """How many rows it leaves, at most one more than `FEW`."""
@@ -122,24 +123,24 @@ class Ways:
 
 
 class DatabaseSource(Source):
-    """The rows of one topic, by one way. `raw`: what the rows that were fetched last were made of,
-    with their expiries and checksums."""
+    """The rows of one topic, by one access path. `raw`: what the rows that were fetched last were
+    made of, with their expiries and checksums."""
 
     def __init__(
         self,
         connected: Connected,
         topic: Topic,
-        way: Way,
+        path: AccessPath,
         span: Span,
         seeds: Seeds,
         number: int,
     ) -> None:
-        super().__init__(number, span.before, way.start_us)
+        super().__init__(number, span.before, path.start_us)
         self._connected, self._topic, self._seeds = connected, topic, seeds
         self.raw: list[tuple[Any, ...]] = []
-        text, parameters = way.condition or ("TRUE", ())
+        text, parameters = path.condition or ("TRUE", ())
         self._query = (
-            f"SELECT {RAW} FROM message INDEXED BY {way.through} "
+            f"SELECT {RAW} FROM message INDEXED BY {path.through} "
             "WHERE topic = ? AND (time_us, publisher, seq) > (?, ?, ?) AND time_us <= ? "
             f"AND (expiry_us IS NULL OR expiry_us > ?) AND ({text}) "
             "ORDER BY time_us, publisher, seq LIMIT ?"
@@ -247,13 +248,13 @@ def database_sources(
     span: Span,
     seeds: Seeds,
 ) -> list[Source]:
-    """Of all ways into these topics; `wanted` None: everything."""
+    """Of all access paths into these topics; `wanted` None: everything."""
     found: list[Source] = []
     for topic in topics:
         into = [WHOLE]
         if wanted is not None:
             with connected() as database:
-                into = Ways(database, wanted, eras).into(topic)
-        for way in into:
-            found.append(DatabaseSource(connected, topic, way, span, seeds, len(found)))
+                into = AccessPaths(database, wanted, eras).into(topic)
+        for path in into:
+            found.append(DatabaseSource(connected, topic, path, span, seeds, len(found)))
     return found

@@ -1,4 +1,4 @@
-"""History at one broker: it knows the ways to storages, and passes requests and answers on.
+"""History at one broker: it knows the routes to storages, and passes requests and answers on.
 
 Rules
 -----
@@ -123,7 +123,7 @@ class HistoryService(Service):
             sends += self._close(self.table.by(link), but=link)
         else:
             self._brokers.append(link)
-        sends += [Send(link, self.table.news(key)) for key in self.table.ways]
+        sends += [Send(link, self.table.news(key)) for key in self.table.routes]
         for stored in self._early.pop(link, {}).values():
             sends += self._stored(stored, link)
         return sends

@@ -3,9 +3,9 @@
 Rules (distance vectors with sequence numbers, as DSDV has them)
 -----
 - Each storage's number for a topic comes from its own broker, and is even while it can be reached.
-- A newer number wins; of equal numbers the nearer way. What changes is told to all other
+- A newer number wins; of equal numbers the nearer route. What changes is told to all other
   neighbours.
-- Who loses the way (a link went down) makes the number odd, and tells; the storage's own broker
+- Who loses the route (a link went down) makes the number odd, and tells; the storage's own broker
   answers that with the next even number. A withdrawal is an odd number that nobody answers. So
   nobody ever goes by old news, whatever the overlay.
 
@@ -28,7 +28,7 @@ Key = tuple[str, str]
 """Topic, storage."""
 
 
-class Way(NamedTuple):
+class Route(NamedTuple):
     """How a storage can be reached: `link` is a neighbour, or the storage itself."""
 
     seq: int
@@ -41,14 +41,14 @@ class Way(NamedTuple):
 
 
 class StorageTable(TableView[Key]):
-    """Of one broker. `ways`: also those that are closed, for their numbers. `names`: what storages
-    are called in the network file, "" or nothing for those that are in none."""
+    """Of one broker. `routes`: also those that are closed, for their numbers. `names`: what
+    storages are called in the network file, "" or nothing for those that are in none."""
 
     name = "storages"
     columns = ("topic", "storage", "distance", "link", "name")
 
     def __init__(self) -> None:
-        self.ways: dict[Key, Way] = {}
+        self.routes: dict[Key, Route] = {}
         self.names: dict[str, str] = {}
         self._spread: dict[Key, int] = {}
 
@@ -57,44 +57,48 @@ class StorageTable(TableView[Key]):
     def heard(self, stored: Stored, link: LinkName) -> bool:
         """A neighbour's word; returns whether it is news."""
         key, distance = (stored.topic, stored.storage), min(stored.distance + 1, FARTHEST)
-        known = self.ways.get(key)
+        known = self.routes.get(key)
         if known is not None and (
             stored.seq < known.seq
             or (stored.seq == known.seq and not (known.open and distance < known.distance))
         ):
             return False
-        self.ways[key] = Way(stored.seq, distance, link)
+        self.routes[key] = Route(stored.seq, distance, link)
         self.names[stored.storage] = stored.name
         return True
 
     def opened(self, key: Key, link: LinkName) -> None:
         """The storage is a client of this broker."""
-        known = self.ways.get(key)
+        known = self.routes.get(key)
         seq = 0 if known is None else known.seq
-        self.ways[key] = Way(seq + 2 - seq % 2, 0, link)
+        self.routes[key] = Route(seq + 2 - seq % 2, 0, link)
 
     def closed(self, key: Key) -> None:
-        """It is not any more, or there is no way to it."""
-        known = self.ways[key]
-        self.ways[key] = Way(known.seq + 1, FARTHEST, known.link)
+        """It is not any more, or there is no route to it."""
+        known = self.routes[key]
+        self.routes[key] = Route(known.seq + 1, FARTHEST, known.link)
 
     def by(self, link: LinkName) -> list[Key]:
-        """The open ways by this link."""
-        return [key for key, way in self.ways.items() if way.open and way.link == link]
+        """The open routes by this link."""
+        return [key for key, route in self.routes.items() if route.open and route.link == link]
 
     def news(self, key: Key) -> Stored:
         """What neighbours are told."""
-        way = self.ways[key]
+        route = self.routes[key]
         topic, storage = key
         name = self.names.get(storage, "")
-        return Stored(topic=topic, storage=storage, seq=way.seq, distance=way.distance, name=name)
+        return Stored(
+            topic=topic, storage=storage, seq=route.seq, distance=route.distance, name=name
+        )
 
     # --- who answers ------------------------------------------------------------------------------
 
     def next_link(self, storage: str) -> LinkName | None:
-        """The way to a storage; None if there is none."""
-        ways = [way for (_, name), way in self.ways.items() if name == storage and way.open]
-        return min(ways, key=lambda way: way.distance).link if ways else None
+        """The route to a storage; None if there is none."""
+        routes = [
+            route for (_, name), route in self.routes.items() if name == storage and route.open
+        ]
+        return min(routes, key=lambda route: route.distance).link if routes else None
 
     def parts(
         self, topics: Iterable[str], but: str = "", *, every: bool = False
@@ -104,7 +108,7 @@ class StorageTable(TableView[Key]):
         asked: dict[str, list[str]] = {}
         missing = []
         for topic in topics:
-            is_open = [key for key, way in self.ways.items() if way.open and key[1] != but]
+            is_open = [key for key, route in self.routes.items() if route.open and key[1] != but]
             found = (_all_of if every else self._nearest_of)(topic, is_open)
             if not found:
                 missing.append(topic)
@@ -131,25 +135,25 @@ class StorageTable(TableView[Key]):
 
     def _nearest(self, keys: list[Key], topic: str) -> str:
         """Each of those that are equally near in its turn."""
-        least = min(self.ways[key].distance for key in keys)
-        near = sorted({key[1] for key in keys if self.ways[key].distance == least})
+        least = min(self.routes[key].distance for key in keys)
+        near = sorted({key[1] for key in keys if self.routes[key].distance == least})
         turn = self._spread[topic, ""] = self._spread.get((topic, ""), -1) + 1
         return near[turn % len(near)]
 
     def _distance(self, storage: str) -> int:
-        return min(w.distance for key, w in self.ways.items() if key[1] == storage and w.open)
+        return min(w.distance for key, w in self.routes.items() if key[1] == storage and w.open)
 
     # --- what can be seen -------------------------------------------------------------------------
 
     def __len__(self) -> int:
-        return sum(way.open for way in self.ways.values())
+        return sum(route.open for route in self.routes.values())
 
     def __iter__(self) -> Iterator[Key]:
-        yield from sorted(key for key, way in self.ways.items() if way.open)
+        yield from sorted(key for key, route in self.routes.items() if route.open)
 
     def describe(self, row: Key) -> tuple[Cell, ...]:
-        way = self.ways[row]
-        return (*row, way.distance, way.link, self.names.get(row[1], ""))
+        route = self.routes[row]
+        return (*row, route.distance, route.link, self.names.get(row[1], ""))
 
 
 def _all_of(topic: str, is_open: Sequence[Key]) -> list[tuple[str, str]]:

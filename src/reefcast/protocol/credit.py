@@ -98,7 +98,7 @@ class CongestionControl:
 
     `grant(client, n)` gives a client credit; `flood(notice, link)` sends a notice to all neighbours
     but `link`. `number` must exceed those of the broker's former lives (its start time does).
-    `ways(link)`: the links by which brokers may be reached whose notices come by `link`.
+    `sources(link)`: the links by which brokers may be reached whose notices come by `link`.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class CongestionControl:
         number: int,
         grant: Callable[[LinkName, int], None],
         flood: Callable[[Congestion, LinkName | None], None],
-        ways: Callable[[LinkName], Sequence[LinkName]] = lambda link: (link,),
+        sources: Callable[[LinkName], Sequence[LinkName]] = lambda link: (link,),
     ) -> None:
         self.accounts: dict[LinkName, Account] = {}
         self.targets: dict[LinkName, set[str]] = {}
@@ -115,7 +115,7 @@ class CongestionControl:
         self._number = number
         self._grant = grant
         self._flood = flood
-        self._ways = ways
+        self._sources = sources
         self._announced = False
         self._renew_at_s = 0.0
         self._notices: dict[str, Notice] = {}
@@ -166,7 +166,7 @@ class CongestionControl:
         known = self._notices.get(notice.origin)
         if notice.origin == self._name or (known and known.number >= notice.number):
             return
-        links = tuple(self._ways(link))
+        links = tuple(self._sources(link))
         for other in known.links if known else ():
             if other not in links or not notice.congested:
                 self.relieved(other, notice.origin)

@@ -38,7 +38,7 @@ from reefcast.routing.router import (
     Decision,
     Surroundings,
 )
-from reefcast.routing.tables import Row, TableView, Ways
+from reefcast.routing.tables import NextHops, Row, TableView
 from reefcast.routing.tree import Prune, Replace, SubscriptionTree, understood
 from reefcast.routing.tree_router import TreeRouter
 
@@ -150,7 +150,7 @@ class Acyclic(TreeRouter, ActsLater):
     # --- publications -----------------------------------------------------------------------------
 
     def route(
-        self, publications: Sequence[Publish], found: Sequence[Ways], link: LinkName
+        self, publications: Sequence[Publish], found: Sequence[NextHops], link: LinkName
     ) -> Iterator[Decision]:
         useless: list[tuple[Publication, bool]] = []
         try:

@@ -17,7 +17,7 @@ from reefcast.model.messages import Header, LinkName, Publish
 from reefcast.model.publication import PublicationId
 from reefcast.routing.recent import RecentIds
 from reefcast.routing.router import Decision, Router, Surroundings
-from reefcast.routing.tables import Ways
+from reefcast.routing.tables import NextHops
 
 
 class Flooding(Router):
@@ -31,7 +31,7 @@ class Flooding(Router):
         self._recent = RecentIds[PublicationId]()
 
     def route(
-        self, publications: Sequence[Publish], found: Sequence[Ways], link: LinkName
+        self, publications: Sequence[Publish], found: Sequence[NextHops], link: LinkName
     ) -> Iterator[Decision]:
         others = self.brokers
         if self.absent:

@@ -72,7 +72,7 @@ class Idr(ScotRouter):
         overloaded, queue_len = self.links.lst.overloaded, self.links.queue_len
         targets = [
             Target(queue_len(i_link), i_link, 1 << cluster)
-            for cluster, i_link in self.ways_between().items()
+            for cluster, i_link in self.i_links_up().items()
             if bits >> cluster & 1
         ]
         free = [

@@ -78,7 +78,7 @@ class Decision(msgspec.Struct, frozen=True, gc=False):
     `local`: client -> ascending numbers of its subscriptions that match. `hops`: neighbours that
     get a copy, each with its header. `matched`: rows that matched, None where the publication was
     not matched at all. `duplicate`: a copy was here before, so this one ends here. What the choice
-    of ways took: `checked` links whose load was looked up, `searched` rows looked through.
+    of next hops took: `checked` links whose load was looked up, `searched` rows looked through.
     """
 
     local: dict[LinkName, list[int]]
@@ -175,8 +175,8 @@ class Router(ABC):
         """Find what `route` needs to know of each of these, all of them matched at once; as it
         stands here, where the rows of the PRT lead, and to `unheard`. Changes nothing: if it fails,
         it is asked again, for each by itself."""
-        found = self.prt.ways([publish.publication for publish in publications])
-        return [ways.and_to(self.unheard()) for ways in found] if self.absent else found
+        found = self.prt.next_hops([publish.publication for publish in publications])
+        return [next_hops.and_to(self.unheard()) for next_hops in found] if self.absent else found
 
     def unheard(self) -> Sequence[LinkName]:
         """Name those of `absent` that get whatever comes here."""

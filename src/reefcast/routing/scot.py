@@ -78,7 +78,7 @@ from reefcast.routing.router import (
     Shape,
     Surroundings,
 )
-from reefcast.routing.tables import Row, TableView, Ways
+from reefcast.routing.tables import NextHops, Row, TableView
 from reefcast.routing.tree import Replace, Replacement, SubscriptionTree, understood
 
 WITHDRAWN = 10_000
@@ -334,7 +334,7 @@ class ScotRouter(Router, Relearns, SettlesTogether):
         """Only those of this cluster: which others a publication enters is said by its bits."""
         return [link for link in self.absent if link not in self._cluster_of]
 
-    def ways_between(self) -> dict[int, LinkName]:
+    def i_links_up(self) -> dict[int, LinkName]:
         """The links to other clusters, by these; also to those whose link has yet to come up."""
         if not self.absent:
             return self.i_links
@@ -360,30 +360,30 @@ class ScotRouter(Router, Relearns, SettlesTogether):
     # --- publications -----------------------------------------------------------------------------
 
     def route(
-        self, publications: Sequence[Publish], found: Sequence[Ways], link: LinkName
+        self, publications: Sequence[Publish], found: Sequence[NextHops], link: LinkName
     ) -> Iterable[Decision]:
         neighbour = self.is_neighbour(link)
-        for publish, ways in zip_longest(publications, found):
+        for publish, next_hops in zip_longest(publications, found):
             bits = civ_of(publish.header) if neighbour else self._targets(publish, link)
-            yield self.choose(publish, ways, link, bits)
+            yield self.choose(publish, next_hops, link, bits)
 
     def is_neighbour(self, link: LinkName) -> bool:
         """Whether publications come by this link from another broker."""
         return link in self.a_links or link in self._cluster_of
 
-    def choose(self, publish: Publish, ways: Ways, link: LinkName, bits: int) -> Decision:
-        """The next hops of a publication that came by `link`. `ways`: where the matching rows of
-        the PRT lead; `bits`: the clusters that it has still to be sent to from here."""
-        local, hops, matched = ways
+    def choose(self, publish: Publish, next_hops: NextHops, link: LinkName, bits: int) -> Decision:
+        """The next hops of a publication that came by `link`. `next_hops`: where the matching rows
+        of the PRT lead; `bits`: the clusters that it has still to be sent to from here."""
+        local, hops, matched = next_hops
         onward = Header(publish.header.hops + 1) if hops or bits else FIRST_HOP
         copies = [(hop, onward) for hop in self.inside(hops, link)]
         if not bits:
             return Decision(local, copies, matched)
         return self._between_clusters(Decision(local, copies, matched), link, onward, bits)
 
-    def inside(self, ways: list[LinkName], link: LinkName) -> Iterable[LinkName]:
+    def inside(self, next_hops: list[LinkName], link: LinkName) -> Iterable[LinkName]:
         """Where copies go inside the cluster of a publication that came by `link`."""
-        return [hop for hop in ways if hop != link]
+        return [hop for hop in next_hops if hop != link]
 
     @abstractmethod
     def _between_clusters(
@@ -401,7 +401,7 @@ class Spr(ScotRouter):
     def _between_clusters(
         self, inside: Decision, link: LinkName, onward: Header, bits: int
     ) -> Decision:
-        for cluster, i_link in self.ways_between().items():
+        for cluster, i_link in self.i_links_up().items():
             if bits >> cluster & 1:
                 inside.hops.append((i_link, onward))
         return inside

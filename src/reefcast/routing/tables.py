@@ -26,12 +26,12 @@ from reefcast.model.publication import Publication
 class Row:
     """An advertisement or a subscription and the link that it came by (its *last hop*).
 
-    `number`: the owner's own number of it. `local`: the last hop is a client of this broker. `way`:
-    where it leads, as `Ways` tell it; the last hop, unless something else is given. Rows are
-    compared by identity.
+    `number`: the owner's own number of it. `local`: the last hop is a client of this broker.
+    `next_hop`: where it leads; the last hop, unless something else is given. Rows are compared by
+    identity.
     """
 
-    __slots__ = ("filter", "id", "last_hop", "local", "number", "way")
+    __slots__ = ("filter", "id", "last_hop", "local", "next_hop", "number")
 
     def __init__(
         self,
@@ -39,20 +39,20 @@ class Row:
         filter: Filter,
         last_hop: LinkName,
         local: bool,
-        way: LinkName | None = None,
+        next_hop: LinkName | None = None,
     ) -> None:
         self.id = id
         self.number = id[1]
         self.filter = filter
         self.last_hop = last_hop
         self.local = local
-        self.way = last_hop if way is None else way
+        self.next_hop = last_hop if next_hop is None else next_hop
 
 
-class Ways(NamedTuple):
+class NextHops(NamedTuple):
     """Where the rows that match one publication lead.
 
-    `local`: client -> ascending numbers of its subscriptions; `hops`: the ways of all others
+    `local`: client -> ascending numbers of its subscriptions; `hops`: the next hops of all others
     (neighbours, mostly), each once, by name; `matched`: rows.
     """
 
@@ -60,7 +60,7 @@ class Ways(NamedTuple):
     hops: list[LinkName]
     matched: int
 
-    def and_to(self, links: Iterable[LinkName]) -> Ways:
+    def and_to(self, links: Iterable[LinkName]) -> NextHops:
         """These, and to those neighbours in any case."""
         return self._replace(hops=sorted({*self.hops, *links}))
 
@@ -70,7 +70,7 @@ T = TypeVar("T")
 E = TypeVar("E")
 
 
-class WayIndex(ABC):
+class NextHopIndex(ABC):
     """An index of rows that tells where those lead that match."""
 
     @abstractmethod
@@ -82,8 +82,8 @@ class WayIndex(ABC):
         """See `matching.interface.EventIndex`."""
 
     @abstractmethod
-    def ways(self, publications: Sequence[Publication]) -> list[Ways]:
-        """`ways_of` what each publication matches."""
+    def next_hops(self, publications: Sequence[Publication]) -> list[NextHops]:
+        """`next_hops_of` what each publication matches."""
 
     @abstractmethod
     def digests(
@@ -96,14 +96,14 @@ class WayIndex(ABC):
         again for the same rows and an equal key."""
 
 
-def ways_of(rows: Sequence[Row]) -> Ways:
+def next_hops_of(rows: Sequence[Row]) -> NextHops:
     """Matching rows, in any order, as deliveries and as next hops."""
     local: dict[LinkName, list[int]] = {}
     hops: dict[LinkName, None] = {}
     known = local.get
     several = False
     for row in rows:
-        hop = row.way
+        hop = row.next_hop
         numbers = known(hop)
         if numbers is not None:
             numbers.append(row.number)
@@ -115,10 +115,10 @@ def ways_of(rows: Sequence[Row]) -> Ways:
     if several:
         for numbers in local.values():
             numbers.sort()
-    return Ways(local, sorted(hops), len(rows))
+    return NextHops(local, sorted(hops), len(rows))
 
 
-class RowIndex(WayIndex):
+class RowIndex(NextHopIndex):
     """Looks at every row that `index` finds."""
 
     def __init__(self, index: EventIndex[Row]) -> None:
@@ -130,8 +130,8 @@ class RowIndex(WayIndex):
     def remove(self, key: Row) -> None:
         self._index.remove(key)
 
-    def ways(self, publications: Sequence[Publication]) -> list[Ways]:
-        return [ways_of(rows) for rows in self._index.match_many(publications)]
+    def next_hops(self, publications: Sequence[Publication]) -> list[NextHops]:
+        return [next_hops_of(rows) for rows in self._index.match_many(publications)]
 
     def digests(
         self,
@@ -145,14 +145,15 @@ class RowIndex(WayIndex):
 
 def together(rows: Sequence[Row]) -> Row | None:
     """One row in the place of these, which have one id. Each may stand for others, too, where it
-    came from: so their filters add up, and where they lead different ways they lead here."""
+    came from: so their filters add up, and where they lead to different next hops they lead
+    here."""
     filters: list[Filter] = []
     for row in rows:
         if not any(covers(filter, row.filter) for filter in filters):
             filters = [filter for filter in filters if not covers(row.filter, filter)]
             filters.append(row.filter)
     for row in rows:
-        if [row.filter] == filters and all(row.way == other.way for other in rows):
+        if [row.filter] == filters and all(row.next_hop == other.next_hop for other in rows):
             return row
     if not rows:
         return None
@@ -162,7 +163,7 @@ def together(rows: Sequence[Row]) -> Row | None:
 
 
 R = TypeVar("R", bound=Row)
-IndexFactory = Callable[[], EventIndex[Row] | WayIndex]
+IndexFactory = Callable[[], EventIndex[Row] | NextHopIndex]
 
 
 MOST_ROWS = 1000
@@ -360,8 +361,8 @@ class SubscriptionTable(Table[Row]):
     def __init__(self, new_index: IndexFactory) -> None:
         super().__init__()
         index = new_index()
-        self._index = index if isinstance(index, WayIndex) else RowIndex(index)
-        self.ways = self._index.ways
+        self._index = index if isinstance(index, NextHopIndex) else RowIndex(index)
+        self.next_hops = self._index.next_hops
         """For each publication where the rows lead that it matches."""
         self.digests = self._index.digests
 

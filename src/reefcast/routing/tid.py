@@ -36,7 +36,8 @@ link is overloaded sends no copy where nothing matches.
 
 Source: PADRES, as section 2 of `OctopiA` describes it. Costs: an advertisement takes one message
 for each link of its tree and two for each other link; a subscription at least one for each link of
-its ways to the publishers; a publication a match where clients may want it, and elsewhere nothing.
+its next hops towards the publishers; a publication a match where clients may want it, and elsewhere
+nothing.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ from reefcast.model.publication import Publication, PublicationId
 from reefcast.routing.capabilities import ActsLater, HandsOver
 from reefcast.routing.recent import RecentIds
 from reefcast.routing.router import COUNTED, Action, Await, Decision, Route, Surroundings
-from reefcast.routing.tables import Row, ways_of
+from reefcast.routing.tables import Row, next_hops_of
 from reefcast.routing.tid_tables import TidHeader, Tree
 from reefcast.routing.tid_trees import TreeRouting
 
@@ -231,7 +232,7 @@ def _divide(rows: list[Row], key: tuple[Tree, int]) -> Matching:
         if hop is not None and not row.local:
             served.setdefault(hop, []).append(row)
     in_order = {hop: served[hop] for hop in sorted(served)}
-    return Matching(ways_of(rows).local, in_order, len(rows))
+    return Matching(next_hops_of(rows).local, in_order, len(rows))
 
 
 def _switched(header: Header) -> bool:

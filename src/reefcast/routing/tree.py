@@ -150,7 +150,7 @@ class SubscriptionTree:
 
     def subscribe(self, row: Row) -> list[Send]:
         known = self.prt.by(row.id, row.last_hop)
-        if known is not None and (known.filter, known.way) == (row.filter, row.way):
+        if known is not None and (known.filter, known.next_hop) == (row.filter, row.next_hop):
             self.prt.confirm(row.id, row.last_hop)
             return []
         if known is not None:
@@ -228,14 +228,14 @@ class SubscriptionTree:
         old = self.prt.by(message.id, link)
         ids = [message.id, *(id for id, _ in message.subscriptions)]
         if old is None or any(self.prt.told(id, link) for id in ids):
-            way = None if old is None else old.way
+            way = None if old is None else old.next_hop
             rows = [Row(id, filter, link, False, way) for id, filter in message.subscriptions]
             sends = [send for row in rows for send in self.subscribe(row)]
             return sends + self.unsubscribe([message.id], link)
         entered = [entry for entry in message.subscriptions if entry[0] not in self.prt]
         for id, _ in message.subscriptions:
             self.prt.confirm(id, link)
-        new = [Row(id, filter, link, False, old.way) for id, filter in entered]
+        new = [Row(id, filter, link, False, old.next_hop) for id, filter in entered]
         for row in new:
             self.prt.add(row)
         self.prt.remove(message.id, link)

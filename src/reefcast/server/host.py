@@ -58,11 +58,11 @@ def make_host(network: NetworkFile, name: str, offer: Offer) -> Host:
     outputs = Outputs()
     tree = is_tree(network.graph())
 
-    def ways(link: LinkName) -> Sequence[LinkName]:
+    def sources(link: LinkName) -> Sequence[LinkName]:
         return (link, *core.alongside(link)) if tree else neighbours
 
     congestion = CongestionControl(
-        name, machine.now_us() * 1000, outputs.grant, outputs.flood, ways
+        name, machine.now_us() * 1000, outputs.grant, outputs.flood, sources
     )
     options = network.routing_options(name)
     statistics = _statistics(network, name, options)

@@ -97,7 +97,8 @@ class Peer:
         self._node = node
 
     async def stop(self) -> None:
-        """Leaves its topics, tells its clients, and ends, in little more than `drain_s` (8 s) at most."""
+        """Leaves its topics, tells its clients, and ends, in little more than `drain_s` (8 s) at
+        most."""
         await self.node.stop()
 
     async def __aenter__(self) -> Self:

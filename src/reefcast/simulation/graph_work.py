@@ -19,7 +19,7 @@ from reefcast.matching.cover import new_cover_index
 from reefcast.matching.cover.graphs import SimplifiedGraph
 from reefcast.model.filters import Filter
 from reefcast.model.publication import Publication
-from reefcast.routing.tables import IndexFactory, K, Row, RowIndex, T, WayIndex, Ways
+from reefcast.routing.tables import IndexFactory, K, NextHopIndex, NextHops, Row, RowIndex, T
 
 
 class GraphWork:
@@ -33,9 +33,9 @@ class GraphWork:
     def watch(self, new_index: IndexFactory) -> IndexFactory:
         """Makes indexes whose rows are in the graph, too."""
 
-        def made() -> WayIndex:
+        def made() -> NextHopIndex:
             index = new_index()
-            return _Watched(index if isinstance(index, WayIndex) else RowIndex(index), self)
+            return _Watched(index if isinstance(index, NextHopIndex) else RowIndex(index), self)
 
         return made
 
@@ -56,10 +56,10 @@ class GraphWork:
         return found
 
 
-class _Watched(WayIndex):
+class _Watched(NextHopIndex):
     """An index that tells the graph what comes and goes."""
 
-    def __init__(self, index: WayIndex, work: GraphWork) -> None:
+    def __init__(self, index: NextHopIndex, work: GraphWork) -> None:
         self._index = index
         self._work = work
 
@@ -71,8 +71,8 @@ class _Watched(WayIndex):
         self._index.remove(key)
         self._work.remove(key)
 
-    def ways(self, publications: Sequence[Publication]) -> list[Ways]:
-        return self._index.ways(publications)
+    def next_hops(self, publications: Sequence[Publication]) -> list[NextHops]:
+        return self._index.next_hops(publications)
 
     def digests(
         self,

@@ -10,13 +10,13 @@ Theory of operation
 Filters are numbered for the whole network; a publication's answer is an array of numbers, kept
 until a filter comes or `REMEMBERED` other publications were asked about. Each broker has an array
 of bit masks by that number: bit 0 stands for its own clients, each other bit for a neighbour from
-which a row with this filter came. The OR of the masks of all matching filters says which ways the
-publication goes; rows are looked at one by one only for local clients.
+which a row with this filter came. The OR of the masks of all matching filters says to which next
+hops the publication goes; rows are looked at one by one only for local clients.
 
 Publications of one publisher often match the same filters. Equal answers are one object, and what a
 broker makes of an answer that came back is kept, until a row comes or goes there.
 
-The twin is `matching.scan.ScanIndex` with `routing.tables.ways_of`.
+The twin is `matching.scan.ScanIndex` with `routing.tables.next_hops_of`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from reefcast.matching.kernel_cache import njit
 from reefcast.model.filters import Filter
 from reefcast.model.messages import LinkName
 from reefcast.model.publication import Publication
-from reefcast.routing.tables import K, Row, T, WayIndex, Ways, ways_of
+from reefcast.routing.tables import K, NextHopIndex, NextHops, Row, T, next_hops_of
 
 REMEMBERED = 20_000
 ANSWERS_OF_A_BROKER = 2_000
@@ -136,7 +136,7 @@ class SharedMatching:
         return answer
 
 
-class SharedIndex(WayIndex):
+class SharedIndex(NextHopIndex):
     """See the module's docstring and `matching.interface.EventIndex`."""
 
     def __init__(self, shared: SharedMatching) -> None:
@@ -178,7 +178,7 @@ class SharedIndex(WayIndex):
         self._locals[number] = tuple((row.last_hop, row.number) for row in rows if row.local)
         mask = 0
         for row in rows:
-            mask |= LOCAL if row.local else self._bit_of(row.way)
+            mask |= LOCAL if row.local else self._bit_of(row.next_hop)
         self._masks[number] = mask
 
     def _bit_of(self, hop: LinkName) -> int:
@@ -212,7 +212,7 @@ class SharedIndex(WayIndex):
     def match_many(self, publications: Sequence[Publication]) -> list[list[Row]]:
         return [self.match(publication) for publication in publications]
 
-    def ways(self, publications: Sequence[Publication]) -> list[Ways]:
+    def next_hops(self, publications: Sequence[Publication]) -> list[NextHops]:
         if len(publications) == 1:  # as almost always; and an answer that is kept needs no growing
             answer = self._shared.match(publications[0])
             kept = self._kept.get(answer)
@@ -220,15 +220,15 @@ class SharedIndex(WayIndex):
                 return [kept]
         self._grow()
         if len(self._hops) > HOPS_OF_A_MASK:
-            return [ways_of(self.match(publication)) for publication in publications]
-        return [self._ways_of(self._shared.match(publication)) for publication in publications]
+            return [next_hops_of(self.match(publication)) for publication in publications]
+        return [self._next_hops_of(self._shared.match(publication)) for publication in publications]
 
-    def _ways_of(self, answer: Answer) -> Ways:
-        ways: Ways | None = self._kept.get(answer)
-        if ways is None:
-            ways = self._ways(answer.numbers)
-            self._keep(answer, answer, ways)
-        return ways
+    def _next_hops_of(self, answer: Answer) -> NextHops:
+        next_hops: NextHops | None = self._kept.get(answer)
+        if next_hops is None:
+            next_hops = self._combined(answer.numbers)
+            self._keep(answer, answer, next_hops)
+        return next_hops
 
     def digests(
         self,
@@ -254,7 +254,7 @@ class SharedIndex(WayIndex):
                 self._kept = {}
             self._kept[key] = made
 
-    def _ways(self, numbers: Numbers) -> Ways:
+    def _combined(self, numbers: Numbers) -> NextHops:
         mask, locals_found, matched = combine(self._masks, self._counts, numbers, self._local)
         hops = self._hops_of.get(mask)
         if hops is None:
@@ -268,4 +268,4 @@ class SharedIndex(WayIndex):
                         insort(local[client], subscription)
                     else:
                         local[client] = [subscription]
-        return Ways(local, hops, matched)
+        return NextHops(local, hops, matched)

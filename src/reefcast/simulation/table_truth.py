@@ -315,7 +315,7 @@ def meshed(scene: Scene) -> list[str]:
         assert isinstance(router, Meshed)
         rows = [row for row in router.prt if not row.local and router.primary(row.last_hop)]
         truth: Rows = {row.id: anchors.at(name, row.id) for row in rows}
-        found: Rows = {row.id: row.way for row in rows}
+        found: Rows = {row.id: row.next_hop for row in rows}
         problems += _compare("anchors", {name: truth}, {name: found})
         problems += _wrong_mom(name, router, tree)
         problems += _loose_ends(name, router, scene)

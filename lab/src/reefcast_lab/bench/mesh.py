@@ -132,8 +132,8 @@ def _place(
     for link in links if name != "S0" else ():
         core.handle(LinkUp(LinkKind.SOFT), link, 0.0)
     publications = [Publish(Publication("p", i, 0, dict(event))) for i, event in enumerate(events)]
-    found = core.router.prt.ways([publish.publication for publish in publications])
-    matching = [i for i, ways in enumerate(found) if ways.hops]
+    found = core.router.prt.next_hops([publish.publication for publish in publications])
+    matching = [i for i, next_hops in enumerate(found) if next_hops.hops]
     if not matching:
         raise InternalError(f"none of the {len(events)} events matches anything beyond {me}")
     chosen = (matching * (PUBLICATIONS // len(matching) + 1))[:PUBLICATIONS]
@@ -238,7 +238,7 @@ def _wst_row(place: Place) -> Row:
         for i in range(min(CHANGES, len(links))):
             for some in (links[:i] + links[i + 1 :], links):
                 wom = Wom(mom, some)
-                _ = {row.id: wom.substitute(row.way) for row in core.router.prt}
+                _ = {row.id: wom.substitute(row.next_hop) for row in core.router.prt}
 
     calls = 2 * min(CHANGES, len(links))
     ours, twins = _timed(flap, calls), _timed(twin, calls, 3)

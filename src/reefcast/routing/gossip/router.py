@@ -77,7 +77,7 @@ from reefcast.routing.router import (
     Shape,
     Surroundings,
 )
-from reefcast.routing.tables import Row, TableView, Ways
+from reefcast.routing.tables import NextHops, Row, TableView
 
 CONTACTS = 2
 """Of a topic."""
@@ -355,7 +355,7 @@ class Gossip(Router, Refuses, ActsLater, OpensLinks):
     # --- publications -----------------------------------------------------------------------------
 
     def route(
-        self, publications: Sequence[Publish], found: Sequence[Ways], link: LinkName
+        self, publications: Sequence[Publish], found: Sequence[NextHops], link: LinkName
     ) -> Iterator[Decision]:
         hosted = link not in self.soft_links
         for publish, (local, _, matched) in zip(publications, found, strict=True):

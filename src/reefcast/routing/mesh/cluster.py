@@ -19,7 +19,7 @@ from reefcast.routing.mesh.messages import ClusterMeshHeader, Tunnel
 from reefcast.routing.mesh.view import SoftLinkTable
 from reefcast.routing.router import Decision, Surroundings
 from reefcast.routing.scot import ScotRouter, Spr, everywhere
-from reefcast.routing.tables import Row, TableView, Ways
+from reefcast.routing.tables import NextHops, Row, TableView
 from reefcast.routing.tree import SubscriptionTree
 
 
@@ -43,15 +43,15 @@ class ClusterMesh(Meshed, ScotRouter):
         return ScotRouter.take_in(self, row)
 
     def decide(
-        self, publications: Sequence[Publish], found: Sequence[Ways], link: LinkName
+        self, publications: Sequence[Publish], found: Sequence[NextHops], link: LinkName
     ) -> Iterable[Decision]:
         return ScotRouter.route(self, publications, found, link)
 
     def is_neighbour(self, link: LinkName) -> bool:
         return super().is_neighbour(link) or link in self.soft_links
 
-    def inside(self, ways: list[LinkName], link: LinkName) -> Iterable[LinkName]:
-        return self.sends(ways, link)
+    def inside(self, next_hops: list[LinkName], link: LinkName) -> Iterable[LinkName]:
+        return self.sends(next_hops, link)
 
     def tables(self) -> dict[str, TableView[Any]]:
         return {**super().tables(), SoftLinkTable.name: SoftLinkTable(self.mesh)}

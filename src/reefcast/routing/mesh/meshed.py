@@ -1,7 +1,7 @@
 """What routings on a mesh share: that on a tree (`router`), and those in clusters (`cluster`).
 
 A routing that derives from `Meshed` has a subscription tree over its primary links whose rows have
-their anchors as ways, and sends copies where its `mesh` says.
+their anchors as next hops, and sends copies where its `mesh` says.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from reefcast.routing.mesh.options import MeshOptions
 from reefcast.routing.mesh.overlay import MeshOverlay
 from reefcast.routing.mesh.view import SoftLinkTable
 from reefcast.routing.router import COUNTED, Action, Decision, Router, RoutingOptions, Surroundings
-from reefcast.routing.tables import Row, Ways
+from reefcast.routing.tables import NextHops, Row
 from reefcast.routing.tree import SubscriptionTree, WantedBy
 
 MESSAGES = (Anchored, Vicinity, Loads)
@@ -98,7 +98,7 @@ class Meshed(Router, Relearns, OpensLinks):
 
     @abstractmethod
     def decide(
-        self, publications: Sequence[Publish], found: Sequence[Ways], link: LinkName
+        self, publications: Sequence[Publish], found: Sequence[NextHops], link: LinkName
     ) -> Iterable[Decision]:
         """As `route`, of publications none of which is in a tunnel; `link`: the one that they came
         by, or could have come by (after a tunnel)."""
@@ -183,7 +183,7 @@ class Meshed(Router, Relearns, OpensLinks):
     # --- publications -----------------------------------------------------------------------------
 
     def route(
-        self, publications: Sequence[Publish], found: Sequence[Ways], link: LinkName
+        self, publications: Sequence[Publish], found: Sequence[NextHops], link: LinkName
     ) -> Iterable[Decision]:
         if _any_in_tunnel(publications):
             return self._one_by_one(publications, found, link)
@@ -211,17 +211,17 @@ class Meshed(Router, Relearns, OpensLinks):
             yield decision if is_new(publish, link) else DUPLICATE
 
     def _one_by_one(
-        self, publications: Sequence[Publish], found: Sequence[Ways], link: LinkName
+        self, publications: Sequence[Publish], found: Sequence[NextHops], link: LinkName
     ) -> Iterator[Decision]:
-        for publish, ways in zip(publications, found, strict=True):
+        for publish, next_hops in zip(publications, found, strict=True):
             tunnel = tunnel_of(publish.header)
             if tunnel is not None:
-                yield from self._tunnelled(publish, ways, tunnel, link)
+                yield from self._tunnelled(publish, next_hops, tunnel, link)
             else:
-                yield from Meshed.route(self, (publish,), (ways,), link)
+                yield from Meshed.route(self, (publish,), (next_hops,), link)
 
     def _tunnelled(
-        self, publish: Publish, ways: Ways, tunnel: Tunnel, link: LinkName
+        self, publish: Publish, next_hops: NextHops, tunnel: Tunnel, link: LinkName
     ) -> Iterable[Decision]:
         """On its way nobody gets it. Where it ends it goes on, if it had not come before: the
         branch of its sender is the one that it came out of."""
@@ -232,7 +232,7 @@ class Meshed(Router, Relearns, OpensLinks):
             return (Decision({}, hops, None),)
         if not mesh.is_new(publish, tunnel.source):
             return (DUPLICATE,)
-        return self.decide((publish,), (ways,), link)
+        return self.decide((publish,), (next_hops,), link)
 
 
 def _any_in_tunnel(publications: Sequence[Publish]) -> bool:

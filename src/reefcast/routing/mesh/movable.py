@@ -32,7 +32,7 @@ from reefcast.routing.mesh.permissions import Permissions
 from reefcast.routing.mesh.router import Mesh
 from reefcast.routing.mesh.wishes import GIVEN_UP, MOVED, MOVING, WishTable, objection
 from reefcast.routing.router import COUNTED, Action, Decision, Surroundings
-from reefcast.routing.tables import TableView, Ways
+from reefcast.routing.tables import NextHops, TableView
 
 LOST = Decision({}, [], None)
 
@@ -277,36 +277,36 @@ class MovableMesh(Mesh, MovesLinks):
 
     # --- publications -----------------------------------------------------------------------------
 
-    def match(self, publications: Sequence[Publish], link: LinkName) -> Sequence[Ways]:
+    def match(self, publications: Sequence[Publish], link: LinkName) -> Sequence[NextHops]:
         if self.moving is None:
             return super().match(publications, link)
         return self.moving.match(publications, link)
 
     def route(
-        self, publications: Sequence[Publish], found: Sequence[Ways], link: LinkName
+        self, publications: Sequence[Publish], found: Sequence[NextHops], link: LinkName
     ) -> Iterable[Decision]:
         if self._abandoned:
             return self._route_one_by_one(publications, found, link)
         return self._route(publications, found, link)
 
     def _route(
-        self, publications: Sequence[Publish], found: Sequence[Ways], link: LinkName
+        self, publications: Sequence[Publish], found: Sequence[NextHops], link: LinkName
     ) -> Iterable[Decision]:
         if self.moving is None:
             return super().route(publications, found, link)
         return self.moving.route(publications, found, link)
 
     def _route_one_by_one(
-        self, publications: Sequence[Publish], found: Sequence[Ways], link: LinkName
+        self, publications: Sequence[Publish], found: Sequence[NextHops], link: LinkName
     ) -> Iterator[Decision]:
         """Copies by the new tables of a move that was abandoned are lost with these."""
-        for publish, ways in zip(publications, found, strict=True):
+        for publish, next_hops in zip(publications, found, strict=True):
             stamp = stamp_of(publish.header)
             if stamp is not None and stamp.new and stamp.move in self._abandoned:
                 self.counters["lost_in_moves"] += 1
                 yield LOST
             else:
-                yield from self._route((publish,), (ways,), link)
+                yield from self._route((publish,), (next_hops,), link)
 
     # --- what can be seen -------------------------------------------------------------------------
 

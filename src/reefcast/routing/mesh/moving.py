@@ -37,7 +37,7 @@ from reefcast.routing.mesh.move_messages import (
 )
 from reefcast.routing.mesh.router import Mesh
 from reefcast.routing.router import Action, Await, Decision, Surroundings
-from reefcast.routing.tables import Row, Ways
+from reefcast.routing.tables import NextHops, Row
 
 Change = Callable[[Mesh], Sequence[Send]]
 """Something done to one set of tables; returns what these want said."""
@@ -298,19 +298,21 @@ class Moving:
 
     # --- publications -----------------------------------------------------------------------------
 
-    def match(self, publications: Sequence[Publish], link: LinkName) -> list[Ways]:
+    def match(self, publications: Sequence[Publish], link: LinkName) -> list[NextHops]:
         return [
-            ways
+            next_hops
             for publish in publications
-            for ways in Mesh.match(self._by(self._goes_by_new(publish, link)), (publish,), link)
+            for next_hops in Mesh.match(
+                self._by(self._goes_by_new(publish, link)), (publish,), link
+            )
         ]
 
     def route(
-        self, publications: Sequence[Publish], found: Sequence[Ways], link: LinkName
+        self, publications: Sequence[Publish], found: Sequence[NextHops], link: LinkName
     ) -> Iterator[Decision]:
-        for publish, ways in zip(publications, found, strict=True):
+        for publish, next_hops in zip(publications, found, strict=True):
             new = self._goes_by_new(publish, link)
-            for decision in Mesh.route(self._by(new), (publish,), (ways,), link):
+            for decision in Mesh.route(self._by(new), (publish,), (next_hops,), link):
                 hops = [(hop, self._stamped(header, new)) for hop, header in decision.hops]
                 yield msgspec.structs.replace(decision, hops=hops)
 
@@ -429,7 +431,7 @@ def taken_in(tables: Mesh, message: TreeMessage, link: LinkName) -> list[Send]:
 def _copies(rows: Iterable[Row], outer: Collection[LinkName]) -> list[Row]:
     """Of those that came from clients, or by these links."""
     return [
-        Row(row.id, row.filter, row.last_hop, row.local, row.way)
+        Row(row.id, row.filter, row.last_hop, row.local, row.next_hop)
         for row in rows
         if row.local or row.last_hop in outer
     ]

@@ -165,7 +165,7 @@ class MeshOverlay:
 
     def anchor_for(self, row: Row, link: LinkName) -> LinkName:
         """The anchor with which the subscription is sent to this primary neighbour."""
-        return self.me if row.local else towards(self.mom, row.way, link, self.options.delta)
+        return self.me if row.local else towards(self.mom, row.next_hop, link, self.options.delta)
 
     # --- publications -----------------------------------------------------------------------------
 

@@ -26,7 +26,7 @@ from reefcast.routing.mesh.meshed import MESSAGES, Meshed
 from reefcast.routing.mesh.messages import MeshHeader, Tunnel, stamp_of
 from reefcast.routing.mesh.view import SoftLinkTable
 from reefcast.routing.router import Decision, Surroundings
-from reefcast.routing.tables import Row, TableView, Ways
+from reefcast.routing.tables import NextHops, Row, TableView
 from reefcast.routing.tree import SubscriptionTree
 from reefcast.routing.tree_router import TreeRouter
 
@@ -51,7 +51,7 @@ class Mesh(Meshed, TreeRouter):
         return self.tree.subscribe(row)
 
     def decide(
-        self, publications: Sequence[Publish], found: Sequence[Ways], link: LinkName
+        self, publications: Sequence[Publish], found: Sequence[NextHops], link: LinkName
     ) -> Iterator[Decision]:
         for publish, (local, anchors, matched) in zip_longest(publications, found):
             hops = self.sends(anchors, link)

@@ -29,7 +29,7 @@ from reefcast.matching.interface import EventIndex
 from reefcast.model.messages import LinkName, Publish
 from reefcast.model.publication import Publication, PublicationId
 from reefcast.routing.router import Decision, Router
-from reefcast.routing.tables import Row, Ways, ways_of
+from reefcast.routing.tables import NextHops, Row, next_hops_of
 from reefcast_lab.experiments.campaign import Campaign, Measure, Run
 from reefcast_lab.experiments.grid import runs_of
 from reefcast_lab.experiments.octopia.grid import ALL, PAPER
@@ -79,21 +79,22 @@ def _no_garbage_collection() -> Iterator[None]:
 
 
 class MatchedRows:
-    """Stands where the PRT looks rows up: they are known already, and only turned into ways."""
+    """Stands where the PRT looks rows up: they are known already, and only turned into next
+    hops."""
 
     def __init__(self, router: Router) -> None:
         self.rows: Sequence[Row] = ()
         self._index: EventIndex[Row] = new_index()
         for row in router.prt:
             self._index.add(row, row.filter)
-        router.prt.ways = self.ways
+        router.prt.next_hops = self.next_hops
         router.prt.digests = self.digests  # type: ignore[assignment]  # a stub
 
     def find(self, publication: Publication) -> Sequence[Row]:
         return self._index.match(publication)
 
-    def ways(self, publications: Sequence[Publication]) -> list[Ways]:
-        return [ways_of(self.rows) for _ in publications]
+    def next_hops(self, publications: Sequence[Publication]) -> list[NextHops]:
+        return [next_hops_of(self.rows) for _ in publications]
 
     def digests(
         self,
