@@ -188,7 +188,7 @@ class Client:
 
         Await it to know that it has settled, or iterate over it at once. `local_queue_limit`
         (events) overrides the client's. `order_s`: for how many seconds the broker may hold events
-        back, so that those of a publisher come in its order although they took several ways
+        back, so that those of a publisher come in its order although they took several paths
         (routings mesh and TID); 0: they come as they come.
 
         `replay`: first what storages have, from that time on (True: all), and then what comes,
