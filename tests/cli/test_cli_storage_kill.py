@@ -248,7 +248,7 @@ async def test_damage_is_mended_and_fetched_from_the_other_one(
     processes[0].terminate()
     code, _, errors = await ended(processes[0])
     assert code == 0
-    assert "opened again, and mended" in errors and "its rows were saved" in errors
+    assert "opened again, and repaired" in errors and "its rows were saved" in errors
 
 
 async def test_a_storage_that_stood_still_for_too_long_connects_again(

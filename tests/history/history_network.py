@@ -46,7 +46,7 @@ class Network:
         for one, other in ((a, b), (b, a)):
             self._send(one, self.services[one].link_up(other, client=False))
 
-    def regrade(self, a: str, b: str, *, overlay: bool) -> None:
+    def change(self, a: str, b: str, *, overlay: bool) -> None:
         """A connection that stays becomes a link of the overlay, or is none any more: at one end
         first."""
         pair = frozenset((a, b))
@@ -145,5 +145,5 @@ class Network:
         }
 
     def known(self, broker: str) -> dict[tuple[str, str], int]:
-        ways = self.services[broker].table.ways
-        return {key: way.distance for key, way in ways.items() if way.open}
+        routes = self.services[broker].table.routes
+        return {key: route.distance for key, route in routes.items() if route.open}

@@ -154,7 +154,7 @@ def test_damage_makes_that_nothing(tmp_path: Path) -> None:
     with pytest.raises(DamagedError):
         read(store, ["a"])
     store.close()
-    store = opened(tmp_path, reports.append, segment_us=1000, mend=True)
+    store = opened(tmp_path, reports.append, segment_us=1000, repair=True)
     assert "since_us=1000/000000.parquet is not what was written" in str(reports[0])
     assert "rows were saved" in str(reports[1]) and len(reports) == 2
     assert store.whole_us("a") is None

@@ -46,7 +46,7 @@ def some_graph(rng: random.Random) -> Graph:
 def change(network: Network, rng: random.Random) -> None:
     """Something comes, goes, breaks or restarts."""
     brokers = list(network.services)
-    kinds = ("join", "leave", "store", "cut", "mend", "restart", "step", "demote", "promote")
+    kinds = ("join", "leave", "store", "cut", "repair", "restart", "step", "demote", "promote")
     kind = rng.choice(kinds)
     storages = sorted(network.homes)
     if kind == "join" or not storages:
@@ -60,16 +60,16 @@ def change(network: Network, rng: random.Random) -> None:
         network.store(rng.choice(storages), rng.sample(TOPICS, rng.randint(0, 3)))
     elif kind == "cut" and network.up:
         network.disconnect(*sorted(rng.choice(sorted(network.up, key=sorted))))
-    elif kind == "mend" and len(brokers) > 1:
+    elif kind == "repair" and len(brokers) > 1:
         a, b = rng.sample(brokers, 2)
         if frozenset((a, b)) not in network.up | network.beside:
             network.connect(a, b)
     elif kind == "restart":
         network.restart(rng.choice(brokers), noticed=rng.random() < 0.5)
     elif kind == "demote" and network.up:
-        network.regrade(*sorted(rng.choice(sorted(network.up, key=sorted))), overlay=False)
+        network.change(*sorted(rng.choice(sorted(network.up, key=sorted))), overlay=False)
     elif kind == "promote" and network.beside:
-        network.regrade(*sorted(rng.choice(sorted(network.beside, key=sorted))), overlay=True)
+        network.change(*sorted(rng.choice(sorted(network.beside, key=sorted))), overlay=True)
     for _ in range(rng.choice((0, 1, 5, 50))):
         network.step()
 

@@ -128,16 +128,16 @@ def test_what_decides_against_a_match(expression, attributes, topics):
     assert all(node.verdict is not node.wanted for node in decisive)
     row = row_of(found, attributes)
 
-    def mended(*nodes: Node) -> object:
+    def repaired(*nodes: Node) -> object:
         chosen = set(map(id, nodes))
         other = replaced(
             found.tree, lambda n: Literal(n.wanted) if id(n) in chosen else n.expression
         )
         return evaluate(other, row)
 
-    assert mended(*decisive) is True
+    assert repaired(*decisive) is True
     for spared in decisive:
-        assert mended(*(node for node in decisive if node is not spared)) is not True
+        assert repaired(*(node for node in decisive if node is not spared)) is not True
 
 
 shapes = st.recursive(

@@ -65,7 +65,7 @@ def test_for_a_router_that_cannot_something_answers() -> None:
     later = capability(router, ActsLater)
     assert not later.unfinished and not later.afterwards()
     relearns = capability(router, Relearns)
-    assert not relearns.mending and not relearns.passes_on("b", "c")
+    assert not relearns.repairing and not relearns.passes_on("b", "c")
     assert not (relearns.synced("b") or relearns.relearned() or relearns.all_heard())
     settling = capability(router, SettlesTogether)
     assert not settling.needs(TRUE, [("p", 1)]) and not settling.stand_ins(("s", 1))

@@ -81,7 +81,7 @@ def test_by_the_greedy_rule_nodes_are_left_that_nobody_points_to_but_they_ask() 
 @settings(max_examples=20)
 def test_an_orphan_is_taken_in(seed: int, size: int) -> None:
     """All who point to it lose it, and it loses those of them that it points to. The others are one
-    without it: no contact is here to mend that."""
+    without it: no contact is here to repair that."""
     network = static_overlay(seed, size)
     orphan = names(size)[0]
     for node in sorted(network.pointing_to(orphan)):
@@ -93,7 +93,7 @@ def test_an_orphan_is_taken_in(seed: int, size: int) -> None:
     network.rounds(10)
     hosts = network.pointing_to(orphan)
     assert hosts
-    # Who took it in may have exchanged all others who pointed to it: that, contacts mend.
+    # Who took it in may have exchanged all others who pointed to it: that, contacts repair.
     alone = all(network.pointing_to(host) <= {orphan} for host in hosts)
     assert network.connected() or alone
     assert network.wrong_in_links() == []

@@ -17,7 +17,7 @@ from raw_client import LARGE
 
 from live_networks import linked, path_network, until
 from reefcast.errors import ConfigurationError
-from reefcast.model.messages import MoveLink, Regrade, Unsubscribe
+from reefcast.model.messages import MoveLink, Unsubscribe
 from reefcast.model.wire import StatusRequest
 from reefcast.network.file import NetworkFile
 from reefcast.network.sections import LinkEntry
@@ -173,20 +173,21 @@ def abort(node: Node, link: str) -> None:
         end.connection.transport.abort()
 
 
-def after_regrade(node: Node, grade: Regrade, do: Callable[[], None]) -> Callable[[], int]:
-    """Does that, the first time, as soon as the core has said this; returns how often it did."""
+def after_change(node: Node, change: str, link: str, do: Callable[[], None]) -> Callable[[], int]:
+    """Does that, the first time, as soon as the core has said this ("promote" or "demote") of the
+    link; returns how often it did."""
     times = 0
-    regrade = node.soft_links.regrade
+    made = getattr(node.soft_links, change)
 
-    def watched(said: Regrade) -> None:
+    def watched(name: str) -> None:
         nonlocal times
-        regrade(said)
-        if said == grade:
+        made(name)
+        if name == link:
             times += 1
             if times == 1:
                 do()
 
-    node.soft_links.regrade = watched  # type: ignore[method-assign]  # a test may
+    setattr(node.soft_links, change, watched)
     return lambda: times
 
 
@@ -210,9 +211,7 @@ async def test_the_new_link_breaks_as_one_end_makes_it_a_primary_one(
     nodes = await six(live)
     mover, _, new = wish
     here, there = (new, mover) if breaks_at == "new" else (mover, new)
-    times = after_regrade(
-        nodes[here], Regrade(there, overlay=True), lambda: abort(nodes[here], there)
-    )
+    times = after_change(nodes[here], "promote", there, lambda: abort(nodes[here], there))
     async with Members(nodes["a"].network, "acf") as members, members.publishing():
         await move(nodes, "".join(wish))
         await becomes(nodes, after(LINE, "".join(wish)))
@@ -230,9 +229,7 @@ async def test_the_old_link_breaks_as_one_end_gives_it_up(
     nodes = await six(live)
     mover, old, _ = wish
     here, there = (old, mover) if breaks_at == "old" else (mover, old)
-    times = after_regrade(
-        nodes[here], Regrade(there, overlay=False), lambda: abort(nodes[here], there)
-    )
+    times = after_change(nodes[here], "demote", there, lambda: abort(nodes[here], there))
     async with Members(nodes["a"].network, "acf") as members, members.publishing():
         await move(nodes, "".join(wish))
         await becomes(nodes, after(LINE, "".join(wish)))
@@ -255,7 +252,7 @@ async def test_who_dies_before_it_has_the_new_link_is_given_up_as_a_soft_one(
     def crash() -> None:
         crashes.append(asyncio.create_task(live.crash(nodes[mover])))
 
-    after_regrade(there, Regrade(mover, overlay=True), crash)
+    after_change(there, "promote", mover, crash)
     ask(nodes, "".join(wish))
     await until(lambda: mover in there.links and there.links[mover].state == "broken")
     assert mover in there.host.core.router.soft_links
@@ -422,7 +419,7 @@ async def test_a_broker_dies_when_the_new_link_is_a_primary_one(
     def crash() -> None:
         crashes.append(asyncio.create_task(live.crash(nodes[victim])))
 
-    after_regrade(nodes[mover], Regrade(new, overlay=True), crash)
+    after_change(nodes[mover], "promote", new, crash)
     network = nodes["a"].network
     ask(nodes, "".join(wish))
     await until(lambda: crashes and crashes[0].done())

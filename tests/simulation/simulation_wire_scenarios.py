@@ -96,7 +96,7 @@ def _break(links: list[Edge], rng: random.Random) -> list[WireFault]:
         Pieces(links=some, from_s=at_s, to_s=at_s + rng.uniform(0.2, 1), most=rng.choice((1, 9))),
     ]
     fault = rng.choice(kinds)
-    if isinstance(fault, Sever) and rng.random() < 0.3:  # and soon again, while it is mended
+    if isinstance(fault, Sever) and rng.random() < 0.3:  # and soon again, while it is repaired
         later_s = at_s + rng.uniform(0.0, 0.2)
         return [fault, Sever(links=some, at_s=later_s, at=end, after_bytes=rng.randrange(1, 400))]
     return [fault]

@@ -415,7 +415,7 @@ async def test_damage_ends_it_and_is_mended_from_a_replica(urls: list[str], tmp_
                 async with asyncio.timeout(WITHIN_S):
                     await running
         store.close()
-        store = HistoryStore(tmp_path / "ours", reports.append, mend=True)
+        store = HistoryStore(tmp_path / "ours", reports.append, repair=True)
         assert "let replicas tell what is lacking" in str(reports[-1])
         store.close()
         async with storing(urls[0], tmp_path / "ours"):

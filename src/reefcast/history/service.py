@@ -102,7 +102,7 @@ class HistoryService(Service):
 
     def _stored(self, stored: Stored, link: LinkName) -> list[Send]:
         key = (stored.topic, stored.storage)
-        if link not in self._brokers:  # it will be: the other end has regraded it before this one
+        if link not in self._brokers:  # it will be: the other end has promoted it before this one
             self._early.setdefault(link, {})[key] = stored
             return []
         if not self.table.heard(stored, link):

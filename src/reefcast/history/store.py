@@ -12,7 +12,7 @@ in worker threads. After `close` nothing may be called.
 
 What is damaged is never handed out: rows have checksums (`rows`), so have pages of Parquet. It is
 reported as `DamagedError`, and the rest can be read. To append a publication again heals its row;
-to open the history with `mend` saves what can be read. Whoever looks for damage that no read has
+to open the history with `repair` saves what can be read. Whoever looks for damage that no read has
 met calls `verify`.
 
 What is lacking here and may be in a replica: all that is later than `whole_us`, with a minute or so
@@ -75,8 +75,8 @@ class HistoryStore:
     `indexed`: attributes by which publications are looked up, and the kind of value that each has
     in sealed segments (others are found all the same, not as quickly). `segment_us`: how long a
     time a sealed segment holds. `report` is told what was found damaged by other calls than `read`;
-    `damage` is the last of that since it was opened. `mend`: damage has been found, so all that is
-    sealed is verified, what is damaged of it set aside, and the database rebuilt.
+    `damage` is the last of that since it was opened. `repair`: damage has been found, so all that
+    is sealed is verified, what is damaged of it set aside, and the database rebuilt.
 
     Raises `ConfigurationError` if the directory cannot be used: another process has it, or it was
     made with other indexed attributes. A database that is too damaged to be opened is set aside
@@ -91,7 +91,7 @@ class HistoryStore:
         indexed: Mapping[str, Kind] | None = None,
         segment_us: int = DAY_US,
         *,
-        mend: bool = False,
+        repair: bool = False,
     ) -> None:
         self.directory = Path(directory)
         self._path = self.directory / DATABASE
@@ -104,21 +104,21 @@ class HistoryStore:
         self._make_directory()
         self._lock = _locked(self.directory / LOCK)
         try:
-            self._begin(segment_us, mend=mend)
+            self._begin(segment_us, repair=repair)
         except BaseException:
             self._lock.close()
             raise
 
-    def _begin(self, segment_us: int, *, mend: bool) -> None:
+    def _begin(self, segment_us: int, *, repair: bool) -> None:
         folder, most_bytes = self.directory / SEGMENTS, self._limits.sealed_bytes
         self._segments = Segments(folder, self._indexed, segment_us, most_bytes, self._report)
-        if mend:
+        if repair:
             self._segments.verify(self._report)
         self._topics = Topics(self._limits)
         self._segments.tell(self._topics)
         self._eras = Eras()
         try:
-            if mend:
+            if repair:
                 self.rebuild()
             else:
                 self._open()
@@ -385,8 +385,8 @@ class HistoryStore:
 
     def verify(self) -> list[DamagedError]:
         """What is damaged, wherever it lies: all rows are read, and SQLite compares its indexes
-        with its tables. Minutes for millions of rows. What was found in the indexes alone is mended
-        by `rebuild`, as damaged pages are."""
+        with its tables. Minutes for millions of rows. What was found in the indexes alone is
+        repaired by `rebuild`, as damaged pages are."""
         found: list[DamagedError] = []
         try:
             with self._reading() as database:

@@ -283,12 +283,17 @@ class CloseLink(msgspec.Struct, frozen=True):
     link: LinkName
 
 
-class Regrade(msgspec.Struct, frozen=True):
-    """A soft link, which is up, belongs to the overlay from now on (`overlay`), or a link of the
-    overlay is a soft one. The connection stays as it is. Each end says it; the first one counts."""
+class Promote(msgspec.Struct, frozen=True):
+    """A soft link, which is up, belongs to the overlay from now on. The connection stays as it is.
+    Each end says it; the first one counts."""
 
     link: LinkName
-    overlay: bool
+
+
+class Demote(msgspec.Struct, frozen=True):
+    """A link of the overlay is a soft one from now on, as with `Promote`."""
+
+    link: LinkName
 
 
 class Discard(msgspec.Struct, frozen=True, gc=False):
@@ -300,4 +305,4 @@ class Discard(msgspec.Struct, frozen=True, gc=False):
     link: LinkName = ""
 
 
-Effect = Send | Deliver | SetTimer | OpenLink | CloseLink | Regrade | Discard
+Effect = Send | Deliver | SetTimer | OpenLink | CloseLink | Promote | Demote | Discard

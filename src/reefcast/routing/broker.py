@@ -32,6 +32,7 @@ from reefcast.model.messages import (
     Advertise,
     Away,
     Deliver,
+    Demote,
     Discard,
     Effect,
     EntityId,
@@ -45,9 +46,9 @@ from reefcast.model.messages import (
     LinkUp,
     MoveLink,
     PeerMessage,
+    Promote,
     Publish,
     Refused,
-    Regrade,
     Relearned,
     Send,
     ServiceMessage,
@@ -166,7 +167,7 @@ class Broker:
 
     def _new_consequences(self, most_held: int) -> Consequences:
         routed = partial(self._route, hosted=False)
-        about_links = (self._is_up, self._regraded)
+        about_links = (self._is_up, self._neighbour_changed)
         return Consequences(self.router, self._neighbours, *about_links, routed, most_held)
 
     def _new_gate(self) -> Gate:
@@ -312,10 +313,10 @@ class Broker:
                 client.withdrawn.append(message)
                 return []
         sends = self.router.change(message, filter, link, local=client is not None)
-        cause = self._then.cause(link, message)
+        work = self._then.begin_work(link, message)
         if isinstance(message, Subscribe):
-            self._then.wait_for_stand_ins(cause, message.id)
-        return self._then.send(cause, sends)
+            self._then.wait_for_stand_ins(work, message.id)
+        return self._then.send(work, sends)
 
     def _peer_message(self, message: PeerMessage, link: LinkName, now: float) -> list[Effect]:
         if link in self.clients:
@@ -324,10 +325,10 @@ class Broker:
             sends = self.router.peer(message, link)
         except FilterSyntaxError as error:
             return self._refuse(message.token, link, str(error))
-        cause = self._then.cause(link, message)
+        work = self._then.begin_work(link, message)
         for id in message.says:
-            self._then.wait_for_stand_ins(cause, id)
-        return self._then.send(cause, sends)
+            self._then.wait_for_stand_ins(work, id)
+        return self._then.send(work, sends)
 
     def _served(
         self, service: Service, message: ServiceMessage, link: LinkName, now: float
@@ -344,12 +345,13 @@ class Broker:
         reason = answer.reason if isinstance(answer, Refused) else ""
         return self._then.finish(self._then.settlement.answered(link, answer.token, reason))
 
-    def _regraded(self, grade: Regrade) -> list[Effect]:
-        """Who its neighbours are is another question from now on, for services as well."""
-        others = [link for link in self._neighbours if link != grade.link]
-        self._neighbours = (*others, grade.link) if grade.overlay else tuple(others)
-        told = self._services.link_up if grade.overlay else self._services.link_down
-        return self._then.act(told(grade.link, client=False))
+    def _neighbour_changed(self, change: Promote | Demote) -> list[Effect]:
+        """A link was promoted or demoted: services are told of the neighbour, too."""
+        promoted = isinstance(change, Promote)
+        others = [link for link in self._neighbours if link != change.link]
+        self._neighbours = (*others, change.link) if promoted else tuple(others)
+        told = self._services.link_up if promoted else self._services.link_down
+        return self._then.act(told(change.link, client=False))
 
     # --- links and timers -------------------------------------------------------------------------
 

@@ -55,7 +55,7 @@ class Relearns:
 
     relearning: bool = False
     """Kept by the broker: whether neighbours still have to tell what they know."""
-    mending: bool = False
+    repairing: bool = False
     """Kept by the router: whether what it asked for when that was over is still to come."""
 
     def passes_on(self, source: LinkName, target: LinkName) -> bool:

@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterable, Sequence
 
 from reefcast.model.messages import (
     Control,
+    Demote,
     Effect,
     EntityId,
     LinkName,
     PeerMessage,
+    Promote,
     Publish,
-    Regrade,
     Send,
     TableChange,
 )
@@ -20,13 +21,13 @@ from reefcast.routing.capabilities import OpensLinks, Relearns, SettlesTogether,
 from reefcast.routing.holding import HELD, Holding
 from reefcast.routing.relearning import Relearning
 from reefcast.routing.router import Action, Await, Route, Router
-from reefcast.routing.settlement import Cause, Settlement, brought_by, kept_by
+from reefcast.routing.settlement import PendingWork, Settlement, brought_by, kept_by
 from reefcast.routing.unopened import Unopened
 
 
 class Consequences:
     """Of one broker. `neighbours`: those that it should hear from when it relearns; `is_up`:
-    whether a link of that name can be sent on; `regraded` is told of links that come to belong to
+    whether a link of that name can be sent on; `changed` is told of links that come to belong to
     the overlay, or cease to; `routed` routes publications as if they had come by that link;
     `most_held`: see `holding`. `due`: what is to be done next, because what it waited for is over.
     """
@@ -36,7 +37,7 @@ class Consequences:
         router: Router,
         neighbours: Iterable[LinkName],
         is_up: Callable[[LinkName], bool],
-        regraded: Callable[[Regrade], list[Effect]],
+        changed: Callable[[Promote | Demote], list[Effect]],
         routed: Callable[[Sequence[Publish], LinkName], list[Effect]],
         most_held: int = HELD,
     ) -> None:
@@ -46,73 +47,75 @@ class Consequences:
         self.holding = Holding(most_held)
         self.unopened = Unopened(capability(router, OpensLinks))
         self.due: list[Callable[[], list[Effect]]] = []
-        self._awaited: dict[object, Cause] = {}
+        self._awaited: dict[object, PendingWork] = {}
         self._router = router
         self._relearns = isinstance(router, Relearns)
         self._is_up = is_up
-        self._regraded = regraded
+        self._changed = changed
         self._routed = routed
 
-    def cause(self, link: LinkName, message: TableChange | PeerMessage | None = None) -> Cause:
-        """The cause of what is handled now; `message`, if any, is to be answered."""
-        cause = Cause(link)
+    def begin_work(
+        self, link: LinkName, message: TableChange | PeerMessage | None = None
+    ) -> PendingWork:
+        """The pending work of what is handled now; `message`, if any, is to be answered."""
+        work = PendingWork(link)
         if message is not None and message.token:
-            self.settlement.owe(cause, link, message.token)
+            self.settlement.owe(work, link, message.token)
         brought = brought_by(message)
         if self._relearns and brought is not None:
-            self.settlement.follow(cause, link, brought)
+            self.settlement.follow(work, link, brought)
         if not self.relearning.complete:
             id = kept_by(message)
             known_as = None if id is None else self.settling.known_as(id, link)
-            self.settlement.hold(cause, known_as)
-        return cause
+            self.settlement.hold(work, known_as)
+        return work
 
-    def wait_for_stand_ins(self, cause: Cause, id: EntityId) -> None:
+    def wait_for_stand_ins(self, work: PendingWork, id: EntityId) -> None:
         """A subscription came of which some neighbours need not be told, because they are being
         told of others. Not the one that it came by: if the same id came by other links, too, and
         stands for something there, both ends would wait for each other."""
         row = self._router.prt.get(id)
         settlement, settling = self.settlement, self.settling
         if row is not None:
-            settlement.join_told(cause, settling.needs(row.filter, settlement.unanswered))
-        told = [pair for pair in settling.stand_ins(id) if pair[0] != cause.came_by]
-        settlement.join_said(cause, told)
+            settlement.join_told(work, settling.needs(row.filter, settlement.unanswered))
+        told = [pair for pair in settling.stand_ins(id) if pair[0] != work.came_by]
+        settlement.join_said(work, told)
 
     def act(self, actions: Sequence[Action]) -> list[Effect]:
         """What is done without anybody waiting for it."""
-        return self.send(Cause(), actions)
+        return self.send(PendingWork(), actions)
 
-    def send(self, cause: Cause, actions: Sequence[Action]) -> list[Effect]:
+    def send(self, work: PendingWork, actions: Sequence[Action]) -> list[Effect]:
         """What is to be done, sends with their tokens; and the answers, if there is nothing to wait
         for."""
         effects: list[Effect] = []
         for action in actions:
             if isinstance(action, Await):
-                effects += self._await(cause, action)
+                effects += self._await(work, action)
             elif isinstance(action, Route):
                 effects += self._routed(action.publications, action.link)
             elif isinstance(action, Send):
                 message = action.message
                 if isinstance(message, Control):
-                    message = self.settlement.attach(cause, message, action.link)
+                    message = self.settlement.attach(work, message, action.link)
                 for send in self.unopened.pass_on(Send(action.link, message)):
                     effects += self.holding.pass_on(send)
             else:
                 effects.append(action)
-                if isinstance(action, Regrade):
-                    effects += self._regraded(action)
-        return effects + self.finish(self.settlement.close(cause))
+                if isinstance(action, Promote | Demote):
+                    effects += self._changed(action)
+        return effects + self.finish(self.settlement.close(work))
 
-    def _await(self, cause: Cause, action: Await) -> list[Effect]:
+    def _await(self, work: PendingWork, action: Await) -> list[Effect]:
         awaited, effects = self._awaited.get(action.key), []
         if awaited is None:
-            awaited = Cause()
+            awaited = PendingWork()
             awaited.then.append(lambda: self._over(action))
             effects = self.send(awaited, action.sends)
         if action.key is not None and awaited.outstanding:
             self._awaited[action.key] = awaited
-            awaited.parents.append(cause)
-            cause.outstanding += 1
+            awaited.parents.append(work)
+            work.outstanding += 1
         return effects
 
     def _over(self, action: Await) -> None:

@@ -105,13 +105,13 @@ class Gate:
         self, client: ClientState, message: Advertise, filter: Filter, now: float
     ) -> list[Effect]:
         """The client advertises: its publications wait until that has settled."""
-        cause = self._then.cause(client.name, message)
+        work = self._then.begin_work(client.name, message)
         client.unsettled += 1
         client.holding = True
-        cause.then.append(lambda: self._one_settled(client))
+        work.then.append(lambda: self._one_settled(client))
         timer = SetTimer(HOLD_TIMER + client.name, now + HOLD_S)
         sends = self._router.change(message, filter, client.name, local=True)
-        return [timer, *self._then.send(cause, sends)]
+        return [timer, *self._then.send(work, sends)]
 
     def _one_settled(self, client: ClientState) -> None:
         client.unsettled -= 1
@@ -124,7 +124,7 @@ class Gate:
         effects = self._onward.route(held, client.name) if held else []
         for message in client.take_ended():
             sends = self._router.change(message, None, client.name, local=True)
-            effects += self._then.send(self._then.cause(client.name, message), sends)
+            effects += self._then.send(self._then.begin_work(client.name, message), sends)
         return effects + (self._onward.left(client) if client.leaving else [])
 
     def patience_is_over(self, client: ClientState, now: float) -> list[Effect]:

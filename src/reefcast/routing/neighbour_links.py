@@ -42,7 +42,7 @@ from reefcast.routing.consequences import Consequences
 from reefcast.routing.holding import TIMER as ANSWER_TIMER
 from reefcast.routing.holding import Wait
 from reefcast.routing.router import Router
-from reefcast.routing.settlement import Cause
+from reefcast.routing.settlement import PendingWork
 
 PATIENCE_S = 60.0
 RELEARN_S = 5.0
@@ -76,7 +76,7 @@ class NeighbourLinks:
     def relearning(self) -> bool:
         """Whether neighbours still have to tell what they know, or what was asked for then is
         still to come."""
-        return self._relearning.active or self._relearns.mending
+        return self._relearning.active or self._relearns.repairing
 
     # --- a link comes up, or goes -----------------------------------------------------------------
 
@@ -94,10 +94,10 @@ class NeighbourLinks:
         before = settlement.begin_life(link)
         wait, effects = self._holding.begin(link, up.kept)
         # Once the broker has relearned, this waits for nobody else who is absent.
-        cause = then.cause(link) if self._relearning.active else Cause(link)
-        cause.then.append(lambda: then.due.append(partial(self._told, link, wait)))
+        work = then.begin_work(link) if self._relearning.active else PendingWork(link)
+        work.then.append(lambda: then.due.append(partial(self._told, link, wait)))
         lent = self._lend(link, wait)
-        effects += then.send(cause, [*router.link_up(link), *(Send(link, a) for a in lent)])
+        effects += then.send(work, [*router.link_up(link), *(Send(link, a) for a in lent)])
         for advertisement in lent:
             wait.add(Send(link, Unadvertise(advertisement.id)))
         return effects + then.finish(settlement.resume(link, before, then.settling.stand_ins))
@@ -193,7 +193,7 @@ class NeighbourLinks:
 
     def _said_all(self, link: LinkName) -> list[Effect]:
         """What the neighbour has not said again does not hold any more."""
-        swept = self._then.send(self._then.cause(link), self._relearns.synced(link))
+        swept = self._then.send(self._then.begin_work(link), self._relearns.synced(link))
         return swept + self._no_longer_absent(link)
 
     def _tell_synced(self, links: Iterable[LinkName]) -> list[Effect]:
@@ -203,8 +203,8 @@ class NeighbourLinks:
             effects += self._then.act(self._relearns.relearned())
             effects += [Send(link, Relearned()) for link in self._router.brokers]
         if self._relearning.is_just_complete():
-            for id, cause in self._then.settlement.held:
-                self._then.wait_for_stand_ins(cause, id)
+            for id, work in self._then.settlement.held:
+                self._then.wait_for_stand_ins(work, id)
             effects += self._then.finish(self._then.settlement.let_go())
         return effects
 
@@ -222,9 +222,9 @@ class NeighbourLinks:
         self._unanswered.update(told)
         effects: list[Effect] = [SetTimer(TOGETHER_TIMER, now + TOGETHER_S)]
         for link in told:
-            cause = Cause()
-            cause.then.append(partial(self._has_answered, link))
-            effects += self._then.send(cause, [Send(link, Leaving())])
+            work = PendingWork()
+            work.then.append(partial(self._has_answered, link))
+            effects += self._then.send(work, [Send(link, Leaving())])
         return effects
 
     def _has_answered(self, link: LinkName) -> None:

@@ -28,13 +28,14 @@ from reefcast.model.filters import Filter
 from reefcast.model.messages import (
     Advertise,
     CloseLink,
+    Demote,
     EntityId,
     Header,
     LinkName,
     OpenLink,
     PeerMessage,
+    Promote,
     Publish,
-    Regrade,
     Send,
     Subscribe,
     TableChange,
@@ -68,7 +69,7 @@ class Route:
     link: LinkName
 
 
-Action = Send | OpenLink | CloseLink | Regrade | Await | Route
+Action = Send | OpenLink | CloseLink | Promote | Demote | Await | Route
 """What a router wants done."""
 
 

@@ -2,8 +2,8 @@
 
 Rules
 -----
-- Handling one input is one *cause*. Every control message that it sends carries a token that is
-  fresh for its link; the cause is complete when all of these were answered by `Settled` or
+- Handling one input is one piece of *pending work*. Every control message that it sends carries a
+  token that is fresh for its link; that is done when all of these were answered by `Settled` or
   `Refused`. Then, and only then, the input itself is answered on the link that it came by.
 - So answers travel back along the tree of messages that the first one spawned, and the client's
   token is answered when nothing that it caused is under way any more, whatever the routing.
@@ -13,12 +13,12 @@ Rules
   told: two advertisements that come towards each other would wait for each other. Neither is it
   answered what it asked before: its new tokens start at 1 like the old ones, and an answer to an
   old one would pass for that to a new one.
-- A broker that is itself relearning its state after a start keeps every cause open until it has
-  heard from all neighbours: before that it cannot know where things belong. What it sends for
-  an advertisement or subscription in that time, that one's cause waits for too, whatever input
-  made it be sent. (One cause for all of it would not do: two neighbours that both relearn would
+- A broker that is itself relearning its state after a start keeps all work pending until it has
+  heard from all neighbours: before that it cannot know where things belong. What it sends for an
+  advertisement or subscription in that time, that one's work waits for too, whatever input made it
+  be sent. (One piece of work for all of it would not do: two neighbours that both relearn would
   wait for each other. Where several neighbours tell of an advertisement, for the same reason only
-  the cause of what came from its last hop waits.)
+  the work of what came from its last hop waits.)
 - What comes again by the same link while it is under way already, because a broker behind that link
   restarted, is answered only when the first time is done, too.
 - A subscription that needs nothing said, because another one had it said (OctopiA's CIV_SET), is
@@ -56,7 +56,7 @@ from reefcast.model.messages import (
 )
 
 
-class Cause:
+class PendingWork:
     """An input under way: who waits for it, and for how many answers it waits itself.
 
     `answers`: link, the link's life (see `Settlement.owe`) and token of each that waits; `key`: see
@@ -69,7 +69,7 @@ class Cause:
         self.came_by = came_by
         self.key: tuple[LinkName, EntityId] | None = None
         self.answers: list[tuple[LinkName, int, int]] = []
-        self.parents: list[Cause] = []
+        self.parents: list[PendingWork] = []
         self.then: list[Callable[[], None]] = []
         self.outstanding = 0
         self.reason = ""
@@ -86,7 +86,7 @@ class Sent(NamedTuple):
     """A message that is not answered yet, and what waits for that."""
 
     message: ControlMessage
-    causes: dict[Cause, None]
+    pending: dict[PendingWork, None]
 
 
 def _settles(message: ControlMessage) -> bool:
@@ -122,104 +122,104 @@ def kept_by(message: ControlMessage | None) -> EntityId | None:
 
 
 class Settlement:
-    """The causes under way at one broker, and what was sent for them."""
+    """The pending work of one broker, and what was sent for it."""
 
     def __init__(self, came_by: CameBy) -> None:
         self._came_by = came_by
         self._last_tokens: dict[LinkName, int] = {}
         self._waiting: dict[LinkName, dict[int, Sent]] = {}
         self._lives: dict[LinkName, int] = {}
-        self._held: list[Cause] = []
-        self._held_by_id: dict[EntityId, list[Cause]] = {}
-        self._under_way: dict[tuple[LinkName, EntityId], Cause] = {}
+        self._held: list[PendingWork] = []
+        self._held_by_id: dict[EntityId, list[PendingWork]] = {}
+        self._under_way: dict[tuple[LinkName, EntityId], PendingWork] = {}
         self._told: dict[EntityId, tuple[LinkName, int]] = {}
         self._said: dict[tuple[LinkName, EntityId], int] = {}
 
-    def owe(self, cause: Cause, link: LinkName, token: int) -> None:
-        """`token` is to be answered on `link` when `cause` is complete, if its other end has not
+    def owe(self, work: PendingWork, link: LinkName, token: int) -> None:
+        """`token` is to be answered on `link` when `work` is complete, if its other end has not
         lost its memory until then."""
-        cause.answers.append((link, self._lives.get(link, 0), token))
+        work.answers.append((link, self._lives.get(link, 0), token))
 
-    def follow(self, cause: Cause, link: LinkName, id: EntityId) -> None:
-        """`cause` is of what came with `id` by `link`; it waits for what came so before and is not
+    def follow(self, work: PendingWork, link: LinkName, id: EntityId) -> None:
+        """`work` is of what came with `id` by `link`; it waits for what came so before and is not
         complete yet."""
-        cause.key = (link, id)
-        earlier = self._under_way.get(cause.key)
+        work.key = (link, id)
+        earlier = self._under_way.get(work.key)
         if earlier is not None:
-            earlier.parents.append(cause)
-            cause.outstanding += 1
-        self._under_way[cause.key] = cause
+            earlier.parents.append(work)
+            work.outstanding += 1
+        self._under_way[work.key] = work
 
     @property
     def unanswered(self) -> Collection[EntityId]:
         """The advertisements whose brokers are being told of a subscription."""
         return self._told.keys()
 
-    def join_told(self, cause: Cause, advertisements: Iterable[EntityId]) -> None:
-        """`cause` waits for what tells of these, too; they are some of `unanswered`."""
-        self._join(cause, [self._told[id] for id in advertisements])
+    def join_told(self, work: PendingWork, advertisements: Iterable[EntityId]) -> None:
+        """`work` waits for what tells of these, too; they are some of `unanswered`."""
+        self._join(work, [self._told[id] for id in advertisements])
 
-    def join_said(self, cause: Cause, said: Iterable[tuple[LinkName, EntityId]]) -> None:
-        """`cause` waits for what brings these subscriptions to these neighbours, if that is still
+    def join_said(self, work: PendingWork, said: Iterable[tuple[LinkName, EntityId]]) -> None:
+        """`work` waits for what brings these subscriptions to these neighbours, if that is still
         under way."""
-        self._join(cause, [(key[0], self._said[key]) for key in said if key in self._said])
+        self._join(work, [(key[0], self._said[key]) for key in said if key in self._said])
 
-    def _join(self, cause: Cause, messages: Iterable[tuple[LinkName, int]]) -> None:
+    def _join(self, work: PendingWork, messages: Iterable[tuple[LinkName, int]]) -> None:
         for link, token in dict.fromkeys(messages):
             sent = self._waiting[link][token]
-            if cause not in sent.causes:
-                sent.causes[cause] = None
-                cause.outstanding += 1
+            if work not in sent.pending:
+                sent.pending[work] = None
+                work.outstanding += 1
 
-    def hold(self, cause: Cause, id: EntityId | None) -> None:
-        """The broker is relearning: `cause`, of what came with `id`, stays open until `let_go`."""
-        cause.outstanding += 1
-        self._held.append(cause)
+    def hold(self, work: PendingWork, id: EntityId | None) -> None:
+        """The broker is relearning: `work`, of what came with `id`, stays open until `let_go`."""
+        work.outstanding += 1
+        self._held.append(work)
         if id is not None:
-            self._held_by_id.setdefault(id, []).append(cause)
+            self._held_by_id.setdefault(id, []).append(work)
 
     @property
-    def held(self) -> Iterable[tuple[EntityId, Cause]]:
-        """The causes of advertisements and subscriptions that stay open until `let_go`."""
-        return [(id, cause) for id, causes in self._held_by_id.items() for cause in causes]
+    def held(self) -> Iterable[tuple[EntityId, PendingWork]]:
+        """The pending work of advertisements and subscriptions that stay open until `let_go`."""
+        return [(id, work) for id, pending in self._held_by_id.items() for work in pending]
 
     def let_go(self) -> list[Send]:
         """The broker has relearned all; returns the answers that this completes."""
         held, self._held = self._held, []
         self._held_by_id = {}
-        return [send for cause in held for send in self.release(cause)]
+        return [send for work in held for send in self.release(work)]
 
-    def attach(self, cause: Cause, message: ControlMessage, link: LinkName) -> ControlMessage:
-        """`message` with a token, so that `cause` waits for its answer; answers carry none."""
+    def attach(self, work: PendingWork, message: ControlMessage, link: LinkName) -> ControlMessage:
+        """`message` with a token, so that `work` waits for its answer; answers carry none."""
         if not isinstance(message, TableChange | PeerMessage) or not _settles(message):
             return message
         token = self._last_tokens[link] = self._last_tokens.get(link, 0) + 1
         id = kept_by(message)
-        causes = dict.fromkeys((cause, *self._held_for(id)))
-        for waiting in causes:
+        pending = dict.fromkeys((work, *self._held_for(id)))
+        for waiting in pending:
             waiting.outstanding += 1
-        self._waiting.setdefault(link, {})[token] = Sent(message, causes)
+        self._waiting.setdefault(link, {})[token] = Sent(message, pending)
         for told in _told_by(message):
             self._told[told] = (link, token)
         for said in _said_by(message):
             self._said[link, said] = token
         return msgspec.structs.replace(message, token=token)
 
-    def _held_for(self, id: EntityId | None) -> list[Cause]:
+    def _held_for(self, id: EntityId | None) -> list[PendingWork]:
         """Who waits for all that is sent for `id` while the broker relearns."""
         held = self._held_by_id.get(id, []) if id is not None else []
         link = self._came_by(id) if id is not None and held else None
-        return [cause for cause in held if link is None or cause.came_by == link]
+        return [work for work in held if link is None or work.came_by == link]
 
     def answered(self, link: LinkName, token: int, reason: str = "") -> list[Send]:
         """The neighbour answered a token; returns the answers that this completes.
 
         An unknown token is no error: the link was reset in between.
         """
-        causes = self._done(link, token)
-        return [send for cause in causes for send in self.release(cause, reason)]
+        pending = self._done(link, token)
+        return [send for work in pending for send in self.release(work, reason)]
 
-    def _done(self, link: LinkName, token: int) -> dict[Cause, None]:
+    def _done(self, link: LinkName, token: int) -> dict[PendingWork, None]:
         """The message is under way no more; returns who waited for it."""
         sent = self._waiting.get(link, {}).pop(token, None)
         if sent is None:
@@ -230,35 +230,35 @@ class Settlement:
         for said in _said_by(sent.message):
             if self._said.get((link, said)) == token:
                 del self._said[link, said]
-        return sent.causes
+        return sent.pending
 
-    def release(self, cause: Cause, reason: str = "") -> list[Send]:
+    def release(self, work: PendingWork, reason: str = "") -> list[Send]:
         """One thing less to wait for; returns the answers that this completes."""
-        cause.outstanding -= 1
-        cause.reason = cause.reason or reason
-        return self.close(cause)
+        work.outstanding -= 1
+        work.reason = work.reason or reason
+        return self.close(work)
 
-    def close(self, cause: Cause) -> list[Send]:
-        """If `cause` is complete: answer everybody who waits for it."""
-        if cause.outstanding > 0:
+    def close(self, work: PendingWork) -> list[Send]:
+        """If `work` is complete: answer everybody who waits for it."""
+        if work.outstanding > 0:
             return []
-        if cause.key is not None and self._under_way.get(cause.key) is cause:
-            del self._under_way[cause.key]
+        if work.key is not None and self._under_way.get(work.key) is work:
+            del self._under_way[work.key]
         sends = [
-            Send(link, self._answer(token, cause))
-            for link, life, token in cause.answers
+            Send(link, self._answer(token, work))
+            for link, life, token in work.answers
             if life == self._lives.get(link, 0)
         ]
-        for call in cause.then:
+        for call in work.then:
             call()
-        for parent in cause.parents:
-            sends += self.release(parent, cause.reason)
-        cause.answers, cause.then, cause.parents = [], [], []
+        for parent in work.parents:
+            sends += self.release(parent, work.reason)
+        work.answers, work.then, work.parents = [], [], []
         return sends
 
     @staticmethod
-    def _answer(token: int, cause: Cause) -> Settled | Refused:
-        return Refused(token, cause.reason) if cause.reason else Settled(token)
+    def _answer(token: int, work: PendingWork) -> Settled | Refused:
+        return Refused(token, work.reason) if work.reason else Settled(token)
 
     def begin_life(self, link: LinkName) -> list[Sent]:
         """The neighbour lost its memory, and will answer nothing of this; see `resume`."""
@@ -276,9 +276,9 @@ class Settlement:
         for sent in before:
             said = [(link, id) for id in _said_by(sent.message)]
             said += [pair for _, id in said for pair in stand_ins(id) if pair[0] == link]
-            for cause in sent.causes:
-                self.join_said(cause, said)
-                answers += self.release(cause)
+            for work in sent.pending:
+                self.join_said(work, said)
+                answers += self.release(work)
         return answers
 
     def forget(self, link: LinkName, kept: Collection[int] = ()) -> list[Send]:
@@ -287,7 +287,7 @@ class Settlement:
         self._end_life(link)
         tokens = [token for token in self._waiting.get(link, ()) if token not in kept]
         given_up = [self._done(link, token) for token in tokens]
-        return [send for causes in given_up for cause in causes for send in self.release(cause)]
+        return [send for pending in given_up for work in pending for send in self.release(work)]
 
     def _end_life(self, link: LinkName) -> None:
         self._lives[link] = self._lives.get(link, 0) + 1

@@ -1,4 +1,5 @@
-"""The advertisement trees of TID routing: how they grow, what is bound to them, how they mend.
+"""The advertisement trees of TID routing: how they grow, what is bound to them, how they are
+repaired.
 
 Rules
 -----
@@ -403,11 +404,11 @@ class TreeRouting(Router, Relearns, SettlesTogether):
         what they know."""
         tales, self._tales = self._tales, Tales()
         sends = [send for id in tales.told for send in self._decide(id, tales)]
-        self.mending = bool(sends)
-        return [Await(sends, self._mended)]
+        self.repairing = bool(sends)
+        return [Await(sends, self._repaired)]
 
-    def _mended(self) -> list[Send]:
-        self.mending = False
+    def _repaired(self) -> list[Send]:
+        self.repairing = False
         return []
 
     def _decide(self, id: EntityId, tales: Tales) -> list[Action]:

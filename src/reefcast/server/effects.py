@@ -19,8 +19,8 @@ from reefcast.model.messages import (
     Effect,
     LinkName,
     OpenLink,
+    Promote,
     Publish,
-    Regrade,
     Send,
     SetTimer,
 )
@@ -37,7 +37,8 @@ class LinkOpener(Protocol):
 
     def close(self, name: LinkName) -> None: ...
 
-    def regrade(self, grade: Regrade) -> None: ...
+    def promote(self, name: LinkName) -> None: ...
+    def demote(self, name: LinkName) -> None: ...
 
 
 class Effector:
@@ -75,8 +76,10 @@ class Effector:
                     self.opener.close(effect.link)
                 elif isinstance(effect, SetTimer):
                     self._set_timer(effect)
+                elif isinstance(effect, Promote):
+                    self.opener.promote(effect.link)
                 else:
-                    self.opener.regrade(effect)
+                    self.opener.demote(effect.link)
             except Exception:
                 failures += 1
                 self._journal.failed(f"to carry out: {in_words(effect)}")

@@ -1,8 +1,8 @@
 """The links of one broker to its neighbours in the overlay: who dials, who may, which they are.
 
-They are those of the network file, until the core moves one (`Regrade`): then a soft link becomes
-one of these as it is, with its connection, its numbers and what waits on it (`take_in`), and
-another one becomes a soft link (`release`).
+They are those of the network file, until the core moves one (`Promote`, `Demote`): then a soft link
+becomes one of these as it is, with its connection, its numbers and what waits on it (`take_in`),
+and another one becomes a soft link (`release`).
 
 Two ends hardly ever change a link at the same instant, and its connection may break in between. So
 it may be that one end has a link of the overlay where the other has none any more, or none yet. It

@@ -16,10 +16,10 @@ Rules
   that nothing more comes, and the core of the other end gets `LinkDown`. That one closes its
   direction in the same way. After the second DONE nothing is under way but answers that nobody
   waits for, and the connection ends.
-- `Regrade` makes a link of the overlay of one that is up (see `overlay_links`), or a soft link of a
-  former one. If that one has no connection, it is over. What its other end says until it has heard
-  of that, too, still reaches the core; congestion notices are for links of the overlay, and passed
-  over here.
+- `Promote` makes a link of the overlay of one that is up (see `overlay_links`), `Demote` a soft
+  link of a former one. If that one has no connection, it is over. What its other end says until it
+  has heard of that, too, still reaches the core; congestion notices are for links of the overlay,
+  and passed over here.
 - Who dials a broker that has this link as one of the overlay already, but without a connection, had
   none to promote: so it is a soft one here, too, and over.
 """
@@ -44,7 +44,6 @@ from reefcast.model.messages import (
     LinkUp,
     Publish,
     Refused,
-    Regrade,
     Settled,
     Synced,
     TableChange,
@@ -52,7 +51,6 @@ from reefcast.model.messages import (
 from reefcast.model.wire import Congestion, FrameKind, Hello, Role
 from reefcast.network.file import NetworkFile
 from reefcast.server.broker_end import BrokerEnd
-from reefcast.server.broker_link import BrokerLink
 from reefcast.server.connection import Connection, End, Shared
 from reefcast.server.dialing import (
     ANSWER_AGAIN_S,
@@ -217,15 +215,19 @@ class SoftLinks:
         elif link is not None:
             link.close()
 
-    def regrade(self, grade: Regrade) -> None:
-        """Nothing is to be done if it is so already, or the link has ended in the meantime."""
-        link, former = self.links.get(grade.link), self._overlay.links.get(grade.link)
-        if grade.overlay and link is not None and link.connection is not None:
+    def promote(self, name: LinkName) -> None:
+        """Make this soft link one of the overlay; do nothing if it is one already, or has ended in
+        the meantime."""
+        link = self.links.get(name)
+        if link is not None and link.connection is not None:
             self._overlay.take_in(link.queue, link.connection, link.session)
-        elif not grade.overlay and former is not None:
-            self._take_out(former)
 
-    def _take_out(self, former: BrokerLink) -> None:
+    def demote(self, name: LinkName) -> None:
+        """Make this link of the overlay a soft one; do nothing if it is one already, or has ended
+        in the meantime."""
+        former = self._overlay.links.get(name)
+        if former is None:
+            return
         connection = former.connection
         if connection is None:
             self._overlay.lose(former.name)

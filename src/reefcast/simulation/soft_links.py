@@ -25,7 +25,6 @@ from reefcast.model.messages import (
     LinkName,
     LinkUp,
     Publish,
-    Regrade,
 )
 from reefcast.routing.capabilities import SoftLink
 from reefcast.simulation.links import Link
@@ -86,24 +85,24 @@ class SoftLinks:
     def _say_down(self, node: Node, to: LinkName, at: float) -> None:
         self._do.send(node, node.links[to], SoftDown(node.name), at)
 
-    def regrade(self, node: Node, grade: Regrade) -> None:
-        """In both directions at once: the first end to say so decides. A link that was cut in the
-        meantime stays a soft one."""
-        other = self._nodes[grade.link]
+    def change(self, node: Node, link: LinkName, *, overlay: bool) -> None:
+        """Promote or demote it in both directions at once: the first end to say so decides. A link
+        that was cut in the meantime stays a soft one."""
+        other = self._nodes[link]
         if not node.links[other.name].open:
             return
         for a, b in ((node, other), (other, node)):
-            a.links[b.name].soft = not grade.overlay
+            a.links[b.name].soft = not overlay
             others = [name for name in a.neighbours if name != b.name]
-            a.neighbours = (*others, b.name) if grade.overlay else tuple(others)
-            (a.linked.add if grade.overlay else a.linked.discard)(b.name)
+            a.neighbours = (*others, b.name) if overlay else tuple(others)
+            (a.linked.add if overlay else a.linked.discard)(b.name)
 
-    def downgrade(self, node: Node, now: float) -> None:
+    def demote(self, node: Node, now: float) -> None:
         """`node` is down: a link that its other end takes for a soft one is one, and fails."""
         for name in node.neighbours:
             other = self._nodes[name]
             if node.name in other.core.soft_links:
-                self.regrade(node, Regrade(name, overlay=False))
+                self.change(node, name, overlay=False)
                 self.cut(node, other, now)
 
     # --- what comes -------------------------------------------------------------------------------

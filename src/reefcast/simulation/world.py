@@ -19,6 +19,7 @@ from reefcast.history.service import HistoryService
 from reefcast.model.messages import (
     CloseLink,
     Deliver,
+    Demote,
     Discard,
     Effect,
     Input,
@@ -28,9 +29,9 @@ from reefcast.model.messages import (
     LinkUp,
     MoveLink,
     OpenLink,
+    Promote,
     Publish,
     Refused,
-    Regrade,
     Send,
     SetTimer,
     Settled,
@@ -255,14 +256,14 @@ class World(Stage):
         node.up = False
         for client in node.clients:
             client.lose_connection(now)
-        self.soft.downgrade(node, now)
+        self.soft.demote(node, now)
         for other in node.neighbours:
             self.kept.keep(self.nodes[other], node, unserved.get(other, ()), now)
             self._cut(node, self.nodes[other], now)
         self.soft.cut_all([(node.name, other) for other in node.links], now)
 
     def _restart(self, node: Node, now: float) -> None:
-        self.soft.downgrade(node, now)
+        self.soft.demote(node, now)
         self._fresh_core(node, now)
         node.busy_until = now
         for other in node.neighbours:
@@ -292,7 +293,7 @@ class World(Stage):
         neighbour.queue.extend(kept)
 
     def _give_up(self, node: Node, now: float) -> None:
-        self.soft.downgrade(node, now)
+        self.soft.demote(node, now)
         for other in node.neighbours:
             neighbour = self.nodes[other]
             if neighbour.up and node.name in neighbour.linked:
@@ -398,8 +399,8 @@ class World(Stage):
                 self.soft.open(node, effect.to, at)
             elif isinstance(effect, CloseLink):
                 self.soft.close(node, effect.link, at)
-            elif isinstance(effect, Regrade):
-                self.soft.regrade(node, effect)
+            elif isinstance(effect, Promote | Demote):
+                self.soft.change(node, effect.link, overlay=isinstance(effect, Promote))
             else:
                 self._discard(node, effect, at)
         self.soft.served(node, service, came_up=True)

@@ -4,7 +4,7 @@ Rules
 -----
 - What it is sent is stored in batches; only what is committed counts. A batch that cannot be stored
   ends the storage: it must not answer for what it has not got. So does damage (`DamagedError`):
-  open the store with `mend`, and start anew.
+  open the store with `repair`, and start anew.
 - It answers for a topic (`Stores`) when its subscription has settled and all others that answer for
   it have told what is lacking here (`CatchUp`): again after each reconnect. Where no other answers,
   it begins without, unless the topic is *joining*, that is, others have it for certain; either way

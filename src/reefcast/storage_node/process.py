@@ -22,7 +22,7 @@ from reefcast.storage_node.node import SEAL_AFTER_S, StorageNode
 
 log = logging.getLogger(__name__)
 
-MOST_MENDS = 3
+MOST_REPAIRS = 3
 """Of a history in which damage is found again and again: its disk needs looking at."""
 
 
@@ -36,9 +36,9 @@ class Keeping:
     seal_after_s: float | None = SEAL_AFTER_S
     forget: bool = False
 
-    def open(self, *, mend: bool) -> HistoryStore:
+    def open(self, *, repair: bool) -> HistoryStore:
         """Takes its time."""
-        return HistoryStore(self.directory, _report, self.limits, self.indexed, mend=mend)
+        return HistoryStore(self.directory, _report, self.limits, self.indexed, repair=repair)
 
 
 Follow = Callable[[StorageNode], Coroutine[Any, Any, None]]
@@ -65,7 +65,7 @@ def run_store(
 
     `name`: that of its entry in a network file, if it has one. `ready` is called whenever it has
     said for what it answers; `follow` runs beside it, and ends it when it returns. Damage is
-    mended, as far as it can be, and fetched from other storages.
+    repaired, as far as it can be, and fetched from other storages.
     """
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
 
@@ -85,19 +85,19 @@ def run_store(
             await first_of(node.run(partial(ready, node)), stop.wait(), follow(node))
 
     async def serve(stop: asyncio.Event) -> None:
-        mends = 0
+        repairs = 0
         while True:
-            store = await asyncio.to_thread(keeping.open, mend=mends > 0)
+            store = await asyncio.to_thread(keeping.open, repair=repairs > 0)
             try:
                 await attached(store, stop)
                 break
             except SlowConsumerError as error:
                 log.error("%s. It connects again, and asks others for what it lacks", error)
             except DamagedError as error:
-                if mends == MOST_MENDS:
+                if repairs == MOST_REPAIRS:
                     raise
-                mends += 1
-                log.error("%s. The history is opened again, and mended", error)
+                repairs += 1
+                log.error("%s. The history is opened again, and repaired", error)
             finally:
                 await asyncio.to_thread(store.close)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from reefcast.model.messages import LinkName, OpenLink, Publish, Regrade, Send
+from reefcast.model.messages import LinkName, OpenLink, Promote, Publish, Send
 from reefcast.routing.capabilities import SoftLink
 from reefcast.routing.mesh.move import Plan
 from reefcast.routing.mesh.move_messages import MoveJoin
@@ -73,7 +73,7 @@ class Mover(Moving):
             return []
         self._linking, self._joined = False, True
         built = self._and_then(self.phase("build", None), lambda: self.phase("switch", None))
-        return [Regrade(link, overlay=True), *built]
+        return [Promote(link), *built]
 
     def dry(self) -> list[Action]:
         """The other end of the new link comes to the end before all others but this one: if either

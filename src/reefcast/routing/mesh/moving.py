@@ -13,10 +13,11 @@ from reefcast.model.filters import parse_filter
 from reefcast.model.messages import (
     Advertise,
     CloseLink,
+    Demote,
     Header,
     LinkName,
+    Promote,
     Publish,
-    Regrade,
     Send,
     Unadvertise,
     Unsubscribe,
@@ -229,11 +230,11 @@ class Moving:
         """The old link is no primary one any more. Its far end, the last to know, closes it."""
         plan = self.plan
         if self._me == plan.mover:
-            return [Regrade(plan.old, overlay=False)]
+            return [Demote(plan.old)]
         if self._me != plan.old:
             return []
         close = [CloseLink(plan.mover)] if plan.mover in self._soft_links else []
-        return [Regrade(plan.mover, overlay=False), *close]
+        return [Demote(plan.mover), *close]
 
     # --- brokers that lost their memory, or are gone ----------------------------------------------
 
@@ -271,7 +272,7 @@ class Moving:
             self.next = None
         other = self.plan.new if self._me == self.plan.mover else self.plan.mover
         if self._joined and other in self._soft_links:
-            actions.append(Regrade(other, overlay=False))
+            actions.append(Demote(other))
         return actions
 
     def link_up(self, link: LinkName) -> list[Send]:
@@ -367,7 +368,7 @@ class Moving:
         if not self._soft_links.get(link, SoftLink.CLOSING).up:
             return []
         self._joined = True
-        return [Regrade(link, overlay=True), Send(link, MoveJoin(move=self.plan.move))]
+        return [Promote(link), Send(link, MoveJoin(move=self.plan.move))]
 
     def hear(
         self, message: MoveJoin | MoveDrained | MoveDry | MoveFailed, link: LinkName
