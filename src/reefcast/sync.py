@@ -373,7 +373,8 @@ class Client:
         return History(self._thread, self._thread.run(work))
 
     def close(self) -> None:
-        """Waits for acknowledgements, says goodbye, and ends all iterations and the thread.
+        """Waits for acknowledgements, closes the connection, and ends all iterations and the
+        thread.
 
         Raises `RefusedError` if publications were refused that nobody was told of yet, and
         `ConnectionLostError` if some were not acknowledged within `close_timeout_s`.

@@ -32,7 +32,7 @@ class FakeBroker:
         self.publications: list[Publication] = []
         self.resent: list[int] = []
         self.hellos: list[Hello] = []
-        self.goodbyes: list[str] = []
+        self.closings: list[str] = []
         self.came = asyncio.Event()
         self._server: asyncio.Server | None = None
         self._writer: asyncio.StreamWriter | None = None
@@ -128,8 +128,8 @@ class FakeBroker:
                 self.resent += [self.publications[-1].seq] * (kind == FrameKind.PUBLISH_AGAIN)
             if self.tops_up:
                 self.send(FrameKind.CREDIT, 1)
-        elif kind == FrameKind.GOODBYE:
-            self.goodbyes.append(wire.decode_goodbye(payload).reason)
+        elif kind == FrameKind.CLOSE:
+            self.closings.append(wire.decode_close(payload).reason)
 
     def _on_hello(self, hello: Hello) -> None:
         self.hellos.append(hello)

@@ -50,7 +50,7 @@ async def test_what_is_written_before_the_loss_is_noticed_does_no_harm() -> None
     connection.connection_made(Transport())
     connection.connection_lost(None)
     connection.write(b"event")
-    connection.goodbye("the client has done")
+    connection.close("the client has done")
     assert connection.lost.result() is None
     with pytest.raises(ConnectionLostError):
         connection.opened.result()

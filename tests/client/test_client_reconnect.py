@@ -11,7 +11,7 @@ import reefcast
 from live_networks import until
 from reefcast.client import Client
 from reefcast.model.messages import Advertise, Refused, Settled, Subscribe, Unsubscribe
-from reefcast.model.wire import FrameKind, Goodbye
+from reefcast.model.wire import Close, FrameKind
 
 QUICK = {"backoff_first_s": 0.005, "backoff_max_s": 0.02}
 
@@ -290,15 +290,15 @@ async def test_leaving_with_an_error_does_not_wait(broker: FakeBroker) -> None:
     with pytest.raises(ZeroDivisionError):
         async with reefcast.connect(broker.url) as client:
             await client.publish(i=1 // 0)
-    await broker.until(lambda: broker.goodbyes)
+    await broker.until(lambda: broker.closings)
 
 
-async def test_goodbye_for_good_and_goodbye_for_now(broker: FakeBroker, client: Client) -> None:
+async def test_closed_for_good_and_closed_for_now(broker: FakeBroker, client: Client) -> None:
     subscription = await client.subscribe("TRUE")
-    broker.send(FrameKind.GOODBYE, Goodbye("told to stop", retry=True))
+    broker.send(FrameKind.CLOSE, Close("told to stop", retry=True))
     await back(client, broker)
     await subscription.settled(timeout=10)
-    broker.send(FrameKind.GOODBYE, Goodbye("your queue is full", retry=False))
+    broker.send(FrameKind.CLOSE, Close("your queue is full", retry=False))
     with pytest.raises(reefcast.ConnectionLostError, match="your queue is full"):
         await anext(subscription)
 
@@ -343,7 +343,7 @@ async def test_nobody_listens() -> None:
 
 async def test_a_broker_that_refuses_at_the_door() -> None:
     async with FakeBroker() as broker:
-        broker._on_hello = lambda _: broker.send(FrameKind.GOODBYE, Goodbye("another network"))
+        broker._on_hello = lambda _: broker.send(FrameKind.CLOSE, Close("another network"))
         with pytest.raises(reefcast.RefusedError, match="refused the connection: another network"):
             await reefcast.connect(broker.url)
 

@@ -13,7 +13,7 @@ from fake_broker import FakeBroker
 import reefcast
 from live_networks import path_network, running, until
 from reefcast.client import Client
-from reefcast.model.wire import Dropped, FrameKind, Goodbye
+from reefcast.model.wire import Close, Dropped, FrameKind
 
 QUICK = {"backoff_first_s": 0.005, "backoff_max_s": 0.02}
 PAYLOAD = b"x" * 20_000
@@ -127,7 +127,7 @@ async def test_no_other_broker_is_sought_by_who_was_too_slow(broker: FakeBroker)
         client = await reefcast.connect(f"{broker.url},{other.url}", **QUICK)
         subscription = await client.subscribe("TRUE")
         broker.deliver(subscription.numbers, x=1)
-        broker.send(FrameKind.GOODBYE, Goodbye("too slow for words", too_slow=True))
+        broker.send(FrameKind.CLOSE, Close("too slow for words", too_slow=True))
         assert (await anext(subscription))["x"] == 1
         with pytest.raises(reefcast.SlowConsumerError, match="too slow for words"):
             await asyncio.wait_for(anext(subscription), 10)
@@ -151,7 +151,7 @@ async def test_the_synchronous_client_tells_it_too(broker: FakeBroker) -> None:
         in_the_loop(broker.deliver, numbers)
         assert subscription.next(10) is not None
         assert (subscription.dropped, told) == (4, [4])
-        in_the_loop(broker.send, FrameKind.GOODBYE, Goodbye("too slow", too_slow=True))
+        in_the_loop(broker.send, FrameKind.CLOSE, Close("too slow", too_slow=True))
         with pytest.raises(reefcast.SlowConsumerError, match="too slow"):
             subscription.next(10)
         client.close()

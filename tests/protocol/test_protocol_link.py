@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from reefcast.errors import InternalError, ProtocolError
 from reefcast.model import wire
 from reefcast.model.versions import Agreed, Offer
-from reefcast.model.wire import FrameKind, Goodbye, Role
+from reefcast.model.wire import Close, FrameKind, Role
 from reefcast.protocol.link import LINGER_S, Link, Overdue
 from reefcast.protocol.numbered import ACK_DELAY_S, ACK_EVERY
 from reefcast.protocol.states import NEXT, State, Step, after
@@ -25,7 +25,7 @@ OPEN_STEPS = {
     State.WAITING: (),
     State.GREETING: (Step.HELLO,),
     State.OPEN: (Step.HELLO, Step.ADMIT),
-    State.LEAVING: (Step.LEAVE,),
+    State.CLOSING: (Step.CLOSE,),
     State.CLOSED: (Step.LOSE,),
 }
 
@@ -138,7 +138,7 @@ def test_no_bytes_do_more_than_end_the_link(data: bytes, greeted: bool) -> None:
     one = met()[0] if greeted else End("one")
     with suppress(ProtocolError):
         one.hear(data)
-    if any(kind == FrameKind.GOODBYE for kind, _ in one.heard):
+    if any(kind == FrameKind.CLOSE for kind, _ in one.heard):
         assert one.link.state is State.CLOSED
 
 
@@ -312,25 +312,25 @@ def test_who_writes_says_no_ping() -> None:
 # --- the end --------------------------------------------------------------------------------------
 
 
-def test_goodbye_is_the_last_that_is_said_and_heard() -> None:
+def test_close_is_the_last_that_is_said_and_heard() -> None:
     one, other = met()
     one.hear(control(1))
-    last = one.link.goodbye(Goodbye("enough", retry=True), 10.0)
+    last = one.link.close(Close("enough", retry=True), 10.0)
     assert one.take() == wire.encode(FrameKind.ACK, 1)
     one.hear(control(2))
     assert one.heard == [(FrameKind.CONTROL, b"1")]
     other.hear(last + control(3))
-    assert other.heard == [(FrameKind.GOODBYE, Goodbye("enough", retry=True))]
+    assert other.heard == [(FrameKind.CLOSE, Close("enough", retry=True))]
     assert other.link.state is State.CLOSED
     assert pass_time(one, 20.0) == (10.0 + LINGER_S, Overdue.END)
-    with pytest.raises(InternalError, match="LEAVING cannot LEAVE"):
-        one.link.goodbye(Goodbye("again"), 11.0)
+    with pytest.raises(InternalError, match="CLOSING cannot CLOSE"):
+        one.link.close(Close("again"), 11.0)
 
 
 def test_a_refusal_instead_of_a_hello() -> None:
     one = End("one")
-    one.hear(wire.encode(FrameKind.GOODBYE, Goodbye("no room")))
-    assert one.heard == [(FrameKind.GOODBYE, Goodbye("no room"))]
+    one.hear(wire.encode(FrameKind.CLOSE, Close("no room")))
+    assert one.heard == [(FrameKind.CLOSE, Close("no room"))]
     assert one.link.over
 
 

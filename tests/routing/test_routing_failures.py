@@ -89,7 +89,7 @@ class Failing(Harness):
             return hand_out(deliver, now)
 
         hand_out = ordering._delivered
-        prt.ways, prt.digests = guarded(prt.ways), guarded(prt.digests)  # type: ignore[method-assign]  # to fail
+        prt.next_hops, prt.digests = guarded(prt.next_hops), guarded(prt.digests)  # type: ignore[method-assign]  # to fail
         ordering._delivered = delivered  # type: ignore[method-assign]  # to fail
 
     def step(self) -> bool:

@@ -105,7 +105,7 @@ def as_session() -> list[bytes | Again]:
         wire.encode(FrameKind.ACK, 2),
         Again(back),
         publication("c", 3, x=4),
-        wire.encode(FrameKind.GOODBYE, wire.Goodbye("done")),
+        wire.encode(FrameKind.CLOSE, wire.Close("done")),
     ]
 
 

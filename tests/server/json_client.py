@@ -28,7 +28,7 @@ class JsonClient:
     async def connect(cls, port: int, name: str, **wishes: Any) -> Self:
         client = await cls.dial(port, name)
         client.say_hello(**wishes)
-        client.welcome = await client.next("welcome", "goodbye")
+        client.welcome = await client.next("welcome", "close")
         return client
 
     def say_hello(self, **wishes: Any) -> None:

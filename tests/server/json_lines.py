@@ -77,13 +77,13 @@ class JsonLines(asyncio.Protocol):
                 if not self._over:
                     self._hear(json.loads(each))
         except (ReefcastError, ValueError, KeyError, TypeError) as error:
-            self.goodbye(f"this does not go: {error}")
+            self.close(f"this does not go: {error}")
 
     def _hear(self, said: dict) -> None:
         session = self._session
         if session is None:
             self._greet(said)
-        elif "goodbye" in said:
+        elif "close" in said:
             self._leave(for_good=True)
             self.transport.close()
         elif "ack" in said:
@@ -122,10 +122,10 @@ class JsonLines(asyncio.Protocol):
         told |= {"ticket": session.ticket, "credit": how.credit}
         self.transport.write(line(welcome=session.name, resumed=how.resumed, **told))
 
-    def goodbye(self, reason: str, *, retry: bool = False, too_slow: bool = False) -> None:
+    def close(self, reason: str, *, retry: bool = False, too_slow: bool = False) -> None:
         if not self._over:
             self._leave(for_good=not retry)
-            self.transport.write(line(goodbye=reason, retry=retry, too_slow=too_slow))
+            self.transport.write(line(close=reason, retry=retry, too_slow=too_slow))
             self.transport.close()
 
     def _leave(self, *, for_good: bool) -> None:

@@ -86,7 +86,7 @@ class Live:
         connections = list(node.shared.all)
         for connection in connections:
             connection.end = None
-            connection.close()
+            connection.abort()
         async with asyncio.timeout(PATIENCE_S):
             for connection in connections:
                 await connection.closed.wait()

@@ -17,7 +17,7 @@ from reefcast.model.messages import (
     Unsubscribe,
 )
 from reefcast.model.publication import Publication
-from reefcast.model.wire import FrameKind, Goodbye, Hello, Role
+from reefcast.model.wire import Close, FrameKind, Hello, Role
 from reefcast.protocol.frames import FrameReader
 
 PATIENCE_S = 120.0
@@ -30,11 +30,11 @@ LARGE = "x" * 20_000
 
 
 class Closed(Exception):
-    """The broker closed the connection; `goodbye` says why, if it did."""
+    """The broker closed the connection; `close_frame` says why, if it did."""
 
-    def __init__(self, goodbye: Goodbye | None):
-        super().__init__(goodbye)
-        self.goodbye = goodbye
+    def __init__(self, close_frame: Close | None):
+        super().__init__(close_frame)
+        self.close_frame = close_frame
 
 
 class RawClient:
@@ -49,7 +49,7 @@ class RawClient:
         self.frames = FrameReader()
         self.inbox: list[tuple[int, bytes]] = []
         self.hello: Hello
-        self.goodbye: Goodbye | None = None
+        self.close_frame: Close | None = None
         self.tokens = itertools.count(1)
         self.numbers = itertools.count(1)
         self.seqs = itertools.count(1)
@@ -141,10 +141,10 @@ class RawClient:
         except ConnectionError:
             data = b""
         if not data:
-            raise Closed(self.goodbye)
+            raise Closed(self.close_frame)
         for kind, payload in self.frames.feed(data):
-            if kind == FrameKind.GOODBYE:
-                self.goodbye = wire.decode_goodbye(payload)
+            if kind == FrameKind.CLOSE:
+                self.close_frame = wire.decode_close(payload)
             self.inbox.append((kind, payload))
 
     async def delivery(self) -> tuple[tuple[int, ...], Publication]:
@@ -168,8 +168,8 @@ class RawClient:
                 while True:
                     await self._read()
             except Closed as closed:
-                assert closed.goodbye is not None, "closed without a word"
-                return closed.goodbye.reason
+                assert closed.close_frame is not None, "closed without a word"
+                return closed.close_frame.reason
 
     def credit(self) -> int:
         """The credit given since this was last asked."""

@@ -31,6 +31,7 @@ from reefcast.routing.broker import Broker
 from reefcast.routing.clt import CivSet
 from reefcast.routing.router import Decision
 from reefcast.server.connection import End
+from reefcast.server.greeting import LOCAL
 from reefcast.server.node import Node
 
 
@@ -240,7 +241,7 @@ async def test_too_many_clients(live: Live, one: OneBroker):
     one_more = await live.dial(node, "two")
     one_more.say_hello()
     assert "1 clients already" in await one_more.reason()
-    assert one_more.goodbye is not None and one_more.goodbye.retry
+    assert one_more.close_frame is not None and one_more.close_frame.retry
     assert list(node.clients.sessions) == ["one"]
 
 
@@ -300,7 +301,7 @@ async def test_an_effect_that_cannot_be_encoded_costs_only_itself(
         publisher.publish(1, word=words)
     assert await subscriber.seqs_of(3) == [1, 3, 5]
     assert [nodes[name].host.journal.counters["failures"] for name in "abc"] == [1, 1, 0]
-    assert not publisher.goodbye
+    assert not publisher.close_frame
     assert all(link.reconnects == 0 for node in nodes.values() for link in node.links.values())
     assert "broker b failed to carry out: send publication p#4 to c" in caplog.text
     assert has_traceback(caplog)
@@ -410,7 +411,7 @@ async def test_whose_fault_it_is(one: OneBroker, monkeypatch: pytest.MonkeyPatch
         node.host.driver.handle_publications([poison], "p")
     hello = wire.hello(Role.CLIENT, "c", "another", "s")
     with pytest.raises(ProtocolError, match="belongs to the network 'test', not to 'another'"):
-        node.clients.admit(None, hello, None, None)
+        node.clients.admit(SimpleNamespace(principal=LOCAL), hello, None, None)
 
 
 async def test_a_failure_at_the_next_broker_is_answered(

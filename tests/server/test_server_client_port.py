@@ -25,10 +25,10 @@ SETTLED_FRAME = encode(FrameKind.CONTROL, SETTLED)
 class Line:
     def __init__(self) -> None:
         self.transport = Transport()
-        self.goodbyes: list[str] = []
+        self.closings: list[str] = []
 
-    def goodbye(self, reason: str, *, retry: bool = False, too_slow: bool = False) -> None:
-        self.goodbyes.append(reason)
+    def close(self, reason: str, *, retry: bool = False, too_slow: bool = False) -> None:
+        self.closings.append(reason)
 
 
 def port_over(line: Line, *, keeps: bool = False) -> NativePort:
@@ -217,7 +217,7 @@ async def test_without_a_line_nothing_is_granted_and_nobody_told():
     port.close("nobody hears it")
     attach(port, again := Line())
     port.flush()
-    assert (again.transport.writes, line.goodbyes) == ([], [])
+    assert (again.transport.writes, line.closings) == ([], [])
 
 
 async def test_of_what_overtakes_only_credit_goes_with_the_line():

@@ -147,8 +147,8 @@ async def test_a_last_word_to_somebody_who_has_just_gone_does_no_harm():
     transport = Reset()
     outbox = Outbox(transport, Flusher(asyncio.get_running_loop()))
     outbox.push_data(b"1")
-    outbox.end(b"goodbye")
-    assert transport.written == b"1goodbye"
+    outbox.end(b"close")
+    assert transport.written == b"1close"
 
 
 class Noting(End):
@@ -227,11 +227,11 @@ async def test_what_waits_for_its_turn_goes_with_the_connection(monkeypatch: pyt
     assert connection.received == 1
 
 
-async def test_after_goodbye_nothing_of_what_waits_is_done(monkeypatch: pytest.MonkeyPatch):
+async def test_after_a_close_nothing_of_what_waits_is_done(monkeypatch: pytest.MonkeyPatch):
     connection, transport, end = sliced(monkeypatch)
     await turns(2)
     connection.data_received(control(1) + control(2) + control(3))
-    connection.goodbye("enough")
+    connection.close("enough")
     await turns(3)
     assert (end.heard, transport.reading) == ([1, "lost"], True)
     frames = list(FrameReader().feed(transport.written))
@@ -248,7 +248,7 @@ async def test_an_error_in_a_later_slice_ends_the_connection_with_its_sentence(
     await turns(3)
     assert end.heard == [1, [1], "lost"]
     kind, payload = list(FrameReader().feed(transport.written))[-1]
-    assert kind == FrameKind.GOODBYE and "kind 77" in wire.decode_goodbye(payload).reason
+    assert kind == FrameKind.CLOSE and "kind 77" in wire.decode_close(payload).reason
     connection.connection_lost(None)
 
 

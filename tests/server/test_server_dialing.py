@@ -36,7 +36,7 @@ async def cancelled_after(turns: int) -> tuple[bool, int]:
     dialling.cancel()
     (connection,) = await asyncio.gather(dialling, return_exceptions=True)
     if isinstance(connection, Connection):
-        connection.close()
+        connection.abort()
     await asyncio.sleep(0.01)
     server.close()
     return was_made, len(shared.all)

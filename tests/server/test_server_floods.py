@@ -71,7 +71,7 @@ async def test_connections_without_a_hello_are_counted(
     assert node.status(StatusRequest())["counters"]["no_hello"] == 50
 
 
-async def test_refused_hellos_and_goodbyes_are_counted(
+async def test_refused_hellos_and_closed_connections_are_counted(
     live: Live, one: OneBroker, caplog: pytest.LogCaptureFixture
 ):
     caplog.set_level(logging.INFO)

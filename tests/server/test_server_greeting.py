@@ -131,8 +131,8 @@ async def test_what_a_hello_asks_for_must_be_granted(
         assert (connection.end is end) is (not refused)
         if refused:
             ((kind, payload),) = transport.frames()
-            assert kind == FrameKind.GOODBYE
-            assert wire.decode_goodbye(payload).reason == (
+            assert kind == FrameKind.CLOSE
+            assert wire.decode_close(payload).reason == (
                 f"user 'anna' is not granted the role {str(wanted)!r} here"
             )
             assert connection.principal == NOBODY
@@ -270,7 +270,7 @@ async def test_an_authenticator_that_refuses_at_once() -> None:
 
     connection, transport, end = connected(Refusing())
     connection.data_received(HELLO + control(1))
-    assert [kind for kind, _ in transport.frames()] == [FrameKind.GOODBYE]
+    assert [kind for kind, _ in transport.frames()] == [FrameKind.CLOSE]
     assert b"nobody is called c" in transport.written
     assert end.heard == []
     connection.connection_lost(None)
@@ -363,7 +363,7 @@ async def test_an_authenticator_that_gives_up_by_itself() -> None:
     connection, transport, _ = connected(Stepping(steps))
     connection.data_received(HELLO)
     await turns(3)
-    assert [kind for kind, _ in transport.frames()] == [FrameKind.GOODBYE]
+    assert [kind for kind, _ in transport.frames()] == [FrameKind.CLOSE]
     connection.connection_lost(None)
 
 
@@ -438,8 +438,8 @@ async def test_brokers_prove_to_each_other_who_they_are(live: Live) -> None:
 @pytest.mark.parametrize(
     ("dialling", "says"),
     [
-        (Sworn(b"lantern"), "goodbye to .* b1 does not know the word"),
-        (None, "goodbye to .* this broker was asked for a proof of who it is, and has none"),
+        (Sworn(b"lantern"), "closed the connection to .* b1 does not know the word"),
+        (None, "closed the connection to .* was asked for a proof of who it is, and has none"),
     ],
 )
 async def test_a_broker_that_proves_nothing_gets_no_link(
@@ -520,12 +520,12 @@ async def test_it_is_read_as_long_as_nothing_waits() -> None:
     connection.connection_lost(None)
 
 
-async def test_a_goodbye_is_heard_at_any_time() -> None:
+async def test_a_close_is_heard_at_any_time() -> None:
     authenticator = Stepping(Waiting())
     connection, transport, _ = connected(authenticator)
     connection.data_received(HELLO)
     await turns(2)
-    connection.data_received(wire.encode(FrameKind.GOODBYE, wire.Goodbye("never mind")))
+    connection.data_received(wire.encode(FrameKind.CLOSE, wire.Close("never mind")))
     assert connection.refusal == "never mind"
     assert transport.closed
     await turns(2)
@@ -615,8 +615,8 @@ async def test_all_steps_together_have_the_time_of_a_hello(
 
     with pytest.raises(Closed):
         await answer()
-    assert client.goodbye is not None
-    assert client.goodbye.reason == "no end of the greeting within 0.3 s"
+    assert client.close_frame is not None
+    assert client.close_frame.reason == "no end of the greeting within 0.3 s"
     await until(lambda: authenticator.ended == 1)
 
 

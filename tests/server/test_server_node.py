@@ -172,7 +172,7 @@ async def test_draining_gives_subscribers_all_that_waits(live: Live):
     await nodes["a"].stop()
     expect(await subscriber.seqs_of(2000), 1, 2000)
     assert "told to stop" in await publisher.reason()
-    assert publisher.goodbye is not None and publisher.goodbye.retry
+    assert publisher.close_frame is not None and publisher.close_frame.retry
     await nodes["b"].stop()
     with pytest.raises(Closed):
         await subscriber.delivery()

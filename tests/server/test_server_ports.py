@@ -33,7 +33,7 @@ class Speaker(Protocol):
     async def acknowledged(self, number: int) -> None: ...
     async def dropped(self) -> int: ...
     async def granted(self, least: int) -> None: ...
-    async def farewell(self) -> tuple[str, bool, bool]: ...
+    async def closing(self) -> tuple[str, bool, bool]: ...
     def leave(self) -> None: ...
     def cut(self) -> None: ...
     def talk_nonsense(self) -> None: ...
@@ -71,14 +71,14 @@ class Native(RawClient):
         while least > 0:
             least -= wire.decode_number(await self.next(FrameKind.CREDIT))
 
-    async def farewell(self) -> tuple[str, bool, bool]:
-        if self.goodbye is None:
+    async def closing(self) -> tuple[str, bool, bool]:
+        if self.close_frame is None:
             await self.reason()
-        assert self.goodbye is not None
-        return self.goodbye.reason, self.goodbye.retry, self.goodbye.too_slow
+        assert self.close_frame is not None
+        return self.close_frame.reason, self.close_frame.retry, self.close_frame.too_slow
 
     def leave(self) -> None:
-        self.send(FrameKind.GOODBYE, wire.Goodbye("done"))
+        self.send(FrameKind.CLOSE, wire.Close("done"))
 
     def cut(self) -> None:
         self.writer.transport.abort()
@@ -120,12 +120,12 @@ class Json(JsonClient):
         while least > 0:
             least -= (await self.next("credit"))["credit"]
 
-    async def farewell(self) -> tuple[str, bool, bool]:
-        said = await self.next("goodbye")
-        return said["goodbye"], said["retry"], said["too_slow"]
+    async def closing(self) -> tuple[str, bool, bool]:
+        said = await self.next("close")
+        return said["close"], said["retry"], said["too_slow"]
 
     def leave(self) -> None:
-        self.say(goodbye="done")
+        self.say(close="done")
 
     def cut(self) -> None:
         self.writer.transport.abort()
@@ -250,7 +250,7 @@ async def test_credit_is_given_back_and_must_not_be_overdrawn(place: Place) -> N
     await slow.subscribe()
     slow.stop_reading()
     client.publish(2000, text=LARGE)
-    reason, retry, _ = await client.farewell()
+    reason, retry, _ = await client.closing()
     assert "more than the credit allows" in reason and not retry
 
 
@@ -288,7 +288,7 @@ async def test_a_second_connection_with_the_same_id_takes_over(place: Place) -> 
     first = await place.client("c")
     await first.subscribe()
     second = await place.client("c", session="another")
-    reason, retry, _ = await first.farewell()
+    reason, retry, _ = await first.closing()
     assert "took over" in reason and not retry
     assert place.rows() == 0
     await second.subscribe("n > 0")
@@ -314,7 +314,7 @@ async def test_who_comes_while_the_broker_stops_is_told_to_come_back(place: Plac
     stopping = asyncio.create_task(place.node.stop())
     await until(lambda: place.node.stopping)
     early.say_hello()
-    reason, retry, _ = await early.farewell()
+    reason, retry, _ = await early.closing()
     assert "was told to stop" in reason and retry
     slow.go_on_reading()
     await slow.delivered(2000)
@@ -339,13 +339,13 @@ async def test_a_client_that_is_granted_nothing_is_not_let_in() -> None:
     node.listeners.append(Listener("127.0.0.1", 0, line))
     await node.start()
     refused = await Json.connect(node.listeners[1].port, "c")
-    assert "is not granted the role 'client'" in refused.welcome["goodbye"]
+    assert "is not granted the role 'client'" in refused.welcome["close"]
     assert not node.clients.sessions
     refused.writer.close()
     await node.stop()
 
 
-async def test_a_goodbye_ends_the_session_at_once(place: Place) -> None:
+async def test_a_close_ends_the_session_at_once(place: Place) -> None:
     await place.open()
     client = await place.client("c")
     await client.subscribe()
@@ -359,7 +359,7 @@ async def test_nonsense_costs_the_connection_and_nobody_else(place: Place) -> No
     bad, good = await place.client("bad"), await place.client("good")
     await good.subscribe()
     bad.talk_nonsense()
-    await bad.farewell()
+    await bad.closing()
     good.publish(1)
     assert [n for _, n in await good.delivered(1)] == [1]
 
@@ -392,7 +392,7 @@ async def test_the_old_connection_may_be_there_still(place: Place) -> None:
     again = await place.client("s", after=first)
     again.publish(2)
     assert await again.delivered(2) == [((number,), 1), ((number,), 2)]
-    _, retry, _ = await first.farewell()
+    _, retry, _ = await first.closing()
     assert retry
 
 
@@ -424,6 +424,6 @@ async def test_a_broker_that_stops_says_so(place: Place) -> None:
     client = await place.client("c")
     await client.subscribe()
     stopping = asyncio.create_task(place.node.stop())
-    reason, retry, too_slow = await client.farewell()
+    reason, retry, too_slow = await client.closing()
     assert "told to stop" in reason and retry and not too_slow
     await stopping

@@ -107,7 +107,7 @@ async def test_a_placement_takes_the_log(java: None, tmp_path: Path) -> None:
     file = tmp_path / "net.toml"
     file.write_text(dump_network(network), encoding="utf-8")
     limits = ("--copies", "1", "--capacity", "2", "--json")
-    asked = ("storage", str(file), "--log", str(tmp_path / "log"), *limits)
+    asked = ("placement", str(file), "--log", str(tmp_path / "log"), *limits)
     done = await asyncio.to_thread(CliRunner().invoke, command, asked)
     assert done.exit_code == 0, done.output
     plan = json.loads(done.output)

@@ -245,7 +245,7 @@ async def test_messages_for_a_client_that_is_away_have_a_bound(
     assert "c" not in node.clients.sessions
     with pytest.raises(Closed) as closed:
         await live.client(node, **CAN)
-    assert closed.value.goodbye.too_slow
+    assert closed.value.close_frame.too_slow
 
 
 async def test_who_never_acknowledges_is_cut_off(

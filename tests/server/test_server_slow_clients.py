@@ -101,7 +101,7 @@ async def test_who_blocks_is_disconnected_when_its_time_is_over(
     assert len(lines(caplog, "client s was disconnected")) == 1
     slow.writer.transport.resume_reading()
     assert "block_s" in await slow.reason()
-    assert slow.goodbye is not None and slow.goodbye.too_slow and not slow.goodbye.retry
+    assert slow.close_frame is not None and slow.close_frame.too_slow and not slow.close_frame.retry
     await until(lambda: not nodes["a"].host.congestion.targets)
 
 
@@ -138,7 +138,7 @@ async def test_who_was_cut_off_is_told_again_when_it_comes_back(
         again = await live.dial(node, "s")
         again.say_hello(session="same")
         assert "for this client" in await again.reason()
-        assert again.goodbye is not None and again.goodbye.too_slow
+        assert again.close_frame is not None and again.close_frame.too_slow
     another = await live.client(node, "s", session="another program")
     await another.subscribe()
     assert not node.clients._cut_off

@@ -149,7 +149,7 @@ async def test_a_broker_is_started_again_with_the_links_that_there_are_then(tmp_
     file = write(tmp_path, make_network("abc", CHAIN, routing="mesh", options=options))
     async with network_up(file) as (process, told):
         pids = {broker["broker"]: broker["pid"] for broker in told["brokers"]}
-        moved = await invoke("move", str(file), "c", "--from", "b", "--to", "a")
+        moved = await invoke("move-link", str(file), "c", "--from", "b", "--to", "a")
         assert moved.exit_code == 0, moved.output
         os.kill(pids["c"], signal.SIGKILL)
         async with asyncio.timeout(child.START_S):
@@ -187,12 +187,12 @@ async def invoke(*arguments: str) -> Result:
 
 def test_plan_says_what_would_run(tmp_path: Path):
     file = write(tmp_path, make_network("abc", CHAIN))
-    result = CliRunner().invoke(network_command, ["plan", str(file), "--json"])
+    result = CliRunner().invoke(network_command, ["check", str(file), "--json"])
     plan = json.loads(result.stdout)
     assert (plan["diameter"], plan["degree"], plan["links"]) == (2, 2, 2)
     assert plan["brokers"][1]["dials"] == ["c"]
     assert plan["brokers"][1]["command"] == f"reefcast broker {file} b"
-    assert "diameter 2" in CliRunner().invoke(network_command, ["plan", str(file)]).stdout
+    assert "diameter 2" in CliRunner().invoke(network_command, ["check", str(file)]).stdout
 
 
 def write(folder: Path, network: NetworkFile) -> Path:

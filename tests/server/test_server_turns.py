@@ -44,7 +44,7 @@ async def test_many_subscriptions_at_once_keep_nobody_from_the_status(live: Live
     last = 0
     while last < MANY:
         last = (await eager.answer()).token
-    assert eager.hello is not None and not eager.goodbye
+    assert eager.hello is not None and not eager.close_frame
     await until(lambda: len(nodes["b"].host.core.router.prt) == MANY)
 
 

@@ -237,7 +237,7 @@ class Client:
     # --- closing ----------------------------------------------------------------------------------
 
     async def close(self) -> None:
-        """Waits for acknowledgements, says goodbye, and ends all iterations.
+        """Waits for acknowledgements, closes the connection, and ends all iterations.
 
         Raises `RefusedError` if publications were refused that nobody was told of yet, and
         `ConnectionLostError` if some were not acknowledged within `close_timeout_s`. A client that
@@ -274,7 +274,7 @@ class Client:
         self._closing = True
         if self._connection is not None and self.connected:
             self._write()
-            self._connection.goodbye("the client has done")
+            self._connection.close("the client has done")
         else:
             self._runner.cancel()
         self._session.end()

@@ -14,7 +14,7 @@ from reefcast.errors import (
     SlowConsumerError,
 )
 from reefcast.model import wire
-from reefcast.model.wire import FrameKind, Goodbye, Hello
+from reefcast.model.wire import Close, FrameKind, Hello
 from reefcast.protocol.link import Link, Overdue
 
 WRITE_BUFFER_BYTES = 256 * 1024
@@ -56,7 +56,7 @@ class Connection(asyncio.Protocol):
         )
         self._unacknowledged_bytes = 0
         self._transport: asyncio.Transport | None = None
-        self._goodbye: Goodbye | None = None
+        self._close_frame: Close | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._numbered = False
         self.writable = True
@@ -82,18 +82,18 @@ class Connection(asyncio.Protocol):
         else:
             self._transport.pause_reading()
 
-    def goodbye(self, reason: str) -> None:
+    def close(self, reason: str) -> None:
         """Says so, and leaves when the broker has closed the connection, or `LINGER_S` later. Who
-        closed it with something unread would have it reset, maybe before the goodbye is heard."""
+        closed it with something unread would have it reset, maybe before that is heard."""
         if self._transport is None or self.link.over:
-            self._close()
+            self._close_transport()
             return
-        self.write(self.link.goodbye(Goodbye(reason), self._loop.time()))
+        self.write(self.link.close(Close(reason), self._loop.time()))
         if not self._transport.is_closing():
             self._transport.resume_reading()
         self._set_timer()
 
-    def _close(self) -> None:
+    def _close_transport(self) -> None:
         if self._transport is not None:
             self._transport.close()
 
@@ -121,22 +121,22 @@ class Connection(asyncio.Protocol):
                 self._acknowledge(len(data))
         except Exception as error:  # the protocol was broken, or the application's receiver failed
             self._finish(error)
-            self.goodbye("the client has ended by an error")
+            self.close("the client has ended by an error")
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None  # uvloop raises if a transport that is gone is written to
         self.link.lost()
         if self._timer is not None:
             self._timer.cancel()
-        goodbye = self._goodbye
-        if goodbye is None or goodbye.retry:
-            self._finish(None, goodbye.reason if goodbye else str(error or "end of stream"))
-        elif goodbye.too_slow:
-            self._finish(SlowConsumerError(f"the broker ended the connection: {goodbye.reason}"))
+        close = self._close_frame
+        if close is None or close.retry:
+            self._finish(None, close.reason if close else str(error or "end of stream"))
+        elif close.too_slow:
+            self._finish(SlowConsumerError(f"the broker ended the connection: {close.reason}"))
         elif self.opened.done():
-            self._finish(ConnectionLostError(f"the broker ended the connection: {goodbye.reason}"))
+            self._finish(ConnectionLostError(f"the broker ended the connection: {close.reason}"))
         else:
-            self._finish(RefusedError(f"the broker refused the connection: {goodbye.reason}"))
+            self._finish(RefusedError(f"the broker refused the connection: {close.reason}"))
 
     def pause_writing(self) -> None:
         self.writable = False
@@ -168,7 +168,7 @@ class Connection(asyncio.Protocol):
             self._set_timer()
 
     def _heard(self, frames: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, Any]]:
-        """Until the goodbye, or until this end has left."""
+        """Until the broker closes, or until this end has left."""
         opened, hear = self.opened.done(), self.link.hear
         for kind, payload in frames:
             if opened and kind == _DELIVER:
@@ -177,9 +177,9 @@ class Connection(asyncio.Protocol):
             if self.link.over:
                 return
             heard = hear(kind, payload)
-            if kind == FrameKind.GOODBYE:
-                self._goodbye = heard
-                self._close()
+            if kind == FrameKind.CLOSE:
+                self._close_frame = heard
+                self._close_transport()
                 return
             if heard is not None:
                 yield kind, heard

@@ -4,7 +4,7 @@ Rules
 -----
 - Each hello offers the newest and the oldest version that its sender speaks, and features by name.
 - Both speak the newest version that both know. Without one, the end that finds that out says so in
-  a GOODBYE that names what both offer.
+  a CLOSE that names what both offer.
 - A feature is used if both offer it.
 - A hello of any version is a map with `version`, and with `oldest` and `features` unless they have
   these defaults. A field that somebody does not know is skipped; so what a later version adds to a

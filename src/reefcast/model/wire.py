@@ -36,7 +36,7 @@ Rules
   names no `peer_session`; so does one that has forgotten the client (`session_s`).
 - A broker that drops deliveries of a client that does not keep up tells it so: DROPPED (`Dropped`)
   stands where they would have stood. One that ends the connection for that reason says so in the
-  GOODBYE (`too_slow`), and again if the same program comes back: it must not go on as if nothing
+  CLOSE (`too_slow`), and again if the same program comes back: it must not go on as if nothing
   had been lost.
 - A client may send as many publications as the hello's `credit` and the CREDIT(n) frames since
   allow together. One that sends more than twice that window too many is cut off.
@@ -45,7 +45,7 @@ Rules
   connection. A broker does so after `BROKER_PING_S`, or more often to its neighbours: those who
   wait for it are told how long they should (`[limits] silence_s`, `connect(silence_s=...)`).
 - STATUS comes from an observer (`StatusRequest`), and is answered with a map. MOVE comes from one,
-  too (`MoveLink`); it is answered with STATUS, in which the last move is this one, or with GOODBYE
+  too (`MoveLink`); it is answered with STATUS, in which the last move is this one, or with CLOSE
   if there can be none.
 """
 
@@ -108,7 +108,7 @@ class FrameKind(IntEnum):
     CREDIT = 6
     CONGESTION = 7
     STATUS = 8
-    GOODBYE = 9
+    CLOSE = 9
     PING = 10
     DONE = 11
     MOVE = 12
@@ -159,7 +159,7 @@ def hello(
     return Hello(offer.version, offer.oldest, offer.features, **said)
 
 
-class Goodbye(msgspec.Struct, frozen=True):
+class Close(msgspec.Struct, frozen=True):
     """The last frame before the sender closes. `retry`: coming back later may help. `too_slow`: the
     client did not keep up with its deliveries."""
 
@@ -201,7 +201,7 @@ _DELIVER, _DELIVER_AGAIN = int(FrameKind.DELIVER), int(FrameKind.DELIVER_AGAIN)
 _encoder = msgspec.msgpack.Encoder()
 _offer = msgspec.msgpack.Decoder(Offer)
 _hello = msgspec.msgpack.Decoder(Hello)
-_goodbye = msgspec.msgpack.Decoder(Goodbye)
+_close_frame = msgspec.msgpack.Decoder(Close)
 _dropped = msgspec.msgpack.Decoder(Dropped)
 _congestion = msgspec.msgpack.Decoder(Congestion)
 _status_request = msgspec.msgpack.Decoder(StatusRequest)
@@ -280,8 +280,8 @@ def decode_hello(payload: bytes | memoryview) -> Hello:
     return _decode(_hello, payload, "hello")
 
 
-def decode_goodbye(payload: bytes | memoryview) -> Goodbye:
-    return _decode(_goodbye, payload, "goodbye")
+def decode_close(payload: bytes | memoryview) -> Close:
+    return _decode(_close_frame, payload, "close")
 
 
 def decode_dropped(payload: bytes | memoryview) -> Dropped:

@@ -4,13 +4,13 @@ Rules
 -----
 - The first frame in either direction is HELLO. Which version is spoken is found out here
   (`model.versions`); what the other end is, and whether it is let in, decides the user of the link
-  (`admit`, or `goodbye`). Until then it may exchange PROOF frames with the other end, which
+  (`admit`, or `close`). Until then it may exchange PROOF frames with the other end, which
   answers each before it hears a hello.
 - Numbered frames that are taken over are acknowledged: several at once, a few a little later.
 - Who says nothing for `ping_s` says PING. Who is not heard for `silence_s` is given up. Ticks are
   counted, not seconds: a program that was suspended, or had much to do, does not blame the other
   end. What came last came before the first silent tick, maybe a whole tick before.
-- GOODBYE is the last frame. After that the other end gets `LINGER_S` to read it; what it still
+- CLOSE is the last frame. After that the other end gets `LINGER_S` to read it; what it still
   sends is thrown away.
 
 The user feeds what is read to `receive`, and its frames to `hear`; calls `time_passed` when `due_s`
@@ -28,7 +28,7 @@ from typing import Any
 from reefcast.errors import ProtocolError
 from reefcast.model import wire
 from reefcast.model.versions import Agreed, Offer, agree
-from reefcast.model.wire import MAX_FRAME_BYTES, MAX_HELLO_BYTES, FrameKind, Goodbye, Hello
+from reefcast.model.wire import MAX_FRAME_BYTES, MAX_HELLO_BYTES, Close, FrameKind, Hello
 from reefcast.protocol.frames import FrameReader
 from reefcast.protocol.numbered import ACK_DELAY_S, ACK_EVERY, Taken
 from reefcast.protocol.states import State, Step, after
@@ -90,7 +90,7 @@ class Link:
 
     def _take(self, step: Step) -> None:
         self.state = after(self.state, step)
-        self.over = self.state in (State.LEAVING, State.CLOSED)
+        self.over = self.state in (State.CLOSING, State.CLOSED)
 
     # --- what comes -------------------------------------------------------------------------------
 
@@ -106,13 +106,13 @@ class Link:
         return self._reader.feed(data)
 
     def hear(self, kind: int, payload: bytes) -> Any:
-        """What of a frame is for the user: of a HELLO the `Hello`, of a GOODBYE the `Goodbye`, of
+        """What of a frame is for the user: of a HELLO the `Hello`, of a CLOSE the `Close`, of
         an ACK the number, of a PING None, of a PROOF that this end has answered None, of all others
         the payload. Raises `ProtocolError` for what has no place here."""
-        if kind == FrameKind.GOODBYE:
-            goodbye = wire.decode_goodbye(payload)
-            self._take(Step.FAREWELL)
-            return goodbye
+        if kind == FrameKind.CLOSE:
+            close = wire.decode_close(payload)
+            self._take(Step.PEER_CLOSED)
+            return close
         if self.state is not State.OPEN:
             return self._hear_early(kind, payload)
         if kind == FrameKind.PING:
@@ -184,13 +184,13 @@ class Link:
     def acknowledge(self) -> None:
         self._write(wire.encode(FrameKind.ACK, self.taken.tell()))
 
-    def goodbye(self, goodbye: Goodbye, now: float) -> bytes:
+    def close(self, close: Close, now: float) -> bytes:
         """This end leaves; returns the last frame, which goes behind all that was written."""
-        self._take(Step.LEAVE)
+        self._take(Step.CLOSE)
         if self.taken.untold:
             self.acknowledge()
         self._next_s = now + LINGER_S
-        return wire.encode(FrameKind.GOODBYE, goodbye)
+        return wire.encode(FrameKind.CLOSE, close)
 
     def lost(self) -> None:
         """The connection is gone."""
@@ -209,7 +209,7 @@ class Link:
         self._next_s = math.inf
         if self.state is State.OPEN:
             return self._tick(now)
-        return Overdue.END if self.state is State.LEAVING else Overdue.HELLO
+        return Overdue.END if self.state is State.CLOSING else Overdue.HELLO
 
     def _tick(self, now: float) -> Overdue | None:
         self._next_s = now + self.tick_s

@@ -9,37 +9,37 @@ from reefcast.protocol.transitions import follow
 
 class State(Enum):
     """WAITING: for the other end's hello. GREETING: it is here, and this end has not decided yet
-    what becomes of it: it may ask for PROOF first. OPEN: both know what the other is. LEAVING: this
-    end has said goodbye, and what still comes is thrown away. CLOSED: nothing comes or goes any
+    what becomes of it: it may ask for PROOF first. OPEN: both know what the other is. CLOSING: this
+    end has said CLOSE, and what still comes is thrown away. CLOSED: nothing comes or goes any
     more."""
 
     WAITING = auto()
     GREETING = auto()
     OPEN = auto()
-    LEAVING = auto()
+    CLOSING = auto()
     CLOSED = auto()
 
 
 class Step(Enum):
-    """HELLO: it has come. ADMIT: the other end is let in. LEAVE: this end says goodbye. FAREWELL:
+    """HELLO: it has come. ADMIT: the other end is let in. CLOSE: this end says so. PEER_CLOSED:
     the other end did. LOSE: the connection is gone."""
 
     HELLO = auto()
     ADMIT = auto()
-    LEAVE = auto()
-    FAREWELL = auto()
+    CLOSE = auto()
+    PEER_CLOSED = auto()
     LOSE = auto()
 
 
 NEXT = {
     (State.WAITING, Step.HELLO): State.GREETING,
-    (State.WAITING, Step.LEAVE): State.LEAVING,
-    (State.WAITING, Step.FAREWELL): State.CLOSED,
+    (State.WAITING, Step.CLOSE): State.CLOSING,
+    (State.WAITING, Step.PEER_CLOSED): State.CLOSED,
     (State.GREETING, Step.ADMIT): State.OPEN,
-    (State.GREETING, Step.LEAVE): State.LEAVING,
-    (State.GREETING, Step.FAREWELL): State.CLOSED,
-    (State.OPEN, Step.LEAVE): State.LEAVING,
-    (State.OPEN, Step.FAREWELL): State.CLOSED,
+    (State.GREETING, Step.CLOSE): State.CLOSING,
+    (State.GREETING, Step.PEER_CLOSED): State.CLOSED,
+    (State.OPEN, Step.CLOSE): State.CLOSING,
+    (State.OPEN, Step.PEER_CLOSED): State.CLOSED,
     **{(state, Step.LOSE): State.CLOSED for state in State},
 }
 

@@ -77,7 +77,7 @@ class BrokerLink(BrokerEnd):
     def hello(self) -> Hello:
         """What this end says first on each connection; one that seemed to live is left."""
         if self.connection is not None:
-            self.connection.goodbye("a newer connection took the place of this one")
+            self.connection.close("a newer connection took the place of this one")
         return msgspec.structs.replace(
             self._host.me,
             peer_session=self.peer_session,
@@ -134,7 +134,7 @@ class BrokerLink(BrokerEnd):
         connection = self.connection
         self.detach()
         if connection is not None:
-            connection.goodbye(f"broker {self._host.me.name} has lost this link", retry=True)
+            connection.close(f"broker {self._host.me.name} has lost this link", retry=True)
 
     def lost(self, connection: Connection) -> None:
         if connection is not self.connection:

@@ -50,7 +50,7 @@ class Line(Protocol):
 
     def stop_reading(self) -> None: ...
 
-    def goodbye(self, reason: str, *, retry: bool = False, too_slow: bool = False) -> None:
+    def close(self, reason: str, *, retry: bool = False, too_slow: bool = False) -> None:
         """Tell the client why, and close; `retry`: it may come back, to the same session."""
 
 
@@ -163,7 +163,7 @@ class ClientPort(Outbox, ABC):
     def close(self, reason: str, *, retry: bool = False, too_slow: bool = False) -> None:
         """End the connection, with a word. Without `retry` the session ends, too."""
         if self._line is not None:
-            self._line.goodbye(reason, retry=retry, too_slow=too_slow)
+            self._line.close(reason, retry=retry, too_slow=too_slow)
 
     # --- lines ------------------------------------------------------------------------------------
 

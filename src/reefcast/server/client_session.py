@@ -12,7 +12,7 @@ for is applied:
 - `drop_oldest`: it is told how many were dropped, where they would have come (DROPPED);
 - `block`: its publishers get no credit (see `credit`), for `block_s` at most; then as `disconnect`.
   For a client that is away nobody waits: the oldest are dropped, and it is told;
-- `disconnect`: it gets GOODBYE. It may be long until it reads that, if ever: so `Clients` tells it
+- `disconnect`: it gets CLOSE. It may be long until it reads that, if ever: so `Clients` tells it
   again when it comes back.
 
 The log names it, once when it begins to be slow, and once when that is over: `block` only where it
@@ -107,7 +107,7 @@ class ClientSession(End):
 
     def left(self, line: Line, taken: int, *, for_good: bool) -> None:
         """This line is gone, over which so many frames were `taken` (in all). `for_good`: there was
-        a goodbye."""
+        a CLOSE."""
         if self.port.line is not line:
             return
         self.taken = taken

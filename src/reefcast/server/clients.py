@@ -13,9 +13,9 @@ Rules
   taken over and passed on to nobody: a program that was killed may publish all again (see
   `client.numbered`).
 - A second connection with the same id takes over, if it is of the same user; the first one gets
-  GOODBYE.
+  CLOSE.
 - A client that was disconnected for being slow is told so again if it comes back (the same program,
-  that is): maybe it never read the first GOODBYE, and took the end for a failure of the network.
+  that is): maybe it never read the first CLOSE, and took the end for a failure of the network.
 - What is kept of clients that are not there is bounded: sessions and memories by `max_clients`, the
   oldest go.
 """
@@ -113,14 +113,14 @@ class Clients:
         welcome: Callable[[ClientSession, Welcome], None],
     ) -> ClientSession | None:
         """A client is there, whatever it speaks. Returns its session, which has this line from now
-        on; None if the client was turned away with a goodbye.
+        on; None if the client was turned away.
 
         `make_port`: for a session that is new. `welcome`: tells the client how it stands, before
         anything else goes to it. Raises `ProtocolError` for a hello that no client may say.
         """
         line.principal.require(UserRole.CLIENT)
         if self._closing:
-            line.goodbye(self._closing, retry=True)
+            line.close(self._closing, retry=True)
             return None
         self._check(hello)
         user = line.principal.user
@@ -128,11 +128,11 @@ class Clients:
             raise ProtocolError(f"the client id {hello.name!r} is in use by another user")
         cut_off = self._cut_off.get(hello.name)
         if cut_off is not None and cut_off[0] == hello.session:
-            line.goodbye(cut_off[1], too_slow=True)
+            line.close(cut_off[1], too_slow=True)
             return None
         session = self.sessions.get(hello.name)
         if session is not None and session.is_newer(hello):
-            line.goodbye("a newer connection of this client is here", retry=True)
+            line.close("a newer connection of this client is here", retry=True)
             return None
         if session is not None and session.port.keeps and session.ticket == hello.ticket:
             return self._go_on(session, line, hello, welcome)
@@ -142,7 +142,7 @@ class Clients:
         if not self._has_room():
             limit = self._host.limits.max_clients
             full = f"this broker has {limit} clients already, which is its limit"
-            line.goodbye(full, retry=True)
+            line.close(full, retry=True)
             return None
         self._cut_off.pop(hello.name, None)
         return self._begin(hello, line, make_port(), welcome)

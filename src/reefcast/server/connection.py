@@ -10,7 +10,7 @@ Rules
   nothing more is read from this one until all that came is handled. So what one sends delays the
   others by a slice at a time; and as handling it waits for nobody, brokers go on reading from
   brokers.
-- Whatever goes wrong with one input ends with GOODBYE and a sentence, for this connection alone:
+- Whatever goes wrong with one input ends with CLOSE and a sentence, for this connection alone:
   `SAID_TO_PEER` from anywhere below bring that sentence along.
 """
 
@@ -29,10 +29,10 @@ from reefcast.model import wire
 from reefcast.model.messages import ControlMessage, MoveLink, Publish
 from reefcast.model.versions import Offer
 from reefcast.model.wire import (
+    Close,
     Codec,
     Congestion,
     FrameKind,
-    Goodbye,
     Hello,
     StatusRequest,
 )
@@ -108,13 +108,13 @@ class Shared(NamedTuple):
 
 Frame = tuple[int, bytes]
 Greet = Callable[["Connection", Hello], End | None]
-"""None: it was told goodbye."""
+"""None: it was told to go."""
 
 
 class Connection(asyncio.Protocol):
     """`first`: the hello to send when the connection is made (the side that dialled). `refusal`:
     what it was told instead of a hello, if so. `greeted`: whether both ends were let in.
-    `principal`: who the other end is, once that is proved. `left`: whether one of them said goodbye
+    `principal`: who the other end is, once that is proved. `left`: whether one of them closed it
     for good."""
 
     def __init__(self, shared: Shared, greet: Greet, first: Callable[[], Hello] | None = None):
@@ -155,7 +155,7 @@ class Connection(asyncio.Protocol):
         if self._first is not None:
             self.say_hello(self._first())
         elif len(self._shared.all) > self._shared.limit:
-            self.goodbye("this broker has all the connections that it can bear", retry=True)
+            self.close("this broker has all the connections that it can bear", retry=True)
 
     def data_received(self, data: bytes) -> None:
         if not self.link.over:
@@ -210,7 +210,7 @@ class Connection(asyncio.Protocol):
     def _failed(self) -> None:
         words = "error while handling input from %s"
         self.note("failures", words, self.peer, level=logging.ERROR, traceback=True)
-        self.goodbye("the broker failed on this input; its log says how")
+        self.close("the broker failed on this input; its log says how")
 
     def _go_on_later(self, frames: Iterator[Frame]) -> None:
         self._wait(frames)
@@ -231,7 +231,7 @@ class Connection(asyncio.Protocol):
                 self._hand_over(batch)
             except SAID_TO_PEER as error:
                 reason = str(error)
-        self.goodbye(reason)
+        self.close(reason)
 
     def connection_lost(self, exc: BaseException | None) -> None:
         self.link.lost()
@@ -278,8 +278,8 @@ class Connection(asyncio.Protocol):
         self._acknowledge_soon()
 
     def _take(self, kind: int, payload: Any) -> None:
-        if kind == FrameKind.GOODBYE:
-            self._farewell(payload)
+        if kind == FrameKind.CLOSE:
+            self._peer_closed(payload)
         elif self.end is None:
             self._take_early(kind, payload)
         elif kind == FrameKind.ACK:
@@ -325,7 +325,7 @@ class Connection(asyncio.Protocol):
     @staticmethod
     def _must_wait(kind: int, greeting: Greeting) -> bool:
         """Whether a frame that came during the greeting is handled later."""
-        return kind != FrameKind.GOODBYE and not greeting.awaits_proof
+        return kind != FrameKind.CLOSE and not greeting.awaits_proof
 
     def _proved(self, hello: Hello, proving: asyncio.Task[Principal]) -> None:
         if proving is not self._proving:  # it was cancelled, and may have failed at that
@@ -335,7 +335,7 @@ class Connection(asyncio.Protocol):
         try:
             self._let_in(hello, proving.result())
         except SAID_TO_PEER as error:
-            self.goodbye(str(error))
+            self.close(str(error))
         except (Exception, asyncio.CancelledError):
             self._failed()
         self._go_on()
@@ -353,13 +353,13 @@ class Connection(asyncio.Protocol):
         self.link.admit(end.silence_s, end.ping_s, self._loop.time())
         self._set_timer()
 
-    def _farewell(self, goodbye: Goodbye) -> None:
+    def _peer_closed(self, close: Close) -> None:
         if self.greeted:
-            self.note("goodbyes_heard", "%s said goodbye: %s", self.peer, goodbye.reason)
+            self.note("peers_closed", "%s closed the connection: %s", self.peer, close.reason)
         else:
-            self.refusal = goodbye.reason
+            self.refusal = close.reason
         self.left = True
-        self.close()
+        self.abort()
 
     def say_hello(self, hello: Hello) -> None:
         self.link.say_hello(hello)
@@ -400,9 +400,9 @@ class Connection(asyncio.Protocol):
         overdue = self.link.time_passed(self._loop.time())
         if overdue is Overdue.HELLO:
             late = "no hello" if self._greeting is None else "no end of the greeting"
-            self.goodbye(f"{late} within {HELLO_S:g} s", kind="no_hello")
+            self.close(f"{late} within {HELLO_S:g} s", kind="no_hello")
         elif overdue is Overdue.WORD and self.end is not None:
-            self.goodbye(f"nothing was heard for {self.end.silence_s:g} s", retry=True)
+            self.close(f"nothing was heard for {self.end.silence_s:g} s", retry=True)
         elif overdue is Overdue.END:
             self.transport.abort()
         else:
@@ -414,23 +414,23 @@ class Connection(asyncio.Protocol):
         if not self.transport.is_closing():
             self.transport.pause_reading()
 
-    def goodbye(
+    def close(
         self, reason: str, *, retry: bool = False, too_slow: bool = False, kind: str = ""
     ) -> None:
         """Tell the other side why, then close; its end is told at once that it is lost. `kind`: as
         what it is counted."""
         if self.link.over:
             return
-        kind = kind or ("goodbyes" if self.greeted else "turned_away")
-        self.note(kind, "goodbye to %s: %s", self.peer, reason)
+        kind = kind or ("closed" if self.greeted else "turned_away")
+        self.note(kind, "closed the connection to %s: %s", self.peer, reason)
         self.left = not retry
-        last = self.link.goodbye(Goodbye(reason, retry, too_slow), self._loop.time())
+        last = self.link.close(Close(reason, retry, too_slow), self._loop.time())
         self._detach()
         self.outbox.end(last)
         self._set_timer()
         self.transport.resume_reading()  # or the other side's end would not be seen
 
-    def close(self) -> None:
+    def abort(self) -> None:
         """Close without a word: the other side knows, or is gone."""
         self.link.lost()
         self._stop_timer()

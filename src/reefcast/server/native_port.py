@@ -13,7 +13,7 @@ from reefcast.server.outbox import Flusher
 _KIND_AT = LENGTH_BYTES
 _DELIVERIES = (int(FrameKind.DELIVER), int(FrameKind.DELIVER_AGAIN))
 _UNNUMBERED = tuple(
-    int(kind) for kind in (FrameKind.ACK, FrameKind.CREDIT, FrameKind.PING, FrameKind.GOODBYE)
+    int(kind) for kind in (FrameKind.ACK, FrameKind.CREDIT, FrameKind.PING, FrameKind.CLOSE)
 )
 
 

@@ -109,7 +109,7 @@ class Node:
     async def stop(self) -> None:
         """Drain: no new input from clients; what was accepted from them goes out; neighbours hold
         back what is for this broker, and what they sent before goes on; subscribers get what waits
-        for them and GOODBYE, neighbours get what waited for them, and acknowledge what they were
+        for them and CLOSE, neighbours get what waited for them, and acknowledge what they were
         sent, over another connection if one breaks meanwhile. That takes at most `drain_s`; then
         connections get `LINGER_S` to close. What could not be handed over is counted and logged."""
         self.stopping = True
@@ -117,7 +117,7 @@ class Node:
         until_s = self.loop.time() + self.network.limits.drain_s
         await self._until(lambda: self._has_left() and self._served(), until_s)
         self._keep_statistics()
-        reason = self._farewell
+        reason = self._stop_reason
         self.clients.end_all(reason)
         # What a soft link does not get rid of in half of the time goes over the others.
         await self._until(lambda: self.soft_links.drained, (self.loop.time() + until_s) / 2)
@@ -127,7 +127,7 @@ class Node:
         await self._close_connections(reason)
 
     @property
-    def _farewell(self) -> str:
+    def _stop_reason(self) -> str:
         return f"broker {self.name} was told to stop; come back later"
 
     def _has_left(self) -> bool:
@@ -168,7 +168,7 @@ class Node:
         """Let nobody in but neighbours whose connection broke a moment ago."""
         for listener in self.listeners[1:]:
             listener.close()
-        self.clients.refuse(self._farewell)
+        self.clients.refuse(self._stop_reason)
         self.overlay_links.refuse()
         self.soft_links.refuse()
 
@@ -183,7 +183,7 @@ class Node:
         # In the same order whenever the same is done: simulated runs repeat themselves.
         connections = sorted(self.shared.all, key=_where)
         for connection in connections:
-            connection.goodbye(reason, retry=True)
+            connection.close(reason, retry=True)
         # Native connections end by themselves; of the lines of others that is not known.
         gone_s = self.loop.time() + LINGER_S
         await self._until(lambda: all(each.closed.is_set() for each in connections), gone_s)

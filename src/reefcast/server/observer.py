@@ -48,7 +48,7 @@ class Observer(End):
         try:
             self._wish(move)
         except LocalError as error:
-            self._connection.goodbye(str(error))
+            self._connection.close(str(error))
         else:
             self.status_wanted(StatusRequest())
 
@@ -99,7 +99,7 @@ class Observed:
                 payload = self._link.hear(kind, frame)
                 if kind == FrameKind.HELLO:
                     self._link.admit(math.inf, math.inf, 0.0)
-                if kind == FrameKind.GOODBYE:
+                if kind == FrameKind.CLOSE:
                     raise refused(payload.reason)
                 if kind == FrameKind.STATUS:
                     status = wire.decode_any(payload)

@@ -112,7 +112,7 @@ class OverlayLinks:
             self._forget(link.name)
         late = link.name not in self._near
         if late:
-            connection.goodbye(f"broker {self._host.me.name} was told to stop", retry=True)
+            connection.close(f"broker {self._host.me.name} was told to stop", retry=True)
         return late
 
     def _forget(self, name: LinkName) -> None:

@@ -160,7 +160,7 @@ class SoftLink(BrokerEnd):
             connection.outbox.push_data(wire.encode(FrameKind.DONE, 0))
         if self.phase is Phase.ENDED:
             self._end()
-            connection.goodbye("the soft link is closed")
+            connection.close("the soft link is closed")
 
     def _end(self, *, reopen: bool = True) -> None:
         self.detach()
@@ -266,7 +266,7 @@ class SoftLinks:
                 await connection.closed.wait()
         except asyncio.CancelledError:
             if connection is not None:
-                connection.close()
+                connection.abort()
             raise
         if self._dials.get(to) is asyncio.current_task():
             refusal = connection.refusal if connection is not None else ""
@@ -277,7 +277,7 @@ class SoftLinks:
     @staticmethod
     def _give_up_unanswered(connection: Connection) -> None:
         if not connection.greeted:
-            connection.close()
+            connection.abort()
 
     def _dialled(self, to: LinkName, connection: Connection, hello: Hello) -> End:
         self._check(hello)
@@ -298,7 +298,7 @@ class SoftLinks:
         self._check(hello)
         reason = self._obstacle(hello) or self._objection(connection, hello)
         if reason:
-            connection.goodbye(f"broker {self._me.name} {reason}", retry=True)
+            connection.close(f"broker {self._me.name} {reason}", retry=True)
             return None
         connection.say_hello(self._me)
         return self.links[hello.name]
@@ -333,7 +333,7 @@ class SoftLinks:
         if link is not None and link.connection is not None:
             if link.session == hello.session:
                 return f"has a soft link to {other} already"
-            link.connection.goodbye(f"broker {other} started anew")
+            link.connection.close(f"broker {other} started anew")
         return ""
 
     def _objection(self, connection: Connection, hello: Hello) -> str:
@@ -382,7 +382,7 @@ class SoftLinks:
         """What has not been acknowledged goes other ways."""
         for link in list(self.links.values()):
             if link.connection is not None:
-                link.connection.goodbye(reason, retry=True)
+                link.connection.close(reason, retry=True)
 
     # --- what can be seen -------------------------------------------------------------------------
 
