@@ -1,8 +1,8 @@
 """The site of the documentation: `make site`.
 
-The sources are the pages as they are, with links that also work on a code host: so the source folder is
-that of the repository, and the pages that `docs/` links to outside of it belong to the site. What
-is in which section is said by the index pages (`README.md`), whose links become the navigation.
+The sources are the pages as they are, with links that also work on a code host. So the source
+folder is the repository, and pages outside of `docs/` to which `docs/` links belong to the site.
+The index pages (`README.md`) say what is in which section: their links become the navigation.
 """
 
 from __future__ import annotations
@@ -35,8 +35,10 @@ include_patterns = [
 exclude_patterns = [".*", "out", "dist", "build"]
 myst_heading_anchors = 4
 highlight_language = "none"
+smartquotes = False
 suppress_warnings = [
     "misc.highlighting_failure",  # signatures in the reference are no whole programs
+    "toc.not_included",  # pages outside of `docs/` are linked where they belong
 ]
 copybutton_prompt_text = "$ "
 copybutton_line_continuation_character = "\\"

@@ -127,7 +127,7 @@ def test_outputs_are_compared() -> None:
 
 # --- commands in the text -------------------------------------------------------------------------
 
-INLINE = re.compile(r"`(reefcast(?:-lab)?(?: [a-z]+)+)")
+INLINE = re.compile(r"`(reefcast(?:-lab)?(?: [a-z][a-z-]*)+)")
 
 
 @pytest.mark.parametrize("path", [*sorted(DOCS.rglob("*.md")), ROOT / "README.md"], ids=str)

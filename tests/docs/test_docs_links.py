@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from documentation import DOCS, ROOT, Page
 
 FOLDERS = ("docs", "lab", "examples")
