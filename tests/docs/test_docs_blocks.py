@@ -92,7 +92,7 @@ def shown_commands(page: Page) -> Iterator[str]:
             yield from (command for command, _ in commands(block.text))
         if block.language == "ini":
             unit = configparser.ConfigParser(strict=False, interpolation=None)
-            unit.optionxform = str  # type: ignore[assignment,method-assign]
+            unit.optionxform = str
             unit.read_string(block.text)
             yield unit["Service"]["ExecStart"].replace("%i", "north")
 

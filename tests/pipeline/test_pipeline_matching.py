@@ -224,7 +224,7 @@ def test_examples_of_the_page(spark: SparkSession) -> None:
     examples = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     assert len(examples) == 2
     for source in examples:
-        exec(compile(source, "spark-matching.md", "exec"), {"spark": spark})
+        exec(compile(source, "match-in-spark.md", "exec"), {"spark": spark})
 
 
 # --- what is wrong --------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The figures of docs/how-to/match-in-spark.md: a table, and the plot of time."""
+"""The figures of docs/explanation/spark-matching.md: a table, and the plot of time."""
 
 from __future__ import annotations
 

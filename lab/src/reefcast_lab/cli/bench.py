@@ -402,7 +402,7 @@ def history(stored: int, directory: Path | None, as_json: bool) -> None:
     type=OUTPUT_FILE,
     help="Write a plot of the time over the number of subscriptions to this file, as SVG.",
 )
-@_page_option("docs/how-to/match-in-spark.md")
+@_page_option("docs/explanation/spark-matching.md")
 @json_option("a list of rows")
 def spark(
     sizes: tuple[int, ...],
