@@ -86,7 +86,9 @@ class Terminal:
         """As it must be here, where others use the usual ports."""
         for port in PORT.findall(text):
             if port not in self._ports:
-                self._ports[port] = str(free_ports(1)[0])
+                taken = set(self._ports.values())
+                free = map(str, free_ports(len(taken) + 1))
+                self._ports[port] = next(each for each in free if each not in taken)
         return PORT.sub(lambda found: f"127.0.0.1:{self._ports[found[1]]}", text)
 
     def _shown(self, output: bytes) -> str:
