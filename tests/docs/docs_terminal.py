@@ -17,7 +17,7 @@ from typing import Self
 
 import click
 
-from children import CHILD_S, PROGRAM
+from children import CHILD_S, COMMAND, PROGRAM
 from live_networks import PATIENCE_S
 from reefcast.cli.broker import COMPILING
 from reefcast.server.supervisor import free_ports
@@ -25,7 +25,6 @@ from reefcast.server.supervisor import free_ports
 PORT = re.compile(r"127\.0\.0\.1:(7[34]\d\d)\b")
 """As pages write it; each becomes a port that is free."""
 PACKAGES = {"reefcast": "reefcast", "reefcast-lab": "reefcast_lab"}
-STOP_S = 15.0
 NOISE = COMPILING.split(":", maxsplit=1)[0]
 """How a line begins that is printed only where code must be compiled first."""
 
@@ -56,7 +55,8 @@ class Terminal:
         self.directory.mkdir()
         self._bin.mkdir()
         for command, package in PACKAGES.items():
-            program = PROGRAM.format(descriptor=self._theirs, package=package)
+            run = COMMAND.format(package=package)
+            program = PROGRAM.format(descriptor=self._theirs, run=run)
             named = shlex.quote(f"import sys; sys.argv[0] = {command!r}\n{program}")
             self._script(command, f'exec {shlex.quote(sys.executable)} -c {named} "$@"')
         self._script("python", f'exec {shlex.quote(sys.executable)} "$@"')
@@ -172,14 +172,10 @@ class Terminal:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Asks it to end, and all that it started; then kills what is left."""
-    for sign, patience_s in ((signal.SIGINT, STOP_S), (signal.SIGKILL, None)):
-        if process.poll() is None:
-            os.killpg(process.pid, sign)
-            try:
-                process.wait(patience_s)
-            except subprocess.TimeoutExpired:
-                continue
+    """Kills it, and all that it started."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 def _pattern(expected: str) -> re.Pattern[str]:
