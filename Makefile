@@ -4,12 +4,13 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 TOOLS  := $(VENV)/.builds
 STAMP  := $(VENV)/.installed
+SPHINX := $(VENV)/.documents
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 EVENTS ?= 12000
 STORED ?= 10000000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak check format bench history docs lock wheel clean java
+.PHONY: help demo test soak check format bench history docs site lock wheel clean java
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,6 +28,11 @@ $(STAMP): $(TOOLS) pyproject.toml lab/pyproject.toml requirements/dev.lock
 	@if $(PYTHON) tools/check_java.py 2>/dev/null; then \
 	  echo "preparing the demo: its events, and compiled kernels"; \
 	  $(BIN)/reefcast-lab demo --prepare; fi
+	@touch $@
+
+$(SPHINX): $(STAMP) requirements/docs.lock
+	@echo "installing what builds the site of the documentation"
+	@$(PIP) install --require-hashes -r requirements/docs.lock
 	@touch $@
 
 java:
@@ -70,12 +76,18 @@ history: $(STAMP) ## the history's figures with STORED messages (10 million: 5 G
 docs: $(STAMP) ## regenerate the reference pages under docs/
 	$(BIN)/python tools/make_docs.py
 
+site: $(SPHINX) ## the documentation as a site with search, in out/site (read without a network)
+	$(BIN)/sphinx-build -q --fail-on-warning --builder html -c docs/_site . out/site
+	@echo "open out/site/index.html"
+
 lock: ## lock the dependencies anew (needs uv)
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
 	  requirements/build.in -o requirements/build.lock
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
 	  -c requirements/build.lock --no-emit-package reefcast --extra baselines --group dev \
 	  pyproject.toml lab/pyproject.toml -o requirements/dev.lock
+	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
+	  -c requirements/dev.lock --group pyproject.toml:docs -o requirements/docs.lock
 
 wheel: $(TOOLS) ## a wheel and an sdist, in dist/ (needs none of the dependencies)
 	$(BIN)/python -m hatchling build -d dist

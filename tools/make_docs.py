@@ -1,8 +1,8 @@
 """Reference pages made from the code, so that they cannot drift from it: `make docs`.
 
-docs/commands.md and docs/lab-commands.md (what each command's --help says), docs/trace.md (the
-trace vocabulary), docs/network-file.md (every key of a network file), docs/python.md (what `import
-reefcast` offers).
+In docs/reference: commands.md and lab-commands.md (what each command's --help says), trace.md (the
+trace vocabulary), network-file.md (every key of a network file), python.md (what `import reefcast`
+offers).
 `--check` writes nothing, and fails if one of them is not what the code says: `make check`, and a
 test.
 """
@@ -25,7 +25,7 @@ from reefcast.routing.router import RoutingOptions
 from reefcast.traces import vocabulary
 from reefcast_lab.cli.main import group as laboratory
 
-DOCS = Path(__file__).resolve().parent.parent / "docs"
+DOCS = Path(__file__).resolve().parent.parent / "docs" / "reference"
 NOTE = "<!-- made by `make docs`; change the code, not this page -->\n"
 
 
@@ -72,8 +72,8 @@ def trace_vocabulary() -> str:
 
 ROUTING = """\
 The options of the routing that `[network]` names; a key that the routing does not have is refused.
-Every `[[broker]]` may have others, under its own `routing`. A routing of your own brings its own
-(`docs/write-a-routing.md`); those of this package have these:
+Every `[[broker]]` may have others, under its own `routing`. [A routing of
+your own](../how-to/write-a-routing.md) brings its own; those of this package have these:
 """
 
 

@@ -1,4 +1,4 @@
-"""docs/python.md: what `import reefcast` offers, from its signatures and docstrings."""
+"""docs/reference/python.md: what `import reefcast` offers, from its signatures and docstrings."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ INTRODUCTION = """\
 # The Python interface
 
 All that `import reefcast` offers, in the words of its docstrings; how it is used together, with
-examples: [client.md](client.md). The indexes ([matching.md](matching.md),
-[covering-index.md](covering-index.md)) and the explanation of a match ([explain.md](explain.md))
-may be used by themselves. What else there is in modules may change without notice.
+examples: [write a client](../how-to/write-a-client.md). The [matching
+index](../explanation/matching.md), the [covering index](../explanation/covering-index.md) and the
+[explanation of a match](../how-to/explain-a-match.md) may be used by themselves. Everything else in
+modules may change without notice.
 
 In signatures, `Value` is `int | float | bool | str`, and a `PublicationId` is a publisher's id with
 a number, `tuple[str, int]`. `Attributes` are a `Mapping[str, object]`, a Struct of msgspec or an

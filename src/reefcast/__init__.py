@@ -8,8 +8,9 @@
         async for event in subscription:
             print(event["price"])
 
-What `__all__` names is the public face, typed and shown in docs/client.md; each name is loaded when
-it is first used. The modules below are for those who work on Reefcast, and may change.
+What `__all__` names is the public face, typed and shown in docs/how-to/write-a-client.md; each name
+is loaded when it is first used. The modules below are for those who work on Reefcast, and may
+change.
 """
 
 from __future__ import annotations

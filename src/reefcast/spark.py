@@ -1,4 +1,5 @@
-"""What Spark programs use of Reefcast; see docs/spark-connector.md and docs/spark-matching.md.
+"""What Spark programs use of Reefcast; see docs/reference/spark-connector.md and
+docs/how-to/match-in-spark.md.
 
 import reefcast.spark
 

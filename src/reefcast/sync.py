@@ -270,7 +270,7 @@ class Client:
         """Publishes one event; returns its (publisher, seq).
 
         `attributes`: a mapping, a Struct of msgspec or a dataclass, or keywords; None means
-        missing. Which values travel, and how: docs/client.md, "Values".
+        missing. Which values travel, and how: docs/reference/values.md.
         Encodes it and leaves the rest to the client's thread; waits only while 1000 events
         (`BACKLOG`) wait there for the broker's credit. Raises `InvalidValueError` for what is no
         event; an error of sending (`RefusedError`, `ConnectionLostError`) is raised by a later

@@ -1,4 +1,4 @@
-"""`docs/covering.md`: its network file runs, and its table is what its program prints."""
+"""The network file of choose-covering.md runs; covering.md names all that is there."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from reefcast.cli.simulate import command as simulate_command
 from reefcast.network.file import read_network
 from reefcast.routing.acyclic import Acyclic
 
-PAGE = (Path(__file__).parents[2] / "docs/covering.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "explanation" / "covering.md").read_text(encoding="utf-8")
+GUIDE = (DOCS / "how-to" / "choose-covering.md").read_text(encoding="utf-8")
 
 
 def block(language: str) -> str:
-    (found,) = re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
+    (found,) = re.findall(rf"```{language}\n(.*?)```", GUIDE, re.DOTALL)
     return str(found)
 
 

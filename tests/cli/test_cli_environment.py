@@ -1,4 +1,4 @@
-"""docs/environment.md names the variables that the code reads; shells complete as it says."""
+"""environment.md names the variables that the code reads; shells complete as it says."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "environment.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "reference" / "environment.md").read_text(encoding="utf-8")
 COMPLETE = "_REEFCAST_COMPLETE"
 
 

@@ -16,11 +16,6 @@ from reefcast.cli.main import group
 from reefcast.errors import LocalError
 
 REEFCAST = [sys.executable, "-m", "reefcast"]
-PAGE = (Path(__file__).parents[2] / "docs" / "explain.md").read_text(encoding="utf-8")
-FILTERS = "\n".join(
-    re.findall(r"^    (\S.*)$", PAGE.split("`filters.txt` be")[1].split("```")[0], re.M)
-)
-SESSIONS = re.findall(r"```\n\$ reefcast explain (.*?)\n(.*?)```", PAGE, re.DOTALL)
 
 
 def explained(*arguments: object) -> str:
@@ -254,30 +249,6 @@ def test_a_file_of_filters_with_an_error(filters: Path) -> None:
     filters.write_text("x > 1\n\nx >\n")
     sentence = refused("--filters", filters, "x=1")
     assert sentence.startswith(f"{filters}, filter of line 3: line 1, column 4: expected")
-
-
-def test_the_page(tmp_path: Path) -> None:
-    """Every session of docs/explain.md is what the command prints."""
-    assert len(SESSIONS) >= 4
-    (tmp_path / "filters.txt").write_text(FILTERS)
-    for arguments, output in SESSIONS:
-        done = subprocess.run(
-            ["sh", "-c", f'"$0" -m reefcast explain {arguments}', sys.executable],
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=300,
-            cwd=tmp_path,
-        )
-        assert done.stdout == output
-
-
-def test_the_python_of_the_page() -> None:
-    (program,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=300
-    )
-    assert done.stdout.startswith("False\nseats > 5 UNKNOWN seats = '7' ")
 
 
 def test_the_plan_of_an_index(tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
-"""The examples of README.md and docs/client.md do what they say, and name all that there is."""
+"""The examples of README.md, write-a-client.md and values.md do what they say, and name all that
+there is."""
 
 from __future__ import annotations
 
@@ -14,32 +15,39 @@ import reefcast
 from live_networks import path_network, running
 
 ROOT = Path(__file__).parents[2]
-GUIDE = (ROOT / "docs" / "client.md").read_text(encoding="utf-8")
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = {
+    path.stem: path.read_text(encoding="utf-8")
+    for path in (
+        ROOT / "README.md",
+        ROOT / "docs" / "how-to" / "write-a-client.md",
+        ROOT / "docs" / "reference" / "values.md",
+    )
+}
+GUIDE = PAGES["write-a-client"] + PAGES["values"]
 PYTHON = re.compile(r"```python\n(.*?)```", re.DOTALL)
 EXAMPLES = {
     f"{page}-{number}": source
-    for page, text in (("README", README), ("client", GUIDE))
+    for page, text in PAGES.items()
     for number, source in enumerate(PYTHON.findall(text), start=1)
 }
 OUTPUTS = {
     "README-1": r"IBM 99\.5\n",
     "README-2": r"99\.5 \d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+\+00:00\n",
-    "client-1": r"IBM 99\.5\n",
-    "client-2": r"IBM 99\.5\n",
-    "client-3": r"plant-7-\w+ has published event 1\n",
-    "client-4": r"{'placed': 1769860800000000, 'price': 9\.95, 'side': 'buy', "
+    "write-a-client-1": r"IBM 99\.5\n",
+    "write-a-client-2": r"IBM 99\.5\n",
+    "write-a-client-3": r"plant-7-\w+ has published event 1\n",
+    "values-1": r"{'placed': 1769860800000000, 'price': 9\.95, 'side': 'buy', "
     r"'customer\.name': 'Ana', 'customer\.country': 'PT'}\n"
     r"2026-01-31 12:00:00\+00:00 9\.95 Side\.BUY Ana\n",
-    "client-5": r"\(\"dest = 'LAX'\", \"carrier IN \('UA', 'DL'\)\"\)\n"
+    "write-a-client-4": r"\(\"dest = 'LAX'\", \"carrier IN \('UA', 'DL'\)\"\)\n"
     r"Event\(.*'LAX', 'carrier': 'UA'}\)\n",
-    "client-6": r"99\.5 after 0 dropped events\n99\.5 and none is dropped\n",
-    "client-7": r"1000 events for the filter with number 1\n",
-    "client-8": r"line 1, column 8: expected an attribute\n"
+    "write-a-client-5": r"99\.5 after 0 dropped events\n99\.5 and none is dropped\n",
+    "write-a-client-6": r"1000 events for the filter with number 1\n",
+    "write-a-client-7": r"line 1, column 8: expected an attribute\n"
     r"attribute 'price' has the value \[1, 2\] of type list.*\n"
     r"publication 1 was refused: .*\n",
-    "client-9": r"True\nFalse\n",
-    "client-10": r"21\.5\n\d+\.\d+\.\d+\n",
+    "write-a-client-8": r"True\nFalse\n",
+    "write-a-client-9": r"21\.5\n\d+\.\d+\.\d+\n",
 }
 
 
@@ -60,7 +68,7 @@ async def test_example(name: str, capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("name", reefcast.__all__)
 def test_every_public_name_is_shown(name: str) -> None:
-    assert re.search(rf"\b{name}\b", GUIDE), f"docs/client.md does not show {name}"
+    assert re.search(rf"\b{name}\b", GUIDE), f"the guide does not show {name}"
 
 
 def resolved(path: str) -> object:
@@ -71,7 +79,7 @@ def resolved(path: str) -> object:
     return value
 
 
-REFERENCE = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
+REFERENCE = (ROOT / "docs" / "reference" / "python.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(

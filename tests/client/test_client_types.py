@@ -96,7 +96,7 @@ def test_the_wheel_says_that_it_is_typed_and_holds_what_the_package_holds(tmp_pa
 
 def test_the_examples_pass(tmp_path: Path) -> None:
     files = []
-    for page in ("README.md", "docs/client.md"):
+    for page in ("README.md", "docs/how-to/write-a-client.md", "docs/reference/values.md"):
         text = (ROOT / page).read_text(encoding="utf-8")
         for number, source in enumerate(re.findall(r"```python\n(.*?)```", text, re.DOTALL)):
             files.append(tmp_path / f"{Path(page).stem.lower()}_{number}.py")

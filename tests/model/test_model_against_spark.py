@@ -1,7 +1,8 @@
 """Spark SQL judges the filter language: random filters over random rows must mean the same to both.
 
-The generator writes only what both define alike (docs/filter-language.md lists what is deliberately
-ours): integers below 2^53, no unlike types, no backslashes, no zero divisors, fractions as `1e-1`.
+The generator writes only what both define alike (docs/reference/filter-language.md lists what
+is deliberately ours): integers below 2^53, no unlike types, no backslashes, no zero divisors,
+fractions as `1e-1`.
 """
 
 from __future__ import annotations

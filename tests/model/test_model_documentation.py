@@ -1,4 +1,4 @@
-"""Every example of docs/filter-language.md is executed."""
+"""Every example of docs/reference/filter-language.md is executed."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ import pytest
 from reefcast.errors import FilterSyntaxError
 from reefcast.model.filters import parse_filter
 
-PAGE = (Path(__file__).parents[2] / "docs" / "filter-language.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "filter-language.md").read_text(
+    encoding="utf-8"
+)
 ROWS = re.findall(r"^\| `(.+)` \| `(\{.*\})` \| (yes|no) \|$", PAGE, re.MULTILINE)
-FILTERS = re.search(r"```\n(.*?)```", PAGE, re.DOTALL)[1].splitlines()
+FILTERS = re.search(r"```text\n(.*?)```", PAGE, re.DOTALL)[1].splitlines()
 ERRORS = re.findall(r'>>> reefcast.parse_filter\("(.*)"\)\n(.*?)\n```', PAGE, re.DOTALL)
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 pytestmark = pytest.mark.spark
-GUIDE = Path(__file__).parents[2] / "docs" / "spark-connector.md"
+GUIDE = Path(__file__).parents[2] / "docs" / "reference" / "spark-connector.md"
 SCHEMA = "symbol STRING, price DOUBLE, size BIGINT, firm BOOLEAN"
 QUOTES: tuple[dict[str, object], ...] = (
     {"symbol": "IBM", "price": 99.5, "size": 10, "firm": True},

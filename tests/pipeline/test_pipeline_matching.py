@@ -218,11 +218,13 @@ def test_ids_of_any_type_and_column_names(spark: SparkSession) -> None:
 
 
 def test_examples_of_the_page(spark: SparkSession) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "spark-matching.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "match-in-spark.md").read_text(
+        encoding="utf-8"
+    )
     examples = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     assert len(examples) == 2
     for source in examples:
-        exec(compile(source, "spark-matching.md", "exec"), {"spark": spark})
+        exec(compile(source, "match-in-spark.md", "exec"), {"spark": spark})
 
 
 # --- what is wrong --------------------------------------------------------------------------------

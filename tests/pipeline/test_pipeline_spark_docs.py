@@ -1,4 +1,4 @@
-"""docs/spark.md: its examples run, and its tables have the columns that are written."""
+"""The examples of run-spark-jobs.md run; spark-tables.md has the columns that are written."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from reefcast.simulation.recording import TraceOptions
 from reefcast.simulation.simulation import Simulation
 from reefcast.simulation.world import Setup
 
-GUIDE = (Path(__file__).parents[2] / "docs" / "spark.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).parents[2] / "docs"
+GUIDE = (DOCS / "how-to" / "run-spark-jobs.md").read_text(encoding="utf-8")
+TABLES_PAGE = (DOCS / "reference" / "spark-tables.md").read_text(encoding="utf-8")
 TYPES = {"int64": "BIGINT", "float64": "DOUBLE", "string": "STRING", "bool": "BOOLEAN"}
 NAMED = r"`(\w+)` (int64|float64|string)"
 ROW = r"\| `(\w+)` \| (int64|float64|string|bool) \|"
@@ -25,7 +27,7 @@ def ddl(found: list[tuple[str, str]]) -> str:
 
 
 def test_the_tables_of_an_analysis() -> None:
-    rows = re.findall(r"^\| `(\w+)` \| (`.*) \| .* \|$", GUIDE, re.MULTILINE)
+    rows = re.findall(r"^\| `(\w+)` \| (`.*) \| .* \|$", TABLES_PAGE, re.MULTILINE)
     shown = {name: ddl(re.findall(NAMED, columns)) for name, columns in rows if ", " in columns}
     assert shown == TABLES
 
@@ -33,13 +35,13 @@ def test_the_tables_of_an_analysis() -> None:
 @pytest.mark.parametrize(
     ("after", "schema"),
     [
-        ("**clusters**", clusters.SCHEMA),
-        ("**links**", links.SCHEMA),
-        ("**covering**", covering.SCHEMA),
+        ("### clusters", clusters.SCHEMA),
+        ("### links", links.SCHEMA),
+        ("### covering", covering.SCHEMA),
     ],
 )
 def test_the_columns_of_a_table(after: str, schema: str) -> None:
-    table = GUIDE.split(after)[1].split("|---|---|---|\n")[1].split("\n\n")[0]
+    table = TABLES_PAGE.split(after)[1].split("|---|---|---|\n")[1].split("\n\n")[0]
     assert ddl(re.findall(ROW, table)) == schema
 
 
@@ -53,6 +55,6 @@ def test_examples(spark, tmp_path):
     shared = {"spark": spark}
     for source in re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL):
         here = source.replace('"out/', f'"{tmp_path}/out/')  # Spark's own folder stays as it is
-        exec(compile(here, "spark.md", "exec"), shared)
+        exec(compile(here, "run-spark-jobs.md", "exec"), shared)
     written = spark.read.parquet(str(tmp_path / "out" / "late")).collect()
     assert [row["publisher"] for row in written] == ["publisher"]

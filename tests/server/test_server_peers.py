@@ -20,7 +20,7 @@ from reefcast.routing.gossip.router import Gossip
 from reefcast.server.peer import Peer
 from reefcast.server.supervisor import free_ports
 
-GUIDE = Path(__file__).parents[2] / "docs" / "gossip.md"
+GUIDE = Path(__file__).parents[2] / "docs" / "how-to" / "run-gossip.md"
 QUICK: dict[str, Any] = {"round_s": 0.05}
 
 
@@ -95,7 +95,7 @@ async def test_a_network_of_peers_alone(live: Live):
 async def test_the_example_of_the_page(capsys: pytest.CaptureFixture[str]):
     section = GUIDE.read_text(encoding="utf-8").split("## Peers")[1]
     (source,) = re.findall(r"```python\n(.*?)```", section, flags=re.DOTALL)[:1]
-    for shown, free in zip(("127.0.0.1:7411", "127.0.0.1:7412"), addresses(2), strict=True):
+    for shown, free in zip(("127.0.0.1:7421", "127.0.0.1:7422"), addresses(2), strict=True):
         source = source.replace(shown, free)
     code = compile(source, str(GUIDE), "exec")
     await asyncio.to_thread(exec, code, {"__name__": "example"})

@@ -31,7 +31,7 @@ Pair = tuple[str, int, str, int]
 ON_THE_WAY_S = 3.0
 """Longer than any publication takes."""
 HEALED_ROUNDS = 50
-"""After crashes (docs/gossip.md)."""
+"""After crashes (docs/explanation/gossip.md)."""
 
 
 def unlinked(count: int) -> Graph:
@@ -153,7 +153,7 @@ def crashes(setup: Setup, rng: random.Random, lasts_s: float) -> list[Crash]:
 
 
 def healed_after_s(setup: Setup) -> float:
-    """How long it takes after crashes until all is as it should be (docs/gossip.md)."""
+    """How long it takes after crashes until all is as it should be (docs/explanation/gossip.md)."""
     assert isinstance(setup.options, GossipOptions)
     return HEALED_ROUNDS * setup.options.round_s
 

@@ -54,8 +54,8 @@ def play_all(plans: Iterable[Plan], jobs: int) -> list[Verdict]:
 HEAD = """\
 # Faults: what is kept, what may be lost, how long a gap lasts
 
-<!-- written by `python tools/torture.py --matrix docs/faults.md`, tables and all; the words are in
-tests/torture/page.md -->
+<!-- written by `python tools/torture.py --matrix docs/reference/faults.md`, tables and all; the
+words are in tests/torture/page.md -->
 
 """
 
@@ -170,7 +170,7 @@ def main() -> None:
     if asked.matrix:
         how = f"--seed {asked.seed} --scale {asked.scale:g} --rate {asked.rate:g}"
         how += f" --mixed {asked.mixed} --jobs {asked.jobs}"
-        how = f"`tools/torture.py --matrix docs/faults.md {how}`"
+        how = f"`tools/torture.py --matrix docs/reference/faults.md {how}`"
         if asked.scale != 1.0:
             how += f", which makes the times of the faults {asked.scale:g} times as long"
         write_page(verdicts, asked.matrix, how)

@@ -15,7 +15,7 @@ from reefcast_lab.bench.cover.columns import Columns
 from reefcast_lab.bench.cover.workloads import BOXES, ROOTS, WORKLOADS, degree_filters, make
 from reefcast_lab.cli.bench import command
 
-GUIDE = Path(__file__).parents[3] / "docs" / "covering-index.md"
+GUIDE = Path(__file__).parents[3] / "docs" / "explanation" / "covering-index.md"
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from reefcast_lab.bench.matching.workloads import SOURCES, make
 from reefcast_lab.bench.matching.worst import WorstRow
 from reefcast_lab.cli.bench import command
 
-GUIDE = Path(__file__).parents[3] / "docs" / "matching.md"
+GUIDE = Path(__file__).parents[3] / "docs" / "explanation" / "matching.md"
 MARKS = "<!-- {0}: made by `reefcast-lab bench match` -->\nold\n<!-- end of {0} -->\n"
 
 

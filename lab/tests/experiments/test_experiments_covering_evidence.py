@@ -42,7 +42,7 @@ def test_says_from_which_size_on_active_congests_and_what_incremental_makes_of_i
     )
     assert "Of 4 roots, over ever more subscriptions each, 2 go at once" in text
     assert "At 5 000" not in text
-    assert "[See it live](../covering.md#see-it-live)" in text
+    assert "[See it live](../explanation/covering.md#see-it-live)" in text
 
 
 def test_says_that_active_does_not_congest_where_it_does_not() -> None:

@@ -15,14 +15,14 @@ ROW = r"\| `(\w+)` \| (int64|float64|string|bool) \|"
 
 
 def test_covering_s_program_prints_the_table(capsys: pytest.CaptureFixture[str]) -> None:
-    page = (DOCS / "covering.md").read_text(encoding="utf-8")
+    page = (DOCS / "explanation" / "covering.md").read_text(encoding="utf-8")
     (source,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     exec(compile(source, "covering.md", "exec"), {"__name__": "example"})
     assert f"\n\n{capsys.readouterr().out}\n" in page
 
 
 def test_the_columns_of_a_sweep_s_table() -> None:
-    guide = (DOCS / "spark.md").read_text(encoding="utf-8")
-    table = guide.split("*One table.*")[1].split("|---|---|---|\n")[1].split("\n\n")[0]
+    guide = (DOCS / "reference" / "spark-tables.md").read_text(encoding="utf-8")
+    table = guide.split("## Table of a sweep")[1].split("|---|---|---|\n")[1].split("\n\n")[0]
     found = ", ".join(f"{name} {TYPES[type]}" for name, type in re.findall(ROW, table))
     assert found == effects.RESULTS

@@ -7,19 +7,17 @@ import re
 from collections import Counter
 from pathlib import Path
 
-import click
 import pytest
 from click.testing import CliRunner
 
 from reefcast.errors import ConfigurationError
 from reefcast.model.filters import parse_filter
-from reefcast_lab.cli import dataset
 from reefcast_lab.cli import workload as cli
 from reefcast_lab.experiments.covering.workload import covering_degree
 
 pytestmark = pytest.mark.spark
 
-PAGE = Path(__file__).parents[3] / "docs" / "spark-datasets.md"
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "spark-datasets.md"
 STOCKS = "event BIGINT, time_us BIGINT, symbol STRING, price DOUBLE, volume BIGINT, rest DOUBLE"
 
 
@@ -331,16 +329,3 @@ EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), 
 def test_examples_of_spark_datasets_md_run(spark, tmp_path, monkeypatch, number):
     monkeypatch.chdir(tmp_path)
     exec(compile(EXAMPLES[number], PAGE.name, "exec"), {"__name__": "example"})
-
-
-def test_commands_of_spark_datasets_md_parse():
-    lines = re.findall(
-        r"^    reefcast-lab (dataset|workload) (.*)$", PAGE.read_text(), re.MULTILINE
-    )
-    for group, line in lines:
-        command = {"dataset": dataset.command, "workload": cli.command}[group]
-        words = line.split()
-        if group == "workload":
-            command = cli.command.commands[words.pop(0)]
-        command.make_parser(click.Context(command)).parse_args(words)
-    assert len(lines) == 12

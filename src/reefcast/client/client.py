@@ -121,7 +121,7 @@ class Client:
         """Publishes one event; returns its (publisher, seq).
 
         `attributes`: a mapping, a Struct of msgspec or a dataclass, or keywords; None means
-        missing. Which values travel, and how: docs/client.md, "Values".
+        missing. Which values travel, and how: docs/reference/values.md.
         Waits only while the broker gives no credit or there is no connection; the event is written
         in the next turn of the loop. Raises `InvalidValueError` for what is no event,
         `RefusedError` if earlier publications were refused, `ConnectionLostError`.

@@ -87,7 +87,7 @@ class Event:
         """The attributes as an instance of `type`: a Struct of msgspec, a dataclass, a TypedDict.
 
         Nested ones take the attributes whose names have dots; times, decimals, enumerations and
-        UUIDs are made again of the forms in which they travel (docs/client.md, "Values"). Other
+        UUIDs are made again of the forms in which they travel (docs/reference/values.md). Other
         attributes are left aside. Raises `InvalidValueError` for an attribute that is missing or
         that the type does not take, and for a type of which no event can be.
         """

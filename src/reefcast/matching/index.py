@@ -1,8 +1,8 @@
 """The compiled index. How it works: see `partitions`, `blocks` and `cuts`, in this order.
 
-Costs: `reefcast bench match` prints them, docs/matching.md explains them. Residual conditions are
-decided in Python, for the filters whose other conditions hold: a few microseconds each. An index
-belongs to one thread.
+Costs: `reefcast-lab bench match` prints them, docs/explanation/matching.md explains them. Residual
+conditions are decided in Python, for the filters whose other conditions hold: a few microseconds
+each. An index belongs to one thread.
 """
 
 from __future__ import annotations

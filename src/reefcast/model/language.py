@@ -1,4 +1,4 @@
-"""The filter language: from a text to an expression (see docs/filter-language.md).
+"""The filter language: from a text to an expression (see docs/reference/filter-language.md).
 
 The grammar is in `filter.lark`, what it cannot say in `actions`; `quick` reads most filters without
 lark. Here are the parser and what a person is told whose filter cannot be read.

@@ -8,7 +8,7 @@ table while it routes a publication.
 
 All that others must know of a routing stands in its class, as attributes: a new one is a module and
 a line in `registry`. What only some routings can do is in `capabilities`: a routing derives from
-those that it has. `docs/write-a-routing.md` builds one.
+those that it has. `docs/how-to/write-a-routing.md` builds one.
 """
 
 from __future__ import annotations

@@ -46,10 +46,10 @@ class CostModel:
     brings several subscriptions costs what these cost.
 
     The defaults are those of this project's own broker on one core of the machine that the other
-    figures in docs/performance.md come from: 4.5 us for a publication that goes to one neighbour,
-    sockets and all; with 80 000 subscriptions and covering "active" 250 us for one more (175 of
-    them for parsing its text), 22 us for one that goes; and 9 us for each that takes the place of
-    one that went, which counts as `copy_s` here, as the neighbour pays thirty times that.
+    figures in docs/explanation/performance.md come from: 4.5 us for a publication that goes to one
+    neighbour, sockets and all; with 80 000 subscriptions and covering "active" 250 us for one more
+    (175 of them for parsing its text), 22 us for one that goes; and 9 us for each that takes the
+    place of one that went, which counts as `copy_s` here, as the neighbour pays thirty times that.
     """
 
     publication_s: float = 3.5e-6

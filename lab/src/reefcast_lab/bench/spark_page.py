@@ -1,4 +1,4 @@
-"""The figures of docs/spark-matching.md: a table, and the plot of time over subscriptions."""
+"""The figures of docs/explanation/spark-matching.md: a table, and the plot of time."""
 
 from __future__ import annotations
 

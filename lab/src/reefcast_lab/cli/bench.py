@@ -184,7 +184,7 @@ def _print_sim(rows: list[Row]) -> None:
     type=OUTPUT_FILE,
     help="Write a plot of the time over the number of filters to this file, as SVG.",
 )
-@_page_option("docs/matching.md")
+@_page_option("docs/explanation/matching.md")
 @json_option("a list of rows")
 def match(
     workloads: tuple[str, ...],
@@ -241,7 +241,7 @@ def _worst_cases(
     is_flag=True,
     help="Instead, the covering paper's relation graphs, index on and off, beside the roots.",
 )
-@_page_option("docs/covering-index.md")
+@_page_option("docs/explanation/covering-index.md")
 @json_option("a list of rows")
 def cover(
     workloads: tuple[str, ...],
@@ -402,7 +402,7 @@ def history(stored: int, directory: Path | None, as_json: bool) -> None:
     type=OUTPUT_FILE,
     help="Write a plot of the time over the number of subscriptions to this file, as SVG.",
 )
-@_page_option("docs/spark-matching.md")
+@_page_option("docs/explanation/spark-matching.md")
 @json_option("a list of rows")
 def spark(
     sizes: tuple[int, ...],

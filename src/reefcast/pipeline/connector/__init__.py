@@ -1,1 +1,1 @@
-"""Reefcast as a data source of Spark: `format("reefcast")`; see docs/spark-connector.md."""
+"""The data source of Spark, `format("reefcast")`; see docs/reference/spark-connector.md."""

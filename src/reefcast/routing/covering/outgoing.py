@@ -11,7 +11,7 @@ Whatever the strategy: each subscription that U wants is covered by some entry o
 - *packing*: as active; the unsubscription and its NRS travel in one message (`Replace`).
 
 Source: the covering paper, sections II and IV; SIENA. Cost: the covering index answers all of these
-questions in microseconds (see `docs/covering-index.md`).
+questions in microseconds (see `docs/explanation/covering-index.md`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The figures of docs/covering-index.md."""
+"""The figures of docs/explanation/covering-index.md."""
 
 from __future__ import annotations
 

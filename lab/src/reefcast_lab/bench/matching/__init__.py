@@ -2,5 +2,5 @@
 
 `table` holds filters as columns, `workloads` and `adversarial` make them; `columns` and
 `end_points` are the baselines; `engines` puts them and Reefcast's index behind one interface;
-`measure` and `worst` take the times; `page` writes the figures of docs/matching.md.
+`measure` and `worst` take the times; `page` writes the figures of docs/explanation/matching.md.
 """

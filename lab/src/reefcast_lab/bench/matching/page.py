@@ -1,4 +1,4 @@
-"""The figures of docs/matching.md: tables between marks, and the plot of time over filters."""
+"""The figures of docs/explanation/matching.md: tables between marks, and the plot of time."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ CONGESTED_S = 1.0
 """Delays from here on are what we call congestion."""
 LIVE = (
     "Live brokers show the same: `reefcast-lab burst`, and the table in "
-    "[See it live](../covering.md#see-it-live)."
+    "[See it live](../explanation/covering.md#see-it-live)."
 )
 
 

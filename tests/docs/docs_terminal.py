@@ -1,0 +1,222 @@
+"""A terminal for the commands of one page: a directory, ports of its own, commands that stay."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import click
+
+from children import CHILD_S, COMMAND, PROGRAM
+from live_networks import PATIENCE_S
+from reefcast.cli.broker import COMPILING
+from reefcast.server.supervisor import free_ports
+
+PORT = re.compile(r"127\.0\.0\.1:(7[34]\d\d)\b")
+"""As pages write it; each becomes a port that is free."""
+PACKAGES = {"reefcast": "reefcast", "reefcast-lab": "reefcast_lab"}
+NOISE = COMPILING.split(":", maxsplit=1)[0]
+"""How a line begins that is printed only where code must be compiled first."""
+
+
+@dataclass
+class _Staying:
+    command: str
+    process: subprocess.Popen[bytes]
+    output: Path
+
+
+class Terminal:
+    """Runs what a page shows, and compares what is printed with what the page says.
+
+    `...` in an output stands for any text. Leaving the block ends what still runs.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory / "work"
+        self.printed = ""
+        self._bin = directory / "bin"
+        self._ports: dict[str, str] = {}
+        self._stay: list[_Staying] = []
+        self._theirs, self._mine = -1, -1
+
+    def __enter__(self) -> Self:
+        self._theirs, self._mine = os.pipe()
+        self.directory.mkdir()
+        self._bin.mkdir()
+        for command, package in PACKAGES.items():
+            run = COMMAND.format(package=package)
+            program = PROGRAM.format(descriptor=self._theirs, run=run)
+            named = shlex.quote(f"import sys; sys.argv[0] = {command!r}\n{program}")
+            self._script(command, f'exec {shlex.quote(sys.executable)} -c {named} "$@"')
+        self._script("python", f'exec {shlex.quote(sys.executable)} "$@"')
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            for each in reversed(self._stay):
+                _end(each.process)
+        finally:
+            os.close(self._mine)
+            os.close(self._theirs)
+
+    def _script(self, name: str, line: str) -> None:
+        path = self._bin / name
+        path.write_text(f"#!/bin/sh\n{line}\n", encoding="utf-8")
+        path.chmod(0o755)
+
+    # --- ports ------------------------------------------------------------------------------------
+
+    def _here(self, text: str) -> str:
+        """As it must be here, where others use the usual ports."""
+        for port in PORT.findall(text):
+            if port not in self._ports:
+                taken = set(self._ports.values())
+                free = map(str, free_ports(len(taken) + 1))
+                self._ports[port] = next(each for each in free if each not in taken)
+        return PORT.sub(lambda found: f"127.0.0.1:{self._ports[found[1]]}", text)
+
+    def _shown(self, output: bytes) -> str:
+        """As a page shows it."""
+        lines = output.decode().splitlines(keepends=True)
+        text = "".join(line for line in lines if not line.startswith(NOISE))
+        for shown, here in self._ports.items():
+            text = text.replace(f"127.0.0.1:{here}", f"127.0.0.1:{shown}")
+        return text
+
+    # --- what pages have --------------------------------------------------------------------------
+
+    def write(self, name: str, text: str) -> None:
+        path = self.directory / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(self._here(text), encoding="utf-8")
+
+    def add(self, name: str, text: str) -> None:
+        with (self.directory / name).open("a", encoding="utf-8") as file:
+            file.write("\n" + self._here(text))
+
+    def run(self, command: str, expected: str) -> None:
+        """Runs it to its end, which must be a good one unless `expected` says what is wrong."""
+        done = subprocess.run(
+            ["sh", "-c", self._here(command)],
+            **self._where(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=CHILD_S,
+            check=False,
+        )
+        self.printed = self._shown(done.stdout)
+        assert done.returncode == 0 or expected, f"$ {command}\n{self.printed}"
+        if expected:
+            assert matches(expected, self.printed), f"$ {command}\n{self.printed}"
+
+    def python(self, source: str) -> None:
+        """Runs a program."""
+        self.write("program.py", source)
+        self.run("python program.py", "")
+
+    def stay(self, command: str, expected: str) -> None:
+        """Starts it, and returns when it has printed that."""
+        output = self.directory.parent / f"output-{len(self._stay)}"
+        with output.open("wb") as file:
+            process = subprocess.Popen(
+                ["sh", "-c", f"exec {self._here(command)}"],
+                **self._where(),
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        staying = _Staying(command, process, output)
+        self._stay.append(staying)
+        self._wait(staying, expected)
+
+    def wait_printed(self, command: str, expected: str) -> None:
+        """Returns when the last one of the commands that begin so has printed that."""
+        (*_, staying) = [each for each in self._stay if each.command.startswith(command)]
+        self._wait(staying, expected)
+
+    def _wait(self, staying: _Staying, expected: str) -> None:
+        until_s = time.monotonic() + PATIENCE_S
+        while not _pattern(expected).search(printed := self._shown(staying.output.read_bytes())):
+            assert staying.process.poll() is None, f"it ended: $ {staying.command}\n{printed}"
+            assert time.monotonic() < until_s, f"$ {staying.command}\n{printed}"
+            time.sleep(0.02)
+
+    def _where(self) -> dict[str, object]:
+        return {
+            "cwd": self.directory,
+            "env": {
+                **os.environ,
+                "PATH": f"{self._bin}:{os.environ['PATH']}",
+                "PYTHONUNBUFFERED": "1",
+            },
+            "pass_fds": (self._theirs,),
+        }
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Kills it, and all that it started."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _pattern(expected: str) -> re.Pattern[str]:
+    """`...` is any text; alone on a line it is any number of lines, or none."""
+    lines = (line.rstrip() for line in expected.strip().splitlines())
+    return re.compile("".join(map(_line, lines)), re.DOTALL | re.MULTILINE)
+
+
+def _line(line: str) -> str:
+    if line == "...":
+        return r"(?:[^\n]*\n)*?"
+    return re.escape(line).replace(re.escape("..."), ".*?") + r"[ \t]*\n"
+
+
+def matches(expected: str, printed: str) -> bool:
+    return _pattern(expected).fullmatch(printed.strip() + "\n") is not None
+
+
+def commands(text: str) -> Iterator[tuple[str, str]]:
+    """Each command of a console block, behind its `$`, with the output that follows."""
+    for part in re.split(r"(?m)^\$ ", text)[1:]:
+        command, output = _command_and_output(part)
+        yield command, output
+
+
+def _command_and_output(part: str) -> tuple[str, str]:
+    lines = part.splitlines(keepends=True)
+    count = 1
+    while lines[count - 1].rstrip("\n").endswith("\\"):
+        count += 1
+    return "".join(lines[:count]).rstrip("\n"), "".join(lines[count:])
+
+
+def parse(group: click.Group, words: list[str]) -> None:
+    """Raises `click.UsageError` for a command or an option that there is not."""
+    command: click.Command = group
+    rest = list(words)
+    while isinstance(command, click.Group):
+        found = command.get_command(click.Context(command), rest[0]) if rest else None
+        if found is None:
+            raise click.UsageError(f"no such command: {' '.join(words)}")
+        command = found
+        rest = rest[1:]
+    command.make_parser(click.Context(command)).parse_args(rest)
