@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec

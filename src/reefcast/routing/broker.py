@@ -4,8 +4,7 @@ Rules
 -----
 - `handle(item, link, now)` takes a message, a link that came up or went, or a timer; it returns
   what is to be done, in this order, without I/O or clock. Simulator and live server drive it.
-- A publication that something fails on costs only itself: the others of its batch are routed, each
-  once, and `PartlyFailed` tells of it (`failures`).
+- A publication that fails costs only itself: `PartlyFailed` tells of it (`failures`).
 - What clients publish goes through the `gate`: it must lie within what they advertised, and waits
   until that has settled.
 - Every control message is answered (`settlement`): Settled when all that it caused is done, or
@@ -347,11 +346,11 @@ class Broker:
 
     def _neighbour_changed(self, change: Promote | Demote) -> list[Effect]:
         """A link was promoted or demoted: services are told of the neighbour, too."""
-        promoted = isinstance(change, Promote)
-        others = [link for link in self._neighbours if link != change.link]
-        self._neighbours = (*others, change.link) if promoted else tuple(others)
-        told = self._services.link_up if promoted else self._services.link_down
-        return self._then.act(told(change.link, client=False))
+        self._neighbours = tuple(link for link in self._neighbours if link != change.link)
+        if isinstance(change, Demote):
+            return self._then.act(self._services.link_down(change.link, client=False))
+        self._neighbours += (change.link,)
+        return self._then.act(self._services.link_up(change.link, client=False))
 
     # --- links and timers -------------------------------------------------------------------------
 
@@ -481,8 +480,7 @@ class Broker:
 
     @property
     def relearning(self) -> bool:
-        """Whether it still waits for neighbours to tell what they know, or for what it asked for
-        then."""
+        """Whether neighbours have still to tell what they know, or what was asked for then."""
         return self.neighbours.relearning
 
     def status(
