@@ -23,7 +23,7 @@ from reefcast.client import Client
 from reefcast.history.store import HistoryStore, Incoming
 from reefcast.model.publication import Publication
 from reefcast.model.wire import StatusRequest, encode_publication
-from reefcast.server.observer import ask_status
+from reefcast.server.admin import ask_status
 
 
 @pytest.fixture

@@ -172,7 +172,7 @@ async def test_what_only_brokers_of_another_routing_say(live: Live):
 
 async def test_a_request_for_the_status_that_is_none(live: Live, node: Node):
     offender = await live.dial(node)
-    offender.say_hello(role=Role.OBSERVER)
+    offender.say_hello(role=Role.ADMIN)
     offender.send(FrameKind.STATUS, {"rows": -1})
     await matches(offender, "malformed request for the status")
 

@@ -34,6 +34,7 @@ from reefcast.model.publication import Publication
 from reefcast.model.wire import FrameKind, Role, StatusRequest
 from reefcast.protocol.principal import ALL_ROLES, NOBODY, Principal, UserRole
 from reefcast.protocol.states import State
+from reefcast.server.admin import admin_connection, ask_status
 from reefcast.server.connection import Connection
 from reefcast.server.greeting import (
     LOCAL,
@@ -45,7 +46,6 @@ from reefcast.server.greeting import (
     role_wanted,
 )
 from reefcast.server.node import Node
-from reefcast.server.observer import ask_status, observed
 from reefcast.server.supervisor import free_ports
 
 PROOF = FrameKind.PROOF
@@ -108,7 +108,7 @@ async def test_a_network_file_says_what_is_granted_elsewhere(insecure: bool) -> 
 WANTED = [
     (Role.CLIENT, "c", UserRole.CLIENT),
     (Role.CLIENT, "b1", UserRole.CLIENT),
-    (Role.OBSERVER, "b1", None),
+    (Role.ADMIN, "b1", None),
     (Role.BROKER, "b1", UserRole.BROKER),
     (Role.SOFT, "b1", UserRole.BROKER),
     (Role.BROKER, "127.0.0.1:7", UserRole.PEER),
@@ -170,7 +170,7 @@ async def test_only_administrators_move_links_and_all_may_look(live: Live) -> No
     node = await live.node(path_network(1), "b1", authenticator=Granting(*roles))
     address = node.network.address("b1")
     assert (await ask_status(*address))["broker"] == "b1"
-    async with observed(*address) as broker:
+    async with admin_connection(*address) as broker:
         with pytest.raises(reefcast.RefusedError, match=r"'anna' is not granted .*'administrator'"):
             await broker.move("b2", "b3")
 
@@ -179,7 +179,7 @@ async def test_an_administrator_is_told_why_a_link_cannot_be_moved(live: Live) -
     authenticator = Granting(UserRole.ADMINISTRATOR)
     node = await live.node(path_network(1), "b1", authenticator=authenticator)
     client = await live.dial(node, "o")
-    client.say_hello(role=Role.OBSERVER)
+    client.say_hello(role=Role.ADMIN)
     client.send(FrameKind.MOVE, MoveLink("b2", "b3"))
     assert "granted" not in await client.reason()
 

@@ -14,8 +14,8 @@ from live_networks import make_network, until
 from reefcast.errors import ConfigurationError
 from reefcast.model.messages import Refused
 from reefcast.model.wire import FrameKind
+from reefcast.server.admin import ask_status
 from reefcast.server.connection import Connection
-from reefcast.server.observer import ask_status
 
 
 async def test_an_event_reaches_those_whose_filter_holds(live: Live, one: OneBroker):

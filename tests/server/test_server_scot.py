@@ -16,7 +16,7 @@ from reefcast.model.messages import Advertise, LinkKind, LinkUp
 from reefcast.model.wire import StatusRequest
 from reefcast.network.sections import OverloadSection
 from reefcast.routing.tables import MOST_ROWS
-from reefcast.server.observer import ask_status
+from reefcast.server.admin import ask_status
 from reefcast.server.status import LONGEST_CELL
 from reefcast.server.supervisor import Overlay
 

@@ -16,8 +16,8 @@ from reefcast.model.filters import Filter, parse_filter
 from reefcast.model.messages import Subscribe
 from reefcast.model.wire import FrameKind
 from reefcast.routing.gate import HOLD_TIMER
+from reefcast.server.admin import admin_connection
 from reefcast.server.node import Node
-from reefcast.server.observer import observed
 
 MANY = 12_000
 
@@ -35,7 +35,7 @@ async def test_many_subscriptions_at_once_keep_nobody_from_the_status(live: Live
     for name, node in nodes.items():
         eager.writer.write(b"".join(frames[: MANY // 2] if name == "a" else frames[MANY // 2 :]))
         before = len(node.host.core.router.prt)
-        async with observed(*node.network.address(name)) as broker:
+        async with admin_connection(*node.network.address(name)) as broker:
             answers = 0
             while len(node.host.core.router.prt) < before + MANY // 2:
                 await broker.status()

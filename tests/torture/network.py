@@ -21,8 +21,8 @@ from reefcast.network.file import NetworkFile, dump_network, scot_network
 from reefcast.network.sections import BrokerEntry, LimitsSection, LinkEntry, NetworkSection
 from reefcast.network.tree_sources import tree_of
 from reefcast.overlay.scot import scot
+from reefcast.server.admin import ask_status
 from reefcast.server.child import Child
-from reefcast.server.observer import ask_status
 from reefcast.server.supervisor import not_up, overlay_status
 
 from .proxy import Proxy

@@ -16,7 +16,7 @@ from reefcast.errors import ConfigurationError
 from reefcast.network.file import NetworkFile, load_network
 
 if TYPE_CHECKING:
-    from reefcast.server.observer import Observed
+    from reefcast.server.admin import AdminConnection
 
 POLL_S = 0.1
 OVER = ("moved", "given up")
@@ -84,9 +84,9 @@ def command(network: Path, broker: str, old: str, new: str, wait_s: float, as_js
 
 
 async def _move(network: NetworkFile, broker: str, old: str, new: str, wait_s: float) -> Outcome:
-    from reefcast.server.observer import observed
+    from reefcast.server.admin import admin_connection
 
-    async with observed(*network.address(broker)) as asked:
+    async with admin_connection(*network.address(broker)) as asked:
         links = _primary_links(await asked.status())
         if new in links and old not in links:
             return Outcome("was moved before")
@@ -101,7 +101,7 @@ async def _move(network: NetworkFile, broker: str, old: str, new: str, wait_s: f
         return latest
 
 
-async def _next(asked: Observed, number: int, before: Outcome) -> Outcome:
+async def _next(asked: AdminConnection, number: int, before: Outcome) -> Outcome:
     """What became of the move in the meantime."""
     (found,) = [move for move in _moves(await asked.status()) if move["move"] == number]
     latest = Outcome(found["state"], found["why"])

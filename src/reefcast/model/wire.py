@@ -44,9 +44,9 @@ Rules
   after `PING_INTERVAL_S`, and a broker that has heard nothing of it for `SILENCE_S` closes the
   connection. A broker does so after `BROKER_PING_S`, or more often to its neighbours: those who
   wait for it are told how long they should (`[limits] silence_s`, `connect(silence_s=...)`).
-- STATUS comes from an observer (`StatusRequest`), and is answered with a map. MOVE comes from one,
-  too (`MoveLink`); it is answered with STATUS, in which the last move is this one, or with CLOSE
-  if there can be none.
+- STATUS comes from an admin connection (`StatusRequest`), and is answered with a map. MOVE comes
+  from one, too (`MoveLink`); it is answered with STATUS, in which the last move is this one, or
+  with CLOSE if there can be none.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class Role(IntEnum):
 
     BROKER = 0
     CLIENT = 1
-    OBSERVER = 2
+    ADMIN = 2
     SOFT = 3
 
 
@@ -185,10 +185,10 @@ class Congestion(msgspec.Struct, frozen=True):
 
 
 class StatusRequest(msgspec.Struct, frozen=True):
-    """An observer asks. `tables`: those whose rows it wants, beside the ones that are told in any
-    case; `rows`: at most so many of each (None: as many as a broker tells), behind the first
-    `skip`. `network_file`: whether it wants what a new peer must know (`NetworkFile.for_peers`),
-    as the text of a network file."""
+    """An admin connection asks. `tables`: those whose rows it wants, beside the ones that are told
+    in any case; `rows`: at most so many of each (None: as many as a broker tells), behind the first
+    `skip`. `network_file`: whether it wants what a new peer must know (`NetworkFile.for_peers`), as
+    the text of a network file."""
 
     tables: tuple[str, ...] = ()
     rows: Annotated[int, msgspec.Meta(ge=0)] | None = None

@@ -117,6 +117,6 @@ def role_wanted(hello: Hello, brokers: Container[str]) -> UserRole | None:
     ask for the status. `brokers`: the names that the network file has."""
     if hello.role is Role.CLIENT:
         return UserRole.CLIENT
-    if hello.role is Role.OBSERVER:
+    if hello.role is Role.ADMIN:
         return None
     return UserRole.BROKER if hello.name in brokers else UserRole.PEER

@@ -23,6 +23,7 @@ from reefcast.model.versions import Offer
 from reefcast.model.wire import Hello, Role, StatusRequest
 from reefcast.network.file import NetworkFile, dump_network
 from reefcast.protocol.link import LINGER_S
+from reefcast.server.admin import AdminEnd
 from reefcast.server.broker_link import BrokerLink
 from reefcast.server.client_port import Line
 from reefcast.server.clients import Clients
@@ -30,7 +31,6 @@ from reefcast.server.connection import Connection, End, Shared
 from reefcast.server.greeting import Anonymous, Authenticator
 from reefcast.server.host import make_host
 from reefcast.server.listeners import Listener
-from reefcast.server.observer import Observer
 from reefcast.server.outbox import Flusher
 from reefcast.server.overlay_links import OverlayLinks
 from reefcast.server.soft_links import SoftLinks
@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 
 TICK_S = 1.0
 SPARE_CONNECTIONS = 256
-"""Beyond those of clients: neighbours, observers, and those that have not said hello."""
+"""Beyond those of clients: neighbours, admin connections, and those that have not said hello."""
 
 
 class Node:
@@ -223,9 +223,9 @@ class Node:
         """The connection's principal has the role that `hello` needs."""
         if hello.role is Role.CLIENT:
             return self.clients.arrive(connection, hello)
-        if hello.role is Role.OBSERVER:
+        if hello.role is Role.ADMIN:
             connection.say_hello(self.host.me)
-            return Observer(connection, self.status, self.host.driver.wish)
+            return AdminEnd(connection, self.status, self.host.driver.wish)
         if hello.role is Role.SOFT:
             return self.soft_links.arrive(connection, hello)
         return self.overlay_links.arrive(connection, hello)

@@ -31,8 +31,8 @@ from reefcast.network.file import NetworkFile, is_loopback, parse_network
 from reefcast.network.sections import BrokerEntry, NetworkSection
 from reefcast.routing.registry import ROUTINGS, routing_named
 from reefcast.routing.router import Shape
+from reefcast.server.admin import ask_status
 from reefcast.server.node import Node
-from reefcast.server.observer import ask_status
 
 ROUTING = "gossip"
 """Of a network that a peer begins."""

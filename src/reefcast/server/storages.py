@@ -12,7 +12,7 @@ from reefcast.network.file import NetworkFile
 from reefcast.network.sections import StorageEntry
 from reefcast.routing.registry import routing_named
 from reefcast.routing.router import Shape
-from reefcast.server.observer import observed
+from reefcast.server.admin import admin_connection
 
 Rows = frozenset[tuple[str, str]]
 """(topic, name of the storage in the network file)."""
@@ -37,7 +37,7 @@ async def _rows(host: str, port: int) -> Rows:
     """A broker tells some at a time."""
     found: set[tuple[str, str]] = set()
     left, seen = 1, 0
-    async with observed(host, port) as broker:
+    async with admin_connection(host, port) as broker:
         while left:
             status = await broker.status(StatusRequest((StorageTable.name,), skip=seen))
             table = status["rows"].get(StorageTable.name)

@@ -31,8 +31,8 @@ from reefcast.network.file import NetworkFile, dump_network
 from reefcast.network.rewriting import replace_text
 from reefcast.network.sections import StorageEntry
 from reefcast.network.watching import Watched
+from reefcast.server.admin import UNASKED, ask_status
 from reefcast.server.child import START_S, Child
-from reefcast.server.observer import UNASKED, ask_status
 from reefcast.server.storages import storages_known, unanswered
 from reefcast.traces.files import remove_former_run, write_run
 

@@ -23,10 +23,10 @@ from reefcast.server.connection import Connection, End
 ANSWER_S = 3.0
 
 
-class Observer(End):
+class AdminEnd(End):
     """Whoever asks for the status, or has a wish."""
 
-    what: ClassVar[str] = "an observer"
+    what: ClassVar[str] = "an admin connection"
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ UNASKED = StatusRequest()
 """What a broker tells in any case."""
 
 
-class Observed:
+class AdminConnection:
     """A broker that is asked, over one connection. What is asked raises `ConnectionLostError` if
     there is no answer within `ANSWER_S`, and `ProtocolError` if nobody there is a broker."""
 
@@ -70,7 +70,7 @@ class Observed:
         self._link = Link(writer.write)
 
     def greet(self) -> None:
-        self._link.say_hello(wire.hello(Role.OBSERVER, "observer", "", secrets.token_hex(8)))
+        self._link.say_hello(wire.hello(Role.ADMIN, "admin", "", secrets.token_hex(8)))
 
     async def status(self, request: StatusRequest = UNASKED) -> dict[str, Any]:
         return await self._ask(FrameKind.STATUS, request, ProtocolError)
@@ -109,7 +109,7 @@ class Observed:
 
 
 @asynccontextmanager
-async def observed(host: str, port: int) -> AsyncIterator[Observed]:
+async def admin_connection(host: str, port: int) -> AsyncIterator[AdminConnection]:
     """The broker at this address. Raises `ConnectionLostError` if it cannot be reached."""
     place = f"{host}:{port}"
     try:
@@ -120,7 +120,7 @@ async def observed(host: str, port: int) -> AsyncIterator[Observed]:
     except OSError as error:
         raise ConnectionLostError(f"{place} cannot be reached: {error.strerror}") from error
     try:
-        asked = Observed(place, reader, writer)
+        asked = AdminConnection(place, reader, writer)
         asked.greet()
         yield asked
     finally:
@@ -128,6 +128,7 @@ async def observed(host: str, port: int) -> AsyncIterator[Observed]:
 
 
 async def ask_status(host: str, port: int, request: StatusRequest = UNASKED) -> dict[str, Any]:
-    """The status of the broker at this address; raises as `observed` and `Observed` do."""
-    async with observed(host, port) as broker:
+    """The status of the broker at this address; raises as `admin_connection` and `AdminConnection`
+    do."""
+    async with admin_connection(host, port) as broker:
         return await broker.status(request)
