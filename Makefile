@@ -10,7 +10,9 @@ EVENTS ?= 12000
 STORED ?= 10000000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak check format bench history docs site lock wheel clean java
+# Tests start hundreds of Python processes; each would compile every module it imports.
+unexport PYTHONDONTWRITEBYTECODE
+.PHONY: help demo quick test soak check format bench history docs site lock wheel clean java
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,8 +43,11 @@ java:
 demo: java $(STAMP) ## flights over 12 brokers, checked by Spark, with a report (EVENTS=all for every event)
 	$(BIN)/reefcast-lab demo --events $(EVENTS)
 
+quick: $(STAMP) ## the tests that open no connection and start no process, for the inner loop
+	$(BIN)/python -m pytest --quick -n 2 --dist worksteal tests
+
 test: java $(STAMP) ## every test
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	$(BIN)/python -m pytest -n 3 --dist worksteal
 
 soak: java $(STAMP) ## long seeded runs: random networks, faults and kills
 	$(BIN)/python -m pytest -m soak --soak

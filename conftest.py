@@ -8,19 +8,23 @@ import inspect
 import os
 import signal
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from dealing import dealt
+from inner_loop import GUARD, is_long, is_quick, try_fewer_examples
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 settings.register_profile(
-    "quick", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+    "usual", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
-settings.load_profile("quick")
+settings.load_profile("usual")
 os.environ.setdefault("SPARK_CONF_DIR", str(Path(__file__).parent / "tests" / "spark_conf"))
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell has what it runs in the background ignore Ctrl-C; children would inherit that.
@@ -29,11 +33,13 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 ASYNC_TEST_S, SOAK_TEST_S = 900.0, 3600.0
 """No test of live brokers waits for ever, whatever it forgot to bound itself; many times what one
 takes on a machine that has much else to do."""
+QUICK = pytest.StashKey[bool]()
 DATA = Path(__file__).parents[1] / "shared" / "data"
 """Public data sets beside the checkout; not everybody has them."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--quick", action="store_true", help="run the inner loop: nothing is opened")
     parser.addoption("--soak", action="store_true", help="run the long seeded tests too")
     parser.addoption(
         "--data",
@@ -44,18 +50,38 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Tests that must be asked for are deselected, not skipped. Those of Spark come first: one of
-    two processes takes them, with one session, and whoever has done takes over short ones."""
+    """Tests that must be asked for are deselected, not skipped."""
     unasked = [marker for marker in ("soak", "data") if not config.getoption(f"--{marker}")]
-    left_out = [item for item in items if any(map(item.get_closest_marker, unasked))]
-    if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in left_out]
-    items.sort(key=lambda item: item.get_closest_marker("spark") is None)
+    leave_out(config, items, lambda item: any(map(item.get_closest_marker, unasked)))
+    for item in items:
+        item.stash[QUICK] = is_quick(item)
+    if config.getoption("--quick"):
+        leave_out(config, items, lambda item: not item.stash[QUICK] or is_long(item))
+        for item in items:
+            try_fewer_examples(item)
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    items[:] = dealt(items, workers, lambda item: item.stash[QUICK])
     for item in items:
         if isinstance(item, pytest.Function) and inspect.iscoroutinefunction(item.obj):
             soak = item.get_closest_marker("soak") is not None
             item.obj = bounded(item.obj, SOAK_TEST_S if soak else ASYNC_TEST_S)
+
+
+def leave_out(
+    config: pytest.Config, items: list[pytest.Item], unwanted: Callable[[pytest.Item], bool]
+) -> None:
+    wanted, left_out = [], []
+    for item in items:
+        (left_out if unwanted(item) else wanted).append(item)
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = wanted
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """A test of the inner loop opens nothing, in no run."""
+    with GUARD.over() if item.stash[QUICK] else nullcontext():
+        return (yield)
 
 
 def bounded(test: Callable[..., Awaitable[None]], limit_s: float) -> Callable[..., Awaitable[None]]:

@@ -24,6 +24,7 @@ from live_networks import path_network, running
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.long
 async def test_spark_job(java: None, tmp_path: Path) -> None:
     (broker, store, publish, job), [seen] = page("spark_job").commands, page("spark_job").seen
     assert broker == "reefcast broker"

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from draws import RANDOMS
 from reefcast.client.event import Event
 from reefcast.errors import ConnectionLostError, RefusedError
 from reefcast.history.asking import (
@@ -35,7 +36,6 @@ from reefcast.model import wire
 from reefcast.model.messages import ServiceMessage
 from reefcast.model.publication import Publication
 
-NUMBERS = st.integers(0, 2**32)
 Ids = list[tuple[str, int]]
 
 
@@ -161,9 +161,10 @@ def unlike_ids(found: list[Position]) -> list[Position]:
 
 
 @settings(max_examples=200, deadline=None)
-@given(NUMBERS, st.sampled_from([0.0, 0.3]), st.integers(0, 20))
-def test_all_that_is_stored_comes_once_and_in_order(number: int, breaks: float, limit: int) -> None:
-    rng = random.Random(number)
+@given(RANDOMS, st.sampled_from([0.0, 0.3]), st.integers(0, 20))
+def test_all_that_is_stored_comes_once_and_in_order(
+    rng: random.Random, breaks: float, limit: int
+) -> None:
     everything = unlike_ids(positions(rng, rng.randint(0, 60)))
     some = [p for p in everything if rng.random() < 0.5]
     rest = [p for p in everything if p not in some or rng.random() < 0.3]
@@ -174,10 +175,11 @@ def test_all_that_is_stored_comes_once_and_in_order(number: int, breaks: float, 
 
 
 @settings(max_examples=150, deadline=None)
-@given(NUMBERS, st.sampled_from([0.0, 0.2]))
-def test_with_a_handover_what_comes_in_meanwhile_comes_once_too(number: int, breaks: float) -> None:
+@given(RANDOMS, st.sampled_from([0.0, 0.2]))
+def test_with_a_handover_what_comes_in_meanwhile_comes_once_too(
+    rng: random.Random, breaks: float
+) -> None:
     """Also what one storage has when it is asked, and the other one gets later."""
-    rng = random.Random(number)
     everything = unlike_ids(positions(rng, rng.randint(0, 40)))
     holds: dict[str, list[Position]] = {"s": [], "r": []}
     late: dict[str, list[Position]] = {"s": [], "r": []}

@@ -6,8 +6,8 @@ import random
 
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
+from draws import RANDOMS
 from reefcast.errors import FilterSyntaxError
 from reefcast.history.messages import End, Items, Request
 from reefcast.history.replying import ITEMS, ITEMS_BYTES, Reply
@@ -15,7 +15,6 @@ from reefcast.model.messages import ServiceMessage
 from reefcast.model.publication import Publication
 from reefcast.model.wire import encode_publication
 
-NUMBERS = st.integers(0, 2**32)
 PATH = ("c", "b1", "b2")
 
 
@@ -38,9 +37,8 @@ def came(reply: Reply, seq: int, topic: str = "t") -> list[ServiceMessage]:
 
 
 @settings(max_examples=300, deadline=None)
-@given(NUMBERS)
-def test_all_is_said_once_in_order_within_the_credit(number: int) -> None:
-    rng = random.Random(number)
+@given(RANDOMS)
+def test_all_is_said_once_in_order_within_the_credit(rng: random.Random) -> None:
     window, handover_s = rng.choice((1, 3, 1000)), rng.choice((0.0, 2.0))
     reply = Reply(request(window=window, handover_s=handover_s), "s")
     stored = [body(seq) for seq in range(rng.choice((0, 1, 7, 600)))]

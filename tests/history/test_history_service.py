@@ -7,8 +7,8 @@ import random
 import pytest
 from history_network import Network
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
+from draws import RANDOMS
 from reefcast.errors import ProtocolError
 from reefcast.history.messages import (
     Cancel,
@@ -27,7 +27,6 @@ from reefcast.model.messages import Send
 from reefcast.model.patterns import topic_pattern_covers, topic_patterns_meet
 from reefcast.overlay.topology import Graph, graph, names, path, random_tree
 
-NUMBERS = st.integers(0, 2**32)
 TOPICS = ("t", "u", "a/b", "a/#", "a/+/c", "#")
 
 
@@ -74,8 +73,7 @@ def change(network: Network, rng: random.Random) -> None:
         network.step()
 
 
-def changed_network(number: int) -> Network:
-    rng = random.Random(number)
+def changed_network(rng: random.Random) -> Network:
     network = Network(some_graph(rng), rng)
     for _ in range(rng.randint(1, 30)):
         change(network, rng)
@@ -84,18 +82,21 @@ def changed_network(number: int) -> Network:
 
 
 @settings(max_examples=300, deadline=None)
-@given(NUMBERS)
-def test_once_quiet_every_broker_knows_what_it_can_reach_and_how_far_it_is(number: int) -> None:
-    network = changed_network(number)
+@given(RANDOMS)
+def test_once_quiet_every_broker_knows_what_it_can_reach_and_how_far_it_is(
+    rng: random.Random,
+) -> None:
+    network = changed_network(rng)
     for broker in network.services:
         assert network.known(broker) == network.expected(broker)
 
 
 @settings(max_examples=150, deadline=None)
-@given(NUMBERS)
-def test_who_catches_up_hears_of_all_that_have_some_of_it_but_not_of_itself(number: int) -> None:
-    network = changed_network(number)
-    rng = random.Random(number)
+@given(RANDOMS)
+def test_who_catches_up_hears_of_all_that_have_some_of_it_but_not_of_itself(
+    rng: random.Random,
+) -> None:
+    network = changed_network(rng)
     home = rng.choice(list(network.services))
     asking = rng.choice([*(name for name, broker in network.homes.items() if broker == home), "me"])
     if asking == "me":
@@ -116,10 +117,11 @@ def test_who_catches_up_hears_of_all_that_have_some_of_it_but_not_of_itself(numb
 
 
 @settings(max_examples=150, deadline=None)
-@given(NUMBERS)
-def test_requests_reach_their_storage_by_a_shortest_way_and_answers_come_back(number: int) -> None:
-    network = changed_network(number)
-    rng = random.Random(number)
+@given(RANDOMS)
+def test_requests_reach_their_storage_by_a_shortest_way_and_answers_come_back(
+    rng: random.Random,
+) -> None:
+    network = changed_network(rng)
     home = rng.choice(list(network.services))
     network.join("client", home)
     network.say("client", Find(number=7, topics=("t", "a/#")))
@@ -155,12 +157,11 @@ def test_requests_reach_their_storage_by_a_shortest_way_and_answers_come_back(nu
 
 
 @settings(max_examples=200, deadline=None)
-@given(NUMBERS)
-def test_whom_to_ask(number: int) -> None:
+@given(RANDOMS)
+def test_whom_to_ask(rng: random.Random) -> None:
     """For a name: one of the nearest that have it. For a pattern: whoever has all of it, or the
     nearest of each topic that it may mean."""
-    network = changed_network(number)
-    rng = random.Random(number)
+    network = changed_network(rng)
     table = network.services[rng.choice(list(network.services))].table
     near = {key: route.distance for key, route in table.routes.items() if route.open}
     (parts, missing) = table.parts(["t"])

@@ -5,13 +5,12 @@ from __future__ import annotations
 import random
 
 from hypothesis import given
-from hypothesis import strategies as st
 
+from draws import RANDOMS
 from reefcast.history.messages import FARTHEST, MOST_HOPS, Part, Stored
 from reefcast.history.table import Key, StorageTable
 from reefcast.model.patterns import topic_pattern_covers, topic_patterns_meet
 
-SEEDS = st.integers(0, 2**32)
 TOPICS = ("t", "u", "a/b", "a/c", "a/+", "a/#", "#")
 ASKED = ("t", "u", "v", "a/b", "a/+", "a/#", "+/b", "#")
 STORAGES = ("q", "r", "s")
@@ -84,18 +83,19 @@ def changed(rng: random.Random) -> tuple[StorageTable, Twin]:
     return table, twin
 
 
-@given(SEEDS)
-def test_it_knows_the_newest_word_and_of_that_the_nearest(seed: int) -> None:
-    table, twin = changed(random.Random(seed))
+@given(RANDOMS)
+def test_it_knows_the_newest_word_and_of_that_the_nearest(rng: random.Random) -> None:
+    table, twin = changed(rng)
     assert {key: tuple(way) for key, way in table.routes.items()} == twin.routes
     for key, (seq, distance, _) in twin.routes.items():
         told = Stored(topic=key[0], storage=key[1], seq=seq, distance=distance)
         assert table.news(key) == told
 
 
-@given(SEEDS)
-def test_what_opens_or_closes_here_is_news_to_all_who_know_what_was_before(seed: int) -> None:
-    rng = random.Random(seed)
+@given(RANDOMS)
+def test_what_opens_or_closes_here_is_news_to_all_who_know_what_was_before(
+    rng: random.Random,
+) -> None:
     table, _ = changed(rng)
     others = StorageTable()
     for key in table.routes:
@@ -113,9 +113,9 @@ def test_what_opens_or_closes_here_is_news_to_all_who_know_what_was_before(seed:
             assert not others.heard(table.news(key), "there")  # nobody is told twice
 
 
-@given(SEEDS)
-def test_what_can_be_reached_how_far_it_is_and_by_which_link(seed: int) -> None:
-    table, twin = changed(random.Random(seed))
+@given(RANDOMS)
+def test_what_can_be_reached_how_far_it_is_and_by_which_link(rng: random.Random) -> None:
+    table, twin = changed(rng)
     near = twin.open()
     assert list(table) == sorted(near)
     assert len(table) == len(near)
@@ -132,9 +132,8 @@ def test_what_can_be_reached_how_far_it_is_and_by_which_link(seed: int) -> None:
             assert (min(routes)[0], link) in routes
 
 
-@given(SEEDS)
-def test_whom_to_ask_is_the_nearest_each_about_a_topic_once(seed: int) -> None:
-    rng = random.Random(seed)
+@given(RANDOMS)
+def test_whom_to_ask_is_the_nearest_each_about_a_topic_once(rng: random.Random) -> None:
     table, twin = changed(rng)
     topics = rng.choices(ASKED, k=rng.randint(1, 5))
     wanted = [entry for topic in topics for entry in twin.asked(topic)]

@@ -276,6 +276,7 @@ def test_none_is_missing() -> None:
 # --- memory ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_memory_is_given_back() -> None:
     """Over cycles of strings, patterns, lists, attributes and disjunctions that are new each time;
     tables may keep their room."""

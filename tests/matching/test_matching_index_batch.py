@@ -103,6 +103,7 @@ KEYS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("keys", KEYS)
 @pytest.mark.parametrize("size", [20, 1500])
 def test_all_ways_agree(keys: str, size: int) -> None:
@@ -295,6 +296,7 @@ def test_room_for_what_is_found_grows(rows: int) -> None:
     )
 
 
+@pytest.mark.long
 def test_a_batch_swept_block_by_block_finds_what_the_bounds_say() -> None:
     """Blocks under different cuts, rows that are unsure, rows that must be checked, and events that
     do not all have the same attributes: numpy compares every bound with every event."""

@@ -116,6 +116,7 @@ def range_workload(centre: float) -> Workload:
     return Workload(predicate, draw)
 
 
+@pytest.mark.long
 def test_blocks_come_grow_and_go() -> None:
     churn = Churn(Random(1))
     churn.use(range_workload(0), 250)

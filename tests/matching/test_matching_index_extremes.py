@@ -119,6 +119,7 @@ def strings_of_one_attribute(count: int) -> None:
     assert index.memory_bytes() < full / 2
 
 
+@pytest.mark.long
 def test_fifty_thousand_strings_of_one_attribute() -> None:
     strings_of_one_attribute(50_000)
 
@@ -176,6 +177,7 @@ def test_a_filter_of_many_conjunctions() -> None:
 # --- large ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_strings_of_64_kilobytes() -> None:
     """And one byte more or less, in filters and events."""
     long = "é" * 30_000
@@ -276,6 +278,7 @@ def skewed(count: int, seed: int) -> None:
     assert batched == expected
 
 
+@pytest.mark.long
 def test_skew() -> None:
     skewed(10_000, 1)
 

@@ -63,6 +63,7 @@ with spark_session("alerts", master) as spark:
 """
 
 
+@pytest.mark.long
 def test_a_streaming_query(cluster: Cluster, tmp_path: Path) -> None:
     """Tasks read from a storage and publish to a broker, each from where it runs; started again,
     the query finds nothing that it has not had."""

@@ -140,6 +140,7 @@ def test_whatever_is_late_and_killed_each_event_is_read_once(seed: int, limited:
     assert Counter(query.rows) == Counter(map(hash_of, times))
 
 
+@pytest.mark.long
 def test_a_query_that_is_up_to_date_reads_each_event_twice() -> None:
     storage = Storage({n: (n, n) for n in range(10_000)})
     query = Query(storage)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import random
-
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from draws import RANDOMS
 from reefcast.overlay.topology import Graph, edges_of, graph, names, path, random_tree, star
 from reefcast.pipeline.planning.placement.greedy import choices
 
@@ -43,7 +42,7 @@ def chosen_for(overlay: Graph, rates: dict[str, int], target: str, rounds: int) 
 
 @st.composite
 def overlays(draw: st.DrawFn) -> Graph:
-    rng = random.Random(draw(st.integers(0, 2**32)))
+    rng = draw(RANDOMS)
     tree = random_tree(names(draw(st.integers(1, 9))), rng)
     pairs = [(a, b) for a in tree for b in tree if a < b and b not in tree[a]]
     more = rng.sample(pairs, min(len(pairs), draw(st.integers(0, 4))))

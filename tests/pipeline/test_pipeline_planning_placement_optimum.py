@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import random
 from collections import Counter
 
 import numpy as np
@@ -11,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from draws import RANDOMS
 from reefcast.overlay.topology import names, random_tree
 from reefcast.pipeline.planning.placement.inputs import Inputs, checked, mean_hops
 from reefcast.pipeline.planning.placement.steps import place
@@ -36,7 +36,7 @@ def test_none_is_better(
     brokers: int, topics: int, copies: int, capacity: int, data: st.DataObject
 ) -> None:
     capacity = capacity if topics * copies <= brokers * capacity else topics
-    rng = random.Random(data.draw(st.integers(0, 2**32)))
+    rng = data.draw(RANDOMS)
     rates = np.array([[rng.randint(1, 9) for _ in range(brokers)] for _ in range(topics)], float)
     tree = random_tree(names(brokers), rng)
     made = checked(tree, tuple(names(topics)), rates, copies, capacity)

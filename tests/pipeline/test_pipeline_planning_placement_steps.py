@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from draws import RANDOMS
 from reefcast.errors import ConfigurationError
 from reefcast.overlay.topology import graph, names, path, random_tree
 from reefcast.pipeline.planning.placement.baselines import at_random, greedy_without_limits
@@ -46,16 +47,16 @@ def feasible(draw: st.DrawFn) -> Inputs:
     if least > brokers:
         capacity, least = topics, copies
     storages = draw(st.sampled_from([None, *range(least, brokers + 1)]))
-    rng = random.Random(draw(st.integers(0, 2**32)))
+    rng = draw(RANDOMS)
     rates = np.array([[rng.randint(1, 9) for _ in range(brokers)] for _ in range(topics)], float)
     tree = random_tree(names(brokers), rng)
     return checked(tree, tuple(names(topics)), rates, copies, capacity, storages)
 
 
 @settings(max_examples=300, deadline=None)
-@given(feasible(), st.integers(0, 2**32))
-def test_every_input_that_is_not_refused_gets_a_placement(made: Inputs, seed: int) -> None:
-    for placement in (place(made).placement, at_random(made, random.Random(seed))):
+@given(feasible(), RANDOMS)
+def test_every_input_that_is_not_refused_gets_a_placement(made: Inputs, rng: random.Random) -> None:
+    for placement in (place(made).placement, at_random(made, rng)):
         assert list(placement) == list(made.topics)
         kept = [broker for brokers in placement.values() for broker in brokers]
         assert all(len(set(each)) == made.copies for each in placement.values())

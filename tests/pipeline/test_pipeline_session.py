@@ -36,17 +36,20 @@ def test_no_java(only_this_path):
         check_java()
 
 
+@pytest.mark.live
 def test_old_java(only_this_path):
     pretend_java(only_this_path, "11.0.2")
     with pytest.raises(LocalError, match=r"^Java 11 was found"):
         check_java()
 
 
+@pytest.mark.live
 def test_new_java(only_this_path):
     pretend_java(only_this_path, "21.0.1")
     check_java()
 
 
+@pytest.mark.live
 def test_java_home_comes_first(only_this_path, monkeypatch, tmp_path):
     pretend_java(only_this_path, "11.0.2")
     (tmp_path / "home" / "bin").mkdir(parents=True)

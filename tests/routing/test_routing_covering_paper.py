@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from routing_harness import Harness
 
+from draws import RANDOMS
 from reefcast.model.covering import covers, intersects
 from reefcast.model.filters import parse_filter
 from reefcast.model.messages import EntityId
@@ -17,7 +18,6 @@ from reefcast.routing.covering.ghosts import Incremental
 from reefcast.routing.covering.strategies import Strategy
 from reefcast.simulation.table_truth import next_hops
 
-SEEDS = st.integers(0, 2**32)
 ENOUGH = 46
 """False positives in a row after which a ghost goes, with theta = 0.9."""
 ADVERTISEMENTS = ("x < 2", "x > 3", "x BETWEEN 1 AND 4", "y = 'a'", "TRUE", "x > 90")
@@ -28,16 +28,15 @@ def network_of(overlay: Graph, covering: Strategy, theta: float = 0.9) -> Harnes
     return Harness(overlay, "acyclic", options=lambda name: options)
 
 
-def random_network(seed: int, covering: Strategy) -> tuple[Harness, random.Random]:
+def random_network(rng: random.Random, covering: Strategy) -> Harness:
     """Publishers p0 to p3 have advertised."""
-    rng = random.Random(seed)
     overlay = random_tree(names(rng.randint(2, 9)), rng)
     network = network_of(overlay, covering)
     for number in range(4):
         network.connect(f"p{number}", rng.choice(sorted(overlay)))
         network.advertise(f"p{number}", rng.choice(ADVERTISEMENTS))
     network.run()
-    return network, rng
+    return network
 
 
 def holders(network: Harness, id: EntityId) -> dict[str, str]:
@@ -64,9 +63,9 @@ def tree_of(network: Harness, home: str, text: str) -> set[str]:
 
 
 @settings(max_examples=60, deadline=None)
-@given(SEEDS)
-def test_property_1_without_covering_a_subscription_spreads_over_a_tree(seed: int) -> None:
-    network, rng = random_network(seed, "none")
+@given(RANDOMS)
+def test_property_1_without_covering_a_subscription_spreads_over_a_tree(rng: random.Random) -> None:
+    network = random_network(rng, "none")
     home = rng.choice(sorted(network.overlay))
     network.connect("s", home)
     text = rng.choice(ADVERTISEMENTS)
@@ -79,11 +78,11 @@ def test_property_1_without_covering_a_subscription_spreads_over_a_tree(seed: in
 
 
 @settings(max_examples=120, deadline=None)
-@given(SEEDS, st.sampled_from(["lazy", "active", "packing", "incremental"]))
+@given(RANDOMS, st.sampled_from(["lazy", "active", "packing", "incremental"]))
 def test_property_2_with_covering_a_root_keeps_its_tree_and_others_take_a_path(
-    seed: int, covering: Strategy
+    rng: random.Random, covering: Strategy
 ) -> None:
-    network, rng = random_network(seed, covering)
+    network = random_network(rng, covering)
     root_home, home = rng.choice(sorted(network.overlay)), rng.choice(sorted(network.overlay))
     network.connect("r", root_home)
     network.connect("s", home)
@@ -101,9 +100,9 @@ def test_property_2_with_covering_a_root_keeps_its_tree_and_others_take_a_path(
 
 
 @settings(max_examples=60, deadline=None)
-@given(SEEDS)
-def test_property_3_similarity_never_falls_towards_the_publisher(seed: int) -> None:
-    network, rng = random_network(seed, "none")
+@given(RANDOMS)
+def test_property_3_similarity_never_falls_towards_the_publisher(rng: random.Random) -> None:
+    network = random_network(rng, "none")
     root_home = rng.choice(sorted(network.overlay))
     network.connect("r", root_home)
     root = ("r", network.subscribe("r", "x > 1"))
@@ -282,7 +281,7 @@ def test_as_many_false_positives_as_theta_allows_are_borne_for_ever() -> None:
 
 
 @settings(max_examples=20, deadline=None)
-@given(SEEDS, st.sampled_from([0.5, 0.8, 0.9]))
+@given(st.integers(0, 2**32), st.sampled_from([0.5, 0.8, 0.9]))
 def test_false_positives_are_bounded_by_theta(seed: int, theta: float) -> None:
     """What matches the ghost and nobody wants is at most a share 1 - theta of what matches it, but
     for a while after the habits of the publisher have changed."""

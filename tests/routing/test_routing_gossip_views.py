@@ -138,6 +138,7 @@ def test_one_change_by_the_witness_rule_leaves_the_graph_strongly_connected(
         assert is_connected(views)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize(("rule", "most"), [("greedy", 0), ("witness", 1)])
 def test_both_rules_end_with_the_nodes_of_least_weight(

@@ -8,9 +8,9 @@ from collections import Counter
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 from routing_scenarios import one_link
 
+from draws import RANDOMS
 from reefcast.routing.links import Links, LinkStatus, Overload
 
 
@@ -139,9 +139,8 @@ def test_the_window_and_tau_are_those_that_were_given() -> None:
     assert links.lst.status("b").queue_in == 1
 
 
-@given(seed=st.integers(0, 2**32))
-def test_against_a_twin_that_sees_all(seed: int) -> None:
-    rng = random.Random(seed)
+@given(rng=RANDOMS)
+def test_against_a_twin_that_sees_all(rng: random.Random) -> None:
     lst = Lst()
     now, window, entered, left = 0.0, 0, 0, 0
     expected = (0, 0.0)

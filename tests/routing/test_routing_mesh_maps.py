@@ -6,14 +6,12 @@ import random
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 from routing_mesh_network import neighbourhood, primary_path, some_links, some_tree, tree_of
 
+from draws import RANDOMS
 from reefcast.errors import ConfigurationError
 from reefcast.overlay.topology import Graph, edges_of, graph, hops_from
 from reefcast.routing.mesh.maps import Neighbourhood, Wom
-
-SEEDS = st.integers(0, 2**32)
 
 FIG_3 = tree_of("A-N1 A-N2 N2-X2 N1-X4 N1-X1 X1-N3 X1-X3 X3-N4 N4-X5")
 """A graph that gives Fig. 4; the drawing itself is lost. X5 is 5 hops from A, 4 from N1."""
@@ -92,9 +90,8 @@ def test_without_soft_links_only_primary_neighbours_are_left() -> None:
     }
 
 
-@given(SEEDS)
-def test_a_neighbourhood_is_the_tree_around_its_broker(seed: int) -> None:
-    rng = random.Random(seed)
+@given(RANDOMS)
+def test_a_neighbourhood_is_the_tree_around_its_broker(rng: random.Random) -> None:
     tree, delta = some_tree(rng), rng.randint(1, 5)
     me = rng.choice(sorted(tree))
     mom, hops = neighbourhood(tree, me, delta), hops_from(tree, me)
@@ -111,9 +108,8 @@ def test_a_neighbourhood_is_the_tree_around_its_broker(seed: int) -> None:
         assert set(mom.around(broker)) == set(tree[broker]) & set(near)
 
 
-@given(SEEDS)
-def test_edge_contraction_is_that_of_the_paper(seed: int) -> None:
-    rng = random.Random(seed)
+@given(RANDOMS)
+def test_edge_contraction_is_that_of_the_paper(rng: random.Random) -> None:
     tree = some_tree(rng)
     me = rng.choice(sorted(tree))
     mom = neighbourhood(tree, me, rng.randint(1, 5))
@@ -124,9 +120,8 @@ def test_edge_contraction_is_that_of_the_paper(seed: int) -> None:
     assert {broker: wom.substitute(broker) for broker in mom.brokers} == expected
 
 
-@given(SEEDS)
-def test_between_beyond_and_behind_are_those_of_the_definitions(seed: int) -> None:
-    rng = random.Random(seed)
+@given(RANDOMS)
+def test_between_beyond_and_behind_are_those_of_the_definitions(rng: random.Random) -> None:
     tree = some_tree(rng)
     me = rng.choice(sorted(tree))
     mom = neighbourhood(tree, me, rng.randint(1, 5))

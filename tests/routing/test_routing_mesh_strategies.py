@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from routing_mesh_network import neighbourhood, primary_path, some_links, some_tree, tree_of
 
+from draws import RANDOMS
 from reefcast.errors import InternalError
 from reefcast.overlay.topology import Graph
 from reefcast.routing.mesh import strategies
 from reefcast.routing.mesh.maps import Wom
 from reefcast.routing.mesh.strategies import Paths, goes_direct, s1, s2
 
-SEEDS = st.integers(0, 2**32)
 FIG_2 = tree_of("A-N1 N1-N2 N2-N3 N2-N4 N4-N5 N4-N6")
 SOFT_LINKS_OF_FIG_2 = ["N2", "N3", "N5", "N6"]
 FIG_3 = tree_of("A-N1 A-N2 N2-X2 N1-X4 N1-X1 X1-N3 X1-X3 X3-N4 N4-X5")
@@ -134,9 +134,8 @@ def walked(
     return chosen
 
 
-@given(SEEDS, st.booleans())
-def test_both_strategies_are_what_their_words_say(seed: int, direct: bool) -> None:
-    rng = random.Random(seed)
+@given(RANDOMS, st.booleans())
+def test_both_strategies_are_what_their_words_say(rng: random.Random, direct: bool) -> None:
     tree = some_tree(rng)
     me = rng.choice(sorted(tree))
     mom = neighbourhood(tree, me, rng.randint(1, 5))

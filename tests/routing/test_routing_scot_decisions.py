@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from routing_harness import link_up
 
+from draws import RANDOMS
 from reefcast.matching.scan import ScanIndex
 from reefcast.model.messages import (
     Advertise,
@@ -99,9 +100,8 @@ def wished(
 
 
 @settings(max_examples=400)
-@given(seed=st.integers(0, 2**32))
-def test_a_decision_is_the_one_of_the_spec(seed: int) -> None:
-    rng = random.Random(seed)
+@given(rng=RANDOMS)
+def test_a_decision_is_the_one_of_the_spec(rng: random.Random) -> None:
     down = [link for link in CLUSTER_OF if rng.random() < 0.1]
     interested = [link for link in NEIGHBOURS.primary if rng.random() < 0.5]
     broker, queues = broker_with(rng, interested, down)

@@ -7,10 +7,10 @@ import random
 
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 from routing_harness import Harness, rows_of
 from routing_scenarios import FILTERS, deliveries_of, random_scot, wrong_tables
 
+from draws import RANDOMS
 from reefcast.model.filters import parse_filter
 from reefcast.overlay.topology import names, path, random_tree
 from reefcast.routing.gate import HOLD_TIMER
@@ -32,9 +32,8 @@ def quiet_network(routing: str, rng: random.Random) -> Harness:
 
 @pytest.mark.parametrize("routing", ROUTINGS)
 @settings(max_examples=80)
-@given(seed=st.integers(0, 2**32))
-def test_nothing_accepted_before_is_lost(routing: str, seed: int) -> None:
-    rng = random.Random(seed)
+@given(rng=RANDOMS)
+def test_nothing_accepted_before_is_lost(routing: str, rng: random.Random) -> None:
     network = quiet_network(routing, rng)
     live: dict[str, dict[int, str]] = {"p": {}}
     for client in ("s0", "s1", "s2"):

@@ -115,6 +115,7 @@ async def test_publications_take_fewer_hops(live: Live):
         assert counted(nodes.values(), "forwarded") - sent < 500
 
 
+@pytest.mark.long
 async def test_processes(tmp_path: Any):
     """Brokers as processes of their own: soft links are seen in their status with gains; one is
     killed, and the others go on; all stop in good order."""

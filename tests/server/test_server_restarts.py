@@ -237,6 +237,6 @@ async def test_neighbours_hold_back_while_a_broker_empties_its_queues(live: Live
         await publish(writer, range(10, 20))
         assert core.links.queue_len(MIDDLE) >= 10 and not stop.done()
         slow.writer.transport.resume_reading()
-        await stop
+        await asyncio.gather(stop, slow.reader.read())
         await live.node(network, MIDDLE)
         assert await reader.has(writer.id, 20) == list(range(20))

@@ -190,6 +190,7 @@ def small(brokers: int, **options: object) -> Setup:
     return Setup(graph=graph, routing="gossip", options=contacts)
 
 
+@pytest.mark.long
 def test_who_settles_gets_what_others_publish_from_then_on() -> None:
     """Each joins, and at that moment somebody publishes."""
     simulation = Simulation(small(12, round_s=0.7))

@@ -360,6 +360,7 @@ def test_a_storage_that_is_killed_starts_again_on_what_it_has(other: bool) -> No
         assert {*range(50), *range(80, 100)} <= set(got)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("link", [("c", "b3"), ("b2", "b3"), ("s", "b2")])
 @pytest.mark.parametrize("after_bytes", [1, 20_000])
 def test_an_answer_that_is_cut_goes_on(link: tuple[str, str], after_bytes: int) -> None:

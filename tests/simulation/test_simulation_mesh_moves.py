@@ -351,6 +351,7 @@ def moving(simulation: Simulation) -> set[str]:
     return {name for name, router in mesh_routers(simulation).items() if router.moving is not None}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("patience_s", [0.1, 60.0])
 @pytest.mark.parametrize("broker", ["b3", "b4", "b5", "b6", "b7"])
 @pytest.mark.parametrize("at_s", [6.5, 8.5, 10.5, 11.5])
@@ -375,6 +376,7 @@ def test_a_move_is_abandoned_when_a_broker_fails_that_it_affects(
     check_idle(simulation)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("patience_s", [0.1, 60.0])
 @pytest.mark.parametrize(
     ("broker", "at_s", "new_tree"),

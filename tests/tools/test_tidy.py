@@ -17,6 +17,7 @@ tidy = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(tidy)
 
 
+@pytest.mark.long
 def test_the_source_is_tidy() -> None:
     assert list(tidy.findings_of_all()) == []
 

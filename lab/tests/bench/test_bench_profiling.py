@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 
+import pytest
+
 from reefcast_lab.bench.live import Scenario, _functions
 from reefcast_lab.bench.profiling import LARGEST, Samples, largest
 
@@ -46,6 +48,7 @@ def test_the_largest_come_first_and_shares_are_of_all() -> None:
     assert costs[0].us == 19.0
 
 
+@pytest.mark.live
 def test_a_live_broker_is_looked_at_while_publications_pass() -> None:
     functions = _functions(Scenario(1, 0, 20_000))
     assert sum(functions.values()) > 0

@@ -17,6 +17,7 @@ from reefcast_lab.demos import burst
 from reefcast_lab.demos.burst_figures import AtBroker, Figures, Verdict
 
 
+@pytest.mark.long
 def test_small_and_live(tmp_path: Path) -> None:
     """Seven processes, twice: nothing lost or doubled; active sends what the monitor had covered,
     incremental most of it not."""

@@ -91,6 +91,7 @@ def test_options_out_of_range_are_refused(wrong: BurstOptions) -> None:
         wrong.validate()
 
 
+@pytest.mark.live
 def test_the_network_is_a_tree_with_the_strategy(tmp_path: Path) -> None:
     network = make_network(replace(SMALL, out=tmp_path), "incremental")
     assert read_network(dump_network(network)) == network

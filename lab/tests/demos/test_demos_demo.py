@@ -23,6 +23,7 @@ from reefcast_lab.demos.replay import Timing
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("java")
 def test_small_demo(tmp_path):
     """Real flights, a SCOT of four brokers, a hundred subscriptions: nothing lost, doubled or made

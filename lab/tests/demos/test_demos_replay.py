@@ -104,6 +104,7 @@ def test_log_is_parquet_with_the_columns_that_the_check_reads(tmp_path):
     assert [str(kind) for kind in table.schema.types] == ["int64", "string", "int64", "int64"]
 
 
+@pytest.mark.live
 async def test_a_program_that_fails_is_an_error_not_a_hang(capfd):
     task = PublisherTask("reefcast://127.0.0.1:1", "JFK", "no such file", 1, 1.0, "unused")
     program = await Program.start("replay_publisher", task)

@@ -220,6 +220,7 @@ with spark_session("killed", "local[3]") as spark:
 """
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_a_sweep_that_is_killed_goes_on_where_it_stopped(spark, tmp_path):
     """Six runs had ended and two were under way; what runs again is those two."""

@@ -216,6 +216,7 @@ def test_keys_are_unique(make):
         index.remove("q")
 
 
+@pytest.mark.long
 def test_tables_do_not_grow_under_churn():
     """Neither by rows, nor by strings and attributes that went out of use, nor by questions."""
     index = new_cover_index()
@@ -238,6 +239,7 @@ def test_importing_loads_no_compiler():
 NAMES_61 = [f"x{i}" for i in range(61)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("drift", [False, True])
 def test_several_full_blocks(drift):
     """Against columns of bounds, for the twin would take too long. Three blocks are full, and share
@@ -277,6 +279,7 @@ def test_several_full_blocks(drift):
                 assert found == np.flatnonzero(answers & kept).tolist(), question
 
 
+@pytest.mark.long
 def test_an_attribute_that_one_block_lacks():
     """The blocks share their cuts, which cut it."""
     index = new_cover_index()

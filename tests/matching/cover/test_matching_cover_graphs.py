@@ -136,6 +136,7 @@ def test_changes_as_the_twin_does(make, make_index, steps):
     same_as_the_twin(make(make_index()), changes(steps))
 
 
+@pytest.mark.long
 @every_graph
 @pytest.mark.parametrize("seed", range(3))
 def test_stays_with_the_twin(make, make_index, seed):

@@ -135,6 +135,7 @@ def test_filters_that_never_match():
     assert roots.remove(2) == RootChange([3], [2])
 
 
+@pytest.mark.long
 def test_filters_that_are_spelled_differently_are_one():
     """Or each removal of the eldest would ask about all the others."""
     texts = [f"a > 1.{'0' * zeros} AND b = 'x'" for zeros in range(1, 30)]

@@ -18,6 +18,7 @@ KINDS = (
 )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kinds", [KINDS[:1], KINDS[2:3], KINDS], ids=["texts", "names", "all"])
 @pytest.mark.parametrize("seed", range(4))
 def test_codes_that_are_given_back_serve_no_stored_filter(kinds: list[str], seed: int) -> None:

@@ -1,0 +1,210 @@
+"""The quick tests, which `make quick` runs: those that open no connection, start no process and
+need no Spark.
+
+No test says that it is one of them. `is_quick` follows what the code of a test refers to, through
+the helpers beside it and its fixtures; `Guard` fails a quick test that opens something all the
+same, in every run, so the choice cannot rot unseen. What cannot be followed (a command that is
+invoked, an example that is executed) has the mark `live`.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import CodeType, FrameType, FunctionType, ModuleType
+
+import pytest
+from hypothesis import is_hypothesis_test, settings
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDERS = (ROOT / "tests", ROOT / "lab" / "tests")
+NOT_QUICK = ("live", "spark", "soak", "data")
+"""Marks of tests that are not quick, whatever they refer to."""
+LIVE = (
+    *("subprocess.", "multiprocessing.", "concurrent.futures.process.", "pyspark.", "uvloop"),
+    *("asyncio.subprocess.create_", "asyncio.streams.open_", "asyncio.streams.start_"),
+    *("socket.create_", "socket.socket", "webbrowser."),
+    *("reefcast.server.node.Node", "reefcast.server.peer.Peer", "reefcast.server.supervisor."),
+    *("reefcast.client.client.connect", "reefcast.client.sync", "reefcast.server.admin."),
+    *("reefcast.storage_node.node.", "reefcast.pipeline.session.spark_session"),
+)
+"""What opens connections, starts processes or needs Spark: how the qualified names begin."""
+OPENING = frozenset(
+    {
+        *("socket.connect", "socket.bind", "socket.sendto", "socket.getaddrinfo"),
+        *("subprocess.Popen", "os.system", "os.fork", "os.forkpty", "os.exec", "os.posix_spawn"),
+    }
+)
+"""The audit events of Python for what a quick test does not do."""
+QUICK_SHARE = 10
+"""One of so many examples of a property is tried in the inner loop."""
+
+
+def is_quick(item: pytest.Item) -> bool:
+    """Say whether a test, its fixtures and all that they refer to are free of what is `LIVE`."""
+    if any(map(item.get_closest_marker, NOT_QUICK)) or not isinstance(item, pytest.Function):
+        return False
+    fixtures = item._fixtureinfo.name2fixturedefs.values()
+    parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
+    return not reaches_live(
+        [item.obj, item.cls, *parameters, *(each.func for several in fixtures for each in several)]
+    )
+
+
+def is_long(item: pytest.Item) -> bool:
+    """Say whether a test takes seconds, by its mark."""
+    return item.get_closest_marker("long") is not None
+
+
+def reaches_live(roots: Iterable[object]) -> bool:
+    """Say whether these, or what they refer to, are or lead to something `LIVE`."""
+    todo = list(roots)
+    seen: dict[int, object] = {}  # kept, for the id of what is gone is given anew
+    while todo:
+        thing = todo.pop()
+        if id(thing) in seen:
+            continue
+        seen[id(thing)] = thing
+        if _name(thing).startswith(LIVE):
+            return True
+        todo += _referred(thing)
+    return False
+
+
+def _name(thing: object) -> str:
+    """Return the qualified name of a module (with a dot), function or class, else nothing."""
+    if isinstance(thing, ModuleType):
+        return f"{thing.__name__}."
+    if isinstance(thing, str):  # of a module that is not loaded yet
+        return f"{thing}."
+    name, module = getattr(thing, "__qualname__", None), getattr(thing, "__module__", None)
+    return f"{module}.{name}" if isinstance(name, str) else ""
+
+
+def _referred(thing: object) -> Iterable[object]:
+    """Return what a function or class of the tests refers to, or what a container holds."""
+    if isinstance(thing, dict):
+        return thing.values()
+    if isinstance(thing, list | tuple | set | frozenset):
+        return thing
+    if isinstance(thing, staticmethod | classmethod):
+        return (thing.__func__,)
+    if isinstance(thing, property):
+        return (thing.fget,)
+    if isinstance(thing, type):
+        return (*vars(thing).values(), *thing.__bases__) if _is_ours(thing.__module__) else ()
+    if callable(thing):
+        return _referred_by_function(thing)
+    return (type(thing),) if _is_ours(type(thing).__module__) else ()
+
+
+def _referred_by_function(function: object) -> Iterable[object]:
+    function = getattr(getattr(function, "hypothesis", None), "inner_test", function)
+    function = inspect.unwrap(getattr(function, "__func__", function))
+    if not isinstance(function, FunctionType) or not _is_ours(function.__module__):
+        return ()
+    if function not in _references:
+        _references[function] = list(_references_of(function))
+    return _references[function]
+
+
+_references: dict[FunctionType, list[object]] = {}
+"""Of each function that was followed, as a helper is followed from hundreds of tests."""
+
+
+def _references_of(function: FunctionType) -> Iterator[object]:
+    names = set(_names_in(function.__code__))
+    yield from (cell.cell_contents for cell in function.__closure__ or ())
+    yield from function.__defaults__ or ()
+    for name in names:
+        found = function.__globals__.get(name, sys.modules.get(name, name))
+        yield found
+        if isinstance(found, ModuleType):
+            yield from (vars(found).get(each) or _lazily(found, each) for each in names)
+
+
+def _lazily(module: ModuleType, name: str) -> object:
+    """Return what our own module loads when it is asked for."""
+    return getattr(module, name, None) if module.__name__.startswith("reefcast") else None
+
+
+def _names_in(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names_in(constant)
+
+
+@functools.cache
+def _is_ours(module: str) -> bool:
+    """Say whether a module stands beside the tests: those are followed, no others."""
+    file = getattr(sys.modules.get(module), "__file__", None)
+    return file is not None and any(Path(file).is_relative_to(folder) for folder in FOLDERS)
+
+
+def try_fewer_examples(item: pytest.Function) -> None:
+    """Let a property be tried with a share of its examples.
+
+    Hypothesis has no public way to change what `@settings` on a test says.
+    """
+    if (machine := getattr(item.cls, "settings", None)) is not None:
+        item.cls.settings = _fewer(machine)
+    elif is_hypothesis_test(item.obj):
+        item.obj._hypothesis_internal_use_settings = _fewer(
+            item.obj._hypothesis_internal_use_settings
+        )
+
+
+def _fewer(there: settings) -> settings:
+    return settings(there, max_examples=max(1, there.max_examples // QUICK_SHARE))
+
+
+class Guard:
+    """Fails a quick test that opens a connection or starts a process, where it does so.
+
+    Python tells an audit hook before it does either; a hook stays for as long as the process, so
+    there is one, and it heeds only what happens while a quick test runs.
+    """
+
+    def __init__(self) -> None:
+        self._on = False
+        self._opened: list[str] = []
+        sys.addaudithook(self._hear)
+
+    def _hear(self, event: str, arguments: tuple[object, ...]) -> None:
+        if self._on and event in OPENING and not _of_spark(sys._getframe()):
+            self._opened.append(f"{event} {arguments[1:]!r:.200}")
+            raise NotQuickError(f"a quick test opens something: {self._opened[-1]}")
+
+    @contextmanager
+    def over(self) -> Iterator[None]:
+        """Watch what happens in the block, and fail after it if it swallowed the error."""
+        self._on = True
+        self._opened.clear()
+        try:
+            yield
+        finally:
+            self._on = False
+        if self._opened:
+            pytest.fail(f"a quick test opens something: {self._opened}; give it the mark `live`")
+
+
+GUARD = Guard()
+
+
+class NotQuickError(RuntimeError):
+    """Raised at the place where a quick test opens a connection or starts a process."""
+
+
+def _of_spark(frame: FrameType | None) -> bool:
+    """Say whether this is py4j, which tells Java of collected objects whenever Python collects
+    them: also in a test that has nothing to do with the session of the same process."""
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").startswith("py4j."):
+            return True
+        frame = frame.f_back
+    return False

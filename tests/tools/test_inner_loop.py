@@ -1,0 +1,194 @@
+"""The inner loop (`make quick`) opens nothing, covers the core, and has tests for the gaps of
+`make test`."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import socket
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from children import Children
+from dealing import dealt
+from inner_loop import GUARD, reaches_live, try_fewer_examples
+from live_networks import running
+
+ROOT = Path(__file__).parents[2]
+AT_LEAST = {
+    "model": 600,
+    "matching": 280,
+    "matching/cover": 65,
+    "overlay": 30,
+    "protocol": 60,
+    "routing": 650,
+    "history": 120,
+    "network": 140,
+    "simulation": 280,
+}
+"""Tests of the inner loop, by folder: nine of ten that are there, and more are welcome."""
+
+
+def connect() -> None:
+    with socket.socket() as one:
+        one.connect(("127.0.0.1", 9))
+
+
+def listen() -> None:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+
+
+def start() -> None:
+    subprocess.run([sys.executable, "--version"], check=True)
+
+
+def serve() -> None:
+    async def run() -> None:
+        await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("opens", [connect, listen, start, serve])
+def test_a_quick_test_that_opens_something_fails(opens: Callable[[], None]) -> None:
+    failed = pytest.raises(pytest.fail.Exception, match="a quick test opens something")
+    with failed, GUARD.over(), suppress(Exception):
+        opens()
+
+
+def test_the_guard_heeds_nothing_after_the_test() -> None:
+    with GUARD.over():
+        asyncio.run(asyncio.sleep(0))
+    listen()
+
+
+def by_an_import() -> None:
+    import multiprocessing
+
+    multiprocessing.active_children()
+
+
+def by_a_module() -> object:
+    return asyncio.create_subprocess_exec
+
+
+def by_a_helper() -> None:
+    connect()
+
+
+def by_a_class() -> object:
+    return Children
+
+
+@contextmanager
+def by_a_wrapped_helper() -> Iterator[object]:
+    yield running
+
+
+@given(st.none())
+def by_a_property(_: None) -> None:
+    start()
+
+
+def by_a_table() -> object:
+    return TABLE
+
+
+TABLE = {"start": [start]}
+
+
+class Fixture:
+    def start(self) -> None:
+        start()
+
+
+def by_a_method() -> None:
+    Fixture()
+
+
+@pytest.mark.parametrize(
+    "leads",
+    [
+        by_an_import,
+        by_a_module,
+        by_a_helper,
+        by_a_class,
+        by_a_wrapped_helper,
+        by_a_property,
+        by_a_table,
+        by_a_method,
+    ],
+)
+def test_what_leads_to_a_process_or_connection_is_found(leads: object) -> None:
+    assert reaches_live([leads])
+
+
+def test_what_opens_nothing_is_quick() -> None:
+    assert not reaches_live([test_the_runs_begin_with_what_takes_long, try_fewer_examples])
+
+
+def test_it_covers_the_core() -> None:
+    """Collected in a process of its own, for this one may have collected a part."""
+    folders = {folder.partition("/")[0] for folder in AT_LEAST}
+    said = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "--quick",
+            "--collect-only",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+        ]
+        + [f"tests/{folder}" for folder in sorted(folders)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    found = Counter(re.findall(r"^tests/([\w/]+)/\w+\.py::", said, re.MULTILINE))
+    assert {folder: found[folder] for folder in AT_LEAST if found[folder] < AT_LEAST[folder]} == {}
+
+
+def test_a_property_is_tried_with_a_share_of_its_examples() -> None:
+    tried = []
+
+    @settings(max_examples=100, database=None)
+    @given(st.integers())
+    def property(number: int) -> None:
+        tried.append(number)
+
+    item: Any = SimpleNamespace(obj=property, cls=None)
+    try_fewer_examples(item)
+    property()
+    assert len(tried) == 10
+
+
+def made_up(name: str, *marks: str) -> Any:
+    """A test with these marks; with the session of Spark if that is one of them."""
+    mark = {mark: mark for mark in marks}.get
+    return SimpleNamespace(name=name, fixturenames=marks, get_closest_marker=mark)
+
+
+def test_the_runs_begin_with_what_takes_long() -> None:
+    quick = [made_up(f"q{n}") for n in range(9)]
+    live = [made_up(f"l{n}", *(["long"] if n == 4 else [])) for n in range(6)]
+    session = [made_up(f"s{n}", "spark") for n in range(3)]
+    items = [*quick[:5], *live, *quick[5:], *session]
+    order = [item.name for item in dealt(items, 3, lambda item: item in quick)]
+    assert sorted(order) == sorted(item.name for item in items)
+    assert order[:3] == ["s0", "s1", "s2"]
+    assert order[6:9] == ["l4", "l0", "l1"]
+    assert order[12:15] == ["l2", "l3", "l5"]
