@@ -10,7 +10,7 @@ EVENTS ?= 12000
 STORED ?= 10000000
 
 .DEFAULT_GOAL := help
-# Tests start hundreds of Python processes; each would compile every module it imports.
+# Many Python processes are started below; without bytecode each compiles every module it imports.
 unexport PYTHONDONTWRITEBYTECODE
 .PHONY: help demo quick test soak check format bench history docs site lock wheel clean java
 
