@@ -34,6 +34,7 @@ ASYNC_TEST_S, SOAK_TEST_S = 900.0, 3600.0
 """No test of live brokers waits for ever, whatever it forgot to bound itself; many times what one
 takes on a machine that has much else to do."""
 QUICK = pytest.StashKey[bool]()
+"""Of each test: whether it is one of the inner loop."""
 DATA = Path(__file__).parents[1] / "shared" / "data"
 """Public data sets beside the checkout; not everybody has them."""
 
