@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import signal
+import sys
 from contextlib import suppress
 
 from pyspark.sql import DataFrame, SparkSession
@@ -44,6 +45,8 @@ def main() -> None:
         "--url", default=URL, help="the broker's; by default what REEFCAST_URL says"
     )
     arguments = parser.parse_args()
+    # By default Spark's workers run the `python3` of the PATH, which may have no Reefcast.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     spark = (
         SparkSession.builder.appName("mean delays")
         .config("spark.sql.shuffle.partitions", 2)  # a cluster has more; here they cost time
