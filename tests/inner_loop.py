@@ -173,9 +173,9 @@ class Guard:
     def __init__(self) -> None:
         self._on = False
         self._opened: list[str] = []
-        sys.addaudithook(self._hear)
+        sys.addaudithook(self._handle_message)
 
-    def _hear(self, event: str, arguments: tuple[object, ...]) -> None:
+    def _handle_message(self, event: str, arguments: tuple[object, ...]) -> None:
         if self._on and event in OPENING and not _of_spark(sys._getframe()):
             self._opened.append(f"{event} {arguments[1:]!r:.200}")
             raise NotQuickError(f"a quick test opens something: {self._opened[-1]}")

@@ -28,7 +28,7 @@ def publish(outbox: Outbox, count: int = 1) -> None:
 
 def sent(outbox: Outbox) -> list[int | str]:
     """Numbers of publications and filters of subscriptions taken from the output."""
-    frames = FrameReader().feed(outbox.take())
+    frames = FrameReader().feed(outbox.drain())
     return [
         wire.CLIENT_CODEC.decode_publish(payload).publication.seq
         if kind in (FrameKind.PUBLISH, FrameKind.PUBLISH_AGAIN)
@@ -46,8 +46,8 @@ def test_wakes_once_for_each_time_that_there_is_something_to_take() -> None:
     assert sent(outbox) == [1, 2, 3]
     publish(outbox)
     assert len(woken) == 2
-    assert outbox.output_bytes == len(outbox.take())
-    assert (outbox.take(), outbox.output_bytes) == (b"", 0)
+    assert outbox.output_bytes == len(outbox.drain())
+    assert (outbox.drain(), outbox.output_bytes) == (b"", 0)
 
 
 def test_credit_is_taken_and_granted() -> None:
@@ -64,7 +64,7 @@ def test_controls_go_first_and_publications_keep_their_order() -> None:
     outbox = opened()
     outbox.send_control(Subscribe(("me", 1), "a", 1))
     publish(outbox, 4)
-    outbox.take()
+    outbox.drain()
     outbox.acknowledge(3)
     assert outbox.acknowledged_seq == 2
     outbox.disconnect()

@@ -174,13 +174,13 @@ class Asked:
         for attempt in range(ATTEMPTS + 1):
             (find,) = said
             assert isinstance(find, Find)
-            (request,) = asking.hear(Found(number=find.number, parts=(Part("s", 1, ("t",)),)))
+            (request,) = asking.handle(Found(number=find.number, parts=(Part("s", 1, ("t",)),)))
             assert isinstance(request, Request)
             on_path: dict[str, Any] = {"id": request.id, "path": ("c", "b", "s"), "at": 0}
             bodies = () if attempt else (event(1).body, event(2).body)
             if bodies:
-                asking.hear(Items(**on_path, before=0, bodies=bodies))
-            said = asking.hear(End(**on_path, before=len(bodies), reason="it is gone"))
+                asking.handle(Items(**on_path, before=0, bodies=bodies))
+            said = asking.handle(End(**on_path, before=len(bodies), reason="it is gone"))
 
     def say(self, messages: list[ServiceMessage]) -> None:
         """Nobody hears it."""

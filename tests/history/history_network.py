@@ -104,7 +104,7 @@ class Network:
 
     def say(self, client: str, message: ServiceMessage) -> None:
         home = self.homes[client]
-        self._send(home, self.services[home].hear(message, client, client=True))
+        self._send(home, self.services[home].handle(message, client, client=True))
 
     def _send(self, sender: str, sends: Sequence[Send]) -> None:
         for send in sends:
@@ -120,7 +120,7 @@ class Network:
         message = self._under_way[sender, receiver].popleft()
         if receiver in self.services:
             service = self.services[receiver]
-            self._send(receiver, service.hear(message, sender, client=False))
+            self._send(receiver, service.handle(message, sender, client=False))
         else:
             self.got[receiver].append(message)
         return True

@@ -130,14 +130,14 @@ def ask(world: World, question: Question, loss: float = 0.0) -> Ids:
         if world.inbox and world.rng.random() < 0.7:
             message = world.inbox.popleft()
             if world.rng.random() >= loss or not isinstance(message, Items | End):
-                world.tell(asking.hear(message))
+                world.tell(asking.handle(message))
         elif world.open:
             world.step()
         elif not world.inbox:
             if asking.over:
                 break
             world.tell(asking.hangs())
-        events, messages = asking.take()
+        events, messages = asking.drain()
         found += events
         world.tell(messages)
         if asking.over:
@@ -204,12 +204,12 @@ def test_what_is_lost_on_the_way_is_asked_for_again() -> None:
 def test_no_more_may_come_than_is_taken() -> None:
     asking = Asking(Question("x", ("t",)), Numbers("c"), Event)
     asking.start()
-    (request,) = asking.hear(Found(number=1, parts=(Part("s", 1, ("t",)),)))
+    (request,) = asking.handle(Found(number=1, parts=(Part("s", 1, ("t",)),)))
     assert isinstance(request, Request)
     assert request.window == WINDOW
     bodies = tuple(body((n, "p", n)) for n in range(1, WINDOW + 1))
-    asking.hear(Items(id=("c", 2), path=("c", "b", "s"), at=0, before=0, bodies=bodies))
-    events, (more,) = asking.take()
+    asking.handle(Items(id=("c", 2), path=("c", "b", "s"), at=0, before=0, bodies=bodies))
+    events, (more,) = asking.drain()
     assert len(events) == WINDOW
     assert more == More(id=("c", 2), path=("c", "b", "s"), at=1, count=WINDOW)
 
@@ -217,13 +217,13 @@ def test_no_more_may_come_than_is_taken() -> None:
 def test_before_it_has_asked_nothing_is_over() -> None:
     """A client that is not connected asks later."""
     asking = Asking(Question("x", ("t",), handover_s=1.0), Numbers("c"), Event)
-    assert asking.take() == ([], []) and not asking.over and not asking.hands_over
+    assert asking.drain() == ([], []) and not asking.over and not asking.hands_over
 
 
 def test_what_nobody_stores_is_an_error_that_says_what_to_do() -> None:
     asking = Asking(Question("x", ("t",)), Numbers("c"), Event)
     asking.start()
-    asking.hear(Found(number=1, parts=(), missing=("t",)))
+    asking.handle(Found(number=1, parts=(), missing=("t",)))
     assert isinstance(asking.error, RefusedError)
     assert "nobody stores 't': start a storage" in str(asking.error)
 
@@ -234,10 +234,10 @@ def test_it_fails_after_some_attempts_without_an_event() -> None:
     for _ in range(ATTEMPTS + 1):
         assert asking.error is None
         assert isinstance(find, Find)
-        (request,) = asking.hear(Found(number=find.number, parts=(Part("s", 1, ("t",)),)))
+        (request,) = asking.handle(Found(number=find.number, parts=(Part("s", 1, ("t",)),)))
         assert isinstance(request, Request)
         path = ("c", "b", "s")
-        said = asking.hear(End(id=request.id, path=path, at=0, reason="storage 's' is gone"))
+        said = asking.handle(End(id=request.id, path=path, at=0, reason="storage 's' is gone"))
         find = said[0] if said else find
     assert isinstance(asking.error, ConnectionLostError)
     assert "storage 's' is gone" in str(asking.error)
@@ -248,12 +248,12 @@ def test_an_answer_that_breaks_off_is_asked_for_behind_what_came(got: int) -> No
     """Whatever of it was given already."""
     asking = Asking(Question("x", ("t",)), Numbers("c"), Event)
     asking.start()
-    asking.hear(Found(number=1, parts=(Part("s", 1, ("t",)),)))
+    asking.handle(Found(number=1, parts=(Part("s", 1, ("t",)),)))
     path, bodies = ("c", "b", "s"), tuple(body((n, "p", n)) for n in range(1, got + 1))
-    asking.hear(Items(id=("c", 2), path=path, at=0, before=0, bodies=bodies))
-    [find] = asking.hear(End(id=("c", 2), path=path, at=0, before=got, reason="gone"))
+    asking.handle(Items(id=("c", 2), path=path, at=0, before=0, bodies=bodies))
+    [find] = asking.handle(End(id=("c", 2), path=path, at=0, before=got, reason="gone"))
     assert isinstance(find, Find)
-    [request] = asking.hear(Found(number=find.number, parts=(Part("r", 1, ("t",)),)))
+    [request] = asking.handle(Found(number=find.number, parts=(Part("r", 1, ("t",)),)))
     assert isinstance(request, Request)
     assert request.after == ((got, "p", got) if got else None)
 
@@ -263,12 +263,12 @@ def test_it_tells_who_answered_and_over_which_path() -> None:
     asking = Asking(Question("x", ("t",)), Numbers("c"), Event)
     asking.start()
     parts = tuple(Part(name, 1, ("t",)) for name in "rsv")
-    asking.hear(Found(number=1, parts=parts))
+    asking.handle(Found(number=1, parts=parts))
     there, over, gone = (("c", "b", *rest) for rest in (("d", "r"), ("s",), ("v",)))
     first = body((1, "p", 1))
-    asking.hear(Items(id=("c", 2), path=there, at=0, before=0, bodies=(first,)))
-    asking.hear(End(id=("c", 3), path=over, at=0))
-    asking.hear(End(id=("c", 4), path=gone, at=0, reason="gone"))
+    asking.handle(Items(id=("c", 2), path=there, at=0, before=0, bodies=(first,)))
+    asking.handle(End(id=("c", 3), path=over, at=0))
+    asking.handle(End(id=("c", 4), path=gone, at=0, reason="gone"))
     assert asking.answered == {"r": there, "s": over}
 
 
@@ -276,12 +276,12 @@ def test_an_end_that_tells_of_more_than_came_is_none() -> None:
     """The last events were lost on the way, and nothing follows that would show the gap."""
     asking = Asking(Question("x", ("t",)), Numbers("c"), Event)
     asking.start()
-    asking.hear(Found(number=1, parts=(Part("s", 1, ("t",)),)))
+    asking.handle(Found(number=1, parts=(Part("s", 1, ("t",)),)))
     path, bodies = ("c", "b", "s"), (body((1, "p", 1)), body((2, "p", 2)))
-    asking.hear(Items(id=("c", 2), path=path, at=0, before=0, bodies=bodies))
-    cancel, find = asking.hear(End(id=("c", 2), path=path, at=0, before=3))
+    asking.handle(Items(id=("c", 2), path=path, at=0, before=0, bodies=bodies))
+    cancel, find = asking.handle(End(id=("c", 2), path=path, at=0, before=3))
     assert isinstance(cancel, Cancel) and isinstance(find, Find)
-    (request,) = asking.hear(Found(number=find.number, parts=(Part("s", 1, ("t",)),)))
+    (request,) = asking.handle(Found(number=find.number, parts=(Part("s", 1, ("t",)),)))
     assert isinstance(request, Request) and request.after == (2, "p", 2)
 
 
@@ -289,13 +289,13 @@ def test_an_end_that_tells_of_more_than_came_is_none() -> None:
 def test_an_answer_that_hangs_is_asked_for_behind_what_came(got: int) -> None:
     asking = Asking(Question("x", ("t",)), Numbers("c"), Event)
     asking.start()
-    asking.hear(Found(number=1, parts=(Part("s", 1, ("t",)),)))
+    asking.handle(Found(number=1, parts=(Part("s", 1, ("t",)),)))
     bodies = tuple(body((n, "p", n)) for n in range(1, got + 1))
-    asking.hear(Items(id=("c", 2), path=("c", "b", "s"), at=0, before=0, bodies=bodies))
-    asking.take()
+    asking.handle(Items(id=("c", 2), path=("c", "b", "s"), at=0, before=0, bodies=bodies))
+    asking.drain()
     cancel, find = asking.hangs()
     assert isinstance(cancel, Cancel) and isinstance(find, Find)
-    (request,) = asking.hear(Found(number=find.number, parts=(Part("r", 1, ("t",)),)))
+    (request,) = asking.handle(Found(number=find.number, parts=(Part("r", 1, ("t",)),)))
     assert isinstance(request, Request)
     assert request.after == ((got, "p", got) if got else None)
 
@@ -304,13 +304,13 @@ def test_an_answer_that_hangs_is_asked_for_behind_what_came(got: int) -> None:
 def test_after_a_reconnect_it_goes_on_behind_what_was_given(got: int) -> None:
     asking = Asking(Question("x", ("t",)), Numbers("c"), Event)
     asking.start()
-    asking.hear(Found(number=1, parts=(Part("s", 1, ("t",)),)))
+    asking.handle(Found(number=1, parts=(Part("s", 1, ("t",)),)))
     bodies = tuple(body((n, "p", n)) for n in range(1, got + 1))
-    asking.hear(Items(id=("c", 2), path=("c", "b", "s"), at=0, before=0, bodies=bodies))
-    asking.take()
+    asking.handle(Items(id=("c", 2), path=("c", "b", "s"), at=0, before=0, bodies=bodies))
+    asking.drain()
     (find,) = asking.start()
     assert isinstance(find, Find)
-    (request,) = asking.hear(Found(number=find.number, parts=(Part("s", 1, ("t",)),)))
+    (request,) = asking.handle(Found(number=find.number, parts=(Part("s", 1, ("t",)),)))
     assert isinstance(request, Request)
     assert request.after == ((got, "p", got) if got else None)
 
@@ -318,8 +318,8 @@ def test_after_a_reconnect_it_goes_on_behind_what_was_given(got: int) -> None:
 def test_cancel_says_so_to_storages_that_are_at_it() -> None:
     asking = Asking(Question("x", ("t",)), Numbers("c"), Event)
     asking.start()
-    asking.hear(Found(number=1, parts=(Part("s", 1, ("t",)), Part("r", 1, ("u",)))))
-    asking.hear(
+    asking.handle(Found(number=1, parts=(Part("s", 1, ("t",)), Part("r", 1, ("u",)))))
+    asking.handle(
         Items(id=("c", 2), path=("c", "b", "s"), at=0, before=0, bodies=(body((1, "p", 1)),))
     )
     assert asking.cancel() == [Cancel(id=("c", 2), path=("c", "b", "s"), at=1)]

@@ -25,10 +25,10 @@ def test_a_row_for_each_topic(tmp_path: Path) -> None:
     for broker in ("b1", "b1-1"):
         log = RequestLog(tmp_path, broker)
         log.asked(5, ("x", "y"))
-        log.write(log.take())
+        log.write(log.drain())
         log.asked(6, ("x",))
-        log.write(log.take())
-        log.write(log.take())
+        log.write(log.drain())
+        log.write(log.drain())
     assert sorted(rows(tmp_path)) == [
         *((5, "b1", "x"), (5, "b1", "y"), (5, "b1-1", "x"), (5, "b1-1", "y")),
         *((6, "b1", "x"), (6, "b1-1", "x")),
@@ -39,11 +39,11 @@ def test_a_row_for_each_topic(tmp_path: Path) -> None:
 def test_a_broker_that_was_killed_goes_on_behind_its_files(tmp_path: Path) -> None:
     log = RequestLog(tmp_path, "b1")
     log.asked(1, ("x",))
-    log.write(log.take())
+    log.write(log.drain())
     (tmp_path / ".b1-000001.parquet").write_bytes(b"cut off")
     log = RequestLog(tmp_path, "b1")
     log.asked(2, ("x",))
-    log.write(log.take())
+    log.write(log.drain())
     assert rows(tmp_path) == [(1, "b1", "x"), (2, "b1", "x")]
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         *("b1-000000.parquet", "b1-000001.parquet"),
@@ -55,7 +55,7 @@ def test_old_files_go_but_not_those_of_others(tmp_path: Path) -> None:
         log = RequestLog(tmp_path, broker)
         for time_us in (1, 2):
             log.asked(time_us, ("x",))
-            log.write(log.take())
+            log.write(log.drain())
     for path in tmp_path.glob("*-000000.parquet"):
         os.utime(path, (1000, 1000))
     RequestLog(tmp_path, "b1").remove_old(2000)
@@ -71,7 +71,7 @@ def test_no_more_waits_than_there_is_room_for(
     log.asked(2, ("x", "y"))
     log.asked(3, ("x",))
     assert log.lost == 2
-    log.write(log.take())
+    log.write(log.drain())
     assert rows(tmp_path) == [(1, "b1", "x"), (1, "b1", "y"), (3, "b1", "x")]
 
 

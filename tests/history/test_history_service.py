@@ -260,9 +260,9 @@ def test_an_old_number_does_not_open_a_way_again() -> None:
     service.link_up("n", client=False)
     service.link_up("m", client=False)
     new = Stored(topic="t", storage="s", seq=2, distance=0)
-    service.hear(new, "n", client=False)
-    service.hear(Stored(topic="t", storage="s", seq=3, distance=64), "n", client=False)
-    assert service.hear(new, "m", client=False) == []
+    service.handle(new, "n", client=False)
+    service.handle(Stored(topic="t", storage="s", seq=3, distance=64), "n", client=False)
+    assert service.handle(new, "m", client=False) == []
     assert len(service.table) == 0
 
 
@@ -270,7 +270,9 @@ def test_an_old_number_does_not_open_a_way_again() -> None:
 def test_what_a_neighbour_says_early_waits_for_its_link(lost: bool) -> None:
     """Unless the connection is lost before: who comes then may know nothing of it any more."""
     service = HistoryService("b")
-    assert service.hear(Stored(topic="t", storage="s", seq=2, distance=0), "n", client=False) == []
+    assert (
+        service.handle(Stored(topic="t", storage="s", seq=2, distance=0), "n", client=False) == []
+    )
     assert len(service.table) == 0
     if lost:
         service.link_down("n", client=False)
@@ -282,8 +284,10 @@ def test_its_own_broker_contradicts_that_a_storage_is_gone() -> None:
     service = HistoryService("b")
     service.link_up("n", client=False)
     service.link_up("s", client=True)
-    service.hear(Stores(topics=("t",)), "s", client=True)
-    (answer,) = service.hear(Stored(topic="t", storage="s", seq=3, distance=64), "n", client=False)
+    service.handle(Stores(topics=("t",)), "s", client=True)
+    (answer,) = service.handle(
+        Stored(topic="t", storage="s", seq=3, distance=64), "n", client=False
+    )
     assert answer == Send("n", Stored(topic="t", storage="s", seq=4, distance=0))
 
 
@@ -306,5 +310,5 @@ def test_what_must_not_come_changes_nothing(message: object, client: bool) -> No
     service = HistoryService("b")
     service.link_up("x", client=client)
     with pytest.raises(ProtocolError):
-        service.hear(message, "x", client=client)  # type: ignore[arg-type]  # some of each kind
+        service.handle(message, "x", client=client)  # type: ignore[arg-type]  # some of each kind
     assert not service.table.routes

@@ -113,7 +113,7 @@ def spark_says(condition: Filter, value: Any) -> bool | None:
 
 def taken(kind: type[DataType], *some: Filter) -> tuple[Pushdown, list[Filter]]:
     pushdown = Pushdown(StructType([StructField(NAME, kind())]), ASKED)
-    return pushdown, [condition for condition in some if pushdown.take(condition)]
+    return pushdown, [condition for condition in some if pushdown.push(condition)]
 
 
 @given(st.data(), kinds)
@@ -195,11 +195,11 @@ def test_the_time_of_publication_bounds_what_is_read(
     condition: Filter, since_us: int | None, until_us: int | None
 ) -> None:
     pushdown = Pushdown(FIELDS, ASKED)
-    assert pushdown.take(condition)
+    assert pushdown.push(condition)
     assert pushdown.pushed == Pushed("topic = 'fx'", since_us, until_us)
     narrow = ASKED._replace(since_us=TIME_US - 9, until_us=TIME_US + 9)
     pushdown = Pushdown(FIELDS, narrow)
-    assert pushdown.take(condition)
+    assert pushdown.push(condition)
     assert pushdown.pushed == narrow._replace(
         since_us=since_us or narrow.since_us, until_us=until_us or narrow.until_us
     )
@@ -230,13 +230,13 @@ def test_the_time_of_publication_bounds_what_is_read(
 )
 def test_what_storages_cannot_decide_stays_with_spark(condition: Filter) -> None:
     pushdown = Pushdown(FIELDS, ASKED)
-    assert not pushdown.take(condition)
+    assert not pushdown.push(condition)
     assert pushdown.pushed == ASKED
 
 
 def test_what_is_too_much_for_one_filter_stays_with_spark() -> None:
     names = [f"c{n}" for n in range(8)]
     pushdown = Pushdown(StructType([StructField(name, StringType()) for name in names]), ASKED)
-    pushed = [pushdown.take(IsNull((name,))) for name in names]
+    pushed = [pushdown.push(IsNull((name,))) for name in names]
     assert pushed == sorted(pushed, reverse=True)
     assert 0 < sum(pushed) < len(names)

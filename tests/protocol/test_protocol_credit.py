@@ -32,7 +32,7 @@ class Broker:
 
     def publish(self, client: str, count: int, *targets: str) -> None:
         account = self.control.accounts[client]
-        account.take(count)
+        account.spend(count)
         self.control.fed(client, set(targets), 0.0)
         self.control.settle(client, account)
 
@@ -56,8 +56,8 @@ def test_small_amounts_of_credit_are_saved_up():
 
 def test_a_client_may_overdraw_its_window_twice_and_no_more():
     account = Account(10)
-    assert account.take(30)
-    assert not account.take(1)
+    assert account.spend(30)
+    assert not account.spend(1)
 
 
 def test_credit_is_withheld_while_a_fed_target_is_full():
@@ -153,9 +153,9 @@ def test_a_renewed_notice_does_not_expire():
 
 def test_a_client_that_returns_gets_what_it_is_not_refused():
     account = Account(10)
-    account.take(4)
+    account.spend(4)
     assert account.reopen() == 10
-    account.take(7)
+    account.spend(7)
     account.blockers.add("s")
     assert account.reopen() == 3
 

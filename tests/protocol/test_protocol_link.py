@@ -44,11 +44,11 @@ class End:
         hello = wire.hello(Role.BROKER, self.name, "net", "s", offer=offer, received=received)
         self.link.say_hello(hello)
 
-    def hear(self, data: bytes, now: float = 0.0) -> None:
+    def handle(self, data: bytes, now: float = 0.0) -> None:
         for kind, frame in self.link.receive(data):
             if self.link.over:
                 return
-            payload = self.link.hear(kind, frame)
+            payload = self.link.handle(kind, frame)
             if payload is None:
                 continue
             if kind == FrameKind.HELLO:
@@ -69,8 +69,8 @@ def met(now: float = 0.0) -> tuple[End, End]:
     one, other = End("one"), End("other")
     one.hello()
     other.hello()
-    other.hear(one.take(), now)
-    one.hear(other.take(), now)
+    other.handle(one.take(), now)
+    one.handle(other.take(), now)
     assert one.link.state is other.link.state is State.OPEN
     one.heard.clear()
     other.heard.clear()
@@ -125,7 +125,7 @@ def test_frames_come_whole_wherever_the_bytes_are_cut(seed: int, count: int) -> 
     data = one.take()
     while data:
         some = rng.choice((1, 2, 7, 1000, len(data)))
-        other.hear(data[:some])
+        other.handle(data[:some])
         data = data[some:]
     (kind, hello), *controls = other.heard
     assert (kind, hello.name) == (FrameKind.HELLO, "one")
@@ -137,7 +137,7 @@ def test_frames_come_whole_wherever_the_bytes_are_cut(seed: int, count: int) -> 
 def test_no_bytes_do_more_than_end_the_link(data: bytes, greeted: bool) -> None:
     one = met()[0] if greeted else End("one")
     with suppress(ProtocolError):
-        one.hear(data)
+        one.handle(data)
     if any(kind == FrameKind.CLOSE for kind, _ in one.heard):
         assert one.link.state is State.CLOSED
 
@@ -145,19 +145,19 @@ def test_no_bytes_do_more_than_end_the_link(data: bytes, greeted: bool) -> None:
 def test_the_first_frame_is_a_hello() -> None:
     for said in (control(1), wire.encode(FrameKind.PING, 0)):
         with pytest.raises(ProtocolError, match="the first frame must be HELLO"):
-            End("one").hear(said)
+            End("one").handle(said)
 
 
 def test_what_follows_on_a_hello_waits_until_the_other_end_was_let_in() -> None:
     one, other = End("one"), End("other")
     one.hello()
     frames = other.link.receive(one.take() + control(1))
-    other.link.hear(*next(frames))
+    other.link.handle(*next(frames))
     assert other.link.state is State.GREETING
     with pytest.raises(ProtocolError, match="of kind 2"):
-        other.link.hear(FrameKind.CONTROL, b"")
+        other.link.handle(FrameKind.CONTROL, b"")
     other.link.admit(SILENCE_S, PING_S, 0.0)
-    assert [other.link.hear(*frame) for frame in frames] == [b"1"]
+    assert [other.link.handle(*frame) for frame in frames] == [b"1"]
 
 
 def test_who_dialled_answers_before_it_hears_a_hello() -> None:
@@ -166,30 +166,30 @@ def test_who_dialled_answers_before_it_hears_a_hello() -> None:
     one.link = Link(one.written.extend, answer=lambda question: question.upper())
     one.hello()
     for frame in other.link.receive(one.take()):
-        other.link.hear(*frame)
+        other.link.handle(*frame)
     for question in (b"who", b"really"):
-        one.hear(wire.frame(FrameKind.PROOF, question))
+        one.handle(wire.frame(FrameKind.PROOF, question))
         (answer,) = other.link.receive(one.take())
-        assert other.link.hear(*answer) == question.upper()
+        assert other.link.handle(*answer) == question.upper()
         assert one.heard == [] and one.link.state is State.WAITING
     other.link.admit(SILENCE_S, PING_S, 0.0)
     other.hello()
-    one.hear(other.take())
+    one.handle(other.take())
     assert one.link.state is State.OPEN
-    one.hear(wire.frame(FrameKind.PROOF, b"again"))
+    one.handle(wire.frame(FrameKind.PROOF, b"again"))
     assert one.heard[-1] == (FrameKind.PROOF, b"again") and not one.written
 
 
 def test_who_has_no_answer_takes_proof_for_no_hello() -> None:
     with pytest.raises(ProtocolError, match="the first frame must be HELLO, but it is of kind 24"):
-        End("one").hear(wire.frame(FrameKind.PROOF, b"who"))
+        End("one").handle(wire.frame(FrameKind.PROOF, b"who"))
 
 
 def test_a_hello_may_not_be_long_and_other_frames_may() -> None:
     with pytest.raises(ProtocolError, match="a frame has 1 to 65536 bytes"):
-        End("one").hear(wire.frame(FrameKind.HELLO, bytes(70_000)))
+        End("one").handle(wire.frame(FrameKind.HELLO, bytes(70_000)))
     one, _ = met()
-    one.hear(wire.frame(FrameKind.CONTROL, bytes(70_000)))
+    one.handle(wire.frame(FrameKind.CONTROL, bytes(70_000)))
     assert len(one.heard) == 1
 
 
@@ -197,14 +197,14 @@ def test_both_speak_the_newest_version_that_both_know() -> None:
     one, other = End("one", Offer(3, 1, ("a", "b"))), End("other", Offer(2, 2, ("b", "c")))
     one.hello()
     other.hello()
-    other.hear(one.take())
-    one.hear(other.take())
+    other.handle(one.take())
+    one.handle(other.take())
     assert one.link.agreed == other.link.agreed == Agreed(2, frozenset("b"))
     stranger = End("stranger", Offer(1))
     stranger.hello()
     with pytest.raises(ProtocolError, match="upgrade the older one"):
         other = End("other", Offer(3, 2))
-        other.hear(stranger.take())
+        other.handle(stranger.take())
 
 
 # --- acknowledgements -----------------------------------------------------------------------------
@@ -212,15 +212,15 @@ def test_both_speak_the_newest_version_that_both_know() -> None:
 
 def test_several_are_acknowledged_at_once_and_a_few_a_little_later() -> None:
     one, other = met()
-    other.hear(b"".join(control(n) for n in range(ACK_EVERY)))
+    other.handle(b"".join(control(n) for n in range(ACK_EVERY)))
     assert other.take() == wire.encode(FrameKind.ACK, ACK_EVERY)
     for number, now in ((ACK_EVERY + 1, 0.1), (ACK_EVERY + 2, 0.2)):
         assert other.link.time_passed(now) is None
-        other.hear(control(number), now)
+        other.handle(control(number), now)
         assert not other.written
         assert other.link.due_s == now + ACK_DELAY_S
         assert other.link.time_passed(now + ACK_DELAY_S) is None
-        one.hear(other.take())
+        one.handle(other.take())
         assert one.heard.pop() == (FrameKind.ACK, number)
         assert other.link.due_s == other.link.tick_s
 
@@ -229,9 +229,9 @@ def test_an_end_that_goes_on_says_what_it_has_and_counts_from_there() -> None:
     one, other = End("one"), End("other")
     one.hello()
     other.hello(received=17)
-    other.hear(one.take())
+    other.handle(one.take())
     other.take()
-    other.hear(control(18))
+    other.handle(control(18))
     assert (other.link.taken.count, other.take()) == (18, b"")
     other.link.time_passed(ACK_DELAY_S)
     assert other.take() == wire.encode(FrameKind.ACK, 18)
@@ -264,7 +264,7 @@ def test_silence_is_found_within_a_tenth(silence_s: float) -> None:
     other = End("other")
     other.hello()
     for frame in one.link.receive(other.take()):
-        one.link.hear(*frame)
+        one.link.handle(*frame)
         one.link.admit(silence_s, math.inf, 0.0)
     at_s, overdue = pass_time(one, 200.0)
     assert overdue is Overdue.WORD
@@ -277,7 +277,7 @@ def test_an_end_that_was_suspended_blames_nobody() -> None:
     one, _ = met()
     for now in (100.0, 200.0, 300.0):
         assert one.link.time_passed(now) is None
-        one.hear(control(1), now)
+        one.handle(control(1), now)
 
 
 def test_an_end_that_does_not_read_blames_nobody() -> None:
@@ -295,7 +295,7 @@ def test_two_that_have_nothing_to_say_keep_each_other_alive() -> None:
         now = step / 4
         for end, far in ((one, other), (other, one)):
             assert end.link.time_passed(now) is None
-            far.hear(end.take(), now)
+            far.handle(end.take(), now)
     assert one.link.state is other.link.state is State.OPEN
     assert one.heard == []
 
@@ -314,12 +314,12 @@ def test_who_writes_says_no_ping() -> None:
 
 def test_close_is_the_last_that_is_said_and_heard() -> None:
     one, other = met()
-    one.hear(control(1))
+    one.handle(control(1))
     last = one.link.close(Close("enough", retry=True), 10.0)
     assert one.take() == wire.encode(FrameKind.ACK, 1)
-    one.hear(control(2))
+    one.handle(control(2))
     assert one.heard == [(FrameKind.CONTROL, b"1")]
-    other.hear(last + control(3))
+    other.handle(last + control(3))
     assert other.heard == [(FrameKind.CLOSE, Close("enough", retry=True))]
     assert other.link.state is State.CLOSED
     assert pass_time(one, 20.0) == (10.0 + LINGER_S, Overdue.END)
@@ -329,14 +329,14 @@ def test_close_is_the_last_that_is_said_and_heard() -> None:
 
 def test_a_refusal_instead_of_a_hello() -> None:
     one = End("one")
-    one.hear(wire.encode(FrameKind.CLOSE, Close("no room")))
+    one.handle(wire.encode(FrameKind.CLOSE, Close("no room")))
     assert one.heard == [(FrameKind.CLOSE, Close("no room"))]
     assert one.link.over
 
 
 def test_a_link_that_was_lost_has_nothing_to_do() -> None:
     one, _ = met()
-    one.hear(control(1))
+    one.handle(control(1))
     one.link.lost()
     assert one.link.due_s == math.inf
     one.link.acknowledge_soon(0.0)

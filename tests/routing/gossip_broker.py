@@ -35,21 +35,21 @@ class Alone:
         self.broker = Broker("me", "gossip", new_index=ScanIndex, options=options)
         self._number = 0
         for client in ("c", "d"):
-            self.hear(client, LinkUp(LinkKind.CLIENT))
+            self.handle(client, LinkUp(LinkKind.CLIENT))
 
     @property
     def router(self) -> Gossip:
         assert isinstance(self.broker.router, Gossip)
         return self.broker.router
 
-    def hear(self, link: str, *items: Input) -> list[Effect]:
+    def handle(self, link: str, *items: Input) -> list[Effect]:
         return [effect for item in items for effect in self.broker.handle(item, link, 0.0)]
 
     def up(self, *others: str) -> list[Effect]:
-        return [effect for link in others for effect in self.hear(link, LinkUp(LinkKind.SOFT))]
+        return [effect for link in others for effect in self.handle(link, LinkUp(LinkKind.SOFT))]
 
     def round(self) -> list[Effect]:
-        return self.hear("", Timer("round"))
+        return self.handle("", Timer("round"))
 
     def number(self) -> int:
         self._number += 1
@@ -57,14 +57,14 @@ class Alone:
 
     def subscribe(self, filter: str, client: str = "c") -> list[Effect]:
         number = self.number()
-        return self.hear(client, Subscribe((client, number), filter, number))
+        return self.handle(client, Subscribe((client, number), filter, number))
 
     def advertise(self, filter: str, client: str = "c") -> list[Effect]:
         number = self.number()
-        return self.hear(client, Advertise((client, number), filter, number))
+        return self.handle(client, Advertise((client, number), filter, number))
 
     def publish(self, *topics: str, client: str = "d", a: int = 1) -> list[Effect]:
-        return self.hear(client, event(*topics, seq=self.number(), publisher=client, a=a))
+        return self.handle(client, event(*topics, seq=self.number(), publisher=client, a=a))
 
     def joined(self, topic: str, *view: str) -> None:
         """It is in the overlay of the topic, with these neighbours in both directions."""
@@ -73,8 +73,8 @@ class Alone:
         for other in view:
             if other not in self.router.soft_links or not self.router.soft_links[other].up:
                 self.up(other)
-            self.hear(other, Met(topic=topic, node=other))
-        self.hear(CONTACT, *(Settled(token) for token in range(1, 9)))
+            self.handle(other, Met(topic=topic, node=other))
+        self.handle(CONTACT, *(Settled(token) for token in range(1, 9)))
         assert set(self.view(topic)) == set(view)
 
     def view(self, topic: str) -> tuple[str, ...]:

@@ -170,7 +170,7 @@ class OverlayNetwork:
             if receiver is not None and sender not in self.overlays:
                 self.send(to, receiver.lost(sender))
         elif receiver is not None:
-            self.send(to, receiver.hear(message, sender))
+            self.send(to, receiver.handle(message, sender))
         elif to in self._idle:
             if not isinstance(message, Left | Walked | Wave) and message != self._unlinks():
                 self.send(to, [Send(sender, Left(topic=self._topic))])

@@ -66,7 +66,7 @@ def test_for_a_router_that_cannot_something_answers() -> None:
     assert not later.unfinished and not later.afterwards()
     relearns = capability(router, Relearns)
     assert not relearns.repairing and not relearns.passes_on("b", "c")
-    assert not (relearns.synced("b") or relearns.relearned() or relearns.all_heard())
+    assert not (relearns.synced("b") or relearns.relearned() or relearns.all_synced())
     settling = capability(router, SettlesTogether)
     assert not settling.needs(TRUE, [("p", 1)]) and not settling.stand_ins(("s", 1))
     assert settling.known_as(("s", 1), "s") == ("s", 1) and settling.came_by(("p", 1)) is None

@@ -123,7 +123,7 @@ def test_who_could_not_be_reached_is_not_taken_again_for_some_rounds() -> None:
     rounds = 0
     while best not in overlay.view:
         overlay.tick()
-        overlay.hear(walked, walked.path[1])
+        overlay.handle(walked, walked.path[1])
         rounds += 1
     assert rounds == 4
 
@@ -132,9 +132,9 @@ def test_who_joins_is_not_in_quarantine_any_more() -> None:
     """It can be reached; else the next walk would drop it again."""
     overlay, best, walked = small_overlay()
     overlay.lost(best)
-    overlay.hear(JoinWalk(topic="a", joiner=best, grows=True, nonce=1, left=0), "n1")
+    overlay.handle(JoinWalk(topic="a", joiner=best, grows=True, nonce=1, left=0), "n1")
     assert best in overlay.view
-    overlay.hear(walked, walked.path[1])
+    overlay.handle(walked, walked.path[1])
     assert best in overlay.view
 
 

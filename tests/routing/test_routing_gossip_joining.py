@@ -205,7 +205,7 @@ def test_a_joiner_takes_a_place_that_is_free_before_a_view_grows() -> None:
     overlay.begin(["n1", "n2", "n3"], [])
     overlay.lost("n2")
     for joiner, size in [("x", 3), ("y", 4)]:
-        overlay.hear(JoinWalk(topic="a", joiner=joiner, grows=True, nonce=1, left=0), "n1")
+        overlay.handle(JoinWalk(topic="a", joiner=joiner, grows=True, nonce=1, left=0), "n1")
         assert (len(overlay.view), overlay.size) == (size, size)
 
 
@@ -215,7 +215,7 @@ def test_who_joins_with_nobody_left_begins_anew() -> None:
     overlay.begin(["n1", "n2", "n3", "n4"], [])
     for node in ("n1", "n2", "n3", "n4"):
         overlay.lost(node)
-    overlay.hear(Met(topic="a", node="n0"), "n0")
+    overlay.handle(Met(topic="a", node="n0"), "n0")
     assert overlay.view == ("n0",)
     assert overlay.size == LOWEST
 
@@ -224,7 +224,7 @@ def test_who_loses_the_last_neighbour_joins_at_once() -> None:
     network = everybody_joined(0, 6)
     last = network.overlays["n5"]
     last.begin(["n4"], ["n4"])
-    sends = last.hear(Left(topic="a"), "n4")
+    sends = last.handle(Left(topic="a"), "n4")
     assert [(send.link, type(send.message)) for send in sends] == [("n0", Join)]
     last.begin(["n4"], ["n4"])
     assert [(send.link, type(send.message)) for send in last.lost("n4")] == [("n0", Join)]
@@ -246,7 +246,7 @@ def test_who_is_not_in_the_overlay_any_more_is_dropped_when_it_says_so() -> None
     leaver, other = "n5", "n3"
     network.leave(leaver)
     network.settle()
-    network.send(other, network.overlays[other].hear(Met(topic="a", node=leaver), "n0"))
+    network.send(other, network.overlays[other].handle(Met(topic="a", node=leaver), "n0"))
     assert leaver in network.views()[other]
     network.settle()
     assert leaver not in network.views()[other]

@@ -16,8 +16,8 @@ from reefcast.routing.gossip.router import CALLED
 def lose(alone: Alone, *nodes: str) -> None:
     """Their connections break, and there are no others to be had."""
     for node in nodes:
-        assert opened(alone.hear(node, LinkDown())) == [node]
-        alone.hear(node, LinkDown())
+        assert opened(alone.handle(node, LinkDown())) == [node]
+        alone.handle(node, LinkDown())
 
 
 def without(*missed: str, topics: str = "t") -> Alone:
@@ -33,7 +33,7 @@ def call(alone: Alone) -> list[str]:
     """Whom it calls in a round, in vain."""
     called = opened(alone.round())
     for node in called:
-        alone.hear(node, LinkDown())
+        alone.handle(node, LinkDown())
     return called
 
 
@@ -55,7 +55,7 @@ def test_all_are_called_when_one_was_reached_but_once_in_a_round() -> None:
     alone = without("p", "q", "r", "u", "v")
     assert sorted(opened(alone.up("r"))) == ["p", "q", "u", "v"]
     for node in "pquv":
-        alone.hear(node, LinkDown())
+        alone.handle(node, LinkDown())
     assert opened(alone.up("q")) == []
     assert len(opened(alone.round())) == CALLED
 
@@ -63,13 +63,13 @@ def test_all_are_called_when_one_was_reached_but_once_in_a_round() -> None:
 def test_who_has_left_is_called_no_more() -> None:
     alone = without("p")
     alone.up("p")
-    alone.hear("p", Left(topic="t"), LinkDown())
+    alone.handle("p", Left(topic="t"), LinkDown())
     assert [call(alone) for _ in range(3)] == [[], [], []]
 
 
 def test_nobody_is_called_for_a_topic_that_the_broker_has_left() -> None:
     alone = without("p")
-    alone.hear("c", LinkDown())
+    alone.handle("c", LinkDown())
     assert not alone.router.memberships
     assert call(alone) == []
 
@@ -101,8 +101,8 @@ def test_who_is_reached_is_a_neighbour_again_in_all_topics_in_which_it_was() -> 
 def test_it_is_not_in_quarantine_any_more() -> None:
     alone = without("p")
     alone.up("p")
-    alone.hear("p", Left(topic="t"))
-    alone.hear("x", Met(topic="t", node="p"))
+    alone.handle("p", Left(topic="t"))
+    alone.handle("x", Met(topic="t", node="p"))
     assert "p" in alone.view("t")
 
 
@@ -112,14 +112,14 @@ def test_a_view_is_as_large_as_it_was_when_those_leave_who_came_back() -> None:
     size = overlay.size
     overlay.view = (*overlay.view, "z")  # in place of p
     alone.up("p")
-    alone.hear("p", Left(topic="t"))
+    alone.handle("p", Left(topic="t"))
     assert overlay.size == size == len(overlay.view)
 
 
 def test_where_one_cannot_be_reached_who_introduces_it_is_taken() -> None:
     alone = without("p")
     alone.up("z")
-    assert said(alone.hear("z", Met(topic="t", node="p")), Linked) == [
+    assert said(alone.handle("z", Met(topic="t", node="p")), Linked) == [
         Linked(topic="t", linked=True)
     ]
     assert set(alone.view("t")) == {"x", "y", "z"}
@@ -128,7 +128,7 @@ def test_where_one_cannot_be_reached_who_introduces_it_is_taken() -> None:
 def test_a_contact_that_was_asked_in_vain_is_asked() -> None:
     alone = Alone()
     alone.subscribe("topic = 't'")
-    alone.hear(CONTACT, LinkDown())
+    alone.handle(CONTACT, LinkDown())
     assert opened(alone.round()) == [CONTACT]
     assert len(said(alone.up(CONTACT), Join)) == 1
 
@@ -137,9 +137,9 @@ def test_two_contacts_tell_each_other_whom_they_know() -> None:
     """The topic may have begun at both, which could not reach each other."""
     alone = Alone(GossipOptions(contacts=("me", "x")))
     alone.subscribe("topic = 't'")
-    alone.hear("x", LinkDown())
+    alone.handle("x", LinkDown())
     alone.up("y")
-    alone.hear("y", Join(topic="t", token=1))
+    alone.handle("y", Join(topic="t", token=1))
     assert opened(alone.round()) == ["x"]
     effects = alone.up("x")
     assert said(effects, Members) == [Members(topic="t", nodes=("y",))]
@@ -149,8 +149,8 @@ def test_two_contacts_tell_each_other_whom_they_know() -> None:
 def test_what_waited_for_somebody_goes_to_who_is_reached() -> None:
     alone = Alone()
     alone.joined("t", "y")
-    alone.hear("y", LinkDown())
-    alone.hear("y", LinkDown())
+    alone.handle("y", LinkDown())
+    alone.handle("y", LinkDown())
     assert alone.view("t") == ()
     assert carried(alone.publish("t")) == []
     assert [to for to, _ in carried(alone.up("y"))] == ["y"]
@@ -163,7 +163,7 @@ def test_who_is_reached_is_told_of_all_that_is_kept_in_parts() -> None:
     alone = without("p")
     count = 2 * MOST_TOLD + 1
     for seq in range(1, count + 1):
-        alone.hear("x", event("t", seq=seq))
+        alone.handle("x", event("t", seq=seq))
     for _ in range(TOLD_ROUNDS + 1):
         call(alone)
     parts = digests(alone.up("p"), "p")
@@ -175,23 +175,23 @@ def test_who_is_reached_is_told_of_all_that_is_kept_in_parts() -> None:
 
 def test_who_asks_is_told_as_much_but_not_what_it_was_told_just_now() -> None:
     alone = without("p")
-    alone.hear("x", event("t"))
+    alone.handle("x", event("t"))
     alone.up("p")
     asks = Digest(topic="t", ids=(), part=True, asks=GossipOptions().kept_rounds)
-    assert digests(alone.hear("p", asks)) == []
-    assert [part.ids for part in digests(alone.hear("y", asks))] == [(("p", 1),)]
-    assert digests(alone.hear("y", asks)) == []
+    assert digests(alone.handle("p", asks)) == []
+    assert [part.ids for part in digests(alone.handle("y", asks))] == [(("p", 1),)]
+    assert digests(alone.handle("y", asks)) == []
     alone.round()
-    assert [part.ids for part in digests(alone.hear("y", asks))] == [(("p", 1),)]
+    assert [part.ids for part in digests(alone.handle("y", asks))] == [(("p", 1),)]
 
 
 def test_over_a_new_connection_what_came_lately_is_compared() -> None:
     alone = without()
-    alone.hear("x", event("t", seq=1))
+    alone.handle("x", event("t", seq=1))
     for _ in range(TOLD_ROUNDS + 1):
         alone.round()
-    alone.hear("x", event("t", seq=2))
-    alone.hear("y", LinkDown())
+    alone.handle("x", event("t", seq=2))
+    alone.handle("y", LinkDown())
     [digest] = digests(alone.up("y"), "y")
     assert digest == Digest(topic="t", ids=(("p", 2),), part=True, asks=TOLD_ROUNDS)
 
@@ -200,31 +200,31 @@ def test_of_many_who_tell_of_the_same_one_is_asked_until_it_is_gone() -> None:
     alone = without()
     told = Digest(topic="t", ids=(("p", 1),), part=True)
     wanted = [Missing(topic="t", ids=(("p", 1),))]
-    assert said(alone.hear("x", told), Missing) == wanted
-    assert said(alone.hear("y", told), Missing) == []
-    alone.hear("x", LinkDown())
-    assert said(alone.hear("y", told), Missing) == wanted
+    assert said(alone.handle("x", told), Missing) == wanted
+    assert said(alone.handle("y", told), Missing) == []
+    alone.handle("x", LinkDown())
+    assert said(alone.handle("y", told), Missing) == wanted
     alone.round()
-    assert said(alone.hear("y", told), Missing) == []
+    assert said(alone.handle("y", told), Missing) == []
     alone.round()
-    assert said(alone.hear("y", told), Missing) == wanted
+    assert said(alone.handle("y", told), Missing) == wanted
 
 
 def test_a_part_of_what_is_there_is_no_reason_to_send_the_rest() -> None:
     alone = Alone(GossipOptions(contacts=(CONTACT,), repair=True))
     alone.joined("t", "x")
-    alone.hear("x", event("t"))
-    assert carried(alone.hear("x", Digest(topic="t", ids=(), part=True))) == []
-    assert carried(alone.hear("x", Digest(topic="t", ids=()))) == [("x", 1)]
+    alone.handle("x", event("t"))
+    assert carried(alone.handle("x", Digest(topic="t", ids=(), part=True))) == []
+    assert carried(alone.handle("x", Digest(topic="t", ids=()))) == [("x", 1)]
 
 
 def test_the_first_neighbour_that_there_is_again_is_told_all() -> None:
     alone = Alone()
     alone.joined("t", "y")
-    alone.hear("y", event("t"), LinkDown())
-    alone.hear("y", LinkDown())
+    alone.handle("y", event("t"), LinkDown())
+    alone.handle("y", LinkDown())
     for _ in range(4):
         call(alone)
     alone.up("z")
-    [digest] = digests(alone.hear("z", Met(topic="t", node="z")), "z")
+    [digest] = digests(alone.handle("z", Met(topic="t", node="z")), "z")
     assert digest.ids == (("p", 1),)

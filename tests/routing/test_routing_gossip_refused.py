@@ -104,14 +104,16 @@ def test_walks_that_cannot_be_are_refused_and_change_nothing(message: TopicMessa
     overlay = network_of(1).overlays[ME]
     before = state_of(overlay)
     with pytest.raises(ProtocolError, match=r"neighbour 'n1' sent .* about topic 'a'"):
-        overlay.hear(message, NEAR)
+        overlay.handle(message, NEAR)
     assert state_of(overlay) == before
 
 
 def test_the_longest_walks_are_not_refused() -> None:
     overlay = network_of(1).overlays[ME]
-    assert [type(send.message) for send in overlay.hear(walk(MOST_STEPS, 63, 0), NEAR)] == [Walked]
-    assert [type(send.message) for send in overlay.hear(walk(1, 0, 63), NEAR)] == [Walk]
+    assert [type(send.message) for send in overlay.handle(walk(MOST_STEPS, 63, 0), NEAR)] == [
+        Walked
+    ]
+    assert [type(send.message) for send in overlay.handle(walk(1, 0, 63), NEAR)] == [Walk]
 
 
 def test_what_only_contacts_say_is_not_believed_of_others() -> None:
@@ -120,11 +122,11 @@ def test_what_only_contacts_say_is_not_believed_of_others() -> None:
     overlay.in_links.add(FAR)
     before = state_of(overlay)
     wave = Wave(topic="a", contact=FAR, life=1, number=1, forward=True)
-    assert overlay.hear(wave, FAR) == []
-    assert overlay.hear(Members(topic="a", nodes=("n6", "n7")), FAR) == []
+    assert overlay.handle(wave, FAR) == []
+    assert overlay.handle(Members(topic="a", nodes=("n6", "n7")), FAR) == []
     assert state_of(overlay) == before
-    assert overlay.hear(replace(wave, contact=NEAR), FAR)
-    overlay.hear(Members(topic="a", nodes=("n6", "n7")), NEAR)
+    assert overlay.handle(replace(wave, contact=NEAR), FAR)
+    overlay.handle(Members(topic="a", nodes=("n6", "n7")), NEAR)
     assert state_of(overlay) != before
 
 
@@ -137,7 +139,7 @@ def test_nonsense_is_refused_or_harmless(seed: int, heard: list[tuple[TopicMessa
     for message, sender in heard:
         before, size = state_of(overlay), len(overlay.view)
         try:
-            sends = overlay.hear(message, sender)
+            sends = overlay.handle(message, sender)
         except ProtocolError:
             assert state_of(overlay) == before
             continue

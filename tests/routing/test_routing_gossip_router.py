@@ -105,17 +105,17 @@ def test_further_conditions_are_looked_at_at_the_edge() -> None:
     alone = Alone()
     alone.joined("t", "x", "y")
     alone.subscribe("topic = 't' AND a > 3", client="d")
-    effects = alone.hear("x", event("t", a=1))
+    effects = alone.handle("x", event("t", a=1))
     assert handed(effects) == ["c"]
     assert carried(effects) == [("y", 1)]
-    assert handed(alone.hear("x", event("t", seq=2, a=5))) == ["c", "d"]
+    assert handed(alone.handle("x", event("t", seq=2, a=5))) == ["c", "d"]
 
 
 def test_what_came_before_ends_here() -> None:
     alone = Alone()
     alone.joined("t", "x", "y")
-    alone.hear("x", event("t"))
-    [discard] = alone.hear("y", event("t"))
+    alone.handle("x", event("t"))
+    [discard] = alone.handle("y", event("t"))
     assert isinstance(discard, Discard)
     assert discard.reason == "duplicate"
 
@@ -127,7 +127,7 @@ def test_a_publication_on_several_topics_crosses_each_connection_once() -> None:
     effects = alone.publish("s", "t")
     assert sorted(to for to, _ in carried(effects)) == ["x", "y", "z"]
     assert handed(effects) == ["c"]
-    effects = alone.hear("x", event("s", "t"))
+    effects = alone.handle("x", event("s", "t"))
     assert sorted(to for to, _ in carried(effects)) == ["y", "z"]
     assert [e.to for e in effects if isinstance(e, Deliver)] == [{"c": [1, 2]}]
 
@@ -135,7 +135,7 @@ def test_a_publication_on_several_topics_crosses_each_connection_once() -> None:
 def test_the_fanout_is_of_each_topic() -> None:
     alone = Alone(GossipOptions(contacts=(CONTACT,), fanout=2))
     alone.joined("t", *"uvwxyz")
-    counts = [len(carried(alone.hear("u", event("t", seq=seq)))) for seq in range(1, 100)]
+    counts = [len(carried(alone.handle("u", event("t", seq=seq)))) for seq in range(1, 100)]
     assert set(counts) == {1, 2}  # 1, where one of the two had sent it
 
 
@@ -143,7 +143,7 @@ def test_hops_are_counted() -> None:
     alone = Alone()
     alone.joined("t", "x", "y")
     publish = Publish(event("t").publication, Header(3))
-    [onward] = [e for e in alone.hear("x", publish) if isinstance(e, Send)]
+    [onward] = [e for e in alone.handle("x", publish) if isinstance(e, Send)]
     assert isinstance(onward.message, Publish)
     assert onward.message.header.hops == 4
 
@@ -154,7 +154,7 @@ def test_what_is_published_before_anybody_was_met_waits_and_goes() -> None:
     assert carried(alone.publish("t")) == []
     assert [type(m) for m in said(alone.up("x"), TopicMessage)] == [Join]
     alone.up("y")
-    effects = alone.hear("y", Met(topic="t", node="z"))
+    effects = alone.handle("y", Met(topic="t", node="z"))
     assert opened(effects) == ["z"]
     assert carried(effects) == []
     effects = alone.up("z")
@@ -171,7 +171,7 @@ def test_what_waits_in_vain_is_counted_as_unsent() -> None:
     assert alone.broker.counters["unsent"] == 0
     alone.round()
     assert alone.broker.counters["unsent"] == 1
-    assert carried(alone.hear("x", Met(topic="t", node="x"))) == []
+    assert carried(alone.handle("x", Met(topic="t", node="x"))) == []
 
 
 def test_a_contact_without_others_waits_for_nobody() -> None:
@@ -185,38 +185,38 @@ def test_a_contact_without_others_waits_for_nobody() -> None:
 def test_a_new_neighbour_is_told_what_came_lately() -> None:
     alone = Alone()
     alone.joined("t", "x")
-    alone.hear("x", event("t"))
+    alone.handle("x", event("t"))
     alone.up("y")
-    effects = alone.hear("y", Met(topic="t", node="z"))
+    effects = alone.handle("y", Met(topic="t", node="z"))
     assert opened(effects) == ["z"]
     [digest] = said(alone.up("z"), Digest)
     assert isinstance(digest, Digest)
     assert digest.ids == (("p", 1),)
-    assert carried(alone.hear("z", Missing(topic="t", ids=(("p", 1),)))) == [("z", 1)]
+    assert carried(alone.handle("z", Missing(topic="t", ids=(("p", 1),)))) == [("z", 1)]
     for _ in range(OFFERED_ROUNDS + 1):
         alone.round()
     alone.up("u")
-    assert said(alone.hear("u", Met(topic="t", node="u")), Digest) == []
+    assert said(alone.handle("u", Met(topic="t", node="u")), Digest) == []
 
 
 def test_who_joins_is_told_all_and_wants_none_of_it() -> None:
     """What came before it did is not for its clients."""
     alone = Alone(GossipOptions(contacts=("me", CONTACT)))
     alone.joined("t", "x")
-    alone.hear("x", event("t"))
+    alone.handle("x", event("t"))
     for _ in range(OFFERED_ROUNDS + 1):
         alone.round()
     alone.up("y")
     walk = JoinWalk(topic="t", joiner="y", grows=True, nonce=1, left=0)
-    [digest] = said(alone.hear("x", walk), Digest, "y")
+    [digest] = said(alone.handle("x", walk), Digest, "y")
     other = Alone()
     other.subscribe("topic = 't'")
     other.up("x", "z")
-    assert said(other.hear("x", Met(topic="t", node="x"), digest), Missing) == []
-    other.hear("x", Settled(1))
+    assert said(other.handle("x", Met(topic="t", node="x"), digest), Missing) == []
+    other.handle("x", Settled(1))
     later = Digest(topic="t", ids=(("p", 1), ("p", 2)))
-    assert said(other.hear("z", later), Missing) == [Missing(topic="t", ids=(("p", 2),))]
-    assert handed(other.hear("z", event("t"))) == ["c"]  # it is not refused, where it comes
+    assert said(other.handle("z", later), Missing) == [Missing(topic="t", ids=(("p", 2),))]
+    assert handed(other.handle("z", event("t"))) == ["c"]  # it is not refused, where it comes
 
 
 def test_what_was_before_is_told_as_if_it_was_here() -> None:
@@ -224,12 +224,12 @@ def test_what_was_before_is_told_as_if_it_was_here() -> None:
     alone = Alone(GossipOptions(contacts=(CONTACT,), repair=True))
     alone.subscribe("topic = 't'")
     alone.up("x")
-    alone.hear("x", Met(topic="t", node="x"), Digest(topic="t", ids=(("p", 1),)))
+    alone.handle("x", Met(topic="t", node="x"), Digest(topic="t", ids=(("p", 1),)))
     [digest] = said(alone.round(), Digest)
     assert isinstance(digest, Digest)
     assert digest.ids == (("p", 1),)
-    assert carried(alone.hear("x", Digest(topic="t", ids=()))) == []
-    assert carried(alone.hear("x", Missing(topic="t", ids=(("p", 1),)))) == []
+    assert carried(alone.handle("x", Digest(topic="t", ids=()))) == []
+    assert carried(alone.handle("x", Missing(topic="t", ids=(("p", 1),)))) == []
 
 
 # --- topics ---------------------------------------------------------------------------------------
@@ -240,7 +240,7 @@ def test_who_says_what_it_will_publish_is_in_the_overlay_before_it_does() -> Non
     assert opened(alone.advertise("topic = 't'", client="d")) == [CONTACT]
     assert alone.publish("t") == []  # until the advertisement has settled
     alone.up("x")
-    effects = alone.hear("x", Met(topic="t", node="x"), Settled(1))
+    effects = alone.handle("x", Met(topic="t", node="x"), Settled(1))
     assert carried(effects) == [("x", 2)]
 
 
@@ -249,8 +249,10 @@ def test_a_subscription_settles_when_the_broker_has_joined() -> None:
     alone.subscribe("topic = 't'")
     [join] = said(alone.up("x"), Join)
     assert join.token
-    assert not [e for e in alone.hear("x", Met(topic="t", node="x")) if e == Send("c", Settled(1))]
-    assert Send("c", Settled(1)) in alone.hear("x", Settled(join.token))
+    assert not [
+        e for e in alone.handle("x", Met(topic="t", node="x")) if e == Send("c", Settled(1))
+    ]
+    assert Send("c", Settled(1)) in alone.handle("x", Settled(join.token))
     assert alone.subscribe("topic = 't' AND a < 3") == [Send("c", Settled(2))]
 
 
@@ -262,18 +264,18 @@ def test_nobody_is_settled_while_the_broker_joins() -> None:
     assert alone.subscribe("topic IN ('t', 'u')") == []
     first, second = said(alone.up("x"), Join)
     settled = [Send("c", Settled(1)), Send("d", Settled(2))]
-    assert alone.hear("x", Settled(first.token)) == settled
-    assert alone.hear("x", Settled(second.token)) == [Send("c", Settled(3))]
+    assert alone.handle("x", Settled(first.token)) == settled
+    assert alone.handle("x", Settled(second.token)) == [Send("c", Settled(3))]
 
 
 def test_who_leaves_and_joins_again_waits_for_the_second_time() -> None:
     alone = Alone()
     alone.subscribe("topic = 't'")
-    alone.hear("c", Unsubscribe(("c", 1)))
+    alone.handle("c", Unsubscribe(("c", 1)))
     alone.subscribe("topic = 't'")
     first, second = said(alone.up("x"), Join)
-    assert alone.hear("x", Settled(first.token)) == [Send("c", Settled(1))]
-    assert alone.hear("x", Settled(second.token)) == [Send("c", Settled(2))]
+    assert alone.handle("x", Settled(first.token)) == [Send("c", Settled(1))]
+    assert alone.handle("x", Settled(second.token)) == [Send("c", Settled(2))]
 
 
 def test_a_subscription_waits_for_a_connection_that_is_just_being_closed() -> None:
@@ -281,27 +283,27 @@ def test_a_subscription_waits_for_a_connection_that_is_just_being_closed() -> No
     alone.up("x")
     assert [closed(alone.round()) for _ in range(2)] == [[], ["x"]]
     assert alone.subscribe("topic = 't'") == []
-    assert alone.hear("x", LinkDown()) == [OpenLink("x")]
+    assert alone.handle("x", LinkDown()) == [OpenLink("x")]
     [join] = said(alone.up("x"), Join)
-    assert alone.hear("x", Settled(join.token)) == [Send("c", Settled(1))]
+    assert alone.handle("x", Settled(join.token)) == [Send("c", Settled(1))]
 
 
 def test_a_subscription_waits_for_no_contact_that_cannot_be_had() -> None:
     alone = Alone()
     alone.subscribe("topic = 't'")
-    assert alone.hear("x", LinkDown()) == [Send("c", Settled(1))]
+    assert alone.handle("x", LinkDown()) == [Send("c", Settled(1))]
 
 
 def test_it_leaves_with_its_last_subscription() -> None:
     alone = Alone()
     alone.joined("t", "x", "y")
     alone.subscribe("topic = 't'", client="d")
-    assert said(alone.hear("c", Unsubscribe(("c", 1))), TopicMessage) == []
-    effects = alone.hear("d", Unsubscribe(("d", 2)))
+    assert said(alone.handle("c", Unsubscribe(("c", 1))), TopicMessage) == []
+    effects = alone.handle("d", Unsubscribe(("d", 2)))
     assert {m.instead for m in said(effects, Left) if isinstance(m, Left)} == {"x", "y"}
     assert not alone.router.memberships
     walk = Walk(topic="t", path=("x",), nonce=1, left=3)
-    assert alone.hear("x", walk) == [Send("x", Left(topic="t"))]
+    assert alone.handle("x", walk) == [Send("x", Left(topic="t"))]
 
 
 def test_it_leaves_with_its_last_publisher() -> None:
@@ -310,17 +312,17 @@ def test_it_leaves_with_its_last_publisher() -> None:
     alone.publish("t", client="d")
     alone.publish("t", client="c")
     alone.up("x")
-    alone.hear("x", Settled(1))
-    alone.hear("c", Unadvertise(("c", 1)))
+    alone.handle("x", Settled(1))
+    alone.handle("c", Unadvertise(("c", 1)))
     assert list(alone.router.memberships) == ["t"]
-    alone.hear("d", LinkDown())
+    alone.handle("d", LinkDown())
     assert not alone.router.memberships
 
 
 def test_a_contact_stays() -> None:
     alone = Alone(GossipOptions(contacts=("me", "x")))
     alone.joined("t", "x")
-    alone.hear("c", Unsubscribe(("c", 1)))
+    alone.handle("c", Unsubscribe(("c", 1)))
     assert alone.view("t") == ("x",)
 
 
@@ -328,18 +330,18 @@ def test_a_contact_enters_when_somebody_joins_and_only_then() -> None:
     alone = Alone(GossipOptions(contacts=("me",)))
     alone.up("x")
     wave = Wave(topic="t", contact="x", life=1, number=1, forward=True)
-    assert alone.hear("x", wave) == []
-    assert said(alone.hear("x", Join(topic="t", token=1)), Met) != []
+    assert alone.handle("x", wave) == []
+    assert said(alone.handle("x", Join(topic="t", token=1)), Met) != []
     assert alone.view("t") == ("x",)
     alone.up("y")
-    assert alone.hear("y", Join(topic="other", token=1)) != []
+    assert alone.handle("y", Join(topic="other", token=1)) != []
     assert set(alone.router.memberships) == {"t", "other"}
 
 
 def test_who_is_no_contact_lets_nobody_join() -> None:
     alone = Alone()
     alone.up("y")
-    assert said(alone.hear("y", Join(topic="t", token=1)), Left) != []
+    assert said(alone.handle("y", Join(topic="t", token=1)), Left) != []
     assert not alone.router.memberships
 
 
@@ -355,7 +357,7 @@ def test_who_is_no_contact_lets_nobody_join() -> None:
 def test_what_needs_no_answer_gets_none_from_a_stranger(message: TopicMessage) -> None:
     alone = Alone()
     alone.up("x")
-    assert alone.hear("x", message) == []
+    assert alone.handle("x", message) == []
 
 
 def test_a_stranger_gives_a_joiner_back() -> None:
@@ -363,12 +365,12 @@ def test_a_stranger_gives_a_joiner_back() -> None:
     alone = Alone()
     alone.up("x")
     walk = JoinWalk(topic="t", joiner="y", grows=True, nonce=1, left=2, token=7)
-    first, second = alone.hear("x", walk)
+    first, second = alone.handle("x", walk)
     assert first == Send("x", Left(topic="t"))
     assert isinstance(second, Send)
     assert isinstance(second.message, JoinWalk)
     assert (second.link, second.message.joiner, second.message.left) == ("x", "y", 1)
-    assert alone.hear("x", Settled(second.message.token)) == [Send("x", Settled(7))]
+    assert alone.handle("x", Settled(second.message.token)) == [Send("x", Settled(7))]
 
 
 def test_strangers_do_not_send_a_joiner_to_and_fro_for_ever() -> None:
@@ -376,10 +378,10 @@ def test_strangers_do_not_send_a_joiner_to_and_fro_for_ever() -> None:
     alone.up("x")
     walk = JoinWalk(topic="t", joiner="y", grows=True, nonce=1, left=2, token=7)
     for left in (1, 0):
-        [walk] = said(alone.hear("x", walk), JoinWalk)
+        [walk] = said(alone.handle("x", walk), JoinWalk)
         assert isinstance(walk, JoinWalk)
         assert walk.left == left
-    assert said(alone.hear("x", walk), TopicMessage) == [Left(topic="t")]
+    assert said(alone.handle("x", walk), TopicMessage) == [Left(topic="t")]
 
 
 # --- connections ----------------------------------------------------------------------------------
@@ -396,12 +398,12 @@ def test_a_connection_that_nobody_needs_for_a_round_is_closed() -> None:
     alone = Alone()
     alone.joined("s", "x", "y")
     alone.joined("t", "y")
-    alone.hear("c", Unsubscribe(("c", 1)))
+    alone.handle("c", Unsubscribe(("c", 1)))
     assert list(alone.router.memberships) == ["t"]
     assert closed(alone.round()) == []
     assert closed(alone.round()) == ["x"]
     assert closed(alone.round()) == []
-    alone.hear("x", LinkDown())
+    alone.handle("x", LinkDown())
     assert list(alone.router.soft_links) == ["y"]
 
 
@@ -409,9 +411,9 @@ def test_a_connection_that_somebody_else_needs_stays() -> None:
     alone = Alone()
     alone.joined("t", "x")
     alone.up("y")
-    alone.hear("y", Linked(topic="t", linked=True))
+    alone.handle("y", Linked(topic="t", linked=True))
     assert [closed(alone.round()) for _ in range(3)] == [[], [], []]
-    alone.hear("y", Linked(topic="t", linked=False))
+    alone.handle("y", Linked(topic="t", linked=False))
     assert [closed(alone.round()) for _ in range(2)] == [[], ["y"]]
 
 
@@ -419,8 +421,8 @@ def test_a_connection_that_breaks_is_opened_again_with_what_was_under_way() -> N
     alone = Alone()
     alone.joined("t", "x", "y")
     lost = event("t", seq=9)
-    assert opened(alone.hear("y", LinkDown((lost,)))) == ["y"]
-    assert carried(alone.hear("x", event("t", seq=10))) == []
+    assert opened(alone.handle("y", LinkDown((lost,)))) == ["y"]
+    assert carried(alone.handle("x", event("t", seq=10))) == []
     effects = alone.up("y")
     assert said(effects, Linked, "y") == [Linked(topic="t", linked=True)]
     assert carried(effects) == [("y", 9), ("y", 10)]
@@ -430,8 +432,8 @@ def test_a_connection_that_breaks_and_is_not_needed_is_not_opened_again() -> Non
     alone = Alone()
     alone.joined("t", "x")
     alone.up("y")
-    alone.hear("y", Linked(topic="t", linked=True))
-    assert alone.hear("y", LinkDown()) == []
+    alone.handle("y", Linked(topic="t", linked=True))
+    assert alone.handle("y", LinkDown()) == []
     assert alone.router.memberships["t"].overlay.in_links == {"x"}
 
 
@@ -440,13 +442,13 @@ def test_a_node_that_cannot_be_had_is_given_up() -> None:
     alone.joined("s", "x", "y")
     alone.joined("t", "x", "y")
     lost = event("t", seq=9)
-    alone.hear("y", LinkDown((lost,)))
-    effects = alone.hear("y", LinkDown())
+    alone.handle("y", LinkDown((lost,)))
+    effects = alone.handle("y", LinkDown())
     assert [e.reason for e in effects if isinstance(e, Discard)] == ["link_lost"]
     assert (alone.view("s"), alone.view("t")) == (("x",), ("x",))
-    alone.hear("x", Met(topic="s", node="y"))
+    alone.handle("x", Met(topic="s", node="y"))
     assert alone.view("s") == ("x",)  # in quarantine
-    assert opened(alone.hear("x", event("t", seq=10))) == []
+    assert opened(alone.handle("x", event("t", seq=10))) == []
 
 
 def test_what_is_meant_for_a_connection_that_is_being_closed_opens_it_again() -> None:
@@ -454,8 +456,8 @@ def test_what_is_meant_for_a_connection_that_is_being_closed_opens_it_again() ->
     alone.joined("t", "x")
     alone.up("y")
     assert [closed(alone.round()) for _ in range(2)] == [[], ["y"]]
-    assert alone.hear("x", Met(topic="t", node="y")) == []
-    assert opened(alone.hear("y", LinkDown())) == ["y"]
+    assert alone.handle("x", Met(topic="t", node="y")) == []
+    assert opened(alone.handle("y", LinkDown())) == ["y"]
     assert Linked(topic="t", linked=True) in said(alone.up("y"), Linked)
 
 
@@ -467,11 +469,11 @@ def test_an_answer_for_one_who_is_about_to_be_cut_off_is_not_lost() -> None:
     assert [closed(alone.round()) for _ in range(2)] == [[], ["z"]]
     walk = JoinWalk(topic="t", joiner="x", grows=True, nonce=1, left=0)
     assert (
-        alone.hear("z", walk, JoinWalk(topic="other", joiner="x", grows=True, nonce=1, left=1))
+        alone.handle("z", walk, JoinWalk(topic="other", joiner="x", grows=True, nonce=1, left=1))
         != []
     )
     assert alone.router.soft_links["z"] is SoftLink.CLOSING
-    assert opened(alone.hear("z", LinkDown())) == ["z"]
+    assert opened(alone.handle("z", LinkDown())) == ["z"]
     assert said(alone.up("z"), Left) == [Left(topic="other")]
 
 
@@ -487,7 +489,7 @@ def repairing() -> Alone:
 def test_every_round_a_neighbour_is_told_what_is_here() -> None:
     alone = repairing()
     assert [m.ids for m in said(alone.round(), Digest) if isinstance(m, Digest)] == [()]
-    alone.hear("x", event("t"))
+    alone.handle("x", event("t"))
     told = [m.ids for _ in range(6) for m in said(alone.round(), Digest) if isinstance(m, Digest)]
     assert told == [(("p", 1),)] * 5 + [()]
 
@@ -495,14 +497,14 @@ def test_every_round_a_neighbour_is_told_what_is_here() -> None:
 def test_without_repair_nobody_is_told() -> None:
     alone = Alone()
     alone.joined("t", "x")
-    alone.hear("x", event("t"))
+    alone.handle("x", event("t"))
     assert said(alone.round(), Digest) == []
 
 
 def test_a_neighbour_gets_what_it_has_not_and_is_asked_for_what_is_not_here() -> None:
     alone = repairing()
-    alone.hear("x", event("t", seq=1), event("t", seq=2))
-    effects = alone.hear("x", Digest(topic="t", ids=(("p", 2), ("p", 3))))
+    alone.handle("x", event("t", seq=1), event("t", seq=2))
+    effects = alone.handle("x", Digest(topic="t", ids=(("p", 2), ("p", 3))))
     assert carried(effects) == [("x", 1)]
     assert said(effects, Missing) == [Missing(topic="t", ids=(("p", 3),))]
     assert alone.broker.counters["repaired"] == 1
@@ -514,11 +516,11 @@ def test_a_neighbour_gets_what_it_has_not_and_is_asked_for_what_is_not_here() ->
 def test_what_others_may_have_forgotten_is_asked_for_but_not_sent_again() -> None:
     """Rounds of different nodes do not begin at one time."""
     alone = repairing()
-    alone.hear("x", event("t"))
+    alone.handle("x", event("t"))
     for _ in range(4):
         alone.round()
-    assert carried(alone.hear("x", Digest(topic="t", ids=()))) == []
-    assert carried(alone.hear("x", Missing(topic="t", ids=(("p", 1),)))) == [("x", 1)]
+    assert carried(alone.handle("x", Digest(topic="t", ids=()))) == []
+    assert carried(alone.handle("x", Missing(topic="t", ids=(("p", 1),)))) == [("x", 1)]
 
 
 # --- what can be seen -----------------------------------------------------------------------------

@@ -93,7 +93,7 @@ class Region:
         for ends in ((a, b), (b, a)):
             self.failed[ends] = [item for item in self.links.pop(ends) if item.kind == "copy"]
 
-    def hear_of_failure(self, me: str, other: str) -> None:
+    def handle_of_failure(self, me: str, other: str) -> None:
         lost = self.failed[me, other]
         del self.soft[me][other]
         for _ in lost:
@@ -126,7 +126,7 @@ class Region:
             self.switched.add(me)
             self.look(me)
         elif unheard and (chance < 0.2 or not waiting):
-            self.hear_of_failure(*rng.choice(sorted(unheard)))
+            self.handle_of_failure(*rng.choice(sorted(unheard)))
         elif softs and chance < 0.22:
             self.fail(*rng.choice(sorted(softs)))
         elif unswitched and chance < 0.5:

@@ -43,7 +43,7 @@ class Network:
         return message.wish
 
     def spread(self, me: str, message: Permission, came_by: str | None) -> None:
-        if not self.brokers[me].hear(message):
+        if not self.brokers[me].handle(message):
             return
         self.heard[me, message] += 1
         for other in self.tree[me]:
@@ -152,17 +152,17 @@ def test_an_ask_that_comes_again_after_it_was_forgotten_is_no_wish_any_more() ->
     """So the mover can be done with it at once."""
     coordinator, mover = (Permissions(name, "c", lambda: 1.0) for name in "cm")
     ask = mover.ask("old", "new")
-    assert coordinator.hear(ask)
+    assert coordinator.handle(ask)
     grant = coordinator.grant()
     assert grant is not None
     assert mover.granted(grant) == ("old", "new")
-    coordinator.hear(grant.then("done", grant.move))
-    assert not coordinator.hear(ask)
+    coordinator.handle(grant.then("done", grant.move))
+    assert not coordinator.handle(ask)
     for number in range(3000):
         other = Permission(step="ask", mover="x", life=1, number=number)
-        coordinator.hear(other)
-        coordinator.hear(other.then("done", grant.move + 1 + number))
-    assert coordinator.hear(ask)
+        coordinator.handle(other)
+        coordinator.handle(other.then("done", grant.move + 1 + number))
+    assert coordinator.handle(ask)
     again = coordinator.grant()
     assert again is not None
     assert again.wish == ask.wish
@@ -173,21 +173,21 @@ def test_an_ask_that_comes_again_after_it_was_forgotten_is_no_wish_any_more() ->
 def test_of_a_move_that_is_at_its_end_nothing_else_is_granted_and_it_is_not_abandoned() -> None:
     coordinator, other = (Permissions(name, "c", lambda: 1.0) for name in "co")
     for mover in ("m", "n"):
-        coordinator.hear(Permission(step="ask", mover=mover, life=1, number=1))
+        coordinator.handle(Permission(step="ask", mover=mover, life=1, number=1))
     grant = coordinator.grant()
     assert grant is not None
-    assert other.hear(grant)
-    assert coordinator.hear(grant)
+    assert other.handle(grant)
+    assert coordinator.handle(grant)
     end = other.follow("end", grant.move, "old")
     assert end is not None
     assert end.old == "old"
-    assert coordinator.hear(end)
+    assert coordinator.handle(end)
     assert coordinator.runs(grant.move)
     assert not coordinator.runs(grant.move + 1)
     assert coordinator.grant() is None
     assert coordinator.follow("abandon", grant.move) is None
-    assert not coordinator.hear(grant)
-    assert coordinator.hear(end.then("done", end.move))
+    assert not coordinator.handle(grant)
+    assert coordinator.handle(end.then("done", end.move))
     assert not coordinator.runs(grant.move)
     following = coordinator.grant()
     assert following is not None
@@ -206,4 +206,4 @@ def test_a_wish_of_a_later_life_is_another_one_however_soon_that_begins() -> Non
     asks = [first.ask("old", "new"), first.ask("old", "new")]
     assert [ask.wish for ask in asks] == [("b", 7_000_000, 1), ("b", 7_000_000, 2)]
     again = Permissions("b", "c", lambda: 7.001).ask("old", "new")
-    assert all(coordinator.hear(ask) for ask in (*asks, again))
+    assert all(coordinator.handle(ask) for ask in (*asks, again))

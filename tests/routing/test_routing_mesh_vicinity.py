@@ -39,7 +39,7 @@ class Tables:
             return False
         source, target = self.rng.choice(under_way)
         message = self.queues[source, target].popleft()
-        self.put(target, self.at[target].hear(message, source))
+        self.put(target, self.at[target].handle(message, source))
         return True
 
     def settle(self) -> int:
@@ -117,9 +117,9 @@ def test_while_a_neighbour_relearns_what_it_told_holds(seed: int) -> None:
 def test_what_a_neighbour_did_not_tell_again_goes_when_it_has_told_all() -> None:
     table = VicinityTable("A", 4)
     table.up("B")
-    table.hear(Vicinity(brokers=(("C", "B"), ("D", "C"))), "B")
+    table.handle(Vicinity(brokers=(("C", "B"), ("D", "C"))), "B")
     table.up("B")
-    table.hear(Vicinity(brokers=(("E", "B"),)), "B")
+    table.handle(Vicinity(brokers=(("E", "B"),)), "B")
     assert table.mom.closer == {"B": "A", "C": "B", "D": "C", "E": "B"}
     table.synced("B")
     assert table.mom.closer == {"B": "A", "E": "B"}
@@ -132,9 +132,9 @@ def test_a_neighbour_is_told_of_the_other_side_and_only_when_that_changes() -> N
     told = table.up("C")
     assert Send("A", Vicinity(brokers=(("C", "B"),))) in told
     assert Send("C", Vicinity(brokers=(("A", "B"),))) in told
-    told = table.hear(Vicinity(brokers=(("D", "C"), ("E", "D"))), "C")
+    told = table.handle(Vicinity(brokers=(("D", "C"), ("E", "D"))), "C")
     assert told == [Send("A", Vicinity(brokers=(("C", "B"), ("D", "C"))))]  # E is too far
-    assert table.hear(Vicinity(brokers=(("D", "C"), ("E", "D"))), "C") == []
+    assert table.handle(Vicinity(brokers=(("D", "C"), ("E", "D"))), "C") == []
 
 
 @pytest.mark.parametrize(
@@ -155,8 +155,8 @@ def test_what_is_no_tree_is_refused_and_changes_nothing(
     table = VicinityTable("A", 3)
     table.up("B")
     table.up("C")
-    table.hear(Vicinity(brokers=(("X", "B"),)), "B")
+    table.handle(Vicinity(brokers=(("X", "B"),)), "B")
     before = table.mom
     with pytest.raises(ProtocolError, match=words):
-        table.hear(Vicinity(brokers=brokers), "C")
+        table.handle(Vicinity(brokers=brokers), "C")
     assert table.mom is before

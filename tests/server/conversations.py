@@ -155,13 +155,13 @@ class Listener:
         self._frames = FrameReader()
         self._heard: list[Frame] = []
 
-    async def hear(self) -> Frame:
+    async def handle(self) -> Frame:
         """The next frame; raises `EOFError` at the connection's end."""
         while not self._heard:
             await self._read()
         return self._heard.pop(0)
 
-    async def hear_acknowledged(self, number: int) -> None:
+    async def handle_acknowledged(self, number: int) -> None:
         """Returns when so many of what was said are acknowledged."""
         while self.acknowledged < number:
             await self._read()
@@ -176,12 +176,12 @@ class Listener:
             if kind not in AT_ANY_TIME:
                 self._heard.append((kind, bytes(payload)))
 
-    async def hear_all(self) -> list[Frame]:
+    async def handle_all(self) -> list[Frame]:
         """What is heard until it is quiet, or over."""
         frames = []
         while True:
             try:
-                frames.append(await asyncio.wait_for(self.hear(), QUIET_S))
+                frames.append(await asyncio.wait_for(self.handle(), QUIET_S))
             except (TimeoutError, EOFError):
                 return frames
 
@@ -195,7 +195,7 @@ async def record(said: Sequence[bytes | Again], dial: Dial) -> list[Step]:
             listener = await redialled(listener, dial)
         data = each.hello(hellos(steps)[-1]) if isinstance(each, Again) else each
         listener.writer.write(data)
-        heard = [[kind, payload.hex()] for kind, payload in await listener.hear_all()]
+        heard = [[kind, payload.hex()] for kind, payload in await listener.handle_all()]
         step = {"say": data.hex(), "hear": heard, "acknowledged": listener.acknowledged}
         steps.append({"again": True, **step} if again else step)
     listener.writer.close()
@@ -224,7 +224,7 @@ async def hold(steps: list[Step], dial: Dial) -> None:
                 listener = await redialled(listener, dial)
             listener.writer.write(with_drawn(bytes.fromhex(step["say"]), drawn))
             for kind, payload in step["hear"]:
-                heard_kind, heard = await listener.hear()
+                heard_kind, heard = await listener.handle()
                 assert heard_kind == kind, step
                 recorded = bytes.fromhex(payload)
                 assert same(kind, heard, recorded), (heard, payload)
@@ -233,7 +233,7 @@ async def hold(steps: list[Step], dial: Dial) -> None:
                     drawn[then.session.encode()] = now.session.encode()
                     if then.ticket:
                         drawn[then.ticket.encode()] = now.ticket.encode()
-            await listener.hear_acknowledged(step["acknowledged"])
+            await listener.handle_acknowledged(step["acknowledged"])
         assert listener.acknowledged == steps[-1]["acknowledged"]
     listener.writer.close()
 

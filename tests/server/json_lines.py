@@ -75,11 +75,11 @@ class JsonLines(asyncio.Protocol):
         try:
             for each in whole:
                 if not self._over:
-                    self._hear(json.loads(each))
+                    self._handle_message(json.loads(each))
         except (ReefcastError, ValueError, KeyError, TypeError) as error:
             self.close(f"this does not go: {error}")
 
-    def _hear(self, said: dict) -> None:
+    def _handle_message(self, said: dict) -> None:
         session = self._session
         if session is None:
             self._greet(said)

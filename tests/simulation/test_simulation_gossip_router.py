@@ -105,8 +105,8 @@ def check_repair(number: int) -> None:
     assert demanded(simulation) - set(delivered(simulation)) == set()
 
 
-# Rare runs miss a single delivery (28690 and 35830 do), which is not explained yet. Until it is, the
-# same runs are drawn each time.
+# Rare runs miss a single delivery (28690 and 35830 do), which is not explained yet. Until it is,
+# the same runs are drawn each time.
 @settings(max_examples=3, deadline=None, derandomize=True)
 @given(NUMBERS)
 def test_with_repair_all_is_delivered_though_one_message_in_five_is_lost(number: int) -> None:

@@ -61,7 +61,7 @@ def test_counts_what_a_traversal_compares_up_to_where_the_first_cover_stood(
         compared, beside, above = twin.add(number, filter)
         assert beside + len(above) <= compared <= beside + sum(above)
         packed = data.draw(st.booleans())
-        found = work.take(packed=packed)
+        found = work.drain(packed=packed)
         taken += found
         if packed:
             assert found == beside
@@ -83,11 +83,11 @@ def test_what_went_is_met_no_more(ends: list[tuple[int, int]], data: st.DataObje
     for one in rows:
         if one not in stay:
             work.remove(one)
-    work.take(packed=False)
+    work.drain(packed=False)
     everything = interval(-1, 13)
     work.add(row(len(rows), everything), everything)
     roots = [a for a in stay if not any(a is not b and within(a, b) for b in stay)]
-    assert work.take(packed=False) == len(roots)
+    assert work.drain(packed=False) == len(roots)
 
 
 def within(one: Row, other: Row) -> bool:
@@ -105,8 +105,8 @@ def test_several_that_come_at_once_are_taken_together_and_once() -> None:
     for number, ends in enumerate([(0, 9), (20, 29), (1, 2), (3, 4)]):
         work.add(row(number, interval(*ends)), interval(*ends))
     # 0, then 1 beside one, then two levels of which the first has two: 1.5 above, and 0 and 1.
-    assert work.take(packed=False) == 0 + 1 + (1.5 + 0) + (1.5 + 1)
-    assert work.take(packed=False) == 0.0
+    assert work.drain(packed=False) == 0 + 1 + (1.5 + 0) + (1.5 + 1)
+    assert work.drain(packed=False) == 0.0
 
 
 def test_a_watched_index_answers_as_before_and_tells_the_graph() -> None:
@@ -120,4 +120,4 @@ def test_a_watched_index_answers_as_before_and_tells_the_graph() -> None:
         each.remove(rows[2])
     publication = Publication("p", 1, 0, {"x": 3})
     assert index.next_hops([publication]) == plain.next_hops([publication])
-    assert work.take(packed=True) == sum(range(6))
+    assert work.drain(packed=True) == sum(range(6))

@@ -38,7 +38,7 @@ class Work:
     def __init__(self) -> None:
         self.packed: list[bool] = []
 
-    def take(self, *, packed: bool) -> float:
+    def drain(self, *, packed: bool) -> float:
         self.packed.append(packed)
         return 7.0
 

@@ -96,7 +96,7 @@ def test_a_number_that_no_column_holds_costs_its_row_alone(tmp_path: Path, odd: 
         recorder.row("publish", 5, "p", seq, 100)
     recorder.row("queue", 1, None, odd)
     recorder.row("table", 1, "PRT", 2**63 - 1)
-    assert recorder.write(recorder.take()) == 2
+    assert recorder.write(recorder.drain()) == 2
     seqs = [row["seq"] for row in pq.read_table(tmp_path / "publish").to_pylist()]
     assert seqs == [1, 3]
     assert pq.read_table(tmp_path / "table").num_rows == 1

@@ -329,7 +329,7 @@ class Client:
     def _write(self) -> None:
         self._write_is_due = False
         if self._connection is not None:
-            self._connection.write(self._outbox.take())
+            self._connection.write(self._outbox.drain())
 
     def _watch_reading(self) -> None:
         if self._connection is not None:

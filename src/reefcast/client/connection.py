@@ -169,20 +169,20 @@ class Connection(asyncio.Protocol):
 
     def _heard(self, frames: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, Any]]:
         """Until the broker closes, or until this end has left."""
-        opened, hear = self.opened.done(), self.link.hear
+        opened, handle = self.opened.done(), self.link.handle
         for kind, payload in frames:
             if opened and kind == _DELIVER:
                 yield kind, payload
                 continue
             if self.link.over:
                 return
-            heard = hear(kind, payload)
+            message = handle(kind, payload)
             if kind == FrameKind.CLOSE:
-                self._close_frame = heard
+                self._close_frame = message
                 self._close_transport()
                 return
-            if heard is not None:
-                yield kind, heard
+            if message is not None:
+                yield kind, message
 
     def _finish(self, error: Exception | None, reason: str = "") -> None:
         if not self.lost.done():

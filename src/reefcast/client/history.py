@@ -96,7 +96,7 @@ class History:
 
     def poll(self) -> list[Event]:
         """What has come, maybe nothing; raises as iterating does."""
-        events, messages = self._asking.take()
+        events, messages = self._asking.drain()
         self._session.say(messages)
         if events:
             return events

@@ -117,7 +117,7 @@ class Outbox:
             self.send_control(message)
         self.grant(credit - unasked)
 
-    def take(self) -> bytes:
+    def drain(self) -> bytes:
         """All that is to be written now."""
         data = b"".join(self._output)
         self._output.clear()

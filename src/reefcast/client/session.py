@@ -1,7 +1,7 @@
 """A client's side of the protocol as a state machine: frames in, frames out. No I/O, no clock.
 
 The driver (`client`) makes connections, feeds their frames into `on_frames`, and writes what
-`outbox.take()` gives. Everything that must outlive a connection is here: the publications that the
+`outbox.drain()` gives. Everything that must outlive a connection is here: the publications that the
 broker has not taken over (`outbox`), the filters that it must keep (`registrations`), and the
 events that the application has not read yet (each subscription's `Inbox`).
 
@@ -55,7 +55,7 @@ class Serving(Protocol):
 
     def disconnected(self) -> None: ...
 
-    def hear(self, message: ServiceMessage) -> None: ...
+    def handle(self, message: ServiceMessage) -> None: ...
 
 
 class Session:
@@ -192,7 +192,7 @@ class Session:
                     if self._recent.is_new(payload):
                         deliver(payload)
                 else:
-                    self._hear(kind, payload)
+                    self._handle_message(kind, payload)
         finally:
             self._note(latest)
         if deliveries and receiver is not None:
@@ -204,7 +204,7 @@ class Session:
         self._recent.note(latest)
         latest.clear()
 
-    def _hear(self, kind: int, payload: Any) -> None:
+    def _handle_message(self, kind: int, payload: Any) -> None:
         self.taken += kind in _NUMBERED
         handler = self._handlers.get(kind)
         if handler is None:
@@ -263,11 +263,11 @@ class Session:
     def _about_history(self, message: ServiceMessage) -> None:
         if isinstance(message, ASKED):
             if self._serving is not None:
-                self._serving.hear(message)
+                self._serving.handle(message)
             return
         for asking, changed in list(self._asking.items()):
             heard = asking.heard
-            self.say(asking.hear(message))
+            self.say(asking.handle(message))
             if asking.heard != heard:
                 changed.fire()
 

@@ -150,10 +150,10 @@ class Answer(Generic[E]):
 
 
 class Asking(Generic[E]):
-    """One question. `hear` and the others return what is to be said to the broker; `error`: why it
-    failed; `heard`: counts what came, for who watches whether something does; `answered`: the path
-    to each storage that gave something, or said that this was all, by its id. `made`: makes an
-    event of an encoded publication."""
+    """Follow one question. `handle` and the others return what is to be said to the broker;
+    `error`: why it failed; `heard`: counts what came, for who watches whether something does;
+    `answered`: the path to each storage that gave something, or said that this was all, by its id.
+    `made`: makes an event of an encoded publication."""
 
     def __init__(self, question: Question, numbers: Numbers, made: Callable[[bytes], E]) -> None:
         self.question = question
@@ -220,7 +220,7 @@ class Asking(Generic[E]):
 
     # --- what is heard ----------------------------------------------------------------------------
 
-    def hear(self, message: ServiceMessage) -> list[ServiceMessage]:
+    def handle(self, message: ServiceMessage) -> list[ServiceMessage]:
         """What is for another question, or late, is passed over."""
         if isinstance(message, Found):
             return self._found(message)
@@ -325,7 +325,7 @@ class Asking(Generic[E]):
         told = all((a.is_late or a.over) and not a.events for a in answers)
         return self._started and not self._finding and told
 
-    def take(self) -> tuple[list[E], list[ServiceMessage]]:
+    def drain(self) -> tuple[list[E], list[ServiceMessage]]:
         """The events that can be given now, in order, and what is to be said because of that."""
         found: list[E] = []
         while not self._finding and not self.over:

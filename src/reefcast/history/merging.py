@@ -45,7 +45,7 @@ class Source(ABC):
     def where(self) -> str:
         """In words: the topic and the file."""
 
-    def take(self, bound: Key | None) -> list[Row]:
+    def read_until(self, bound: Key | None) -> list[Row]:
         """What is not behind `bound`; None: all."""
         if bound is None:
             taken, self.rows = self.rows, []
@@ -87,7 +87,7 @@ def _block(sources: list[Source], before_us: int | None) -> list[Row]:
     if before_us is not None:
         ends.append((before_us - 1, ABOVE_ALL, INT64_MAX))
     bound = min(ends, default=None)
-    block = [row for source in sources for row in source.take(bound)]
+    block = [row for source in sources for row in source.read_until(bound)]
     block.sort(key=_position_and_source)
     return _unique(block)
 
@@ -100,7 +100,7 @@ def _single(source: Source, batch: int) -> Iterator[list[Row]]:
     size = min(batch, FIRST_ROWS)
     while not source.done:
         source.fetch(size)
-        if block := source.take(None):
+        if block := source.read_until(None):
             yield block
         size = min(batch, 4 * size)
 

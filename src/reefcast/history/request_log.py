@@ -51,7 +51,7 @@ class RequestLog:
         times_us.extend([time_us] * len(topics))
         names.extend(topics)
 
-    def take(self) -> Rows:
+    def drain(self) -> Rows:
         """What was collected, which is now the caller's to `write` (in a thread, if it likes)."""
         taken, self._rows = self._rows, ([], [])
         return taken

@@ -90,7 +90,7 @@ def _rows(
     assert isinstance(source, DatabaseSource)
     while not source.done:
         source.fetch(_FETCHED)
-        rows = source.take(None)
+        rows = source.read_until(None)
         if any(row[4] is None for row in rows):
             report(DamagedError(f"history: {source.where()}: what is damaged was not sealed"))
         yield from (

@@ -99,7 +99,7 @@ def held(segments: Segments, topics: Topics, places: set[Place]) -> set[Place]:
 def _sound(source: Source) -> Iterator[Key]:
     while not source.done:
         source.fetch(ROWS)
-        yield from (row[:3] for row in source.take(None) if row[4] is not None)
+        yield from (row[:3] for row in source.read_until(None) if row[4] is not None)
 
 
 class SegmentFile:

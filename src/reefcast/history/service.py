@@ -58,7 +58,7 @@ class HistoryService(Service):
         self._stores: dict[LinkName, set[str]] = {}
         self._open: dict[LinkName, dict[RequestId, tuple[str, ...]]] = {}
 
-    def hear(self, message: ServiceMessage, link: LinkName, *, client: bool) -> Sequence[Send]:
+    def handle(self, message: ServiceMessage, link: LinkName, *, client: bool) -> Sequence[Send]:
         if isinstance(message, Stores | Find) is not client and not isinstance(
             message, Request | OnPath
         ):

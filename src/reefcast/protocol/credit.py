@@ -62,7 +62,7 @@ class Account:
         self.owed = 0
         self.blockers: set[LinkName] = set()
 
-    def take(self, count: int) -> bool:
+    def spend(self, count: int) -> bool:
         """`count` publications were processed; False if the client grossly overdraws."""
         self.allowance -= count
         self.owed += count

@@ -13,10 +13,9 @@ Rules
 - CLOSE is the last frame. After that the other end gets `LINGER_S` to read it; what it still
   sends is thrown away.
 
-The user feeds what is read to `receive`, and its frames to `hear`; calls `time_passed` when `due_s`
-has come, and `lost` when the connection is gone. The link gives what is to be written to `write`;
-frames of the user's own go past it.
-"""
+The user feeds what is read to `receive`, and its frames to `handle`; calls `time_passed` when
+`due_s` has come, and `lost` when the connection is gone. The link gives what is to be written to
+`write`; frames of the user's own go past it."""
 
 from __future__ import annotations
 
@@ -99,13 +98,13 @@ class Link:
         self._next_s = until_s
 
     def receive(self, data: bytes) -> Iterator[tuple[int, bytes]]:
-        """The frames that are whole now; each is to be passed to `hear`, as long as the link is not
-        `over`. Frames of kinds that are no business of this link may be taken past it when it is
-        open: there are many of these. Raises `ProtocolError` for what is no frame."""
+        """Return the frames that are whole now; each is to be passed to `handle`, as long as the
+        link is not `over`. Frames of kinds that are no business of this link may be taken past it
+        when it is open: there are many of these. Raises `ProtocolError` for what is no frame."""
         self._heard = True
         return self._reader.feed(data)
 
-    def hear(self, kind: int, payload: bytes) -> Any:
+    def handle(self, kind: int, payload: bytes) -> Any:
         """What of a frame is for the user: of a HELLO the `Hello`, of a CLOSE the `Close`, of
         an ACK the number, of a PING None, of a PROOF that this end has answered None, of all others
         the payload. Raises `ProtocolError` for what has no place here."""
@@ -114,27 +113,27 @@ class Link:
             self._take(Step.PEER_CLOSED)
             return close
         if self.state is not State.OPEN:
-            return self._hear_early(kind, payload)
+            return self._handle_early(kind, payload)
         if kind == FrameKind.PING:
             return None
         return wire.decode_number(payload) if kind == FrameKind.ACK else payload
 
-    def _hear_early(self, kind: int, payload: bytes) -> Any:
+    def _handle_early(self, kind: int, payload: bytes) -> Any:
         """Before the other end was let in."""
         if self.state is State.GREETING:
-            return self._hear_proof(kind, payload)
+            return self._handle_proof(kind, payload)
         if kind == FrameKind.PROOF and self._answer is not None:
             self._write(wire.frame(FrameKind.PROOF, self._answer(payload)))
             return None
-        return self._hear_hello(kind, payload)
+        return self._handle_hello(kind, payload)
 
     @staticmethod
-    def _hear_proof(kind: int, payload: bytes) -> bytes:
+    def _handle_proof(kind: int, payload: bytes) -> bytes:
         if kind != FrameKind.PROOF:
             raise ProtocolError(f"a frame of kind {kind} came where only PROOF has its place")
         return payload
 
-    def _hear_hello(self, kind: int, payload: bytes) -> Hello:
+    def _handle_hello(self, kind: int, payload: bytes) -> Hello:
         if kind != FrameKind.HELLO:
             raise ProtocolError(f"the first frame must be HELLO, but it is of kind {kind}")
         self.agreed = agree(self._offer, wire.decode_offer(payload))

@@ -332,7 +332,7 @@ class Broker:
     def _served(
         self, service: Service, message: ServiceMessage, link: LinkName, now: float
     ) -> list[Effect]:
-        return self._then.act(service.hear(message, link, client=link in self.clients))
+        return self._then.act(service.handle(message, link, client=link in self.clients))
 
     def _refuse(self, token: int, link: LinkName, reason: str) -> list[Effect]:
         self.counters["refused"] += 1

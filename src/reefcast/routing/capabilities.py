@@ -72,7 +72,7 @@ class Relearns:
         """Do what had to wait until relearning was over."""
         return []
 
-    def all_heard(self) -> Sequence[Action]:
+    def all_synced(self) -> Sequence[Action]:
         """Do what had to wait until nobody was absent any more (`Router.absent`): all have told
         all, or were given up."""
         return []

@@ -278,4 +278,4 @@ class NeighbourLinks:
             return []
         self._absent.remove(link)
         self._router.absent = sorted(self._absent)
-        return [] if self._absent else self._then.act(self._relearns.all_heard())
+        return [] if self._absent else self._then.act(self._relearns.all_synced())

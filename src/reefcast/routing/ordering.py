@@ -57,7 +57,7 @@ class Line:
         self.last = 0
         self.held: list[Held] = []
 
-    def take(self, held: Held) -> None:
+    def add(self, held: Held) -> None:
         insort(self.held, held, key=lambda h: h.seq)
 
     def ready(self, now: float) -> list[Held]:
@@ -191,7 +191,7 @@ class Ordering:
         publication = publish.publication
         line = client.line(publication.publisher)
         self.late += publication.seq < line.last
-        line.take(Held(publication.seq, due, publish, numbers))
+        line.add(Held(publication.seq, due, publish, numbers))
         ready = client.ready(publication.publisher, now)
         return [*self._handed_out(link, ready), *self._timer(link, client)]
 

@@ -347,9 +347,9 @@ class ScotRouter(Router, Relearns, SettlesTogether):
         return source != target and source not in secondary and target not in secondary
 
     def relearned(self) -> list[Send]:
-        return self.all_heard()
+        return self.all_synced()
 
-    def all_heard(self) -> list[Send]:
+    def all_synced(self) -> list[Send]:
         return self._unset([row for row in self.clt if not row.local and row.witness is None])
 
     # --- what can be seen -------------------------------------------------------------------------

@@ -17,7 +17,7 @@ class Service(ABC):
     messages: ClassVar[tuple[type[ServiceMessage], ...]]
 
     @abstractmethod
-    def hear(self, message: ServiceMessage, link: LinkName, *, client: bool) -> Sequence[Send]:
+    def handle(self, message: ServiceMessage, link: LinkName, *, client: bool) -> Sequence[Send]:
         """One of `messages` came, from a client or a neighbour. Raises `ProtocolError`, changing
         nothing, for what must not come by this link."""
 

@@ -96,7 +96,7 @@ class AdminConnection:
     async def _answer(self, refused: Callable[[str], Exception]) -> dict[str, Any]:
         while data := await self._reader.read(65536):
             for kind, frame in self._link.receive(data):
-                payload = self._link.hear(kind, frame)
+                payload = self._link.handle(kind, frame)
                 if kind == FrameKind.HELLO:
                     self._link.admit(math.inf, math.inf, 0.0)
                 if kind == FrameKind.CLOSE:

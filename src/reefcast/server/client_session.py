@@ -128,7 +128,7 @@ class ClientSession(End):
     # --- what comes from it -----------------------------------------------------------------------
 
     def publications(self, batch: list[Publish]) -> None:
-        if not self._account.take(len(batch)):
+        if not self._account.spend(len(batch)):
             raise ProtocolError(
                 f"{-self._account.allowance} publications more than the credit allows; "
                 f"a client may send {self._account.window}, and more as CREDIT comes"

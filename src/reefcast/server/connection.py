@@ -186,7 +186,7 @@ class Connection(asyncio.Protocol):
                     self._wait(frames, (kind, payload))
                     return
                 if not self.link.over:
-                    self._take(kind, self.link.hear(kind, payload))
+                    self._take(kind, self.link.handle(kind, payload))
                 if self.link.over:
                     return
                 if stopwatch_s() > until_s:

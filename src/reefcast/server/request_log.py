@@ -36,7 +36,7 @@ class LiveRequestLog:
         if busy or now_s - self._flushed_at_s < self._flush_s:
             return
         self._flushed_at_s = now_s
-        rows = self._log.take()
+        rows = self._log.drain()
         self._writing = asyncio.get_running_loop().run_in_executor(None, self._write, rows)
 
     def _write(self, rows: Rows) -> None:
@@ -55,7 +55,7 @@ class LiveRequestLog:
         """Writes all that is left."""
         if self._writing is not None:
             await self._writing
-        self._write(self._log.take())
+        self._write(self._log.drain())
 
 
 def open_request_log(section: RequestsSection, broker: str) -> LiveRequestLog | None:

@@ -100,21 +100,21 @@ class SoftLink(BrokerEnd):
         return "closing" if self.phase in (Phase.CLOSING, Phase.SAID, Phase.HEARD) else "up"
 
     @property
-    def _heard_done(self) -> bool:
+    def _done_received(self) -> bool:
         return self.phase in (Phase.HEARD, Phase.ENDED)
 
     # --- from the other end -----------------------------------------------------------------------
 
     def publications(self, batch: list[Publish]) -> None:
-        if self._heard_done:
+        if self._done_received:
             raise self._out_of_place("PUBLISH")
         super().publications(batch)
 
     def control(self, message: ControlMessage) -> None:
         is_answer = isinstance(message, Settled | Refused)
-        if is_answer and self._heard_done:
+        if is_answer and self._done_received:
             return  # the core waits for it no more
-        if self._heard_done or (isinstance(message, TableChange | Synced) and not self._former):
+        if self._done_received or (isinstance(message, TableChange | Synced) and not self._former):
             raise self._out_of_place("CONTROL")
         super().control(message)
 
@@ -126,7 +126,7 @@ class SoftLink(BrokerEnd):
         self._go_on_closing()
 
     def done(self) -> None:
-        if self._heard_done:
+        if self._done_received:
             raise self._out_of_place("DONE")
         self.phase = after(self.phase, Step.HEAR)
         self._host.driver.handle(LinkDown(), self.name)
@@ -137,11 +137,11 @@ class SoftLink(BrokerEnd):
         if DONE came before."""
         if connection is not self.connection:
             return
-        lost, heard_done = tuple(self.queue.window.publications()), self._heard_done
+        lost, done_received = tuple(self.queue.window.publications()), self._done_received
         log.info("the soft link to %s broke; %d were not acknowledged", self.name, len(lost))
         self.phase = after(self.phase, Step.LOSE)
         self._end(reopen=not lost)  # else this LinkDown is the answer
-        if lost or not heard_done:
+        if lost or not done_received:
             self._host.driver.handle(LinkDown(lost), self.name)
 
     # --- closing ----------------------------------------------------------------------------------

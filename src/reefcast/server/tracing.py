@@ -111,7 +111,7 @@ class LiveTrace:
         if now_s - self._flushed_at_s < self._flush_s or self._busy:
             return
         self._flushed_at_s = now_s
-        rows = self._recorder.take()
+        rows = self._recorder.drain()
         self._writing = asyncio.get_running_loop().run_in_executor(None, self._write, rows)
 
     def _write(self, rows: dict[str, list[list[Any]]]) -> None:
@@ -134,7 +134,7 @@ class LiveTrace:
         """Writes all that is left."""
         if self._writing is not None:
             await self._writing
-        self._write(self._recorder.take())
+        self._write(self._recorder.drain())
 
 
 def open_trace(section: TraceSection, broker: str) -> LiveTrace | None:

@@ -123,7 +123,7 @@ class SimClient(ClientRecord):
 
     def connect(self, now: float) -> list[Input]:
         """Says hello and asks for all that it wants."""
-        self.hear(now)
+        self.handle(now)
         self.connected = True
         self._advertised = False
         inputs: list[Input] = [LinkUp(LinkKind.CLIENT), *self._registrations.renew()]
@@ -133,7 +133,7 @@ class SimClient(ClientRecord):
 
     def lose_connection(self, now: float) -> None:
         """Its broker crashed."""
-        self.hear(now)
+        self.handle(now)
         self._coming.clear()
         self.connected = False
         for claim in self.current.values():
@@ -144,7 +144,7 @@ class SimClient(ClientRecord):
 
     def act(self, script: Scripted, now: float) -> list[Input]:
         """What it sends to its broker, which is up; only a publication needs that."""
-        self.hear(now)
+        self.handle(now)
         if script.kind == "publish":
             return [self._publish(script, now)]
         if script.kind == "withdraw":
@@ -156,13 +156,13 @@ class SimClient(ClientRecord):
         tell it when they know of it, which may be before its time."""
         self._coming.append((at, message))
 
-    def hear(self, now: float) -> None:
+    def handle(self, now: float) -> None:
         """Take up what the broker has answered by now."""
         while self._coming and self._coming[0][0] <= now:
             self._now, message = self._coming.popleft()
-            self._hear(message)
+            self._handle_message(message)
 
-    def _hear(self, message: Settled | Refused) -> None:
+    def _handle_message(self, message: Settled | Refused) -> None:
         if isinstance(message, Settled):
             self._registrations.settled(message.token)
         elif message.publication:

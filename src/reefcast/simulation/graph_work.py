@@ -48,7 +48,7 @@ class GraphWork:
     def remove(self, row: Row) -> None:
         self._graph.remove(row)
 
-    def take(self, *, packed: bool) -> float:
+    def drain(self, *, packed: bool) -> float:
         """Comparisons for the input that was handled last."""
         found = self._beside if packed else self._beside + self._above
         self._beside = self._above = 0.0

@@ -56,5 +56,5 @@ class Prices:
         alone = type(item) in self._like_subscribe  # then the fixed cost has it
         cost = brought * (rows if alone else rows + costs.subscribe_s)
         if node.graph_work is not None:
-            cost += costs.comparison_s * node.graph_work.take(packed=not alone)
+            cost += costs.comparison_s * node.graph_work.drain(packed=not alone)
         return cost

@@ -346,7 +346,7 @@ class World(Stage):
     def clients_hear(self) -> None:
         """What they have been told by now; otherwise they hear it when they act."""
         for client in self.clients.values():
-            client.hear(self.now)
+            client.handle(self.now)
 
     def _input_size(self, script: Scripted, item: Input, node: Node) -> int:
         if not isinstance(item, Publish):

@@ -200,7 +200,7 @@ class StorageNode:
             answering.fail(GONE)
         self.disconnected()
 
-    def hear(self, message: ServiceMessage) -> None:
+    def handle(self, message: ServiceMessage) -> None:
         """What clients ask."""
         if isinstance(message, Request):
             self._begin(message)

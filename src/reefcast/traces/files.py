@@ -79,9 +79,9 @@ class TraceRecorder:
 
     def flush(self) -> None:
         """Write what was collected: one new file for each kind that has rows."""
-        self.write(self.take())
+        self.write(self.drain())
 
-    def take(self) -> dict[str, list[list[Any]]]:
+    def drain(self) -> dict[str, list[list[Any]]]:
         """What was collected, which is now the caller's to `write` (in a thread, if it likes)."""
         taken = {
             kind: [list(column) for column in columns]
@@ -94,7 +94,7 @@ class TraceRecorder:
         return taken
 
     def write(self, taken: dict[str, list[list[Any]]]) -> int:
-        """Write what `take` gave; not from two threads at once.
+        """Write what `drain` gave; not from two threads at once.
 
         Returns how many rows were left out, for they hold numbers that no column can hold: clients
         choose some of them."""

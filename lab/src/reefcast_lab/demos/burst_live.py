@@ -111,7 +111,7 @@ class Engines:
         for each in self._standing:
             await each.settled()
 
-    def take(self, deliveries: list[bytes]) -> None:
+    def count(self, deliveries: list[bytes]) -> None:
         came_us = now_us()
         for delivery in deliveries:
             numbers, event = decode_delivery(delivery)
@@ -130,7 +130,7 @@ class Monitor:
         self._got: Counter[int] = Counter()
         self._came = Signal()
 
-    def take(self, deliveries: list[bytes]) -> None:
+    def count(self, deliveries: list[bytes]) -> None:
         for delivery in deliveries:
             self._got[decode_delivery(delivery)[1].seq] += 1
         self._came.fire()
@@ -186,7 +186,7 @@ class Scene:
         return [each for _, each in engines]
 
     async def _subscribe(self, engines: Engines, broker: str, script: Script) -> None:
-        client = await self.client(broker, "engines", engines.take)
+        client = await self.client(broker, "engines", engines.count)
         wanted = {
             place: narrow.filter
             for place, narrow in enumerate(script.narrow)
@@ -238,7 +238,7 @@ async def run_live(options: BurstOptions, network: NetworkFile, script: Script, 
 
 async def _visits(options: BurstOptions, scene: Scene, tell: Tell) -> None:
     monitor = Monitor()
-    client = await scene.client(MONITOR, "monitor", monitor.take)
+    client = await scene.client(MONITOR, "monitor", monitor.count)
     for number in range(1, options.visits + 1):
         await asyncio.sleep(options.stay_s)
         tell(f"visit {number} of {options.visits}")

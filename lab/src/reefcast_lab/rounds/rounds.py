@@ -187,7 +187,7 @@ class Rounds:
             if member is None:
                 posts += self._absent(overlay, to, sender, message)
                 continue
-            for send in member.hear(message, sender):
+            for send in member.handle(message, sender):
                 posts.append((send.link, to, send.message))
         return posts
 

@@ -30,7 +30,7 @@ class BatchReader(DataSourceReader):
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         """Returns those that Spark must apply itself."""
         pushdown = Pushdown(self._schema, self._pushed)
-        left = [condition for condition in filters if not pushdown.take(condition)]
+        left = [condition for condition in filters if not pushdown.push(condition)]
         self._pushed = pushdown.pushed
         self._selection = self._selection._replace(filter=self._pushed.filter)
         return left

@@ -103,7 +103,7 @@ class Pushdown:
         self._kinds: Mapping[str, type[DataType]] = {f.name: type(f.dataType) for f in schema}
         self.pushed = before
 
-    def take(self, condition: Filter) -> bool:
+    def push(self, condition: Filter) -> bool:
         """Whether it was pushed; else Spark must look itself."""
         column = _column(condition)
         if column == TIMESTAMP and TIMESTAMP in self._kinds:

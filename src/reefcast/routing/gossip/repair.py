@@ -63,7 +63,7 @@ class Room:
         del self._users[kept]
         self.used -= kept.bytes
 
-    def take(self, size: int) -> None:
+    def reserve(self, size: int) -> None:
         """Somebody keeps so much more."""
         self.used += size
         while self.used > self._most:
@@ -100,7 +100,7 @@ class Kept:
         self._kept[id] = (self._round, publish)
         size = size_of(publish)
         self.bytes += size
-        self._room.take(size)
+        self._room.reserve(size)
 
     def _forget(self, id: PublicationId) -> None:
         _, publish = self._kept.pop(id)

@@ -235,7 +235,7 @@ class Gossip(Router, Refuses, ActsLater, OpensLinks):
         if isinstance(message, Digest | Missing):
             return self._compare(known, message, link)
         before = known.overlay.view
-        sends = known.overlay.hear(message, link)
+        sends = known.overlay.handle(message, link)
         sends += known.offers(before, message.joiner if isinstance(message, JoinWalk) else "")
         if isinstance(message, Join) and message.again:
             sends += known.compare_all(link)

@@ -173,7 +173,7 @@ class TopicOverlay:
         left = self._options.ttl - 1
         return [*sends, Send(to, Walk(topic=self.topic, path=(self.me,), nonce=nonce, left=left))]
 
-    def hear(self, message: TopicMessage, sender: NodeId) -> list[Send]:
+    def handle(self, message: TopicMessage, sender: NodeId) -> list[Send]:
         """Raises `ProtocolError`, changing nothing, for what no node says."""
         return HANDLERS[type(message)](self, message, sender)
 

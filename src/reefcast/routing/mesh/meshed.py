@@ -124,10 +124,10 @@ class Meshed(Router, Relearns, OpensLinks):
 
     def peer(self, message: PeerMessage, link: LinkName) -> Sequence[Action]:
         if isinstance(message, MESSAGES):
-            return self.hear(message, link)
+            return self.handle(message, link)
         return super().peer(message, link)
 
-    def hear(self, message: Anchored | Vicinity | Loads, link: LinkName) -> list[Send]:
+    def handle(self, message: Anchored | Vicinity | Loads, link: LinkName) -> list[Send]:
         """One of `MESSAGES`; raises as `peer` does."""
         if not self.primary(link):
             raise ProtocolError(
@@ -135,7 +135,7 @@ class Meshed(Router, Relearns, OpensLinks):
                 "mesh"
             )
         if not isinstance(message, Anchored):
-            return self.mesh.hear(message, link)
+            return self.mesh.handle(message, link)
         filter = parse_filter(message.filter)
         self.mesh.named(message.anchor, link)
         return self.take_in(Row(message.id, filter, link, False, message.anchor))

@@ -82,7 +82,7 @@ class MovableMesh(Mesh, MovesLinks):
     def _spread(self, message: Permission, came_by: LinkName | None = None) -> list[Action]:
         """To all brokers; and what this one has to do about it."""
         permissions = self.permissions
-        if not permissions.hear(message):
+        if not permissions.handle(message):
             return []
         links = dict.fromkeys(self.brokers)
         if self.moving is not None and self.moving.next is not None:
@@ -181,9 +181,9 @@ class MovableMesh(Mesh, MovesLinks):
             return self._beside(message, link)
         if isinstance(message, MoveJoin | MoveDrained | MoveDry | MoveFailed):
             moving = self._in(message.move)
-            return [] if moving is None else moving.hear(message, link)
+            return [] if moving is None else moving.handle(message, link)
         if isinstance(message, MESSAGES):
-            return self._change(link, lambda tables: tables.hear(message, link))
+            return self._change(link, lambda tables: tables.handle(message, link))
         return super().peer(message, link)
 
     def _beside(self, message: Beside, link: LinkName) -> list[Send]:

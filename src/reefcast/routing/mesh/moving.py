@@ -370,20 +370,20 @@ class Moving:
         self._joined = True
         return [Promote(link), Send(link, MoveJoin(move=self.plan.move))]
 
-    def hear(
+    def handle(
         self, message: MoveJoin | MoveDrained | MoveDry | MoveFailed, link: LinkName
     ) -> list[Action]:
         if isinstance(message, MoveJoin):
             return self.joined(link)
         if isinstance(message, MoveDrained):
-            return self.heard_drained(link)
+            return self.handle_drained(link)
         if isinstance(message, MoveDry):
-            return self.heard_dry(link)
+            return self.handle_dry(link)
         return self.failed(link)
 
     # --- the old tables run dry -------------------------------------------------------------------
 
-    def heard_drained(self, link: LinkName) -> list[Action]:
+    def handle_drained(self, link: LinkName) -> list[Action]:
         self._drain.heard(link)
         return self.drained()
 
@@ -391,7 +391,7 @@ class Moving:
         self._drain.confirmed(link)
         return self.drained()
 
-    def heard_dry(self, link: LinkName) -> list[Action]:
+    def handle_dry(self, link: LinkName) -> list[Action]:
         self._dry.add(link)
         return self.drained()
 
@@ -426,7 +426,7 @@ def taken_in(tables: Mesh, message: TreeMessage, link: LinkName) -> list[Send]:
         return Mesh.unadvertise(tables, message.id, link)
     if isinstance(message, Unsubscribe):
         return Mesh.unsubscribe(tables, message.id, link)
-    return tables.hear(message, link)
+    return tables.handle(message, link)
 
 
 def _copies(rows: Iterable[Row], outer: Collection[LinkName]) -> list[Row]:

@@ -125,10 +125,10 @@ class MeshOverlay:
         """Soft links came or went."""
         self._relink([])
 
-    def hear(self, message: Vicinity | Loads, link: LinkName) -> list[Send]:
+    def handle(self, message: Vicinity | Loads, link: LinkName) -> list[Send]:
         """Raises `ProtocolError`, changing nothing, for what cannot be."""
         if isinstance(message, Vicinity):
-            return self._relink(self._vicinity.hear(message, link))
+            return self._relink(self._vicinity.handle(message, link))
         for broker, load in message.loads:
             if broker in self.mom and self.mom.branch(broker) == link:
                 self._loads[broker] = self._loads_now[broker] = load

@@ -21,7 +21,7 @@ mover, which knows no such wish any more, is done with it at once."""
 
 class Permissions:
     """Of broker `me`. What it returns is to be told to all others: they pass on what is new to
-    them (`hear`), so that it reaches every broker, whatever becomes of the tree meanwhile.
+    them (`handle`), so that it reaches every broker, whatever becomes of the tree meanwhile.
     `now`: seconds, later in later lives of the broker. `last`: the last grant, or its end."""
 
     def __init__(self, me: LinkName, coordinator: LinkName, now: Callable[[], float]) -> None:
@@ -44,7 +44,7 @@ class Permissions:
         self._wishes[message.wish] = (old, new)
         return message
 
-    def hear(self, message: Permission) -> bool:
+    def handle(self, message: Permission) -> bool:
         """Whether it says something new: then it is to be passed on."""
         if message.step == "ask":
             if self._heard.is_new(message.wish):

@@ -67,7 +67,7 @@ class VicinityTable:
             known.pop(link, None)
         return self._changed()
 
-    def hear(self, vicinity: Vicinity, link: LinkName) -> list[Send]:
+    def handle(self, vicinity: Vicinity, link: LinkName) -> list[Send]:
         """Raises `ProtocolError`, changing nothing, for what is no tree behind `link`."""
         told = dict(vicinity.brokers)
         self._check(told, link)

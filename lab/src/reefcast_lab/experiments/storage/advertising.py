@@ -65,13 +65,13 @@ class EveryStorage(Network):
 
     def store(self, broker: str, topics: Sequence[str]) -> None:
         stores, storage = Stores(topics=tuple(topics)), _storage_at(broker)
-        told = self._services[broker].hear(stores, storage, client=True)
+        told = self._services[broker].handle(stores, storage, client=True)
         under_way: deque[tuple[str, Send]] = deque((broker, send) for send in told)
         while under_way:
             sender, send = under_way.popleft()
             assert isinstance(send.message, Stored)
             self.messages += 1
-            told = self._services[send.link].hear(send.message, sender, client=False)
+            told = self._services[send.link].handle(send.message, sender, client=False)
             under_way.extend((send.link, further) for further in told)
 
     def knows(self, broker: str, topic: str) -> bool:
