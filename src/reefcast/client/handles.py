@@ -119,7 +119,7 @@ class Subscription(_Handle):
     @property
     def waiting(self) -> int:
         """How many events have come and not been read."""
-        return len(self._holding.events)
+        return len(self._holding.bodies)
 
     @property
     def dropped(self) -> int:
@@ -136,7 +136,8 @@ class Subscription(_Handle):
         `RefusedError` if a filter was refused, `ConnectionLostError` if the connection is given up,
         `SlowConsumerError` if the broker ended it because this program did not keep up.
         """
-        await self._some()
+        if not self._holding.bodies:
+            await self._some()
         return self._holding.pop()
 
     async def next_batch(self) -> list[Event]:
@@ -146,7 +147,7 @@ class Subscription(_Handle):
 
     async def _some(self) -> None:
         inbox = self._holding
-        while not inbox.events:
+        while not inbox.bodies:
             if inbox.error is not None:
                 raise inbox.error
             if inbox.ended:

@@ -177,32 +177,48 @@ class Session:
 
     def on_frames(self, frames: Iterable[tuple[int, Any]]) -> None:
         """What came after the hello; raises `ProtocolError`."""
-        receiver = self.settings["on_deliveries"]
-        deliveries: list[bytes] = []
-        deliver = self._deliver if receiver is None else deliveries.append
-        latest: list[bytes] = []
+        run: list[bytes] = []
+        unread: list[bytes] = []
         try:
             for kind, payload in frames:
                 if kind == _DELIVER:
-                    latest.append(payload)
-                    deliver(payload)
-                elif kind == _DELIVER_AGAIN:
-                    self._note(latest)
-                    self.taken += 1
-                    if self._recent.is_new(payload):
-                        deliver(payload)
+                    run.append(payload)
+                    continue
+                self._take(run, unread)
+                if kind == _DELIVER_AGAIN:
+                    self._take_again(payload, unread)
                 else:
                     self._handle_message(kind, payload)
         finally:
-            self._note(latest)
-        if deliveries and receiver is not None:
-            _hand_over(receiver, deliveries)
+            self._take(run, unread)
+        receiver = self.settings["on_deliveries"]
+        if unread and receiver is not None:
+            _hand_over(receiver, unread)
 
-    def _note(self, latest: list[bytes]) -> None:
-        """These deliveries were taken over."""
-        self.taken += len(latest)
-        self._recent.note(latest)
-        latest.clear()
+    def _take(self, run: list[bytes], unread: list[bytes]) -> None:
+        """Takes over deliveries that came one after the other, and empties the list. To `unread` go
+        those that the application's own receiver is to get; others go to inboxes."""
+        if not run:
+            return
+        self.taken += len(run)
+        if self.settings["on_deliveries"] is not None:
+            self._recent.note(wire.delivery_keys(run))
+            unread += run
+        else:
+            heads, bodies = wire.split_deliveries(run)
+            self._recent.note(wire.body_keys(bodies))
+            self._put(heads, bodies)
+        run.clear()
+
+    def _take_again(self, payload: bytes, unread: list[bytes]) -> None:
+        """Takes over a delivery that may have come before."""
+        self.taken += 1
+        if not self._recent.is_new(payload):
+            return
+        if self.settings["on_deliveries"] is not None:
+            unread.append(payload)
+        else:
+            self._put(*wire.split_deliveries([payload]))
 
     def _handle_message(self, kind: int, payload: Any) -> None:
         self.taken += kind in _NUMBERED
@@ -211,18 +227,28 @@ class Session:
             raise ProtocolError(f"the broker sent a frame of kind {kind} out of place")
         handler(payload)
 
-    def _deliver(self, payload: bytes) -> None:
-        head, body = wire.split_parts(payload)
-        numbers = wire.decode_numbers(head)
-        event = Event(bytes(body))
-        by_number = self.registrations.by_number
-        if len(numbers) == 1:
-            registration = by_number.get(numbers[0])
-            if registration is not None:
-                registration.owner.put(event)
+    def _put(self, heads: list[bytes], bodies: list[bytes]) -> None:
+        """Puts bodies into the inboxes of the subscriptions whose numbers are in the heads. Equal
+        heads are looked at once: mostly one is all that a read has."""
+        if heads.count(heads[0]) == len(heads):
+            for owner in self._owners(heads[0]):
+                owner.put(bodies)
             return
-        for owner in dict.fromkeys(by_number[n].owner for n in numbers if n in by_number):
-            owner.put(event)
+        found: dict[Holding, list[bytes]] = {}
+        lists: dict[bytes, list[list[bytes]]] = {}
+        for head, body in zip(heads, bodies, strict=True):
+            if head not in lists:
+                lists[head] = [found.setdefault(owner, []) for owner in self._owners(head)]
+            for each in lists[head]:
+                each.append(body)
+        for owner, its in found.items():
+            owner.put(its)
+
+    def _owners(self, head: bytes) -> Iterable[Holding]:
+        """Those of the numbers in front of a delivery, each once."""
+        by_number = self.registrations.by_number
+        numbers = wire.decode_numbers(head)
+        return dict.fromkeys(by_number[n].owner for n in numbers if n in by_number)
 
     def _on_ack(self, number: int) -> None:
         self.outbox.acknowledge(number)

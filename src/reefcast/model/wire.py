@@ -197,6 +197,7 @@ class StatusRequest(msgspec.Struct, frozen=True):
 
 
 _AGAIN = bytes([FrameKind.PUBLISH_AGAIN])
+_PUBLISH = int(FrameKind.PUBLISH)
 _DELIVER, _DELIVER_AGAIN = int(FrameKind.DELIVER), int(FrameKind.DELIVER_AGAIN)
 _encoder = msgspec.msgpack.Encoder()
 _offer = msgspec.msgpack.Decoder(Offer)
@@ -243,6 +244,13 @@ def encode_parts(kind: FrameKind, header: tuple[object, ...], body: bytes) -> by
 def encode_publish(publish: Publish) -> bytes:
     kind = FrameKind.PUBLISH_AGAIN if publish.again else FrameKind.PUBLISH
     return encode_parts(kind, publish.header.packed(), publish.body)
+
+
+def encode_published(body: bytes) -> bytes:
+    """The PUBLISH frame of a publication that has just been published: `encode_publish` of it, in
+    a tenth of the time."""
+    size = LENGTH_BYTES + len(_FIRST_HOP) + len(body)
+    return _PARTS.pack(1 + size, _PUBLISH, len(_FIRST_HOP)) + _FIRST_HOP + body
 
 
 def again(frame: bytes) -> bytes:
@@ -331,6 +339,26 @@ def delivery_keys(deliveries: Iterable[bytes]) -> list[int]:
         ]
     except struct.error as error:
         raise ProtocolError("malformed delivery: it is shorter than its header's length") from error
+
+
+def split_deliveries(deliveries: Sequence[bytes]) -> tuple[list[bytes], list[bytes]]:
+    """The heads (see `decode_numbers`) and the bodies of payloads of DELIVER frames: `split_parts`
+    for many at once."""
+    unpack = _LENGTH.unpack_from
+    try:
+        ends = [LENGTH_BYTES + unpack(payload)[0] for payload in deliveries]
+    except struct.error as error:
+        raise ProtocolError("malformed delivery: it is shorter than its header's length") from error
+    heads = [payload[LENGTH_BYTES:end] for payload, end in zip(deliveries, ends, strict=True)]
+    bodies = [payload[end:] for payload, end in zip(deliveries, ends, strict=True)]
+    if b"" in bodies:
+        raise ProtocolError("malformed delivery: nothing stands behind its header")
+    return heads, bodies
+
+
+def body_keys(bodies: Iterable[bytes]) -> list[int]:
+    """`delivery_keys` of deliveries with these bodies."""
+    return [hash(body[:ID_BYTES]) for body in bodies]
 
 
 def decode_publication(body: bytes | memoryview) -> Publication:
