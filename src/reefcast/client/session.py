@@ -21,17 +21,20 @@ to read them.
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
+from reefcast.client.batches import Published
 from reefcast.client.event import Event
 from reefcast.client.inbox import Holding, Inbox
 from reefcast.client.outbox import Outbox
 from reefcast.client.recent import RecentDeliveries
+from reefcast.client.refusals import BATCHES_KEPT, refused
 from reefcast.client.settings import OnDeliveries, Options, call_application
 from reefcast.client.signal import Signal
-from reefcast.errors import LocalError, ProtocolError, ReefcastError, RefusedError
+from reefcast.errors import LocalError, ProtocolError, ReefcastError
 from reefcast.history.asking import Asking, Numbers
 from reefcast.history.messages import CLIENT_CODEC, Cancel, More, Request
 from reefcast.model import wire
@@ -65,6 +68,9 @@ class Session:
 
     `taken`: numbered frames that were taken over from the broker, while it has this session.
 
+    `refusals`: the numbers of publications that the broker refused, with its reasons; those of
+    which nobody was told yet.
+
     Signals: `room` when publishing may go on, `acknowledged` when the broker took something over;
     both also when the session ends.
     """
@@ -86,7 +92,8 @@ class Session:
         self.error: ReefcastError | None = None
         self.room = Signal()
         self.acknowledged = Signal()
-        self.refusals: list[RefusedError] = []
+        self.refusals: list[tuple[int, str]] = []
+        self._batches: deque[Published] = deque(maxlen=BATCHES_KEPT)
         self.taken = 0
         self._key = key
         self._broker_session = self._ticket = ""
@@ -302,8 +309,7 @@ class Session:
         if self.settings["on_refused"] is not None:
             call_application(self.settings["on_refused"], message.publication, message.reason)
             return
-        number = message.publication[1]
-        self.refusals.append(RefusedError(f"publication {number} was refused: {message.reason}"))
+        self.refusals.append((message.publication[1], message.reason))
 
     # --- what calls of the application need -------------------------------------------------------
 
@@ -313,11 +319,11 @@ class Session:
             raise self.ending()
         if self.refusals:
             refusals, self.refusals = self.refusals, []
-            if len(refusals) == 1:
-                raise refusals[0]
-            raise RefusedError(
-                f"{len(refusals)} publications were refused; the first: {refusals[0]}"
-            )
+            raise refused(self.client_id, refusals, self._batches)
+
+    def note_batch(self, batch: Published) -> None:
+        """Remembers which publications were its rows, to say so if they are refused."""
+        self._batches.append(batch)
 
     def ending(self) -> ReefcastError:
         """Why nothing can be done any more."""

@@ -209,6 +209,9 @@ _status_request = msgspec.msgpack.Decoder(StatusRequest)
 _move = msgspec.msgpack.Decoder(MoveLink)
 _header_fields = msgspec.msgpack.Decoder(list[object])
 _publication = msgspec.msgpack.Decoder(Publication)
+_publications = msgspec.msgpack.Decoder(list[Publication])
+_ARRAY32 = b"\xdd"
+"""How msgpack begins an array whose length has four bytes."""
 _numbers = msgspec.msgpack.Decoder(tuple[int, ...])
 _FIRST_HOP = _encoder.encode((FIRST_HOP.hops,))
 """What most publications of clients have for a header."""
@@ -249,8 +252,13 @@ def encode_publish(publish: Publish) -> bytes:
 def encode_published(body: bytes) -> bytes:
     """The PUBLISH frame of a publication that has just been published: `encode_publish` of it, in
     a tenth of the time."""
-    size = LENGTH_BYTES + len(_FIRST_HOP) + len(body)
-    return _PARTS.pack(1 + size, _PUBLISH, len(_FIRST_HOP)) + _FIRST_HOP + body
+    return published_head(len(body)) + body
+
+
+def published_head(size: int) -> bytes:
+    """What stands before a body of so many bytes in that frame."""
+    more = _PARTS.size - LENGTH_BYTES + len(_FIRST_HOP)
+    return _PARTS.pack(more + size, _PUBLISH, len(_FIRST_HOP)) + _FIRST_HOP
 
 
 def again(frame: bytes) -> bytes:
@@ -363,6 +371,12 @@ def body_keys(bodies: Iterable[bytes]) -> list[int]:
 
 def decode_publication(body: bytes | memoryview) -> Publication:
     return _decode(_publication, body, "publication")
+
+
+def decode_publications(bodies: Sequence[bytes]) -> list[Publication]:
+    """`decode_publication` of each, in less time."""
+    array = _ARRAY32 + _LENGTH.pack(len(bodies)) + b"".join(bodies)
+    return _decode(_publications, array, "publications")
 
 
 class Codec:
