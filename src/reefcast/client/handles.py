@@ -174,11 +174,11 @@ class Subscription(_Handle):
         """
         with extra_for("next_table"):
             from reefcast.client.tables import table_of
-        inbox = self._holding
+        inbox, rows = self._holding, check_max_rows(max_rows)
         await self._some()
-        while max_wait_s > 0 and not await self._fill(check_max_rows(max_rows), max_wait_s):
+        while max_wait_s > 0 and not await self._fill(rows, max_wait_s):
             await self._some()  # another reader has taken them
-        bodies = list(islice(inbox.bodies, check_max_rows(max_rows)))
+        bodies = list(islice(inbox.bodies, rows))
         table = table_of(bodies, beside, schema)
         inbox.pop_bodies(len(bodies))
         return table
