@@ -200,7 +200,7 @@ async def test_two_read_tables_of_one_subscription() -> None:
     ):
         subscription = await client.subscribe("TRUE")
         read = [
-            asyncio.create_task(subscription.next_table(max_rows=5, max_wait_s=0.1))
+            asyncio.create_task(subscription.next_table(max_rows=5, max_wait_s=60))
             for _ in range(2)
         ]
         await client.publish_many(rows(5))
