@@ -59,7 +59,7 @@ class _Handle(Generic[H]):
         return self._handle.filters
 
     def settled(self, timeout: float | None = None) -> None:
-        """Returns when every broker that must know of the filters knows them.
+        """Wait until every broker that must know the filters knows them.
 
         Raises `RefusedError` with the broker's reason, `ConnectionLostError` if the connection is
         given up, and `TimeoutError` after `timeout` seconds.
@@ -71,7 +71,7 @@ class Advertisement(_Handle[AsyncAdvertisement]):
     """What this client will publish. Publications wait in the broker until it has settled."""
 
     def withdraw(self, timeout: float | None = None) -> None:
-        """Takes it back; returns when every broker has forgotten it."""
+        """Withdraw the advertisement, and wait until every broker has forgotten it."""
         self._thread.run(self._handle.withdraw(), timeout)
 
 
@@ -93,7 +93,7 @@ class _Events:
         return event
 
     def next(self, timeout: float | None = None) -> Event | None:
-        """The next event; None at the end.
+        """Wait for the next event and return it; None at the end.
 
         Raises `TimeoutError` after `timeout` seconds, and what iterating raises.
         """
@@ -115,7 +115,7 @@ class _Events:
         return False
 
     def next_batch(self, timeout: float | None = None) -> list[Event]:
-        """All events that wait, at least one; none at the end.
+        """Wait for at least one event and return all that have arrived; an empty list at the end.
 
         Raises `TimeoutError` after `timeout` seconds, and what iterating raises.
         """
@@ -167,22 +167,22 @@ class Subscription(_Events, _Handle[AsyncSubscription]):
         return self._handle.dropped
 
     def add(self, filter: str, timeout: float | None = None) -> None:
-        """One filter more; returns when it has settled, raises `RefusedError` and leaves the
-        others as they are if it is refused."""
+        """Add a filter and wait until it has settled. Raises `RefusedError` if the broker refuses
+        it; the other filters stay as they are."""
         self._thread.run(self._handle.add(filter), timeout)
 
     def remove(self, filter: str, timeout: float | None = None) -> None:
-        """One filter less; returns when every broker has forgotten it. Raises `LocalError` if the
+        """Remove a filter and wait until every broker has forgotten it. Raises `LocalError` if the
         subscription does not have it."""
         self._thread.run(self._handle.remove(filter), timeout)
 
     def replace(self, old: str, new: str, timeout: float | None = None) -> None:
-        """Puts `new` in the place of `old` without a gap: the old filter is taken back when
-        the new one has settled. An event that matches either on the way arrives once."""
+        """Replace the filter `old` by `new` without a gap: `old` is removed once `new` has settled.
+        An event that matches both meanwhile arrives once."""
         self._thread.run(self._handle.replace(old, new), timeout)
 
     def cancel(self, timeout: float | None = None) -> None:
-        """Takes all filters back and ends the iteration; events not yet read are dropped."""
+        """Remove all filters and end the iteration; events not yet read are dropped."""
         self._batch.clear()
         self._thread.run(self._handle.cancel(), timeout)
 
@@ -201,12 +201,12 @@ class Replay(_Events):
         return self._replay.dropped
 
     def settled(self, timeout: float | None = None) -> None:
-        """Returns when every broker that must know of the filters knows them; raises as that of
-        `Subscription` does."""
+        """Wait until every broker that must know the filters knows them; raises what
+        `Subscription.settled` raises."""
         self._thread.run(self._replay.settled(), timeout)
 
     def cancel(self, timeout: float | None = None) -> None:
-        """Ends the iteration; events not yet read are dropped."""
+        """End the iteration; events not yet read are dropped."""
         self._batch.clear()
         self._thread.run(self._replay.cancel(), timeout)
 
@@ -219,7 +219,7 @@ class History(_Events):
         self._history = history
 
     def cancel(self) -> None:
-        """No more is wanted; ends the iteration."""
+        """Cancel the question and end the iteration."""
         self._batch.clear()
         self._thread.run(self._cancel())
 
@@ -267,7 +267,7 @@ class Client:
         topics: Iterable[str] = (),
         **named: object,
     ) -> PublicationId:
-        """Publishes one event; returns its (publisher, seq).
+        """Publish one event and return its id, (publisher, seq).
 
         `attributes`: a mapping, a Struct of msgspec or a dataclass, or keywords; None means
         missing. Which values travel, and how: docs/reference/values.md.
@@ -308,7 +308,7 @@ class Client:
             raise failure
 
     def flush(self, timeout: float | None = None) -> None:
-        """Returns when the broker has taken over all that was published before.
+        """Wait until the broker has acknowledged every event published so far.
 
         Raises `RefusedError` if publications were refused, `ConnectionLostError`, and
         `TimeoutError` after `timeout` seconds.
@@ -317,7 +317,7 @@ class Client:
         self._thread.run(self._client.flush(), timeout)
 
     def advertise(self, filter: str) -> Advertisement:
-        """Announces what this client will publish; `.settled()` waits for the network.
+        """Advertise what this client will publish; `.settled()` waits for the network.
 
         A client that never advertises may publish anything. Raises `FilterSyntaxError`.
         """
@@ -348,10 +348,10 @@ class Client:
         replay: datetime | bool = False,
         handover_s: float = 2.0,
     ) -> Subscription | Replay:
-        """Asks for the events that match one of the filters; `.settled()` waits for the network,
-        iterating does not. `local_queue_limit` (events) overrides the client's; `order_s`, `replay`
-        and `handover_s`: as in `reefcast.Client.subscribe`. Raises `FilterSyntaxError`, and
-        `ConfigurationError`."""
+        """Subscribe to the events that match at least one of the filters; `.settled()` waits for
+        the network, iterating does not. `local_queue_limit` (events) overrides the client's;
+        `order_s`, `replay` and `handover_s`: as in `reefcast.Client.subscribe`. Raises
+        `FilterSyntaxError`, and `ConfigurationError`."""
         client = self._client
         if replay is False:
             work = _subscribe(client, filters, local_queue_limit, order_s)
@@ -367,14 +367,13 @@ class Client:
         until: datetime | None = None,
         limit: int = 0,
     ) -> History:
-        """Asks storages for past events that match; arguments and errors as in
+        """Ask storages for the past events that match; arguments and errors as in
         `reefcast.Client.history`."""
         work = _history(self._client, filter, since, until, limit)
         return History(self._thread, self._thread.run(work))
 
     def close(self) -> None:
-        """Waits for acknowledgements, closes the connection, and ends all iterations and the
-        thread.
+        """Wait for acknowledgements, close the connection, and end all iterations and the thread.
 
         Raises `RefusedError` if publications were refused that nobody was told of yet, and
         `ConnectionLostError` if some were not acknowledged within `close_timeout_s`.
@@ -444,7 +443,7 @@ async def _replay(
 
 
 def connect(urls: str | Sequence[str] | None = None, **options: Unpack[Options]) -> Client:
-    """Connects to a broker; arguments and errors as in `reefcast.connect`. The callbacks among the
+    """Connect to a broker; arguments and errors as in `reefcast.connect`. The callbacks among the
     options are called in the client's thread."""
     thread = LoopThread()
     try:

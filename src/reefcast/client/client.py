@@ -118,7 +118,7 @@ class Client:
         topics: Iterable[str] = (),
         **named: object,
     ) -> PublicationId:
-        """Publishes one event; returns its (publisher, seq).
+        """Publish one event and return its id, (publisher, seq).
 
         `attributes`: a mapping, a Struct of msgspec or a dataclass, or keywords; None means
         missing. Which values travel, and how: docs/reference/values.md.
@@ -136,7 +136,7 @@ class Client:
         return identity
 
     async def flush(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 (for convenience)
-        """Returns when the broker has taken over all that was published before.
+        """Wait until the broker has acknowledged every event published so far.
 
         Raises `RefusedError` if publications were refused, `ConnectionLostError`, and
         `TimeoutError` after `timeout` seconds.
@@ -151,7 +151,7 @@ class Client:
                     session.check()
 
     def advertise(self, filter: str) -> Advertisement:
-        """Announces what this client will publish; await it to know that it has settled.
+        """Advertise what this client will publish; await the result to wait until it has settled.
 
         A client that never advertises may publish anything. Raises `FilterSyntaxError`.
         """
@@ -184,7 +184,7 @@ class Client:
         replay: datetime | bool = False,
         handover_s: float = 2.0,
     ) -> Subscription | Replay:
-        """Asks for the events that match one of the filters; see `Subscription`.
+        """Subscribe to the events that match at least one of the filters; see `Subscription`.
 
         Await it to know that it has settled, or iterate over it at once. `local_queue_limit`
         (events) overrides the client's. `order_s`: for how many seconds the broker may hold events
@@ -222,7 +222,7 @@ class Client:
         until: datetime | None = None,
         limit: int = 0,
     ) -> History:
-        """Asks storages for past events that match; see `History`.
+        """Ask storages for the past events that match; see `History`.
 
         The filter must say its topics: `topic = 'fx' AND price > 10`. `since` (inclusive), `until`
         (exclusive): by the time of publication; `limit`: at most so many, the oldest; 0: all.
@@ -237,7 +237,7 @@ class Client:
     # --- closing ----------------------------------------------------------------------------------
 
     async def close(self) -> None:
-        """Waits for acknowledgements, closes the connection, and ends all iterations.
+        """Wait for acknowledgements, close the connection and end all iterations.
 
         Raises `RefusedError` if publications were refused that nobody was told of yet, and
         `ConnectionLostError` if some were not acknowledged within `close_timeout_s`. A client that
@@ -446,7 +446,7 @@ class Connecting:
 
 
 def connect(urls: str | Sequence[str] | None = None, **options: Unpack[Options]) -> Connecting:
-    """Connects to a broker: `async with connect(url) as client` or `client = await connect(url)`.
+    """Connect to a broker: `async with connect(url) as client` or `client = await connect(url)`.
 
     `urls`: one URL, several separated by commas, or a list; the first that answers is taken, the
     others stand by. Without any, those that the environment variable `REEFCAST_URL` names, or else
@@ -458,5 +458,5 @@ def connect(urls: str | Sequence[str] | None = None, **options: Unpack[Options])
 
 
 def session_of(client: Client) -> Session:
-    """The protocol's side of a client, for what is built upon it."""
+    """Return the protocol state of a client, for clients built upon it."""
     return client._session

@@ -84,7 +84,8 @@ class Event:
         return len(self._body)
 
     def as_(self, type: type[T]) -> T:
-        """The attributes as an instance of `type`: a Struct of msgspec, a dataclass, a TypedDict.
+        """Return the attributes as an instance of `type`: a msgspec Struct, a dataclass or a
+        TypedDict.
 
         Nested ones take the attributes whose names have dots; times, decimals, enumerations and
         UUIDs are made again of the forms in which they travel (docs/reference/values.md). Other
@@ -105,11 +106,11 @@ class Event:
     @overload
     def get(self, name: str, default: T) -> Value | T: ...
     def get(self, name: str, default: object = None) -> object:
-        """The attribute's value; `default` where it is missing."""
+        """Return the attribute's value, or `default` if the event has no such attribute."""
         return self._publication.attributes.get(name, default)
 
     def keys(self) -> KeysView[str]:
-        """The names of the attributes."""
+        """Return the names of the attributes."""
         return self._publication.attributes.keys()
 
     def __contains__(self, name: object) -> bool:
@@ -126,6 +127,7 @@ class Event:
 
 
 def decode_delivery(payload: bytes) -> tuple[tuple[int, ...], Event]:
-    """The numbers of the filters that matched, and the event; for `on_deliveries` receivers."""
+    """Decode a DELIVER payload into the numbers of the filters that matched and the event; for
+    receivers set by `on_deliveries`."""
     head, body = wire.split_parts(payload)
     return wire.decode_numbers(head), Event(bytes(body))

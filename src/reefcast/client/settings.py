@@ -155,7 +155,7 @@ Options.__doc__ = (Options.__doc__ or "").replace(
 
 
 def complete(options: Options) -> Options:
-    """With the defaults of what is not given; raises `ConfigurationError`.
+    """Return the options with defaults for those not given. Raises `ConfigurationError`.
 
     An empty `queue_policy` and a `queue_limit` of 0 stand for the broker's own.
     """
@@ -192,21 +192,22 @@ def _check_times(settings: Options) -> None:
 
 
 def check_local_queue_limit(limit: int) -> int:
-    """Raises `ConfigurationError` for a limit with which no event could wait."""
+    """Return `limit` if at least one event can wait. Raises `ConfigurationError` otherwise."""
     if limit < 1:
         raise ConfigurationError(f"local_queue_limit {limit} is less than 1")
     return limit
 
 
 def check_order_s(order_s: float) -> float:
-    """Raises `ConfigurationError` for what no broker would hold events for."""
+    """Return `order_s` if a broker would hold events for so long. Raises `ConfigurationError`
+    otherwise."""
     if not 0 <= order_s <= MOST_ORDER_S:
         raise ConfigurationError(f"order_s {order_s} is not between 0 and {MOST_ORDER_S:g} seconds")
     return order_s
 
 
 def call_application(callback: Callable[P, None] | None, *args: P.args, **named: P.kwargs) -> None:
-    """Calls back; an error of the application is logged and must not end the client."""
+    """Call a callback of the application; an error in it is logged and does not end the client."""
     if callback is None:
         return
     try:

@@ -26,8 +26,8 @@ _encode = msgspec.msgpack.Encoder(enc_hook=plain).encode
 
 
 def pack(conjunctions: Iterable[Conjunction]) -> bytes:
-    """A normal form as indexes read it: msgpack, for each conjunction whether it has residuals, and
-    its constraints."""
+    """Encode a normal form for indexes: in msgpack, for each conjunction whether it has residuals,
+    and its constraints."""
     return _encode([(bool(c.residuals), c.constraints) for c in conjunctions])
 
 
@@ -53,7 +53,7 @@ class Filter:
         self.packed = pack(self.conjunctions)
 
     def holds(self, attributes: Attributes, topics: Collection[str] = ()) -> bool:
-        """Whether the filter is TRUE for these attributes, by name; None means missing.
+        """Return whether the filter is TRUE for these attributes, by name; None means missing.
 
         With topics, whether it is TRUE for one of them as the value of `topic`. This evaluates the
         expression: the slow, obvious twin of every index. Raises `InvalidValueError` for a value
@@ -66,13 +66,13 @@ class Filter:
         )
 
     def matches(self, publication: Publication) -> bool:
-        """Whether it holds for what the publication carries."""
+        """Return whether the filter is TRUE for the publication's attributes and topics."""
         if self is TRUE:  # what most publishers advertise
             return True
         return self.holds(publication.attributes, publication.topics)
 
     def looks_at_topics(self) -> bool:
-        """Whether an event's topics can make a difference."""
+        """Return whether an event's topics can make a difference."""
         return any(
             TOPIC in c.constraints or any(TOPIC in attributes_of(r) for r in c.residuals)
             for c in self.conjunctions
@@ -93,8 +93,8 @@ _used: WeakValueDictionary[str, Filter] = WeakValueDictionary()
 
 @lru_cache(maxsize=LATEST)
 def parse_filter(text: str) -> Filter:
-    """The filter that `text` says; raises `FilterSyntaxError`. While somebody uses it, it is not
-    made again; when nobody does, it goes."""
+    """Return the filter that `text` says. Raises `FilterSyntaxError`. While a filter is in use, the
+    same text returns the same object; it is freed when nobody uses it."""
     filter = _used.get(text)
     if filter is None:
         filter = _used[text] = Filter(text, parse(text))
