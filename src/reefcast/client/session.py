@@ -128,7 +128,7 @@ class Session:
         return wire.encode(FrameKind.HELLO, hello)
 
     def established(self, hello: Hello) -> None:
-        """Go on after the broker's hello: send again what it has not acknowledged, and everything
+        """Resume after the broker's hello: send again what it has not acknowledged, and everything
         to a broker that no longer has this session."""
         known = hello.peer_session == self._key
         if hello.resumed:

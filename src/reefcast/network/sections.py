@@ -188,8 +188,8 @@ SECTIONS: dict[str, type[Section]] = {
 
 
 def check_keys(given: object, section: type[msgspec.Struct], where: str) -> None:
-    """Raises `ConfigurationError` for a key that the section does not have; says which it has.
-    What is no table at all is for others to refuse."""
+    """Raise `ConfigurationError` for a key that the section does not have, and say which it has.
+    What is no table at all is left for others to refuse."""
     known = [field.name for field in msgspec.structs.fields(section)]
     for key in given if isinstance(given, dict) else ():
         if key not in known:
@@ -198,8 +198,8 @@ def check_keys(given: object, section: type[msgspec.Struct], where: str) -> None
 
 
 def check_choices(given: dict[str, Any], section: type[msgspec.Struct], where: str) -> None:
-    """Raises `ConfigurationError` for a value that is none of those that its key can have; says
-    which these are."""
+    """Raise `ConfigurationError` for a value that its key cannot have, and say which it can
+    have."""
     info = msgspec.inspect.type_info(section)
     for field in info.fields if isinstance(info, msgspec.inspect.StructType) else ():
         if field.name in given and isinstance(field.type, msgspec.inspect.LiteralType):
