@@ -74,7 +74,7 @@ def title_of(run: dict[str, Any]) -> str:
 
 
 def print_tables(analysis: Analysis) -> None:
-    """The main figures for people."""
+    """Print the main figures as tables."""
     from rich.table import Table
 
     from reefcast.cli.terminal import plain_console

@@ -158,7 +158,7 @@ def _storage_table(storages: list[dict[str, Any]]) -> Table:
 
 
 def plan_of(network: NetworkFile, file: Path) -> dict[str, Any]:
-    """What would run, as plain data; raises `ConfigurationError` for a missing address."""
+    """Return what would run, as plain data. Raises `ConfigurationError` for a missing address."""
     from reefcast.overlay.topology import diameter
 
     graph = network.graph()

@@ -171,7 +171,8 @@ def _rates(rates: Path | None, log: Path | None, master: str) -> RatesByBroker:
 
 
 def compared(made: Inputs, placement: Placement, seed: int) -> dict[str, float]:
-    """Mean hops, of `NAMES`; of the optimum where it was to be had, else its bound."""
+    """Return the mean hops of each of `NAMES`; of the optimum where it was found, else its
+    bound."""
     from reefcast.pipeline.planning.placement.baselines import at_random, greedy_without_limits
     from reefcast.pipeline.planning.placement.inputs import mean_hops
     from reefcast.pipeline.planning.placement.optimum import LARGEST, optimum

@@ -297,7 +297,7 @@ def _check(simulation: Simulation) -> Report:
 
 
 def summarize(simulation: Simulation, report: Report | None) -> dict[str, Any]:
-    """The figures of a run; those of the checks only where it was checked."""
+    """Return the figures of a run; those of the checks only if it was checked."""
     result = simulation.result()
     summary: dict[str, Any] = {
         "routing": simulation.setup.routing,

@@ -136,7 +136,7 @@ def _say(as_json: bool, node: StorageNode) -> None:
 
 
 def kinds(indexed: Sequence[str]) -> dict[str, Kind]:
-    """Of attributes to be indexed, written as `price=number`."""
+    """Return the kinds of attributes to be indexed, written as `price=number`."""
     from reefcast.model.values import Kind as Kinds
 
     found = {}
@@ -149,7 +149,7 @@ def kinds(indexed: Sequence[str]) -> dict[str, Kind]:
 
 
 def limits(lifetime_s: float | None, most: int | None) -> Limits:
-    """Of all topics together."""
+    """Return the limits of all topics together."""
     from reefcast.history.limits import Limits as Made
 
     lifetimes = {} if lifetime_s is None else {"#": lifetime_s}

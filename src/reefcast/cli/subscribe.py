@@ -134,7 +134,7 @@ async def _print(job: Job, subscription: Subscription) -> None:
 
 
 def json_line(event: Event) -> str:
-    """The payload, if there is one, in base64."""
+    """Return the event as a line of JSON; the payload, if there is one, is in base64."""
     record = {
         "publisher": event.publisher,
         "seq": event.seq,

@@ -77,7 +77,8 @@ def scot(
 
 
 def write_network(made: Scot, out: Path, routing: str, listen: str) -> None:
-    """Raises `ConfigurationError` for a routing or an address that cannot be."""
+    """Write the network file of a SCOT. Raises `ConfigurationError` for an unknown routing or a
+    wrong address."""
     from reefcast.network.file import dump_network, scot_network
     from reefcast.routing.registry import routing_named
 
@@ -103,7 +104,7 @@ def _addresses(first: str, count: int) -> list[str]:
 
 
 def classification(made: Scot) -> dict[str, Any]:
-    """What the overlay consists of, as plain data; see `overlay.scot` for the words."""
+    """Return what the overlay consists of, as plain data; see `overlay.scot` for the words."""
     brokers = [
         {
             "broker": name,
