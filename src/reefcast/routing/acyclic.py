@@ -123,8 +123,8 @@ class Acyclic(TreeRouter, ActsLater):
         return super().subscribe(id, filter, link, local)
 
     def prunes(self, *rows: Row | None) -> Mapping[EntityId, Prune]:
-        """For subscriptions of this broker's clients that go, how far each must go: the pruning
-        distance of each advertisement under which it got anything."""
+        """Return how far the unsubscriptions of this broker's clients must go: the pruning distance
+        of each advertisement under which the subscription got anything."""
         prunes: dict[EntityId, Prune] = {}
         for row in rows:
             if row is not None and row.local and self.counts:

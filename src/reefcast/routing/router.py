@@ -106,8 +106,8 @@ class RoutingOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     def check_brokers(
         self, names: Collection[LinkName], is_broker: Callable[[LinkName], bool]
     ) -> None:
-        """Raises `ConfigurationError` for what does not suit a network of these brokers. There may
-        be others that are in no file: `is_broker`."""
+        """Raise `ConfigurationError` for options that do not suit a network of these brokers. There
+        may be others that are in no file: `is_broker`."""
 
     @property
     def keeps_statistics(self) -> bool:

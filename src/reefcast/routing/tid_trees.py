@@ -332,8 +332,8 @@ class TreeRouting(Router, Relearns, SettlesTogether):
     # --- links ------------------------------------------------------------------------------------
 
     def link_up(self, link: LinkName) -> list[Action]:
-        """It is told every tree, and what is bound to those that came from there. What it bound
-        itself is in doubt until it has answered."""
+        """Tell the neighbour every tree, and what is bound to those that came from there. What it
+        bound itself is in doubt until it has answered."""
         self._tales.forget_all(link)
         for links in self._elsewhere.values():
             links.discard(link)
@@ -379,7 +379,8 @@ class TreeRouting(Router, Relearns, SettlesTogether):
         return list(bound.items())
 
     def link_down(self, link: LinkName) -> list[Send]:
-        """A neighbour, or a client, is gone, with the trees that came from it and what it bound."""
+        """Handle that a neighbour, or a client, is gone, with the trees that came from it and what
+        it bound."""
         self._tales.forget_all(link)
         self._doubted.pop(link, None)
         sends: list[Send] = []

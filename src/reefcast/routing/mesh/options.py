@@ -45,7 +45,7 @@ class MeshOptions(CoveringOptions, frozen=True):
         self.limits()
 
     def limits(self) -> Limits:
-        """Raises `ConfigurationError` for a fanout beyond maxlinks."""
+        """Return the limits. Raises `ConfigurationError` for a fanout beyond maxlinks."""
         return Limits(
             fanout=self.fanout, maxlinks=self.maxlinks, load_threshold=self.load_threshold
         )
