@@ -5,9 +5,9 @@
         for event in client.subscribe("symbol = 'IBM' AND price < 100"):
             print(event["price"])
 
-The asyncio client runs in a thread of its own. What waits takes a `timeout` in seconds (None: for
-ever) and raises `TimeoutError` after it. All methods may be called from any thread; only callbacks,
-which are called in the client's thread, must not wait for their own client (`LocalError`).
+The asyncio client runs in a thread of its own. Methods that wait have a `timeout` in seconds (None:
+for ever) and raise `TimeoutError` after it. All methods may be called from any thread. Callbacks
+run in the client's thread and must not wait for their own client (`LocalError`).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class _Handle(Generic[H]):
 
     @property
     def filters(self) -> tuple[str, ...]:
-        """The filters that stand, without those being taken back."""
+        """The present filters, without those being removed."""
         return self._handle.filters
 
     def settled(self, timeout: float | None = None) -> None:
@@ -68,7 +68,8 @@ class _Handle(Generic[H]):
 
 
 class Advertisement(_Handle[AsyncAdvertisement]):
-    """What this client will publish. Publications wait in the broker until it has settled."""
+    """A filter that says what this client will publish. The broker holds publications back until
+    the advertisement has settled."""
 
     def withdraw(self, timeout: float | None = None) -> None:
         """Withdraw the advertisement, and wait until every broker has forgotten it."""
@@ -137,14 +138,14 @@ class _Events:
 
 
 class Subscription(_Events, _Handle[AsyncSubscription]):
-    """One or several filters, and an iterator over the events that match one of them, each once.
+    """An iterator over the events that match at least one of its filters, each once.
 
         for event in client.subscribe("symbol = 'IBM'", "price < 100"):
             ...
 
-    The iteration ends when the subscription is cancelled or the client closed; it raises
-    `RefusedError` if a filter was refused, `ConnectionLostError` if the connection is given up,
-    `SlowConsumerError` if the broker ended it because this program did not keep up.
+    The iteration ends when the subscription is cancelled or the client closed. It raises
+    `RefusedError` if a filter was refused, `ConnectionLostError` if the connection is given up, and
+    `SlowConsumerError` if the broker closed it because this program did not keep up.
     """
 
     def __init__(self, thread: LoopThread, handle: AsyncSubscription) -> None:
@@ -153,17 +154,17 @@ class Subscription(_Events, _Handle[AsyncSubscription]):
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """The numbers that its filters have on the present connection (see `on_deliveries`)."""
+        """The numbers of its filters on the present connection (see `on_deliveries`)."""
         return self._handle.numbers
 
     @property
     def waiting(self) -> int:
-        """How many events have come and not been read."""
+        """How many events have arrived and have not been read."""
         return len(self._batch) + self._handle.waiting
 
     @property
     def dropped(self) -> int:
-        """How many of its events the broker dropped, because this program did not keep up."""
+        """How many of its events the broker dropped because this program did not keep up."""
         return self._handle.dropped
 
     def add(self, filter: str, timeout: float | None = None) -> None:
@@ -212,7 +213,8 @@ class Replay(_Events):
 
 
 class History(_Events):
-    """An iterator over past events, by their time, each once; raises as `reefcast.History`."""
+    """An iterator over past events by their time, each once; raises what `reefcast.History`
+    raises."""
 
     def __init__(self, thread: LoopThread, history: AsyncHistory) -> None:
         super().__init__(thread, history)
@@ -228,7 +230,7 @@ class History(_Events):
 
 
 class Client:
-    """A program's end of the network, as `reefcast.Client`; made by `connect`, for any thread."""
+    """A connection to the network, as `reefcast.Client`; made by `connect`, for any thread."""
 
     def __init__(self, thread: LoopThread, client: BackloggedClient) -> None:
         self._thread = thread
@@ -240,22 +242,22 @@ class Client:
 
     @property
     def id(self) -> str:
-        """The client's id, unique for ever; it is the publisher of what the client publishes."""
+        """The client's id, unique for ever; the `publisher` of its events."""
         return self._client.id
 
     @property
     def connected(self) -> bool:
-        """Whether there is a connection now; without one the client looks for another."""
+        """Whether there is a connection now; without one the client tries to reconnect."""
         return self._client.connected
 
     @property
     def ended(self) -> ReefcastError | None:
-        """Why nothing can be done with this client any more; None while something can."""
+        """Why the client cannot be used any more; None while it can."""
         return self._client.ended
 
     @property
     def unacknowledged(self) -> int:
-        """How many publications the broker has not taken over yet."""
+        """How many publications the broker has not acknowledged yet."""
         return self._client.unacknowledged
 
     def publish(
@@ -269,12 +271,11 @@ class Client:
     ) -> PublicationId:
         """Publish one event and return its id, (publisher, seq).
 
-        `attributes`: a mapping, a Struct of msgspec or a dataclass, or keywords; None means
-        missing. Which values travel, and how: docs/reference/values.md.
-        Encodes it and leaves the rest to the client's thread; waits only while 1000 events
-        (`BACKLOG`) wait there for the broker's credit. Raises `InvalidValueError` for what is no
-        event; an error of sending (`RefusedError`, `ConnectionLostError`) is raised by a later
-        call.
+        `attributes`: a mapping, a msgspec Struct or a dataclass, or keywords; None means missing.
+        docs/reference/values.md says which values travel, and how. Encodes the event and leaves the
+        rest to the client's thread; waits only while 1000 events (`BACKLOG`) wait there for the
+        broker's credit. Raises `InvalidValueError` for what is no event; an error in sending
+        (`RefusedError`, `ConnectionLostError`) is raised by a later call.
         """
         with self._lock:
             identity = (self._client.id, self._seq + 1)
@@ -375,7 +376,7 @@ class Client:
     def close(self) -> None:
         """Wait for acknowledgements, close the connection, and end all iterations and the thread.
 
-        Raises `RefusedError` if publications were refused that nobody was told of yet, and
+        Raises `RefusedError` if publications were refused and nothing has reported it yet, and
         `ConnectionLostError` if some were not acknowledged within `close_timeout_s`.
         """
         self._end(None)

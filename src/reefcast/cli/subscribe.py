@@ -149,7 +149,8 @@ def json_line(event: Event) -> str:
 
 
 def text_line(event: Event) -> str:
-    """Time, who published it, attributes as `reefcast publish` takes them."""
+    """Return a line with the time, the publisher, and the attributes as `reefcast publish` takes
+    them."""
     parts = [f"{event.time:%Y-%m-%dT%H:%M:%S.%f}Z", f"{event.publisher}#{event.seq}"]
     parts += [f"{name}={_value(value)}" for name, value in event.attributes.items()]
     if event.topics:

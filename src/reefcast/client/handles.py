@@ -29,14 +29,14 @@ class _Handle:
 
     @property
     def filters(self) -> tuple[str, ...]:
-        """The filters that stand, without those being taken back."""
+        """The present filters, without those being removed."""
         return tuple(entry.filter for entry in self._standing())
 
     async def settled(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 (for convenience)
         """Wait until every broker that must know the filters knows them.
 
-        Across a reconnect it waits until it is certain that they do. Raises `RefusedError` with
-        the broker's reason, `ConnectionLostError` if the connection is given up, and `TimeoutError`
+        After a reconnect, waits until that is certain again. Raises `RefusedError` with the
+        broker's reason, `ConnectionLostError` if the connection is given up, and `TimeoutError`
         after `timeout` seconds.
         """
         if not (self._holding.settled or self._session.ended):
@@ -71,7 +71,8 @@ class _Handle:
 
 
 class Advertisement(_Handle):
-    """What this client will publish. Publications wait in the broker until it has settled."""
+    """A filter that says what this client will publish. The broker holds publications back until
+    the advertisement has settled."""
 
     def __init__(self, session: Session, filter: str) -> None:
         check_filter(filter)
@@ -84,16 +85,15 @@ class Advertisement(_Handle):
 
 
 class Subscription(_Handle):
-    """One or several filters, and the events that match one of them, each once, whatever the number
-    of filters that it matches.
+    """One or several filters, and the events that match at least one of them, each once.
 
         async for event in client.subscribe("symbol = 'IBM'", "price < 100"):
             ...
 
-    Events wait here until they are read; when `local_queue_limit` of them wait, the client stops
+    Events wait here until they are read. When `local_queue_limit` of them wait, the client stops
     reading from the broker, for all of its subscriptions, and the broker applies its queue policy:
-    by default it drops the oldest of those that wait there, and `dropped` says how many.
-    A subscription that nobody refers to any more is cancelled by itself.
+    by default it drops the oldest of the events that wait there, and `dropped` says how many. A
+    subscription that is garbage-collected is cancelled.
     """
 
     _holding: Inbox
@@ -113,17 +113,17 @@ class Subscription(_Handle):
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """The numbers that its filters have on the present connection (see `on_deliveries`)."""
+        """The numbers of its filters on the present connection (see `on_deliveries`)."""
         return tuple(entry.number for entry in self._holding.registrations)
 
     @property
     def waiting(self) -> int:
-        """How many events have come and not been read."""
+        """How many events have arrived and have not been read."""
         return len(self._holding.events)
 
     @property
     def dropped(self) -> int:
-        """How many of its events the broker dropped, because this program did not keep up."""
+        """How many of its events the broker dropped because this program did not keep up."""
         return self._holding.dropped
 
     def __aiter__(self) -> Self:

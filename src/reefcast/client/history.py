@@ -19,12 +19,13 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class History:
-    """Past events that match a filter, by their time, each once; read it as a `Subscription`:
+    """Past events that match a filter, by their time, each once; read it like a `Subscription`:
 
         async for event in client.history("topic = 'fx' AND price > 10", limit=100):
             ...
 
-    Storages send as fast as it is read. An answer that breaks off goes on at another storage.
+    Storages send as fast as the program reads. If an answer breaks off, another storage continues
+    it.
     """
 
     def __init__(self, session: Session, question: Question, patience_s: float) -> None:
@@ -86,13 +87,14 @@ class History:
 
     @property
     def hands_over(self) -> bool:
-        """Whether all that was stored has come, and only what came in meanwhile may follow."""
+        """Whether everything stored has arrived, and only events published meanwhile may follow."""
         return self._asking.hands_over and self._asking.error is None
 
     @property
     def answered(self) -> dict[str, tuple[str, ...]]:
-        """The storages that have answered so far, by their ids: the brokers on the way to each,
-        ours first. A storage whose answer broke off is among them if anything came of it."""
+        """The ids of the storages that have answered so far, each with the brokers on the path to
+        it, ours first. A storage whose answer broke off is among them if anything arrived from it.
+        """
         return {storage: path[1:-1] for storage, path in self._asking.answered.items()}
 
     def poll(self) -> list[Event]:

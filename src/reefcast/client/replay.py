@@ -49,12 +49,12 @@ class Given:
 
 
 class Replay:
-    """Past events by their time, then new ones, each once; read it as a `Subscription`.
+    """Past events by their time, then new ones, each once; read it like a `Subscription`.
 
-    The subscription stands before storages are asked, and their answers stay open for the time of
-    the handover: so what is under way in between is in one of the two, or in both. Ids tell.
-    New events wait here while the past is read; they are more the longer that takes. So are the ids
-    that are remembered.
+    The subscription settles before storages are asked, and their answers stay open for the time of
+    the handover. So an event published meanwhile arrives by one of the two or by both, and its id
+    shows which are duplicates. New events, and the ids to compare, wait in memory while the past is
+    read.
     """
 
     def __init__(self, subscription: Subscription, history: History) -> None:

@@ -63,7 +63,7 @@ class Reply:
         return self._ready()
 
     def grant(self, count: int) -> list[ServiceMessage]:
-        """Credit for so many publications more."""
+        """Allow so many publications more, and return what can be sent now."""
         self._credit += count
         return self._ready()
 

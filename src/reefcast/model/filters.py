@@ -32,10 +32,11 @@ def pack(conjunctions: Iterable[Conjunction]) -> bytes:
 
 
 class Filter:
-    """A filter; two with the same text are equal.
+    """A parsed filter; two filters with the same text are equal.
 
-    `text` is as its author wrote it, `expression` what it says, `conjunctions` its normal form (see
-    `model.normal`); a filter that can never match has none. `packed` is the latter, for indexes.
+    `text` is what its author wrote, `expression` what it means, `conjunctions` its normal form (see
+    `model.normal`), which is empty if the filter can never match, and `packed` the normal form as
+    indexes read it.
     """
 
     __slots__ = ("__weakref__", "conjunctions", "expression", "packed", "text")
@@ -55,9 +56,9 @@ class Filter:
     def holds(self, attributes: Attributes, topics: Collection[str] = ()) -> bool:
         """Return whether the filter is TRUE for these attributes, by name; None means missing.
 
-        With topics, whether it is TRUE for one of them as the value of `topic`. This evaluates the
-        expression: the slow, obvious twin of every index. Raises `InvalidValueError` for a value
-        that no attribute can have, if the filter looks at it.
+        With topics, returns whether it is TRUE for one of them as the value of `topic`. This
+        evaluates the expression: the slow, obvious twin of every index. Raises `InvalidValueError`
+        for a value that no attribute can have, if the filter looks at it.
         """
         if not topics:
             return evaluate(self.expression, attributes) is True

@@ -118,7 +118,7 @@ CASES = (
 
 
 def cases(analysis: Analysis) -> list[tuple[str, int, str]]:
-    """Name, count and meaning; empty for a run without dynamic routing."""
+    """Return name, count and meaning of each case; empty for a run without dynamic routing."""
     if analysis.run["routing"] != "idr":
         return []
     counts = {row["counter"]: row["count"] for row in analysis.counters}

@@ -77,7 +77,7 @@ class Wait:
         return isinstance(message, Publish | Unadvertise)
 
     def drop_oldest(self) -> Publish:
-        """Take out the oldest publication; the remaining items keep their order."""
+        """Remove the oldest publication; the remaining items keep their order."""
         for place, send in enumerate(self.items):
             if isinstance(send.message, Publish):
                 del self.items[place]

@@ -105,7 +105,7 @@ class Client:
                 self.lines[eldest] = line
 
     def ready(self, publisher: str, now: float) -> list[Held]:
-        """See `Line.ready`."""
+        """Return a publisher's events to be delivered; see `Line.ready`."""
         line = self.lines[publisher]
         ready = line.ready(now)
         if line.held:

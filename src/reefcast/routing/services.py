@@ -50,13 +50,13 @@ class Services(tuple[Service, ...]):
         return [message for service in self for message in service.messages]
 
     def link_up(self, link: LinkName, *, client: bool) -> list[Send]:
-        """See `Service.link_up`."""
+        """Report a new link to every service; see `Service.link_up`."""
         return [send for service in self for send in service.link_up(link, client=client)]
 
     def link_down(self, link: LinkName, *, client: bool) -> list[Send]:
-        """See `Service.link_down`."""
+        """Report a link that is gone to every service; see `Service.link_down`."""
         return [send for service in self for send in service.link_down(link, client=client)]
 
     def away(self, client: LinkName) -> list[Send]:
-        """See `Service.away`."""
+        """Report a client that is away to every service; see `Service.away`."""
         return [send for service in self for send in service.away(client)]

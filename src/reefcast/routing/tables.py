@@ -75,11 +75,11 @@ class NextHopIndex(ABC):
 
     @abstractmethod
     def add(self, key: Row, filter: Filter) -> None:
-        """See `matching.interface.EventIndex`."""
+        """Add a row; see `matching.interface.EventIndex`."""
 
     @abstractmethod
     def remove(self, key: Row) -> None:
-        """See `matching.interface.EventIndex`."""
+        """Remove a row; see `matching.interface.EventIndex`."""
 
     @abstractmethod
     def next_hops(self, publications: Sequence[Publication]) -> list[NextHops]:

@@ -401,8 +401,8 @@ class TreeRouting(Router, Relearns, SettlesTogether):
     # Nobody waits for anybody (`passes_on`): on a ring all would wait for each other.
 
     def relearned(self) -> list[Action]:
-        """Take each tree from where it was before, or say that it is torn: all neighbours have told
-        what they know."""
+        """Restore each tree as it was, or report that it is torn: all neighbours have told what
+        they know."""
         tales, self._tales = self._tales, Tales()
         sends = [send for id in tales.told for send in self._decide(id, tales)]
         self.repairing = bool(sends)

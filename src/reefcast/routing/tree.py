@@ -297,7 +297,7 @@ class SubscriptionTree:
     # --- what a link wants changes ----------------------------------------------------------------
 
     def catch_up(self, link: LinkName) -> list[Send]:
-        """Take up what is wanted over `link` now and was not before."""
+        """Send what is wanted over `link` now and was not before."""
         out, net = self._out(link), Net()
         for row in self.prt:
             if (

@@ -154,12 +154,12 @@ class SimClient(ClientRecord):
         return self._ask(script, now)
 
     def answered(self, message: Settled | Refused, at: float) -> None:
-        """Take the broker's answer to a control message, or its refusal of a publication: kernels
-        tell it when they know of it, which may be before its time."""
+        """Note the broker's answer to a control message, or its refusal of a publication: kernels
+        report it when they know of it, which may be before its time."""
         self._coming.append((at, message))
 
     def handle(self, now: float) -> None:
-        """Take up what the broker has answered by now."""
+        """Handle what the broker has answered by now."""
         while self._coming and self._coming[0][0] <= now:
             self._now, message = self._coming.popleft()
             self._handle_message(message)

@@ -72,13 +72,13 @@ class CostModel:
     timer_s: float = 2e-6
 
     def matching_s(self, decision: Decision, rows: int) -> float:
-        """Time in the matching engine, `rows` being in the PRT."""
+        """Return the time in the matching engine, with `rows` in the PRT."""
         if decision.matched is None:
             return 0.0
         return self.matched_row_s * decision.matched + self.table_row_s * rows
 
     def choice_s(self, decision: Decision) -> float:
-        """Time for the choice of ways beyond the match."""
+        """Return the time for choosing next hops beyond the match."""
         return self.link_check_s * decision.checked + self.search_row_s * decision.searched
 
     def validate(self) -> CostModel:

@@ -146,8 +146,8 @@ class Link:
         self.queued.clear()
 
     def extra_s(self, now: float, message: Any) -> float:
-        """Time of the message on the wire beyond the latency, drawn when it is queued; or
-        `DROPPED`."""
+        """Return the time of the message on the wire beyond the latency, drawn when it is queued;
+        or `DROPPED`."""
         extra = -log(1.0 - self._draw()) / self._per_jitter if self.jitter_s else 0.0
         if self.steady:
             return extra

@@ -36,7 +36,7 @@ def stream(seed: int, node: NodeId, topic: str) -> int:
 
 
 def mixed(key: int, number: int) -> int:
-    """Number `number` of the stream `key`: 64 bits (SplitMix64)."""
+    """Return number `number` of the stream `key`: 64 bits (SplitMix64)."""
     z = (key + number * GOLDEN) & MASK
     z = ((z ^ (z >> 30)) * FIRST) & MASK
     z = ((z ^ (z >> 27)) * SECOND) & MASK

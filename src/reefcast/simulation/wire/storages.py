@@ -85,6 +85,6 @@ class WireStorage:
         return set(self.node.answers) != set(self.node.topics)
 
     def kept(self) -> Iterator[Publication]:
-        """Look into what is open now; also what has expired and is still there."""
+        """Yield what the open store has; also what has expired and is still there."""
         for bodies in self._store.read(("#",), INT64_MIN):
             yield from map(decode_publication, bodies)
