@@ -176,8 +176,7 @@ class Broker:
     # --- entry ------------------------------------------------------------------------------------
 
     def handle(self, item: Input, link: LinkName, now: float) -> list[Effect]:
-        """Handle one input that came by `link` ("" for timers) at `now` (seconds, any fixed
-        origin).
+        """Handle an input that came by `link` ("" for timers) at `now` (seconds, any fixed origin).
 
         Raises `LocalError` if the driver breaks the rules (a message on a link that is not up), and
         `ProtocolError`, changing nothing, if the other end sent what it must not. Publications that

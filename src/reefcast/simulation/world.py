@@ -422,7 +422,7 @@ class World(Stage):
 
     @abstractmethod
     def empty(self, link: Link, now: float) -> list[Publish]:
-        """Empty a soft link that fails; return the publications that wait on it or are on its wire,
+        """Clear a soft link that fails; return the publications that wait on it or are on its wire,
         in their order: nobody loses them yet."""
 
     @abstractmethod
