@@ -53,9 +53,8 @@ def scot(
 
         reefcast topology scot --tree path:3 --clusters 4 --out scot.toml
 
-    Every cluster is a copy of the tree (its links are aLinks); the brokers that
-    stand at one place of the tree are a region, all linked with one another
-    (iLinks). It prints how brokers and links are classified.
+    Every cluster is a copy of the tree (its links are aLinks); the brokers at one place of the tree
+    are a region, all linked with one another (iLinks). It prints the classes of brokers and links.
     """
     from reefcast.network.tree_sources import tree_of
     from reefcast.overlay.scot import scot as scot_from

@@ -1,7 +1,6 @@
-"""The network file: one TOML file that describes a whole overlay, live or simulated.
+"""The network file: one TOML file that describes a whole network, live or simulated.
 
-Every parameter states its unit and meaning in `sections`; `load_network` refuses what contradicts
-itself with a sentence that says where.
+A file that contradicts itself, or has an unknown key, is refused with a sentence that says where.
 """
 
 from __future__ import annotations

@@ -92,8 +92,11 @@ def everywhere(link: LinkName, filter: Filter) -> bool:
 
 
 class ScotOptions(CoveringOptions, frozen=True):
-    """`covering`: of the subscriptions of a cluster, which each of its brokers is told of:
-    "none" (that is, of all), "lazy", "active" or "packing", see `routing.covering`."""
+    """Options of OctopiA's routings.
+
+    - `covering`: which subscriptions of a cluster are sent to each of its brokers: all ("none"),
+    or only those that no other one covers ("lazy", "active" or "packing").
+    """
 
     def __post_init__(self) -> None:
         if self.covering == "incremental":
