@@ -20,7 +20,8 @@ with extra_for("publish_many of a table"):
 
 
 def blocks_of_table(given: Any, special: Special) -> Iterator[Block]:
-    """The rows of a table, or of anything that gives one to Arrow; raises `InvalidValueError`."""
+    """Yield the rows of a table, or of an object that exports one to Arrow, as blocks. Raises
+    `InvalidValueError`."""
     table = given if isinstance(given, pa.Table) else pa.table(given)
     _check_names(table.column_names, special)
     for start in range(0, table.num_rows, CHUNK):
@@ -32,7 +33,7 @@ def blocks_of_table(given: Any, special: Special) -> Iterator[Block]:
 
 
 def blocks_of_frame(frame: Any, special: Special) -> Iterator[Block]:
-    """The rows of a data frame, without its index; raises `InvalidValueError`."""
+    """Yield the rows of a data frame, without its index, as blocks. Raises `InvalidValueError`."""
     _check_names(list(frame.columns), special)
     for start in range(0, len(frame), CHUNK):
         some = frame.iloc[start : start + CHUNK]

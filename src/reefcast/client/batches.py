@@ -60,16 +60,16 @@ class WrongRowError(InvalidValueError):
 def encode_batch(
     publisher: str, first_seq: int, time_us: int, events: object, special: Special
 ) -> list[bytes]:
-    """The PUBLISH frames of events (see `rows.blocks_of`), numbered from `first_seq` on; raises
-    `InvalidValueError` if one of them is none."""
+    """Encode events (see `rows.blocks_of`) as PUBLISH frames, numbered from `first_seq` on. Raises
+    `InvalidValueError`."""
     return encode_blocks(publisher, first_seq, time_us, blocks_of(events, special))
 
 
 def encode_blocks(
     publisher: str, first_seq: int, time_us: int, blocks: Iterable[Block]
 ) -> list[bytes]:
-    """The PUBLISH frames of a batch in the order of its rows, of which each is in one of `blocks`;
-    raises `InvalidValueError`, which names the row, if one of them is no event."""
+    """Encode a batch as PUBLISH frames in the order of its rows; each row is in one of `blocks`.
+    Raises `WrongRowError` for the first row that is no event."""
     found: list[tuple[Sequence[int], list[bytes]]] = []
     first: WrongRowError | None = None
     for block in blocks:

@@ -21,7 +21,7 @@ class Beside(TypedDict, total=False):
 
 
 def check_max_rows(rows: int) -> int:
-    """Raises `InvalidValueError` for what is no number of rows."""
+    """Return `rows`. Raises `InvalidValueError` if a table cannot have so many."""
     if rows < 1:
         raise InvalidValueError(f"max_rows is {rows}; a table has one row at least")
     return rows

@@ -34,7 +34,8 @@ class Block(NamedTuple):
 
 
 def special_of(topics: Iterable[str], topics_column: str, payload_column: str) -> Special:
-    """Raises `InvalidValueError` for what contradicts itself."""
+    """Make a `Special` of the keywords of `publish_many`. Raises `InvalidValueError` if they
+    contradict each other."""
     names = check_topics(topics) if topics else ()
     if names and topics_column:
         raise InvalidValueError("topics are those of all events, topics_column names a column of")
@@ -44,7 +45,7 @@ def special_of(topics: Iterable[str], topics_column: str, payload_column: str) -
 
 
 def block_of(rows: Sequence[int], columns: Mapping[Any, Sequence[Any]], special: Special) -> Block:
-    """The block of these columns by name, of which some may be special."""
+    """Make a block of columns by name, of which some may be special."""
     columns = dict(columns)
     none: Sequence[Any] = [None] * len(rows)
     topics: Sequence[Any] = [special.topics] * len(rows) if special.topics else none

@@ -36,7 +36,7 @@ class Dialler:
         return self._addresses[0]
 
     async def connect(self, patience_s: float, *, pause_first: bool) -> Connection:
-        """Tries the addresses in turn, the one that last worked first."""
+        """Try the addresses in turn, the one that last worked first."""
         give_up_at_s = self._loop.time() + patience_s
         pause_s = self.backoff.pause_s() if pause_first else 0.0
         while True:

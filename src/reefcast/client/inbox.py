@@ -43,13 +43,13 @@ class Holding:
         self.changed.fire()
 
     def put(self, bodies: Sequence[bytes]) -> None:
-        """Advertisements get no events; a broker that sends one does no harm."""
+        """Ignore events: advertisements get none, and a broker that sends some does no harm."""
 
     def lack(self, count: int) -> None:
-        """The broker dropped so many events; of an advertisement's none."""
+        """Note that the broker dropped `count` events; an advertisement has none."""
 
     def end(self, error: ReefcastError | None = None) -> None:
-        """Nothing comes any more; what is there may still be read."""
+        """End the holding: nothing more arrives, and what has arrived may still be read."""
         self.ended = True
         self.error = self.error or error
         self.changed.fire()
@@ -90,7 +90,7 @@ class Inbox(Holding):
         return [Event(body) for body in self.pop_bodies(len(self.bodies))]
 
     def pop_bodies(self, most: int) -> list[bytes]:
-        """The oldest ones, at most so many."""
+        """Remove the oldest events, at most `most`, and return their bodies."""
         bodies = self.bodies
         if most >= len(bodies):
             some = list(bodies)

@@ -35,7 +35,7 @@ class Events:
         return event
 
     def next(self, timeout: float | None = None) -> Event | None:
-        """The next event; None at the end.
+        """Wait for the next event and return it; None at the end.
 
         Raises `TimeoutError` after `timeout` seconds, and what iterating raises.
         """
@@ -57,7 +57,7 @@ class Events:
         return False
 
     def next_batch(self, timeout: float | None = None) -> list[Event]:
-        """All events that wait, at least one; none at the end.
+        """Wait for at least one event and return all that have arrived; an empty list at the end.
 
         Raises `TimeoutError` after `timeout` seconds, and what iterating raises.
         """

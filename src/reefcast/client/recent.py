@@ -29,8 +29,8 @@ class RecentDeliveries:
             self._old, self._young = self._young, set()
 
     def is_new(self, delivery: bytes) -> bool:
-        """Whether the publication in this payload of a DELIVER frame has not come lately; it has
-        from now on. Raises `ProtocolError` for what is none."""
+        """Return whether the publication in this payload of a DELIVER frame has not arrived lately,
+        and remember it. Raises `ProtocolError` for what is none."""
         (key,) = wire.delivery_keys((delivery,))
         if key in self._young or key in self._old:
             return False

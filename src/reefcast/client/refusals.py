@@ -16,7 +16,8 @@ NAMED = 5
 def refused(
     publisher: str, refusals: Sequence[tuple[int, str]], batches: Iterable[Published]
 ) -> RefusedError:
-    """The error that says so. `refusals`: numbers and the broker's reasons."""
+    """Make the error for refused publications. `refusals`: their numbers and the broker's
+    reasons."""
     known = list(batches)
     texts = [f"publication {_named(seq, known)}" for seq, _ in refusals[:NAMED]]
     ids = tuple((publisher, seq) for seq, _ in refusals)

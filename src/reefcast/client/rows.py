@@ -12,9 +12,9 @@ from reefcast.errors import InvalidValueError
 
 
 def blocks_of(events: object, special: Special) -> Iterator[Block]:
-    """All rows, each in one block. `events`: mappings (or Structs, or dataclasses), a data frame of
-    pandas, or what Arrow reads. Raises `InvalidValueError` for anything else, and `LocalError` if
-    pyarrow is needed and not installed."""
+    """Yield all rows, each in one block. `events`: mappings (or Structs, or dataclasses), a data
+    frame of pandas, or what Arrow reads. Raises `InvalidValueError` for anything else, and
+    `LocalError` if pyarrow is needed and not installed."""
     if type(events).__module__.partition(".")[0] == "pandas" and hasattr(events, "columns"):
         from reefcast.client.arrow import blocks_of_frame
 

@@ -38,7 +38,7 @@ _BESIDE: dict[str, tuple[Callable[[Publication], Any], pa.DataType]] = {
 
 
 def table_of(bodies: Sequence[bytes], beside: Beside, schema: pa.Schema | None = None) -> pa.Table:
-    """The events with these bodies, in their order; what is `beside` the attributes comes first.
+    """Decode events into a table, in their order; what is `beside` the attributes comes first.
 
     `schema`: these attributes in these types. Raises `InvalidValueError` for a name that would be
     there twice and for values that a type cannot hold, `ProtocolError` for what is no event.

@@ -47,8 +47,8 @@ class Publication(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 def is_plain(attributes: Mapping[str, object]) -> bool:
-    """Whether `check_attributes` would give these back unchanged, all of them of the four classes
-    themselves. For speed: nearly all attributes are."""
+    """Return whether `check_attributes` would leave these unchanged, and all of them are of the
+    four classes themselves. For speed: nearly all attributes are."""
     for name, value in attributes.items():
         kind = type(value)
         if kind is int:
@@ -62,7 +62,8 @@ def is_plain(attributes: Mapping[str, object]) -> bool:
 
 
 def check_attributes(attributes: Mapping[str, object]) -> dict[str, Value]:
-    """The attributes as the wire takes them; raises `InvalidValueError` naming the attribute.
+    """Return the attributes as the wire takes them. Raises `InvalidValueError`, which names the
+    attribute.
 
     None means missing and is left out (a data frame's row may be passed as it is).
     """
