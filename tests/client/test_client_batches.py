@@ -233,9 +233,7 @@ ARRAYS = {
     "time": pa.array([time(1, 2, 3), None, time(4)], pa.time64("ns")),
     "price": pa.array([Decimal("9.95"), None, Decimal("-0.05")]),
     "order": pa.array([{"price": 1.5, "by": {"name": "Ana"}}, None, {"price": None, "by": None}]),
-    "tags": pa.array([{"a": 1}, None, {"b": 2}]).cast(
-        pa.struct({"a": pa.int64(), "b": pa.int64()})
-    ),
+    "tags": pa.array([[("a", 1)], None, [("b", 2), ("c", None)]], pa.map_("string", "int64")),
     "no times": pa.nulls(3, pa.timestamp("us")),
 }
 
@@ -252,7 +250,9 @@ def as_python(table: pa.Table) -> list[dict[str, Any]]:
             columns[name] = column.cast(pa.time64("us"))
     return [
         dict(zip(columns, row, strict=True))
-        for row in zip(*(column.to_pylist() for column in columns.values()), strict=True)
+        for row in zip(
+            *[each.to_pylist(maps_as_pydicts="strict") for each in columns.values()], strict=True
+        )
     ]
 
 

@@ -45,7 +45,7 @@ class Published(NamedTuple):
 
     @property
     def ids(self) -> list[PublicationId]:
-        """Of each row."""
+        """The id of each row's event."""
         return [(self.publisher, self.first_seq + row) for row in range(self.size)]
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 if TYPE_CHECKING:
+    from reefcast_lab.bench.client import Row as ClientRow
     from reefcast_lab.bench.cover.graphs import GraphRow
     from reefcast_lab.bench.cover.measure import Row as CoverRow
     from reefcast_lab.bench.gossip import Row as GossipRow
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 _R = TypeVar(
     "_R",
+    "ClientRow",
     "CoverRow",
     "GossipRow",
     "GraphRow",
@@ -33,6 +35,14 @@ _R = TypeVar(
     "WorstRow",
 )
 
+CLIENT = {
+    "what": "what",
+    "way": "                             way",  # as wide as the longest of them
+    "events": "events",
+    "cpu_us_per_event": "us/event (CPU)",
+    "per_s": "events/s",
+    "ratio": "ratio",
+}
 HISTORY = {
     "what": "what",
     "engine": "          engine",  # as wide as the longest of their names
