@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from reefcast_lab.experiments.campaign import Measured, Point
-from reefcast_lab.experiments.gossip.claims import IDS, PAPER
+from reefcast_lab.experiments.gossip.claims import PAPER
 from reefcast_lab.experiments.gossip.evidence import SECTIONS, evidence
 
+IDS = ("T1", "G1", "G2", "G3", "G4", "G5", "G6", "D1", "D2", "A1")
 THIN = "\N{NARROW NO-BREAK SPACE}"
 
 

@@ -38,7 +38,7 @@ def list_(as_json: bool) -> None:
 
         reefcast-lab experiment list
 
-    A row begins with the ID that `run` takes.
+    A row begins with the ID that `run` takes, and says where the figure stands in the paper.
     """
     from reefcast_lab.experiments.registry import papers
 
@@ -49,8 +49,9 @@ def list_(as_json: bool) -> None:
         click.echo(json.dumps(rows))
         return
     width = max(len(claim.id) for claim in claims)
+    place = max(len(claim.source) for claim in claims)
     for claim in claims:
-        click.echo(f"{claim.id:{width}}  {claim.metric}")
+        click.echo(f"{claim.id:{width}}  {claim.source:{place}}  {claim.metric}")
 
 
 def _sweep_options(function: C) -> C:

@@ -110,7 +110,7 @@ def _imports(path: Path, folder: Path) -> set[Path]:
     found = {modules[name] for name in names & modules.keys()}
     for other in _others(imported) - {folder, home}:
         found |= {each for each in other.glob("*.py") if each.stem in names}
-        found |= {*other.glob("*.toml")}
+        found |= {*other.glob("parameters.toml")}
     return found | _parts(imported) | _live(imported)
 
 

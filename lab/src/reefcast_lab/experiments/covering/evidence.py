@@ -262,13 +262,18 @@ PROBES = {
 
 def _slow(found: Found) -> list[str]:
     entries = section("slow", found.scale)
-    watched_s = entries.publications * entries.publish_gap_s - entries.warm_s
     return [
         "### A slow engine (C10)",
         f"`congested for`: how long after the first unsubscription more than {entries.congested} "
-        f"inputs waited at some core broker; it was watched for {short(watched_s)} s.",
+        f"inputs waited at some core broker; it was watched for {short(watched_s(found.scale))} s.",
         found.table(slow.SLOW, "unsubscriptions", PROBES),
     ]
+
+
+def watched_s(scale: str) -> float:
+    """How long the slow engine is watched after the first unsubscription."""
+    entries = section("slow", scale)
+    return float(entries.publications * entries.publish_gap_s - entries.warm_s)
 
 
 def _slow_degrees(found: Found) -> list[str]:

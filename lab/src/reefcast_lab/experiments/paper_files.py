@@ -1,0 +1,128 @@
+"""Reads what a paper's folder says in files: claims, curves and tables (TOML), texts (Markdown).
+
+`claims.toml` lists the claims, `page.toml` the curves and the evidence, `notes.md` the texts under
+headings. A text names another one, or a value that the paper's module gives, in braces: "{model}".
+What is measured stands in none of them: texts name a value that is computed from results instead.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields
+from pathlib import Path
+from string import Formatter
+from typing import Any, get_args
+
+from reefcast.errors import ConfigurationError
+from reefcast_lab.experiments.campaign import Axis, Claim, Kind, Plot, Where
+
+_CHOICES = {"kind": get_args(Kind), "where": get_args(Where), "by": get_args(Axis)}
+
+
+class Texts(dict[str, object]):
+    """Texts by heading, and values by name; a text is filled in when it is asked for."""
+
+    def __init__(self, file: Path, values: Mapping[str, object]) -> None:
+        super().__init__(values)
+        self.file, self.given = file, frozenset(values)
+        self.written = _sections(file.read_text(encoding="utf-8"))
+        self._open: list[str] = []
+
+    def __missing__(self, name: str) -> str:
+        if name not in self.written:
+            raise ConfigurationError(f"{self.file} has no text {name!r}")
+        if name in self._open:
+            raise ConfigurationError(f"{self.file}: {name!r} names itself")
+        self._open.append(name)
+        try:
+            return self.filled(self.written[name])
+        finally:
+            self._open.pop()
+
+    def filled(self, text: str) -> str:
+        """Fill in what a text names in braces.
+
+        Raises `ConfigurationError` for a name that there is not.
+        """
+        return text.format_map(self)
+
+    def named_in(self, text: str) -> Iterator[str]:
+        """The names in a text, and in the texts that it names."""
+        for _, name, _, _ in Formatter().parse(text):
+            if name is not None:
+                yield name
+                yield from self.named_in(self.written.get(name, ""))
+
+
+def _sections(markdown: str) -> dict[str, str]:
+    """Paragraphs by the heading above them; line breaks within a paragraph are spaces."""
+    _, *parts = ("\n" + markdown).split("\n## ")
+    found = {}
+    for part in parts:
+        heading, _, text = part.partition("\n")
+        paragraphs = (" ".join(lines.split()) for lines in text.strip().split("\n\n"))
+        found[heading.strip()] = "\n\n".join(paragraphs)
+    return found
+
+
+class PaperFiles:
+    """The files in one paper's folder; `values`: what texts name that is no text itself."""
+
+    def __init__(self, folder: Path, name: str, values: Mapping[str, object] | None = None) -> None:
+        self.name = name
+        self.texts = Texts(folder / "notes.md", values or {})
+        self.claims_file, self.page_file = folder / "claims.toml", folder / "page.toml"
+        self._claims, self._page = _toml(self.claims_file), _toml(self.page_file)
+
+    def text(self, name: str) -> str:
+        """The text under a heading of `notes.md`."""
+        return str(self.texts[name])
+
+    def claims(self) -> tuple[Claim, ...]:
+        """All of them, in their order; what stands in a group is true of each of its figures."""
+        return tuple(map(self._claim, self._figures()))
+
+    def plots(self) -> tuple[Plot, ...]:
+        """The curves of the page, in their order."""
+        return tuple(map(self._plot, self._page.get("plots", ())))
+
+    def named(self) -> set[str]:
+        """The texts and values that claims name, or the page."""
+        said = [entry.get(key, "") for entry in self._figures() for key in ("metric", "note")]
+        return {name for text in ("{setting}", *said) for name in self.texts.named_in(text)}
+
+    def _figures(self) -> Iterator[dict[str, Any]]:
+        for group in self._claims["claims"]:
+            common = {key: value for key, value in group.items() if key != "figures"}
+            yield from (common | figure for figure in group["figures"])
+
+    def _claim(self, entry: dict[str, Any]) -> Claim:
+        where = f"{self.claims_file}: {entry.get('id')}, {entry.get('metric')!r}"
+        _check(where, entry, Claim)
+        texts = {key: self.texts.filled(entry.get(key, "")) for key in ("metric", "note")}
+        return Claim(**{"kind": "level", **entry, **texts, "id": self._id(entry["id"])})
+
+    def _plot(self, entry: dict[str, Any]) -> Plot:
+        _check(f"{self.page_file}: {entry.get('name')!r}", entry, Plot)
+        return Plot(**{"by": "x", **entry, "ids": tuple(map(self._id, entry["ids"]))})
+
+    def _id(self, row: str) -> str:
+        return f"{self.name}/{row}"
+
+
+def _toml(file: Path) -> dict[str, Any]:
+    return tomllib.loads(file.read_text(encoding="utf-8"))
+
+
+def _check(where: str, entry: Mapping[str, Any], kind: type[Claim | Plot]) -> None:
+    """Raises `ConfigurationError` for a key or a word that there is not."""
+    known = [field.name for field in fields(kind)]
+    _known(where, entry, known)
+    for key, choices in _CHOICES.items():
+        _known(f"{where}, {key}", [entry[key]] if key in entry else [], choices)
+
+
+def _known(where: str, given: Iterable[str], known: Iterable[str]) -> None:
+    for one in set(given) - set(known):
+        raise ConfigurationError(f"{where}: there is no {one!r}; take {', '.join(known)}")

@@ -1,0 +1,180 @@
+"""What papers' folders say in files: claims, curves and texts that hold together; the errors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from reefcast.errors import ConfigurationError
+from reefcast_lab.experiments import overview, page, table
+from reefcast_lab.experiments.campaign import Claim, Paper, Plot
+from reefcast_lab.experiments.covering.claims import FILES as COVERING
+from reefcast_lab.experiments.gossip.claims import FILES as GOSSIP
+from reefcast_lab.experiments.mesh.claims import FILES as MESH
+from reefcast_lab.experiments.octopia.claims import FILES as OCTOPIA
+from reefcast_lab.experiments.paper_files import PaperFiles
+from reefcast_lab.experiments.registry import NAMES, papers
+from reefcast_lab.experiments.storage.claims import FILES as STORAGE
+
+DOCS = Path(__file__).parents[3] / "docs" / "reproduction"
+PAIRED = {"effect", "difference", "gap", "wins"}
+"""Kinds of claims that compare two routings."""
+FILES = {files.name: files for files in (OCTOPIA, COVERING, MESH, GOSSIP, STORAGE)}
+
+
+@pytest.fixture(params=NAMES)
+def paper(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Paper:
+    """Each of the papers; runs that need real data are listed as if there were some."""
+    one = papers()[request.param]
+    if one.data_variable:
+        monkeypatch.setenv(one.data_variable, str(tmp_path / "any"))
+    return one
+
+
+def test_every_claim_names_runs_that_there_are(paper: Paper) -> None:
+    routings: dict[str, set[str]] = {}
+    for campaign in paper.campaigns:
+        routings[campaign.name] = {run.routing for run in campaign.runs("paper")}
+    assert {claim.campaign for claim in paper.claims} <= routings.keys()
+    for claim in paper.claims:
+        assert {claim.of, claim.against or claim.of} <= routings[claim.campaign], claim
+        assert bool(claim.against) == (claim.kind in PAIRED), claim
+
+
+def test_every_figure_of_the_paper_has_its_place_and_every_explanation_its_note(
+    paper: Paper,
+) -> None:
+    for claim in paper.claims:
+        assert claim.source or claim.paper is None, claim
+        assert not claim.explained or (claim.note and claim.paper is not None), claim
+    said = [(claim.id, claim.metric) for claim in paper.claims]
+    assert len(set(said)) == len(said)
+
+
+def test_every_curve_is_of_a_campaign_and_of_claims_and_is_published(paper: Paper) -> None:
+    names = {campaign.name for campaign in paper.campaigns}
+    ids = {claim.id for claim in paper.claims}
+    for plot in paper.plots:
+        assert plot.campaign in names and plot.ids and set(plot.ids) <= ids, plot
+        assert (DOCS / page.picture(paper, plot)).is_file(), plot
+    assert len({plot.name for plot in paper.plots}) == len(paper.plots)
+
+
+def test_the_published_page_says_what_the_files_say(paper: Paper) -> None:
+    """All but what is measured: a claim that is changed needs `experiment report` again."""
+    made = overview.read(DOCS / f"{paper.name}.md")
+    assert made is not None
+    rows = [table.Row(claim, None, None, 0) for claim in paper.claims]
+    assert [(line.id, line.what, line.paper) for line in made.lines] == [
+        (row.claim.id, page.cell(row.claim.metric), page.cell(table.paper_text(row)))
+        for row in rows
+    ]
+    for line, claim in zip(made.lines, paper.claims, strict=True):
+        assert (line.state == "explained") == claim.explained, claim
+        assert (line.state == "no figure of the paper") == (claim.paper is None), claim
+    text = made.file.read_text(encoding="utf-8")
+    assert all(page.cell(claim.note) in text for claim in paper.claims)
+    assert paper.setting in text
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_text_is_used_and_every_value_named(name: str) -> None:
+    texts = FILES[name].texts
+    assert texts.written.keys() | texts.given == FILES[name].named()
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+CLAIMS = """\
+[[claims]]
+id = "R1"
+campaign = "crossing"
+measure = "messages"
+of = "acyclic"
+note = "{why}"
+figures = [
+    { metric = "messages of {size}" },
+    { metric = "the same, over flooding", kind = "effect", against = "flooding", paper = -0.9 },
+]
+"""
+PAGE = """\
+[[plots]]
+name = "crossing"
+title = "Messages"
+campaign = "crossing"
+measure = "messages"
+x_label = "brokers"
+y_label = "messages"
+ids = ["R1"]
+"""
+NOTES = """\
+# Texts of a toy
+
+## why
+
+it is {shorter}; of
+two lines
+
+and two paragraphs
+
+## shorter
+
+a tree of {size}
+"""
+
+
+def toy(folder: Path, claims: str = CLAIMS, plots: str = PAGE, notes: str = NOTES) -> PaperFiles:
+    for name, text in (("claims.toml", claims), ("page.toml", plots), ("notes.md", notes)):
+        (folder / name).write_text(text, encoding="utf-8")
+    return PaperFiles(folder, "toy", {"size": 7})
+
+
+def test_what_a_group_says_holds_for_each_of_its_figures(tmp_path: Path) -> None:
+    files = toy(tmp_path)
+    note = "it is a tree of 7; of two lines\n\nand two paragraphs"
+    assert files.claims() == (
+        Claim("toy/R1", "messages of 7", "level", "crossing", "messages", "acyclic", note=note),
+        Claim(
+            "toy/R1",
+            "the same, over flooding",
+            "effect",
+            "crossing",
+            "messages",
+            "acyclic",
+            "flooding",
+            -0.9,
+            note,
+        ),
+    )
+    assert files.plots() == (
+        Plot(
+            "crossing", "Messages", "crossing", "messages", "brokers", "messages", "x", ("toy/R1",)
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("paper =", "papre =", r"claims\.toml: R1, 'the same, .*: there is no 'papre'; take id"),
+        ('"effect"', '"affect"', r"R1, 'the same, .*, kind: there is no 'affect'; take effect"),
+        ("{why}", "{because}", r"notes\.md has no text 'because'"),
+    ],
+)
+def test_a_claim_that_cannot_be_read_is_named(
+    tmp_path: Path, old: str, new: str, message: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        toy(tmp_path, CLAIMS.replace(old, new)).claims()
+
+
+def test_a_curve_over_nothing_is_refused(tmp_path: Path) -> None:
+    files = toy(tmp_path, plots=f'{PAGE}by = "time"\n')
+    with pytest.raises(ConfigurationError, match=r"'crossing', by: there is no 'time'; take x, at"):
+        files.plots()
+
+
+def test_texts_that_name_each_other_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="'why' names itself"):
+        toy(tmp_path, notes=NOTES.replace("a tree", "{why}")).claims()
