@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reefcast_lab.experiments.campaign import Measured, Point
-from reefcast_lab.experiments.mesh.claims import PAPER
-from reefcast_lab.experiments.mesh.evidence import SECTIONS, evidence
+from reefcast_lab.experiments.mesh.claims import FILES, PAPER
 from reefcast_lab.experiments.mesh.measuring import STRATEGIES
 
 THIN = "\N{NARROW NO-BREAK SPACE}"
@@ -26,7 +25,7 @@ def test_every_row_has_claims_and_a_plot() -> None:
     assert list(dict.fromkeys(claim.id for claim in PAPER.claims)) == ids
     assert {id for plot in PAPER.plots for id in plot.ids} == set(ids)
     assert {c.campaign for c in PAPER.claims} == {c.name for c in PAPER.campaigns}
-    assert {section[0] for section in SECTIONS} == {c.name for c in PAPER.campaigns}
+    assert {part.campaign for part in FILES.parts()} == {c.name for c in PAPER.campaigns}
 
 
 @pytest.mark.parametrize(
@@ -79,14 +78,14 @@ def test_half_and_double_stand_apart_from_what_claims_rest_on() -> None:
         for variant, pair in shares.items()
         for routing, share in zip(("S0", "S2"), pair, strict=True)
     ]
-    parts = evidence(Measured("paper", points, []))
+    parts = FILES.evidence(Measured("paper", points, []))
     claimed = parts[parts.index("### A social network (M10)") + 1]
     assert "0.75" in claimed and "0.9" not in claimed
     assert "| friends | 20 | S2 | 0.9 (+12 %) | 0.75 (+50 %) | 0.25 (+25 %) |" in parts[-1]
 
 
 def test_nothing_measured_has_no_evidence() -> None:
-    assert evidence(Measured("paper", [], [])) == []
+    assert FILES.evidence(Measured("paper", [], [])) == []
 
 
 def test_a_row_for_each_strategy_and_a_dash_for_what_is_not_there() -> None:
@@ -95,7 +94,7 @@ def test_a_row_for_each_strategy_and_a_dash_for_what_is_not_there() -> None:
         point("yield", "S2", 0.7341),
         point("traffic", "S2", 5.0, at=10.0),
     ]
-    title, _, table = evidence(Measured("paper", points, []))
+    title, _, table = FILES.evidence(Measured("paper", points, []))
     assert title == "### Nothing is full (M1 to M5)"
     assert f"| 1 | S0 | 348{THIN}123 ± 1{THIN}000 | - | - |" in table
     assert "| 1 | S2 | - | - | 0.734 |" in table

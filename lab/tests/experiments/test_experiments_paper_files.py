@@ -8,8 +8,9 @@ import pytest
 
 from reefcast.errors import ConfigurationError
 from reefcast_lab.experiments import overview, page, table
-from reefcast_lab.experiments.campaign import Claim, Paper, Plot
+from reefcast_lab.experiments.campaign import Claim, Measured, Paper, Plot, Point
 from reefcast_lab.experiments.covering.claims import FILES as COVERING
+from reefcast_lab.experiments.evidence_tables import Case
 from reefcast_lab.experiments.gossip.claims import FILES as GOSSIP
 from reefcast_lab.experiments.mesh.claims import FILES as MESH
 from reefcast_lab.experiments.octopia.claims import FILES as OCTOPIA
@@ -76,12 +77,27 @@ def test_the_published_page_says_what_the_files_say(paper: Paper) -> None:
     text = made.file.read_text(encoding="utf-8")
     assert all(page.cell(claim.note) in text for claim in paper.claims)
     assert paper.setting in text
+    files = FILES[paper.name]
+    for part in files.parts():
+        if f"### {part.title}" in text and not files.computed.keys() & files.names_in(part):
+            assert files.texts.filled(part.text) in text
+
+
+def test_every_part_of_the_evidence_is_of_runs_that_there_are(paper: Paper) -> None:
+    for part in FILES[paper.name].parts():
+        runs = paper.campaign(part.campaign).runs("paper")
+        routings = {run.routing for run in runs}
+        assert routings & {*(part.routings or routings)}, part
+        assert not part.beside or paper.campaign(part.beside)
+        assert part.text or part.columns, part
+        assert {*part.variants} <= {"", *(run.variant for run in runs)}, part
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_text_is_used_and_every_value_named(name: str) -> None:
-    texts = FILES[name].texts
-    assert texts.written.keys() | texts.given == FILES[name].named()
+    files = FILES[name]
+    known = {*files.texts.written, *files.texts.given, *files.computed}
+    assert known == files.named()
 
 
 # --- reading --------------------------------------------------------------------------------------
@@ -124,8 +140,8 @@ a tree of {size}
 """
 
 
-def toy(folder: Path, claims: str = CLAIMS, plots: str = PAGE, notes: str = NOTES) -> PaperFiles:
-    for name, text in (("claims.toml", claims), ("page.toml", plots), ("notes.md", notes)):
+def toy(folder: Path, claims: str = CLAIMS, page: str = PAGE, notes: str = NOTES) -> PaperFiles:
+    for name, text in (("claims.toml", claims), ("page.toml", page), ("notes.md", notes)):
         (folder / name).write_text(text, encoding="utf-8")
     return PaperFiles(folder, "toy", {"size": 7})
 
@@ -170,9 +186,64 @@ def test_a_claim_that_cannot_be_read_is_named(
 
 
 def test_a_curve_over_nothing_is_refused(tmp_path: Path) -> None:
-    files = toy(tmp_path, plots=f'{PAGE}by = "time"\n')
+    files = toy(tmp_path, page=f'{PAGE}by = "time"\n')
     with pytest.raises(ConfigurationError, match=r"'crossing', by: there is no 'time'; take x, at"):
         files.plots()
+
+
+PARTS = f"""\
+routings = ["flooding", "acyclic"]
+
+{PAGE}
+[columns]
+costs = [["messages", "messages"], ["delay, ms", "delay_s", 1000]]
+
+[[evidence]]
+campaign = "crossing"
+title = "All figures"
+text = "{{most}} messages, {{shorter}}."
+x = "brokers"
+routing = "routing"
+descending = true
+columns = ["costs"]
+
+[[evidence]]
+campaign = "another"
+text = "It was measured."
+"""
+
+
+def test_evidence_is_texts_and_tables_of_what_was_measured(tmp_path: Path) -> None:
+    toy(tmp_path, page=PARTS)
+    computed = {"most": lambda found: found.cell("crossing", "messages", Case(10, "flooding"))}
+    files = PaperFiles(tmp_path, "toy", {"size": 7}, computed)
+    points = [
+        Point("crossing", metric, routing, variant, x, 0.0, mean, interval, 2)
+        for metric, routing, variant, x, mean, interval in (
+            ("messages", "acyclic", "", 10, 1.5, 0.25),
+            ("messages", "flooding", "", 10, 9.0, None),
+            ("messages", "flooding", "", 5, 4.0, None),
+            ("delay_s", "flooding", "", 5, 0.012, None),
+            ("messages", "flooding", "half", 5, 7.0, None),
+            ("messages", "nobody", "", 5, 7.0, None),
+        )
+    ]
+    assert files.evidence(Measured("small", points, [])) == [
+        "### All figures",
+        "9 messages, a tree of 7.",
+        "| brokers | routing | messages | delay, ms |\n"
+        "| --:|---|--:|--: |\n"
+        "| 10 | flooding | 9 | - |\n"
+        "| 10 | acyclic | 1.5 ± 0.25 | - |\n"
+        "| 5 | flooding | 4 | 12 |\n",
+    ]
+    assert files.evidence(Measured("small", [], [])) == []
+
+
+def test_columns_that_no_table_shares_are_refused(tmp_path: Path) -> None:
+    files = toy(tmp_path, page=PARTS.replace('["costs"]', '["cost"]'))
+    with pytest.raises(ConfigurationError, match="'All figures', columns: there is no 'cost'"):
+        files.parts()
 
 
 def test_texts_that_name_each_other_are_refused(tmp_path: Path) -> None:

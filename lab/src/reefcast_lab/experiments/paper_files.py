@@ -2,22 +2,28 @@
 
 `claims.toml` lists the claims, `page.toml` the curves and the evidence, `notes.md` the texts under
 headings. A text names another one, or a value that the paper's module gives, in braces: "{model}".
-What is measured stands in none of them: texts name a value that is computed from results instead.
+What is measured stands in none of them: evidence names what is computed from results instead.
 """
 
 from __future__ import annotations
 
+import copy
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields
 from pathlib import Path
 from string import Formatter
 from typing import Any, get_args
 
 from reefcast.errors import ConfigurationError
-from reefcast_lab.experiments.campaign import Axis, Claim, Kind, Plot, Where
+from reefcast_lab.experiments.campaign import Axis, Claim, Kind, Measured, Plot, Where
+from reefcast_lab.experiments.evidence_tables import Column, Found, Part
 
 _CHOICES = {"kind": get_args(Kind), "where": get_args(Where), "by": get_args(Axis)}
+
+
+Computed = Mapping[str, Callable[[Found], object]]
+"""What is computed from everything measured, by the name that texts have for it."""
 
 
 class Texts(dict[str, object]):
@@ -54,6 +60,12 @@ class Texts(dict[str, object]):
                 yield name
                 yield from self.named_in(self.written.get(name, ""))
 
+    def with_values(self, values: Mapping[str, object]) -> Texts:
+        """The same texts, with more values."""
+        more = copy.copy(self)
+        more.update(values)
+        return more
+
 
 def _sections(markdown: str) -> dict[str, str]:
     """Paragraphs by the heading above them; line breaks within a paragraph are spaces."""
@@ -69,8 +81,15 @@ def _sections(markdown: str) -> dict[str, str]:
 class PaperFiles:
     """The files in one paper's folder; `values`: what texts name that is no text itself."""
 
-    def __init__(self, folder: Path, name: str, values: Mapping[str, object] | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        name: str,
+        values: Mapping[str, object] | None = None,
+        computed: Computed | None = None,
+    ) -> None:
         self.name = name
+        self.computed = computed or {}
         self.texts = Texts(folder / "notes.md", values or {})
         self.claims_file, self.page_file = folder / "claims.toml", folder / "page.toml"
         self._claims, self._page = _toml(self.claims_file), _toml(self.page_file)
@@ -87,9 +106,34 @@ class PaperFiles:
         """The curves of the page, in their order."""
         return tuple(map(self._plot, self._page.get("plots", ())))
 
+    def parts(self) -> tuple[Part, ...]:
+        """The parts of the evidence, in their order."""
+        return tuple(map(self._part, self._page.get("evidence", ())))
+
+    def evidence(self, measured: Measured) -> list[str]:
+        """Paragraphs and tables for the page; those of what was not measured are left out."""
+        found = Found(measured)
+        shown = (part for part in self.parts() if part.cases(found))
+        return [text for part in shown for text in self._shown(part, found)]
+
+    def _shown(self, part: Part, found: Found) -> Iterator[str]:
+        if part.title:
+            yield f"### {part.title}"
+        named = self.computed.keys() & self.names_in(part)
+        text = self.texts.with_values({name: self.computed[name](found) for name in named})
+        if part.text:
+            yield text.filled(part.text)
+        if part.columns:
+            yield part.table(found)
+
+    def names_in(self, part: Part) -> set[str]:
+        """The texts and values that a part of the evidence names."""
+        return set(self.texts.named_in(part.text))
+
     def named(self) -> set[str]:
         """The texts and values that claims name, or the page."""
         said = [entry.get(key, "") for entry in self._figures() for key in ("metric", "note")]
+        said += [part.text for part in self.parts()]
         return {name for text in ("{setting}", *said) for name in self.texts.named_in(text)}
 
     def _figures(self) -> Iterator[dict[str, Any]]:
@@ -100,12 +144,30 @@ class PaperFiles:
     def _claim(self, entry: dict[str, Any]) -> Claim:
         where = f"{self.claims_file}: {entry.get('id')}, {entry.get('metric')!r}"
         _check(where, entry, Claim)
-        texts = {key: self.texts.filled(entry.get(key, "")) for key in ("metric", "note")}
-        return Claim(**{"kind": "level", **entry, **texts, "id": self._id(entry["id"])})
+        said = {key: self.texts.filled(entry.get(key, "")) for key in ("metric", "note")}
+        given: dict[str, Any] = {"kind": "level", **entry, **said, "id": self._id(entry["id"])}
+        return Claim(**given)
 
     def _plot(self, entry: dict[str, Any]) -> Plot:
         _check(f"{self.page_file}: {entry.get('name')!r}", entry, Plot)
         return Plot(**{"by": "x", **entry, "ids": tuple(map(self._id, entry["ids"]))})
+
+    def _part(self, entry: dict[str, Any]) -> Part:
+        where = f"{self.page_file}: {entry.get('title') or entry.get('text')!r}"
+        _check(where, entry, Part)
+        given: dict[str, Any] = {"routings": self._page.get("routings", ()), **entry}
+        given |= {key: tuple(given[key]) for key in ("routings", "variants") if key in given}
+        return Part(**given | {"columns": tuple(self._columns(where, entry.get("columns", ())))})
+
+    def _columns(self, where: str, entries: Iterable[Any]) -> Iterator[Column]:
+        """Each [title, metric, times]; or the name of several that tables share."""
+        shared = self._page.get("columns", {})
+        for entry in entries:
+            if isinstance(entry, str):
+                _known(f"{where}, columns", [entry], shared)
+                yield from self._columns(where, shared[entry])
+            else:
+                yield Column(*entry)
 
     def _id(self, row: str) -> str:
         return f"{self.name}/{row}"
@@ -115,7 +177,7 @@ def _toml(file: Path) -> dict[str, Any]:
     return tomllib.loads(file.read_text(encoding="utf-8"))
 
 
-def _check(where: str, entry: Mapping[str, Any], kind: type[Claim | Plot]) -> None:
+def _check(where: str, entry: Mapping[str, Any], kind: type[Claim | Plot | Part]) -> None:
     """Raises `ConfigurationError` for a key or a word that there is not."""
     known = [field.name for field in fields(kind)]
     _known(where, entry, known)

@@ -13,7 +13,7 @@ from reefcast_lab.experiments.covering import (
     unsubscribing,
     workflows,
 )
-from reefcast_lab.experiments.covering.evidence import evidence, watched_s
+from reefcast_lab.experiments.covering.evidence import COMPUTED, watched_s
 from reefcast_lab.experiments.covering.parameters import FILE, section
 from reefcast_lab.experiments.covering.parameters import PAPER as NAME
 from reefcast_lab.experiments.numerals import short
@@ -27,6 +27,7 @@ FILES = PaperFiles(
         "fast_rate": short(section("own").fast_rate),
         "watched_s": short(watched_s("paper")),
     },
+    COMPUTED,
 )
 
 PAPER = Paper(
@@ -50,7 +51,7 @@ PAPER = Paper(
     plots=FILES.plots(),
     parameters_file=FILE,
     setting=FILES.text("setting"),
-    evidence=evidence,
+    evidence=FILES.evidence,
     data=workflows.event_log,
     data_variable=workflows.LOG_VARIABLE,
 )

@@ -13,7 +13,6 @@ from reefcast_lab.experiments.gossip import (
     interests,
     lastfm,
 )
-from reefcast_lab.experiments.gossip.evidence import evidence
 from reefcast_lab.experiments.gossip.measures import EARLY, LIKE
 from reefcast_lab.experiments.gossip.parameters import FILE
 from reefcast_lab.experiments.gossip.parameters import PAPER as NAME
@@ -43,7 +42,7 @@ PAPER = Paper(
     plots=FILES.plots(),
     parameters_file=FILE,
     setting=FILES.text("setting"),
-    evidence=evidence,
+    evidence=FILES.evidence,
     data=lastfm.listeners_file,
     data_variable=lastfm.VARIABLE,
 )

@@ -6,13 +6,13 @@ from pathlib import Path
 
 from reefcast_lab.experiments.campaign import Paper
 from reefcast_lab.experiments.mesh import cluster_burst, light, meshes, throughput, unchosen
-from reefcast_lab.experiments.mesh.evidence import evidence
+from reefcast_lab.experiments.mesh.evidence import COMPUTED
 from reefcast_lab.experiments.mesh.parameters import FILE
 from reefcast_lab.experiments.mesh.parameters import PAPER as NAME
 from reefcast_lab.experiments.mesh.social import SOCIAL_VARIABLE, social_file
 from reefcast_lab.experiments.paper_files import PaperFiles
 
-FILES = PaperFiles(Path(__file__).parent, NAME)
+FILES = PaperFiles(Path(__file__).parent, NAME, computed=COMPUTED)
 
 PAPER = Paper(
     name=NAME,
@@ -34,7 +34,7 @@ PAPER = Paper(
     plots=FILES.plots(),
     parameters_file=FILE,
     setting=FILES.text("setting"),
-    evidence=evidence,
+    evidence=FILES.evidence,
     data=social_file,
     data_variable=SOCIAL_VARIABLE,
 )

@@ -6,12 +6,12 @@ from pathlib import Path
 
 from reefcast_lab.experiments.campaign import Paper
 from reefcast_lab.experiments.octopia import burst, delivery, publishers, selection, subscribers
-from reefcast_lab.experiments.octopia.evidence import evidence
+from reefcast_lab.experiments.octopia.evidence import COMPUTED
 from reefcast_lab.experiments.octopia.grid import PAPER as NAME
 from reefcast_lab.experiments.octopia.parameters import FILE, STOCKS_VARIABLE, stocks_file
 from reefcast_lab.experiments.paper_files import PaperFiles
 
-FILES = PaperFiles(Path(__file__).parent, NAME)
+FILES = PaperFiles(Path(__file__).parent, NAME, computed=COMPUTED)
 
 PAPER = Paper(
     name=NAME,
@@ -27,7 +27,7 @@ PAPER = Paper(
     plots=FILES.plots(),
     parameters_file=FILE,
     setting=FILES.text("setting"),
-    evidence=evidence,
+    evidence=FILES.evidence,
     data=stocks_file,
     data_variable=STOCKS_VARIABLE,
 )

@@ -7,7 +7,6 @@ from pathlib import Path
 from reefcast_lab.experiments.campaign import Paper
 from reefcast_lab.experiments.paper_files import PaperFiles
 from reefcast_lab.experiments.storage import advertising, readings, real, trees
-from reefcast_lab.experiments.storage.evidence import evidence
 from reefcast_lab.experiments.storage.parameters import FILE
 from reefcast_lab.experiments.storage.parameters import PAPER as NAME
 
@@ -30,7 +29,7 @@ PAPER = Paper(
     plots=FILES.plots(),
     parameters_file=FILE,
     setting=FILES.text("setting"),
-    evidence=evidence,
+    evidence=FILES.evidence,
     data=real.topology_file,
     data_variable=real.VARIABLE,
 )
