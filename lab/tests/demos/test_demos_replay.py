@@ -27,7 +27,7 @@ from reefcast_lab.demos.replay_log import DELIVERIES, Log
 from reefcast_lab.demos.replay_protocol import PublisherTask, SubscriberTask, run_program
 from reefcast_lab.demos.replay_publisher import read_events
 from reefcast_lab.demos.replay_subscriber import read_workload
-from reefcast_lab.demos.workload import Wanted
+from reefcast_lab.demos.subscriptions import Wanted
 
 NETWORK = NetworkFile(
     broker=[BrokerEntry(name=f"b{i}", listen=f"127.0.0.1:{7300 + i}") for i in (1, 2, 3)],

@@ -18,9 +18,9 @@ from reefcast_lab.experiments.octopia import (
 )
 from reefcast_lab.experiments.octopia.claims import PAPER
 from reefcast_lab.experiments.octopia.grid import ALL
+from reefcast_lab.experiments.octopia.market import market
 from reefcast_lab.experiments.octopia.measuring import evaluation_overlay
 from reefcast_lab.experiments.octopia.publishers import structural_messages
-from reefcast_lab.experiments.octopia.workload import market
 
 TINY = {
     "publishers": {"gap_s": 0.2},

@@ -66,7 +66,7 @@ def test_the_published_page_says_what_the_files_say(paper: Paper) -> None:
     """All but what is measured: a claim that is changed needs `experiment report` again."""
     made = overview.read(DOCS / f"{paper.name}.md")
     assert made is not None
-    rows = [table.Row(claim, None, None, 0) for claim in paper.claims]
+    rows = [table.Finding(claim, None, None, 0) for claim in paper.claims]
     assert [(line.id, line.what, line.paper) for line in made.lines] == [
         (row.claim.id, page.cell(row.claim.metric), page.cell(table.paper_text(row)))
         for row in rows

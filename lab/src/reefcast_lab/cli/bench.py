@@ -38,7 +38,7 @@ from reefcast_lab.cli.options import data_option, events_option
 
 if TYPE_CHECKING:
     from reefcast_lab.bench.profiling import Cost
-    from reefcast_lab.bench.sim import Row
+    from reefcast_lab.bench.sim import SimulatorSpeed
 
 
 def _workloads_option(known: str) -> Callable[[C], C]:
@@ -161,7 +161,7 @@ def sim(messages: int, profile: bool, as_json: bool) -> None:
         _print_sim(rows)
 
 
-def _print_sim(rows: list[Row]) -> None:
+def _print_sim(rows: list[SimulatorSpeed]) -> None:
     click.echo(
         f"{'':14} {'matching':>9} {'brokers':>7} {'trace':>6} {'messages/s':>12} {'to SimPy':>9}"
     )
@@ -210,12 +210,13 @@ def match(
         return
     from reefcast_lab.bench.matching import page as figures
     from reefcast_lab.bench.matching.measure import bench
+    from reefcast_lab.bench.page_tables import fill
 
     rows = printed(bench(workloads, sizes or (1000, 10_000, 100_000), tell), MATCH, as_json)
     if plot is not None:
         plot.write_text(figures.plot(rows), encoding="utf-8")
     if page is not None:
-        figures.fill(page, figures.FIGURES, figures.figures(rows))
+        fill(page, figures.FIGURES, figures.figures(rows))
 
 
 def _worst_cases(
@@ -227,10 +228,11 @@ def _worst_cases(
 ) -> None:
     from reefcast_lab.bench.matching import page as figures
     from reefcast_lab.bench.matching.worst import worst_cases
+    from reefcast_lab.bench.page_tables import fill
 
     rows = printed(worst_cases(names, sizes, tell), WORST, as_json)
     if page is not None:
-        figures.fill(page, figures.WORST, figures.worst_cases(rows))
+        fill(page, figures.WORST, figures.worst_cases(rows))
 
 
 @command.command()
@@ -261,7 +263,7 @@ def cover(
     from reefcast_lab.bench.cover import graphs as relation_graphs
     from reefcast_lab.bench.cover import measure
     from reefcast_lab.bench.cover import page as figures
-    from reefcast_lab.bench.matching.page import fill
+    from reefcast_lab.bench.page_tables import fill
 
     tell = partial(click.echo, err=True)
     if graphs:
@@ -324,8 +326,8 @@ def mesh(scale: str, as_json: bool) -> None:
     twins in the same run.
     """
     from reefcast_lab.bench.mesh import bench
+    from reefcast_lab.experiments.mesh.feeds import dataset, workload
     from reefcast_lab.experiments.mesh.topology import network
-    from reefcast_lab.experiments.mesh.workload import dataset, workload
 
     overlay = network("C1", scale)
     made = workload(list(overlay), dataset("DT1", scale), seed=1)
@@ -423,7 +425,7 @@ def spark(
     minutes, and what would take much longer is left out.
     """
     from reefcast_lab.bench import spark_page as figures
-    from reefcast_lab.bench.matching.page import fill
+    from reefcast_lab.bench.page_tables import fill
     from reefcast_lab.bench.spark import bench
 
     tell = partial(click.echo, err=True)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from reefcast_lab.bench.matching.page import markdown
+from reefcast_lab.bench.page_tables import markdown
 from reefcast_lab.experiments.campaign import Measured, Point
 from reefcast_lab.experiments.numerals import short
 

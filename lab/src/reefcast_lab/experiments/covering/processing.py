@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from reefcast.routing.covering.strategies import Strategy
 from reefcast_lab.experiments.campaign import Campaign, Measure, Run
+from reefcast_lab.experiments.covering.crowd import workload
 from reefcast_lab.experiments.covering.measuring import CoverKernel, rows_of, simulation
 from reefcast_lab.experiments.covering.parameters import PAPER, section
 from reefcast_lab.experiments.covering.topology import core_topology
 from reefcast_lab.experiments.covering.unsubscribing import settled
-from reefcast_lab.experiments.covering.workload import workload
 from reefcast_lab.experiments.grid import runs_of
 from reefcast_lab.experiments.script import Script
 

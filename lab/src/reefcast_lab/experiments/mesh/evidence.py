@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reefcast_lab.bench.matching.page import markdown
+from reefcast_lab.bench.page_tables import markdown
 from reefcast_lab.experiments.evidence_tables import Case, Found
 from reefcast_lab.experiments.mesh import throughput
 from reefcast_lab.experiments.numerals import short

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from statistics import fmean
 from typing import Any
 
-from reefcast_lab.bench.matching.page import markdown
+from reefcast_lab.bench.page_tables import markdown
 from reefcast_lab.experiments.evidence_tables import NONE, Case, Found
 from reefcast_lab.experiments.numerals import short
 from reefcast_lab.experiments.octopia.burst import VARIANTS
