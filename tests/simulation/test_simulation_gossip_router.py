@@ -102,13 +102,17 @@ def test_after_crashes_all_live_subscribers_are_reached_again(number: int) -> No
 def check_repair(number: int) -> None:
     simulation = lossy_run(number)
     check(simulation).require()
-    assert demanded(simulation) - set(delivered(simulation)) == set()
+    options = simulation.setup.options
+    assert isinstance(options, GossipOptions)
+    # What is lost on all paths comes when neighbours compare, which takes rounds.
+    owed = demanded(simulation, on_the_way_s=options.kept_rounds * options.round_s)
+    assert owed
+    assert owed - set(delivered(simulation)) == set()
 
 
-# Rare runs miss a single delivery (28690 and 35830 do), which is not explained yet. Until it is,
-# the same runs are drawn each time.
-@settings(max_examples=3, deadline=None, derandomize=True)
+@settings(max_examples=3, deadline=None)
 @given(NUMBERS)
+@example(28690)  # its last delivery comes after four rounds
 def test_with_repair_all_is_delivered_though_one_message_in_five_is_lost(number: int) -> None:
     check_repair(number)
 

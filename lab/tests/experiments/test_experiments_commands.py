@@ -52,7 +52,7 @@ def test_list(call):
         "campaign": "sizes",
         "paper": 0.4,
     }
-    assert call("list").stdout.splitlines()[1] == "toy/T2  delay of fast | s"
+    assert call("list").stdout.splitlines()[1] == "toy/T2  Fig. 2  delay of fast | s"
 
 
 @pytest.mark.spark

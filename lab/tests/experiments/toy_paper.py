@@ -79,7 +79,15 @@ def toy_paper(folder: Path, broken: float | None = None) -> Paper:
                 "toy/T1", "delay, slow over fast", "effect", "sizes", "delay", "slow", "fast", 0.4
             ),
             Claim(
-                "toy/T2", "delay of fast | s", "level", "sizes", "delay", "fast", "", 100.0, "far"
+                "toy/T2",
+                "delay of fast | s",
+                "level",
+                "sizes",
+                "delay",
+                "fast",
+                paper=100.0,
+                note="far",
+                source="Fig. 2",
             ),
             Claim("toy/T2", "delay of no one", "level", "sizes", "delay", "nobody", "", 1.0),
             Claim("toy/T3", "queue", "level", "idle", "queue", "fast"),
