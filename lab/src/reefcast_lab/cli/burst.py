@@ -13,7 +13,7 @@ import click
 
 from reefcast.cli.exit_codes import DONE, NO
 from reefcast.cli.options import DIRECTORY, Number, Whole, json_option, seed_option
-from reefcast.cli.terminal import plain_console
+from reefcast_lab.cli.demo_output import print_report
 from reefcast_lab.cli.options import rate_option
 
 if TYPE_CHECKING:
@@ -107,17 +107,7 @@ def as_dict(found: list[Figures], report: Path) -> dict[str, Any]:
 
 def print_figures(found: list[Figures], report: Path) -> None:
     """A table and a few sentences, for people."""
-    from rich.table import Table
-
     from reefcast_lab.demos.burst_report import conclusions, table
 
-    shown = Table("")
-    for each in found:
-        shown.add_column(each.covering, justify="right")
-    for name, values in table(found):
-        shown.add_row(name, *values)
-    console = plain_console()
-    console.print(shown)
-    for sentence in conclusions(*found):
-        click.echo(click.wrap_text(sentence, width=min(console.width, 100)))
-    click.echo(f"report: {report}")
+    columns = [each.covering for each in found]
+    print_report(columns, table(found), conclusions(*found), report)

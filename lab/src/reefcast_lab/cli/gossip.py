@@ -13,7 +13,7 @@ import click
 
 from reefcast.cli.exit_codes import DONE, NO
 from reefcast.cli.options import DIRECTORY, Number, Whole, json_option, seed_option
-from reefcast.cli.terminal import plain_console
+from reefcast_lab.cli.demo_output import print_report
 from reefcast_lab.cli.options import rate_option
 
 if TYPE_CHECKING:
@@ -120,17 +120,6 @@ def as_dict(found: Figures, report: Path) -> dict[str, Any]:
 
 def print_figures(found: Figures, report: Path) -> None:
     """A table and a few sentences, for people."""
-    from rich.table import Table
-
     from reefcast_lab.demos.gossip_report import COLUMNS, conclusions, table
 
-    shown = Table("")
-    for name in COLUMNS:
-        shown.add_column(name, justify="right")
-    for name, values in table(found):
-        shown.add_row(name, *values)
-    console = plain_console()
-    console.print(shown)
-    for sentence in conclusions(found):
-        click.echo(click.wrap_text(sentence, width=min(console.width, 100)))
-    click.echo(f"report: {report}")
+    print_report(COLUMNS, table(found), conclusions(found), report)
