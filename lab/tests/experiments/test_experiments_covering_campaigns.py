@@ -289,14 +289,11 @@ def test_one_seed_measures_the_same_again(campaign: str) -> None:
 @pytest.mark.soak
 def test_claims_and_plots_use_what_the_campaigns_run_and_measure() -> None:
     for claim in PAPER.claims:
-        routings = {one.routing for one in PAPER.campaign(claim.campaign).runs("paper")}
         for strategy in {claim.of, claim.against or claim.of}:
-            assert strategy in routings, claim
             assert claim.measure in figures(claim.campaign, strategy), claim
     for plot in PAPER.plots:
         metrics = {measure.metric for measure in measured(plot.campaign, "incremental")}
         assert plot.measure in metrics, plot
-        assert set(plot.ids) <= {claim.id for claim in PAPER.claims}
 
 
 def test_the_paper_scale_is_the_papers() -> None:

@@ -2,22 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from reefcast_lab.experiments.campaign import Measured, Point
 from reefcast_lab.experiments.mesh.claims import FILES, PAPER
-from reefcast_lab.experiments.mesh.measuring import STRATEGIES
 
 THIN = "\N{NARROW NO-BREAK SPACE}"
-
-
-def claims(number: int, start: str) -> list[tuple[str, float | None]]:
-    mine = [c for c in PAPER.claims if c.id == f"mesh/M{number}" and c.metric.startswith(start)]
-    return [(claim.of, claim.paper) for claim in mine if claim.paper is not None]
-
-
-def each(*figures: float) -> list[tuple[str, float]]:
-    return list(zip(STRATEGIES, figures, strict=True))
 
 
 def test_every_row_has_claims_and_a_plot() -> None:
@@ -26,25 +14,6 @@ def test_every_row_has_claims_and_a_plot() -> None:
     assert {id for plot in PAPER.plots for id in plot.ids} == set(ids)
     assert {c.campaign for c in PAPER.claims} == {c.name for c in PAPER.campaigns}
     assert {part.campaign for part in FILES.parts()} == {c.name for c in PAPER.campaigns}
-
-
-@pytest.mark.parametrize(
-    ("number", "start", "expected"),
-    [
-        (2, "pure forwarders, DT1", each(559e3, 348e3, 216e3, 195e3)),
-        (2, "pure forwarders, DT2", each(1010e3, 687e3, 325e3, 300e3)),
-        (2, "yield, DT1", each(0.38, 0.50, 0.61, 0.64)),
-        (2, "yield, DT2", each(0.50, 0.60, 0.76, 0.77)),
-        (3, "delay", each(0.0140, 0.0125, 0.0093, 0.0093)),
-        (4, "publications", each(3400, 2850, 2200, 2200)),
-        (6, "covering sets", [("S2", 0.12)]),
-        (6, "predicate evaluations", [("S2", 0.34)]),
-        (10, "deliveries", [("S1", 0.37), ("S2", 1.15)]),
-        (11, "share", [("S2", 0.40), ("S2", 0.13)]),
-    ],
-)
-def test_figures_are_those_of_the_spec(number, start, expected) -> None:
-    assert claims(number, start) == expected
 
 
 def test_our_own_rows_have_no_figure_of_a_paper() -> None:

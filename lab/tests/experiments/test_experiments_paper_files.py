@@ -8,7 +8,7 @@ import pytest
 
 from reefcast.errors import ConfigurationError
 from reefcast_lab.experiments import overview, page, table
-from reefcast_lab.experiments.campaign import Claim, Measured, Paper, Plot, Point
+from reefcast_lab.experiments.campaign import SCALES, Claim, Measured, Paper, Plot, Point
 from reefcast_lab.experiments.covering.claims import FILES as COVERING
 from reefcast_lab.experiments.evidence_tables import Case
 from reefcast_lab.experiments.gossip.claims import FILES as GOSSIP
@@ -33,14 +33,22 @@ def paper(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
     return one
 
 
-def test_every_claim_names_runs_that_there_are(paper: Paper) -> None:
-    routings: dict[str, set[str]] = {}
+@pytest.mark.parametrize("scale", SCALES)
+def test_every_claim_compares_runs_that_there_are(paper: Paper, scale: str) -> None:
+    sizes: dict[tuple[str, str], set[float]] = {}
     for campaign in paper.campaigns:
-        routings[campaign.name] = {run.routing for run in campaign.runs("paper")}
-    assert {claim.campaign for claim in paper.claims} <= routings.keys()
+        runs = campaign.runs(scale)
+        assert len(set(runs)) == len(runs)
+        for run in runs:
+            assert run.campaign == campaign.name
+            sizes.setdefault((campaign.name, run.routing), set()).add(run.x)
     for claim in paper.claims:
-        assert {claim.of, claim.against or claim.of} <= routings[claim.campaign], claim
         assert bool(claim.against) == (claim.kind in PAIRED), claim
+        of = sizes[claim.campaign, claim.of]
+        shared = of & sizes[claim.campaign, claim.against or claim.of]
+        assert {min(of), max(of)} & shared, claim
+        # Small runs may have one size alone; then there is no figure.
+        assert len(shared) > 1 or claim.kind not in ("gap", "flat") or scale == "small", claim
 
 
 def test_every_figure_of_the_paper_has_its_place_and_every_explanation_its_note(
@@ -125,7 +133,7 @@ y_label = "messages"
 ids = ["R1"]
 """
 NOTES = """\
-# Texts of a toy
+# A toy
 
 ## why
 
@@ -133,6 +141,10 @@ it is {shorter}; of
 two lines
 
 and two paragraphs
+
+## setting
+
+All is made up.
 
 ## shorter
 
@@ -163,6 +175,7 @@ def test_what_a_group_says_holds_for_each_of_its_figures(tmp_path: Path) -> None
             note,
         ),
     )
+    assert files.paper((), tmp_path / "parameters.toml").title == "A toy"
     assert files.plots() == (
         Plot(
             "crossing", "Messages", "crossing", "messages", "brokers", "messages", "x", ("toy/R1",)

@@ -16,7 +16,16 @@ from string import Formatter
 from typing import Any, get_args
 
 from reefcast.errors import ConfigurationError
-from reefcast_lab.experiments.campaign import Axis, Claim, Kind, Measured, Plot, Where
+from reefcast_lab.experiments.campaign import (
+    Axis,
+    Campaign,
+    Claim,
+    Kind,
+    Measured,
+    Paper,
+    Plot,
+    Where,
+)
 from reefcast_lab.experiments.evidence_tables import Column, Found, Part
 
 _CHOICES = {"kind": get_args(Kind), "where": get_args(Where), "by": get_args(Axis)}
@@ -32,7 +41,7 @@ class Texts(dict[str, object]):
     def __init__(self, file: Path, values: Mapping[str, object]) -> None:
         super().__init__(values)
         self.file, self.given = file, frozenset(values)
-        self.written = _sections(file.read_text(encoding="utf-8"))
+        self.title, self.written = _sections(file.read_text(encoding="utf-8"))
         self._open: list[str] = []
 
     def __missing__(self, name: str) -> str:
@@ -67,15 +76,16 @@ class Texts(dict[str, object]):
         return more
 
 
-def _sections(markdown: str) -> dict[str, str]:
-    """Paragraphs by the heading above them; line breaks within a paragraph are spaces."""
-    _, *parts = ("\n" + markdown).split("\n## ")
+def _sections(markdown: str) -> tuple[str, dict[str, str]]:
+    """The title, and paragraphs by the heading above them; line breaks within a paragraph are
+    spaces."""
+    title, *parts = markdown.split("\n## ")
     found = {}
     for part in parts:
         heading, _, text = part.partition("\n")
         paragraphs = (" ".join(lines.split()) for lines in text.strip().split("\n\n"))
         found[heading.strip()] = "\n\n".join(paragraphs)
-    return found
+    return title.strip().removeprefix("# "), found
 
 
 class PaperFiles:
@@ -94,9 +104,26 @@ class PaperFiles:
         self.claims_file, self.page_file = folder / "claims.toml", folder / "page.toml"
         self._claims, self._page = _toml(self.claims_file), _toml(self.page_file)
 
-    def text(self, name: str) -> str:
-        """The text under a heading of `notes.md`."""
-        return str(self.texts[name])
+    def paper(
+        self,
+        campaigns: tuple[Campaign, ...],
+        parameters_file: Path,
+        data: Callable[[], str] = str,
+        data_variable: str = "",
+    ) -> Paper:
+        """The paper, with what the files say of it: `notes.md` begins with its title."""
+        return Paper(
+            name=self.name,
+            title=self.texts.title,
+            campaigns=campaigns,
+            claims=self.claims(),
+            plots=self.plots(),
+            parameters_file=parameters_file,
+            setting=str(self.texts["setting"]),
+            evidence=self.evidence,
+            data=data,
+            data_variable=data_variable,
+        )
 
     def claims(self) -> tuple[Claim, ...]:
         """All of them, in their order; what stands in a group is true of each of its figures."""

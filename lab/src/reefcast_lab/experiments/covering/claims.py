@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from reefcast_lab.experiments.campaign import Paper
 from reefcast_lab.experiments.covering import (
     moving,
     own,
@@ -30,9 +29,7 @@ FILES = PaperFiles(
     COMPUTED,
 )
 
-PAPER = Paper(
-    name=NAME,
-    title="Covering without subscription bursts",
+PAPER = FILES.paper(
     campaigns=(
         processing.CAMPAIGN,
         unsubscribing.CAMPAIGN,
@@ -47,11 +44,7 @@ PAPER = Paper(
         own.CAMPAIGN,
         own.FASTER,
     ),
-    claims=FILES.claims(),
-    plots=FILES.plots(),
     parameters_file=FILE,
-    setting=FILES.text("setting"),
-    evidence=FILES.evidence,
     data=workflows.event_log,
     data_variable=workflows.LOG_VARIABLE,
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from reefcast_lab.experiments.campaign import Paper
 from reefcast_lab.experiments.gossip import (
     alignment,
     comparison,
@@ -24,9 +23,7 @@ FILES = PaperFiles(
     {"early": EARLY, "like": f"{100 * LIKE:.0f}", "variable": lastfm.VARIABLE},
 )
 
-PAPER = Paper(
-    name=NAME,
-    title="StAN: aligned overlays for topic gossip",
+PAPER = FILES.paper(
     campaigns=(
         interests.CAMPAIGN,
         *alignment.CAMPAIGNS,
@@ -38,11 +35,7 @@ PAPER = Paper(
         dissemination.SEVERAL,
         comparison.CAMPAIGN,
     ),
-    claims=FILES.claims(),
-    plots=FILES.plots(),
     parameters_file=FILE,
-    setting=FILES.text("setting"),
-    evidence=FILES.evidence,
     data=lastfm.listeners_file,
     data_variable=lastfm.VARIABLE,
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from reefcast_lab.experiments.campaign import Paper
 from reefcast_lab.experiments.mesh import cluster_burst, light, meshes, throughput, unchosen
 from reefcast_lab.experiments.mesh.evidence import COMPUTED
 from reefcast_lab.experiments.mesh.parameters import FILE
@@ -14,9 +13,7 @@ from reefcast_lab.experiments.paper_files import PaperFiles
 
 FILES = PaperFiles(Path(__file__).parent, NAME, computed=COMPUTED)
 
-PAPER = Paper(
-    name=NAME,
-    title="Opportunistic multipath forwarding over a mesh",
+PAPER = FILES.paper(
     campaigns=(
         light.CAMPAIGN,
         meshes.COVERING_SETS,
@@ -30,11 +27,7 @@ PAPER = Paper(
         unchosen.CAMPAIGN,
         cluster_burst.CAMPAIGN,
     ),
-    claims=FILES.claims(),
-    plots=FILES.plots(),
     parameters_file=FILE,
-    setting=FILES.text("setting"),
-    evidence=FILES.evidence,
     data=social_file,
     data_variable=SOCIAL_VARIABLE,
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from reefcast_lab.experiments.campaign import Paper
 from reefcast_lab.experiments.octopia import burst, delivery, publishers, selection, subscribers
 from reefcast_lab.experiments.octopia.evidence import COMPUTED
 from reefcast_lab.experiments.octopia.grid import PAPER as NAME
@@ -13,9 +12,7 @@ from reefcast_lab.experiments.paper_files import PaperFiles
 
 FILES = PaperFiles(Path(__file__).parent, NAME, computed=COMPUTED)
 
-PAPER = Paper(
-    name=NAME,
-    title="OctopiA",
+PAPER = FILES.paper(
     campaigns=(
         publishers.CAMPAIGN,
         subscribers.CAMPAIGN,
@@ -23,11 +20,7 @@ PAPER = Paper(
         selection.CAMPAIGN,
         burst.CAMPAIGN,
     ),
-    claims=FILES.claims(),
-    plots=FILES.plots(),
     parameters_file=FILE,
-    setting=FILES.text("setting"),
-    evidence=FILES.evidence,
     data=stocks_file,
     data_variable=STOCKS_VARIABLE,
 )

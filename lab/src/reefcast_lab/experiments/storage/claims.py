@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from reefcast_lab.experiments.campaign import Paper
 from reefcast_lab.experiments.paper_files import PaperFiles
 from reefcast_lab.experiments.storage import advertising, readings, real, trees
 from reefcast_lab.experiments.storage.parameters import FILE
@@ -12,9 +11,7 @@ from reefcast_lab.experiments.storage.parameters import PAPER as NAME
 
 FILES = PaperFiles(Path(__file__).parent, NAME, {"variable": real.VARIABLE})
 
-PAPER = Paper(
-    name=NAME,
-    title="Where storages stand",
+PAPER = FILES.paper(
     campaigns=(
         trees.OVER_BROKERS,
         trees.OVER_CAPACITY,
@@ -25,11 +22,7 @@ PAPER = Paper(
         advertising.CAMPAIGN,
         real.CAMPAIGN,
     ),
-    claims=FILES.claims(),
-    plots=FILES.plots(),
     parameters_file=FILE,
-    setting=FILES.text("setting"),
-    evidence=FILES.evidence,
     data=real.topology_file,
     data_variable=real.VARIABLE,
 )
