@@ -10,6 +10,7 @@ import pytest
 from reefcast.simulation import kernel
 from reefcast_lab.experiments import versions
 from reefcast_lab.experiments.campaign import Campaign
+from reefcast_lab.experiments.covering import processing
 from reefcast_lab.experiments.gossip import alignment
 from reefcast_lab.experiments.mesh import light
 from reefcast_lab.experiments.storage import trees
@@ -112,6 +113,13 @@ def test_gossip_in_rounds_counts_where_it_is_imported() -> None:
     assert reached >= {"kernels", "overlays", "twin"}
     elsewhere = versions._reached({Path(light.__file__)}, Path(light.__file__).parent)
     assert not any(path.parent.name == "rounds" for path in elsewhere)
+
+
+def test_relation_graphs_count_where_they_are_a_cost() -> None:
+    found = versions._reached({Path(processing.__file__)}, Path(processing.__file__).parent)
+    assert [path.name for path in found if path.parent.name == "cover"] == ["relation_graphs.py"]
+    elsewhere = versions._reached({Path(light.__file__)}, Path(light.__file__).parent)
+    assert not any(path.parent.name == "cover" for path in elsewhere)
 
 
 def test_history_counts_where_it_is_simulated() -> None:
