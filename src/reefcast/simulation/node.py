@@ -34,7 +34,7 @@ class Comparisons(Protocol):
         ...
 
     def drain(self, *, packed: bool) -> float:
-        """Comparisons for the input that was handled last; `packed`: with others."""
+        """Return the comparisons for the input that was handled last; `packed`: with others."""
         ...
 
 
