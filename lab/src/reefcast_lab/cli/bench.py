@@ -34,7 +34,7 @@ from reefcast_lab.cli.bench_tables import (
     WORST,
     printed,
 )
-from reefcast_lab.cli.options import data_option, events_option
+from reefcast_lab.cli.options import data_option, events_option, scale_option, whole_option
 
 if TYPE_CHECKING:
     from reefcast_lab.bench.profiling import Cost
@@ -68,12 +68,8 @@ def command() -> None:
 
 
 @command.command()
-@click.option(
-    "--publications",
-    type=Whole(1),
-    default=100_000,
-    show_default=True,
-    help="Publications of the run at fan-out 1; fewer at a higher fan-out.",
+@whole_option(
+    "--publications", 100_000, "Publications of the run at fan-out 1; fewer at a higher fan-out."
 )
 @_profile_option
 @json_option("a list of rows")
@@ -130,13 +126,7 @@ def _print_costs(costs: list[Cost], as_json: bool) -> None:
 
 
 @command.command()
-@click.option(
-    "--messages",
-    type=Whole(1),
-    default=200_000,
-    show_default=True,
-    help="Messages between brokers that each run carries, about.",
-)
+@whole_option("--messages", 200_000, "Messages between brokers that each run carries, about.")
 @_profile_option
 @json_option("a list of rows")
 def sim(messages: int, profile: bool, as_json: bool) -> None:
@@ -277,13 +267,7 @@ def cover(
 
 
 @command.command()
-@click.option(
-    "--deliveries",
-    type=Whole(1),
-    default=200_000,
-    show_default=True,
-    help="Deliveries recorded in each run, but for the baseline.",
-)
+@whole_option("--deliveries", 200_000, "Deliveries recorded in each run, but for the baseline.")
 @click.option(
     "--pairs",
     type=Whole(1),
@@ -306,13 +290,9 @@ def statistics(deliveries: int, pairs: tuple[int, ...], as_json: bool) -> None:
 
 
 @command.command()
-@click.option(
-    "--scale",
-    type=click.Choice(["small", "paper"]),
-    default="paper",
-    show_default=True,
-    help="Of configuration C1 and dataset DT1: 40 brokers and 2 167 subscriptions, or the paper's "
-    "120 and 6 500.",
+@scale_option(
+    "Of configuration C1 and dataset DT1: 40 brokers and 2 167 subscriptions, or the paper's "
+    "120 and 6 500."
 )
 @json_option("a list of rows")
 def mesh(scale: str, as_json: bool) -> None:
@@ -337,13 +317,7 @@ def mesh(scale: str, as_json: bool) -> None:
 
 
 @command.command()
-@click.option(
-    "--scale",
-    type=click.Choice(["small", "paper"]),
-    default="paper",
-    show_default=True,
-    help="200 nodes x 40 topics and 2 000 on arrays alone, or 3 000 x 300 and 100 000.",
-)
+@scale_option("200 nodes x 40 topics and 2 000 on arrays alone, or 3 000 x 300 and 100 000.")
 @json_option("a list of rows")
 def gossip(scale: str, as_json: bool) -> None:
     """Measure what rounds of gossip's overlays cost.
@@ -365,13 +339,7 @@ def gossip(scale: str, as_json: bool) -> None:
 
 
 @command.command()
-@click.option(
-    "--stored",
-    type=Whole(1000),
-    default=100_000,
-    show_default=True,
-    help="Messages in the history.",
-)
+@whole_option("--stored", 100_000, "Messages in the history.", least=1000)
 @click.option(
     "--directory",
     type=DIRECTORY,
