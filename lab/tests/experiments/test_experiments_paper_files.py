@@ -189,6 +189,7 @@ def test_what_a_group_says_holds_for_each_of_its_figures(tmp_path: Path) -> None
         ("paper =", "papre =", r"claims\.toml: R1, 'the same, .*: there is no 'papre'; take id"),
         ('"effect"', '"affect"', r"R1, 'the same, .*, kind: there is no 'affect'; take effect"),
         ("{why}", "{because}", r"notes\.md has no text 'because'"),
+        ('measure = "messages"\n', "", r"R1, 'messages of {size}' has no 'measure'"),
     ],
 )
 def test_a_claim_that_cannot_be_read_is_named(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from pathlib import Path
 from string import Formatter
 from typing import Any, get_args
@@ -29,7 +29,7 @@ from reefcast_lab.experiments.campaign import (
 from reefcast_lab.experiments.evidence_tables import Column, Found, Part
 
 _CHOICES = {"kind": get_args(Kind), "where": get_args(Where), "by": get_args(Axis)}
-
+_DEFAULTS = {"kind": "level", "by": "x"}
 
 Computed = Mapping[str, Callable[[Found], object]]
 """What is computed from everything measured, by the name that texts have for it."""
@@ -172,12 +172,13 @@ class PaperFiles:
         where = f"{self.claims_file}: {entry.get('id')}, {entry.get('metric')!r}"
         _check(where, entry, Claim)
         said = {key: self.texts.filled(entry.get(key, "")) for key in ("metric", "note")}
-        given: dict[str, Any] = {"kind": "level", **entry, **said, "id": self._id(entry["id"])}
-        return Claim(**given)
+        given: dict[str, Any] = {"kind": _DEFAULTS["kind"], **entry, **said}
+        return Claim(**given | {"id": self._id(entry["id"])})
 
     def _plot(self, entry: dict[str, Any]) -> Plot:
         _check(f"{self.page_file}: {entry.get('name')!r}", entry, Plot)
-        return Plot(**{"by": "x", **entry, "ids": tuple(map(self._id, entry["ids"]))})
+        given: dict[str, Any] = {"by": _DEFAULTS["by"], **entry}
+        return Plot(**given | {"ids": tuple(map(self._id, entry["ids"]))})
 
     def _part(self, entry: dict[str, Any]) -> Part:
         where = f"{self.page_file}: {entry.get('title') or entry.get('text')!r}"
@@ -205,9 +206,11 @@ def _toml(file: Path) -> dict[str, Any]:
 
 
 def _check(where: str, entry: Mapping[str, Any], kind: type[Claim | Plot | Part]) -> None:
-    """Raises `ConfigurationError` for a key or a word that there is not."""
-    known = [field.name for field in fields(kind)]
-    _known(where, entry, known)
+    """Raises `ConfigurationError` for a key or a word that there is not, and for one that lacks."""
+    _known(where, entry, [field.name for field in fields(kind)])
+    needed = (field.name for field in fields(kind) if field.default is MISSING)
+    for name in {*needed} - {*entry, *_DEFAULTS}:
+        raise ConfigurationError(f"{where} has no {name!r}")
     for key, choices in _CHOICES.items():
         _known(f"{where}, {key}", [entry[key]] if key in entry else [], choices)
 
