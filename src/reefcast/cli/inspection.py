@@ -1,5 +1,5 @@
-"""What `network status` and `simulate --inspect` show of brokers: the same tables in the same
-words, from what live or simulated brokers answer (`Broker.status`, with more where they are live).
+"""The tables of `network status` and `simulate --inspect`: the same tables in the same words, made
+from the answers of live or simulated brokers (`Broker.status`, with more for live ones).
 
 Tables, what is counted, and what both mean come with the answers, in the words of the routing; this
 module knows none of them but the LST, which all routings have.

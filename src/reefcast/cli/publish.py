@@ -36,7 +36,7 @@ AHEAD_S = 0.002
 
 
 class Job(msgspec.Struct):
-    """What the command line asked for, and how far it got."""
+    """The request on the command line, and its progress."""
 
     url: str
     rows: AsyncIterator[Rows]

@@ -22,7 +22,7 @@ from reefcast.model.wire import QUEUE_POLICIES
 
 
 class Job(msgspec.Struct):
-    """What the command line asked for, where events go, and how many were dropped."""
+    """The request on the command line, where events go, and how many were dropped."""
 
     url: str
     filters: tuple[str, ...]

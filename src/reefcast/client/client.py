@@ -425,7 +425,7 @@ class Client:
 
 
 class Connecting:
-    """What `connect` returns: await it, or enter it with `async with`."""
+    """The result of `connect`: await it, or enter it with `async with`."""
 
     def __init__(self, addresses: tuple[Address, ...], settings: Options) -> None:
         self._addresses = addresses

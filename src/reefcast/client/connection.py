@@ -30,10 +30,10 @@ def _nothing_to_prove(question: bytes) -> bytes:
 
 
 class Handler(NamedTuple):
-    """What the user of the connection has it call. `on_hello` comes first; an exception of it or of
-    `on_frames` ends the connection. `taken`: numbered frames that were taken over from this broker.
-    `silence_s`: seconds without a word after which it is lost. `answer`: what the client says to a
-    PROOF frame, by which brokers ask who it is."""
+    """The callbacks of a connection. `on_hello` comes first; an exception of it or of `on_frames`
+    ends the connection. `taken`: the number of numbered frames processed from this broker.
+    `silence_s`: seconds of silence after which the connection is lost. `answer`: the answer to a
+    PROOF frame, by which brokers ask who the client is."""
 
     on_hello: Callable[[Hello, Connection], None]
     on_frames: Callable[[Iterable[tuple[int, Any]]], None]

@@ -1,4 +1,4 @@
-"""What an application gives for a filter, before anything is sent."""
+"""The check of an application's filters, before anything is sent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `advertise` and `subscribe` return."""
+"""The results of `advertise` and `subscribe`."""
 
 from __future__ import annotations
 

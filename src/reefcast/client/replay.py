@@ -1,4 +1,4 @@
-"""What `subscribe(..., replay=...)` returns: the past, and then what comes, without a gap."""
+"""The result of `subscribe(..., replay=...)`: the past, then new events, without a gap."""
 
 from __future__ import annotations
 

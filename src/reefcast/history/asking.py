@@ -42,7 +42,7 @@ LOST = "a broker on the way lost a part of it"
 
 
 class Past(Protocol):
-    """What a stored publication is to who asks; made of its encoded form."""
+    """A stored publication, as the client that asks sees it; made from its encoded form."""
 
     @property
     def publisher(self) -> str: ...
@@ -58,7 +58,7 @@ E = TypeVar("E", bound=Past)
 
 
 class Question(NamedTuple):
-    """What is asked: see `Request`. `topics`: names and patterns."""
+    """A question about the past; see `Request`. `topics`: names and patterns."""
 
     filter: str
     topics: tuple[str, ...]
@@ -110,9 +110,9 @@ def position_of(event: Past) -> Position:
 
 
 class Answer(Generic[E]):
-    """What one storage says. `after`: the position of the last event that came in order; `path`:
-    empty until the first one has come; `late`: what came behind the others, in any order, once
-    `is_late`."""
+    """The answer of one storage. `after`: the position of the last event that came in order;
+    `path`: empty until the first one has come; `late`: events that came behind the others, in any
+    order, once `is_late`."""
 
     def __init__(self, number: int, topics: tuple[str, ...], after: Position | None) -> None:
         self.number = number

@@ -29,7 +29,7 @@ class Era:
 
 
 class Eras:
-    """Those of a database. The writer changes them; readers look at them at any time."""
+    """The eras of a database. The writer changes them; readers look at them at any time."""
 
     def __init__(self) -> None:
         self.all: dict[int, Era] = {}

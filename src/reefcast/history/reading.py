@@ -42,8 +42,8 @@ _WHOLE_TOPIC = "sqlite_autoindex_message_1"
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """What is asked for of each topic: positions behind `before`, until `last_us` (inclusive), and
-    not expired at `now_us`."""
+    """The positions to be read of each topic: behind `before`, until `last_us` (inclusive), and not
+    expired at `now_us`."""
 
     before: Key
     last_us: int

@@ -1,4 +1,4 @@
-"""What can be read of a damaged database goes into a new one.
+"""The rescue of a damaged database: what can be read of it goes into a new one.
 
 SQLite finds its rows from the root of a tree on, and one page that is lost there takes many rows
 with it, so the pages are read one by one, those of the log too, and what looks like a row is taken
@@ -38,7 +38,7 @@ _SHARED_COLUMNS, _MESSAGE_COLUMNS = 4, 9
 
 
 class Saved(NamedTuple):
-    """How many rows."""
+    """How many rows were saved."""
 
     rows: int
     damaged: int

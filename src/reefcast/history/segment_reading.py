@@ -105,7 +105,7 @@ def _sound(source: Source) -> Iterator[Key]:
 
 
 class SegmentFile:
-    """One segment, for one request."""
+    """A segment, opened for one request."""
 
     def __init__(
         self, segment: Segment, filter: Filter | None, indexed: Mapping[str, Kind]

@@ -1,4 +1,4 @@
-"""Which storages a broker can reach, how far they are, and by which link.
+"""The routes of a broker to storages: how far they are, and over which link.
 
 Rules (distance vectors with sequence numbers, as DSDV has them)
 -----
@@ -29,7 +29,7 @@ Key = tuple[str, str]
 
 
 class Route(NamedTuple):
-    """How a storage can be reached: `link` is a neighbour, or the storage itself."""
+    """A route to a storage: `link` is a neighbour, or the storage itself."""
 
     seq: int
     distance: int

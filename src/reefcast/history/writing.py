@@ -64,7 +64,8 @@ class Appended(NamedTuple):
 
 
 class Cleaned(NamedTuple):
-    """How many rows went for which reason; `more`: whether another call has something to do."""
+    """How many rows were removed for which reason; `more`: whether another call has something to
+    do."""
 
     expired: int
     evicted: int

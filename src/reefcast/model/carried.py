@@ -1,4 +1,5 @@
-"""How values that programs have travel: the rule of docs/reference/values.md, one function a row.
+"""The forms in which Python values travel: the rule of docs/reference/values.md, one function a
+row.
 
 A form is chosen for what filters make of it: times and durations compare as numbers, and so do
 decimals. What comes back equals what was sent, or it is refused here. `typed` reads it back.

@@ -1,4 +1,4 @@
-"""How filters relate: covering, intersection, equality.
+"""Relations of filters: covering, intersection, equality.
 
 All three are decided on the normal forms. They are exact for conjunctions of intervals and sets
 over a dense order, and sound everywhere: a covering that is claimed is there, an intersection that

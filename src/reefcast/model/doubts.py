@@ -1,4 +1,4 @@
-"""What is legal in a filter and looks like a mistake, said in a sentence before any event comes.
+"""Warnings about what is legal in a filter and looks like a mistake, before any event comes.
 
 Only what is certain or very likely is doubted: a filter that no event can match, a string in double
 quotes (they make a name of it), a number in single quotes that is compared by order. What an event

@@ -70,7 +70,7 @@ class Node:
 
     @property
     def text(self) -> str:
-        """AND, OR, NOT; a predicate as a filter spells it."""
+        """The text of a node: AND, OR, NOT, or a predicate as a filter spells it."""
         return _CONNECTIVES.get(type(self.expression)) or readable(self.expression)
 
     @property
@@ -79,7 +79,8 @@ class Node:
 
     @property
     def seen_text(self) -> str:
-        """`price = 120`, or `the event has no attribute price`; "" for a constant."""
+        """The values that a predicate saw: `price = 120`, or `the event has no attribute price`; ""
+        for a constant."""
         return ", ".join(_seen_in_words(*each) for each in self.seen)
 
     def predicates(self) -> Iterator[Node]:

@@ -1,4 +1,4 @@
-"""Where trees come from: generators, the paper's, and files.
+"""Sources of trees: generators, the paper's tree, and files.
 
 A source is written `path:3`, `star:6`, `balanced:14:3` (nodes, children of each),
 `random:14:7` (nodes, seed), `paper` (the tree of OctopiA's evaluation), or is a file:

@@ -32,7 +32,7 @@ from reefcast.overlay.topology import Edge, Graph, diameter, edges_of, graph, is
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a broker stands, `B(region, cluster)`; `cluster` counts from 0."""
+    """The place of a broker, `B(region, cluster)`; `cluster` counts from 0."""
 
     region: str
     cluster: int
@@ -40,10 +40,12 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Neighbours:
-    """What a broker knows of a SCOT: its region, its cluster, how many there are, and its links.
+    """A broker's view of a SCOT: its region, its cluster, how many clusters there are, and its
+    links.
 
     `primary`: the neighbours over aLinks, sorted. `secondary`: those over iLinks, each with its
-    cluster, in the order of the clusters."""
+    cluster, in the order of the clusters.
+    """
 
     region: str
     cluster: int
@@ -84,7 +86,7 @@ class Scot:
 
     @property
     def diameter(self) -> int:
-        """In hops: that of the tree, and one more where there is another cluster."""
+        """The diameter in hops: that of the tree, plus one if there is another cluster."""
         return diameter(self.tree) + (self.clusters > 1)
 
     def cluster(self, index: int) -> list[str]:

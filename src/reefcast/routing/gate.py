@@ -40,7 +40,7 @@ NO_TOPIC = "routing {routing!r} carries what has a topic: publish(..., topics=[.
 
 
 class Onward(NamedTuple):
-    """What the gate has the broker do: `route` what a client published; finish with a client that
+    """The broker as the gate calls it: `route` what a client published; finish with a client that
     `left`."""
 
     route: Callable[[Sequence[Publish], LinkName], list[Effect]]

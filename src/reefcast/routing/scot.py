@@ -107,7 +107,7 @@ class ScotOptions(CoveringOptions, frozen=True):
 
 
 class ScotRouter(Router, Relearns, SettlesTogether):
-    """What SPR and IDR share: everything but the choice of links. `cluster`: this broker's;
+    """The shared part of SPR and IDR: everything but the choice of links. `cluster`: this broker's;
     `a_links`, `i_links`: those that are up, the latter by cluster."""
 
     overlay = Shape.SCOT

@@ -1,4 +1,4 @@
-"""What an operator is told of a router and its links, as plain data."""
+"""The status of a router and its links for operators, as plain data."""
 
 from __future__ import annotations
 

@@ -65,9 +65,9 @@ SentCopy = tuple[PublicationId, EntityId, LinkName, int]
 
 
 class Matching(NamedTuple):
-    """What a publication on some tree matches at a broker. `local`: client -> ascending numbers of
-    its subscriptions. `served`: neighbour, by name -> subscriptions that are bound to the tree and
-    came from there. `rows`: how many matched."""
+    """The matches of a publication on some tree at a broker. `local`: client -> ascending numbers
+    of its subscriptions. `served`: neighbour, by name -> subscriptions that are bound to the tree
+    and came from there. `rows`: how many matched."""
 
     local: dict[LinkName, list[int]]
     served: dict[LinkName, list[Row]]
@@ -79,7 +79,7 @@ Found = tuple[Tree | None, Matching | None]
 
 
 class TidRouter(TreeRouting, HandsOver, ActsLater):
-    """What TID-S and TID-D share: everything but the choice of links."""
+    """The shared part of TID-S and TID-D: everything but the choice of links."""
 
     header = TidHeader
     legend: ClassVar[Mapping[str, str]] = {

@@ -1,4 +1,4 @@
-"""What an input costs a broker of the simulator, by the model of `costs`."""
+"""The cost of an input for a simulated broker, by the model of `costs`."""
 
 from __future__ import annotations
 

@@ -33,9 +33,9 @@ from reefcast.simulation.signs import SoftDown, SoftGone, SoftUp
 
 
 class Handling(NamedTuple):
-    """What soft links need of the world: to make a link, to send on one, to do something at its
-    time (`World.when`), to empty a link (returning the publications that were under way), and to
-    lose something."""
+    """The world as soft links need it: to make a link, to send on one, to do something at its time
+    (`World.when`), to empty a link (returning the publications that were under way), and to lose
+    something."""
 
     make: Callable[[Node, Node], Link]
     send: Callable[[Node, Link, Any, float], None]

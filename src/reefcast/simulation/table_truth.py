@@ -1,4 +1,4 @@
-"""What the tables of a quiet network must say: one function per routing, each the slow obvious way.
+"""Checks of the tables of a quiet network: one function per routing, each the slow obvious way.
 
 Each takes a `Scene` and returns sentences, one for each row that is missing, too many or wrong. The
 truth is what clients want now, by their scripts, and the overlay; no message is looked at.
@@ -267,7 +267,7 @@ def _uncovered(
 
 
 class Anchors:
-    """Where the anchors of a mesh have to be; of other routings none."""
+    """The places where the anchors of a mesh must be; none for other routings."""
 
     def __init__(self, scene: Scene) -> None:
         self._delta = {

@@ -1,4 +1,4 @@
-"""What both kernels share: brokers, links, clients and faults of a run, and what is written down.
+"""The shared part of both kernels: brokers, links, clients and faults of a run, and its record.
 
 A kernel adds the queues and the clock; see `kernel` (fast) and `plain` (obvious).
 """

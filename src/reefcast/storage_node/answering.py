@@ -21,7 +21,7 @@ InThread = Callable[[Callable[[], Bodies]], Awaitable[Bodies]]
 
 
 class Store(Protocol):
-    """What is needed of `HistoryStore`."""
+    """The part of `HistoryStore` that answering needs."""
 
     def read(
         self,
@@ -38,7 +38,7 @@ class Store(Protocol):
 
 
 class Answering:
-    """One request, which came to the storage `me`."""
+    """The answer to one request, which came to the storage `me`."""
 
     def __init__(self, request: Request, me: str, say: Say) -> None:
         self.request = request

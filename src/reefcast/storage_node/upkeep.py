@@ -1,5 +1,5 @@
-"""What a storage does with its store beside storing and answering: cleaning, sealing, and noting
-what it has for certain. It takes small steps, between which what comes in is stored."""
+"""The upkeep of a storage's store beside storing and answering: cleaning, sealing, and noting what
+it has for certain. It takes small steps, between which events are stored."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Do(Protocol):
 
 
 class StoppedError(Exception):
-    """What a thread was doing is not wanted any more."""
+    """The work of a thread is no longer wanted."""
 
 
 class Pace:

@@ -83,7 +83,7 @@ too."""
 
 
 class Heard(NamedTuple):
-    """When a contact's waves came last, along views and against them (rounds)."""
+    """The rounds in which a contact's waves came last, along views and against them."""
 
     forward: int
     backward: int

@@ -1,4 +1,4 @@
-"""What two sets of tables together tell neighbours that a move does not affect (see `move`)."""
+"""Sends to neighbours that a move does not affect, of two sets of tables together (see `move`)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Key = tuple[LinkName, bool, EntityId]
 
 
 class Egress:
-    """What is said for the old tables, for the new ones, or for both."""
+    """A record of what is said for the old tables, for the new ones, or for both."""
 
     def __init__(self) -> None:
         self._said_for: dict[Key, int] = {}

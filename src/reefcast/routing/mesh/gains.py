@@ -56,9 +56,9 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Links:
-    """What a broker has besides its primary links, by the broker at the other end: the soft links
-    that it `opened`, those that it `accepted`, and its `candidates`. No broker is in two of them.
-    """
+    """The links of a broker besides its primary ones, by the broker at the other end: the soft
+    links that it `opened`, those that it `accepted`, and its `candidates`. No broker is in two of
+    them."""
 
     opened: Set[str] = frozenset()
     accepted: Set[str] = frozenset()
@@ -67,7 +67,7 @@ class Links:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Period:
-    """What was learnt since the last round.
+    """The observations since the last round.
 
     `sent`: publications per link, primary ones included; for a candidate those that the WOM with
     candidates would have sent over it.
@@ -87,8 +87,9 @@ class Period:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What to do: soft links to `drop`, candidates to `promote` (best first, as far as the other
-    ends accept), and the `candidates` from now on (best first), in place of all that there were."""
+    """The decisions of a round: soft links to `drop`, candidates to `promote` (best first, as far
+    as the other ends accept), and the `candidates` from now on (best first), in place of all former
+    ones."""
 
     drop: tuple[str, ...]
     promote: tuple[str, ...]

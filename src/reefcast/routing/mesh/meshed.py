@@ -1,4 +1,5 @@
-"""What routings on a mesh share: that on a tree (`router`), and those in clusters (`cluster`).
+"""The shared part of routings on a mesh: that on a tree (`router`), and those in clusters
+(`cluster`).
 
 A routing that derives from `Meshed` has a subscription tree over its primary links whose rows have
 their anchors as next hops, and sends copies where its `mesh` says.

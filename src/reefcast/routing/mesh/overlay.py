@@ -47,7 +47,7 @@ BYTES_OF_LOAD, BYTES_OF_COPY = 16, 100
 
 
 class LinkReport(NamedTuple):
-    """What the last round found of a link: publications sent, gain."""
+    """The result of the last round for a link: publications sent, gain."""
 
     sent: int
     gain: float

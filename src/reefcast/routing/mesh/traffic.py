@@ -1,4 +1,4 @@
-"""What the links of a mesh carry, and what its candidates would: for the gains of a period.
+"""The traffic of a mesh's links, and what its candidates would carry: for the gains of a period.
 
 Publications are counted by their anchors and where they came from; links are looked at only when a
 period ends, or the WOMs change: so a candidate costs no publication anything.
