@@ -37,8 +37,8 @@ TERMS = {
     r"(?i:last hops?|next hops?)": "neighbour-link-hop",
     r"(?i:settled)": "settled",
 }
-"""How pages write a term, and its heading in the glossary. Terms that are also ordinary words (view,
-walk, burst, root, region) are left to the authors."""
+"""How pages write a term, and its heading in the glossary. Terms that are also ordinary words
+(view, walk, burst, root, region) are left to the authors."""
 PAGES = {
     page.name: page
     for page in [

@@ -24,7 +24,7 @@ from reefcast.matching.machine import Array
 from reefcast.matching.residuals import Open, decide, open_of
 from reefcast.matching.state import S_BYTES, S_SEED, STATE_WORDS
 from reefcast.model.expression import evaluate
-from reefcast.model.filters import TOPIC, Filter, parse_filter
+from reefcast.model.filters import TOPIC, Filter
 from reefcast.model.publication import INT64_MAX, INT64_MIN, Publication, Value
 from reefcast.model.values import kind_of, plain
 
@@ -313,14 +313,3 @@ def _what_is_no_value(events: Sequence[Event]) -> str:
 
 def _finish(numbers: Array) -> None:
     engine.finish(int(numbers.ctypes.data))
-
-
-def warm_up() -> None:
-    """Uses every kernel once."""
-    index: CompiledIndex[int] = CompiledIndex()
-    index.add(0, parse_filter("a = 'x' AND b > 1"))
-    index.match(Publication("warm_up", 1, 0, {"a": "x", "b": 2}))
-    index.match_batch(
-        {name: np.zeros(1, dtype) for name, dtype in (("a", float), ("b", int), ("c", bool))}
-    )
-    index.remove(0)
