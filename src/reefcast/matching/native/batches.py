@@ -26,8 +26,8 @@ class Batch:
         return unit
 
     def make(self) -> None:
-        """Compile the units, or load their cached code; units of Python replace their
-        definitions."""
+        """Compiles the units, or loads what is kept of them; those of Python take the places of
+        their definitions."""
         units, self._units = self._units, []
         if not units:
             return

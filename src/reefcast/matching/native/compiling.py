@@ -22,7 +22,7 @@ _OPTIONS = {"nopython": True, "error_model": "numpy"}
 
 @global_compiler_lock  # type: ignore[untyped-decorator]  # as above
 def object_code(units: Sequence[Unit], known: Iterable[str]) -> bytes:
-    """Compile the units, in their order, to an object file for this machine. `known`: names of
+    """Compiles the units, in their order, into an object file for this machine. `known`: names of
     units of former batches."""
     names = {unit.name for unit in units}
     _promise({*known, *names})

@@ -21,13 +21,13 @@ _log = logging.getLogger("reefcast.matching")
 
 
 def named() -> Path | None:
-    """Return the directory that the environment names, if it does."""
+    """Returns the directory that the environment names, if it does."""
     directory = os.environ.get(VARIABLE)
     return Path(directory).absolute() if directory else None
 
 
 def lasting() -> list[Path]:
-    """Return the directories where code may be kept for good, the first choice first; they may not
+    """Returns the directories where code may lie and stay, the first choice first; they may not
     exist."""
     only = named()
     if only is not None:
@@ -39,10 +39,9 @@ def lasting() -> list[Path]:
 
 
 def writable() -> Path:
-    """Return the first directory that can be written to; create it if needed.
+    """Returns the first directory that can be written to; makes it if it must.
 
-    Raises `ConfigurationError` if there is none.
-    """
+    Raises `ConfigurationError` if there is none."""
     for directory in lasting():
         try:
             directory.mkdir(parents=True, exist_ok=True)
@@ -61,11 +60,10 @@ def writable() -> Path:
 
 @cache
 def temporary() -> Path:
-    """Return a directory among the temporary files, and warn that it may not last. Code in it is
-    run as machine code: nobody else may have put it there.
+    """Returns a directory among the temporary files, and warns that it may not last. What lies
+    there is run as machine code: nobody else may have put it there.
 
-    Raises `ConfigurationError` if nothing can be written there either.
-    """
+    Raises `ConfigurationError` if nothing can be written there either."""
     import tempfile
 
     try:

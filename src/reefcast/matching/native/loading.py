@@ -40,12 +40,11 @@ _make_function = ctypes.PYFUNCTYPE(
 
 
 def load(image: Image, known: Mapping[str, int]) -> dict[str, int]:
-    """Load an image into memory; return the addresses of its symbols. `known`: addresses of
+    """Puts an image into memory; returns the addresses of its symbols. `known`: addresses of
     functions that it may call, besides those of Python and of C's library.
 
     Raises `OSError` if this process may not run what it wrote, `LookupError` if it misses a
-    function.
-    """
+    function."""
     memory = mmap.mmap(-1, len(image.memory), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     memory[:] = image.memory
     for name, slot in image.slots.items():
@@ -68,7 +67,7 @@ def _address(name: str) -> int:
 
 
 def python_function(name: str, address: int) -> Callable[..., Any]:
-    """Return machine code that takes an array of objects (`entries`) as a function of Python."""
+    """Makes what Python calls of machine code that takes an array of objects (`entries`)."""
     method = _Method(name.encode(), address, METH_FASTCALL, None)
     _kept.append(method)
     made: Callable[..., Any] = _make_function(ctypes.byref(method), None, None)

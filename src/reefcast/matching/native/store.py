@@ -31,11 +31,10 @@ class Code(msgspec.Struct, frozen=True):
 
 
 def kept(batch: str, make: Callable[[], Code]) -> Code:
-    """Return the cached code of a batch, or what `make` returns, and cache that. One process makes
-    it, others wait meanwhile. `batch`: part of a file's name.
+    """Returns what is kept of a batch, or what `make` makes of it, which is kept then. One process
+    makes it, others wait meanwhile. `batch`: part of a file's name.
 
-    Raises `ConfigurationError` if it can be kept nowhere.
-    """
+    Raises `ConfigurationError` if it can be kept nowhere."""
     key = _key(KERNELS)
     name = f"{batch}.{sys.implementation.cache_tag}-{_machine()}.kernels"
     for directory in lasting():
