@@ -161,5 +161,5 @@ def text_line(event: Event) -> str:
 
 
 def _value(value: object) -> str:
-    """A text as it is; numbers, true and false as in JSON."""
+    """Return a text as it is; numbers, true and false as in JSON."""
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()

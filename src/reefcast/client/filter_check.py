@@ -39,7 +39,8 @@ def _advice(given: object) -> str:
 
 
 def _callers_level() -> int:
-    """For `warnings.warn` in the caller: of the first line outside of this package."""
+    """Return the level, for `warnings.warn` in the caller, of the first line outside of this
+    package."""
     level, frame = 0, sys._getframe()
     while frame.f_back is not None and frame.f_globals["__name__"].startswith("reefcast."):
         level, frame = level + 1, frame.f_back

@@ -65,7 +65,7 @@ def _conjunction_covers(a: Conjunction, b: Conjunction) -> bool:
 
 
 def _conjunctions_intersect(a: Conjunction, b: Conjunction) -> bool:
-    """Residuals are taken to be satisfiable."""
+    """Return whether two conjunctions may intersect; residuals are assumed to be satisfiable."""
     if len(a.constraints) > len(b.constraints):
         a, b = b, a
     for name, constraint in a.constraints.items():
