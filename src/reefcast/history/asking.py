@@ -211,7 +211,7 @@ class Asking(Generic[E]):
         return messages
 
     def _cancelled(self, answers: Iterable[Answer[E]]) -> list[ServiceMessage]:
-        """What tells storages that they need not go on, as far as the way is known."""
+        """Return the messages that tell storages to stop, where the path to them is known."""
         client = self._numbers.client_id
         return [
             Cancel(id=(client, answer.number), path=answer.path, at=1)
@@ -288,7 +288,7 @@ class Asking(Generic[E]):
         *,
         final: bool = False,
     ) -> list[ServiceMessage]:
-        """Asks again for what is missing, unless that has been tried enough."""
+        """Ask again for what is missing, unless that has been tried often enough."""
         self._failures += 1
         if final or self._failures > ATTEMPTS:
             self.error = error

@@ -86,7 +86,8 @@ def _among(name: str, members: Sequence[Any]) -> Condition | None:
 
 
 def _between(name: str, c: Constraint) -> Condition:
-    """Without bounds, those of the kind: -inf and NaN, or the empty text and what follows texts."""
+    """Return the condition of an interval; without bounds, those of the kind: -inf and NaN, or the
+    empty text and what follows texts."""
     least: Any = -math.inf if c.kind is Kind.NUMBER else ""
     low = least if c.low is None else c.low
     lower = f"{name} >{'' if c.low_open else '='} ?"

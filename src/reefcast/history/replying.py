@@ -109,7 +109,7 @@ class Reply:
         return said
 
     def _items(self, waiting: deque[bytes]) -> Items:
-        """As many of those that wait as fit into one message."""
+        """Return as many of the waiting bodies as fit into one message."""
         bodies: list[bytes] = []
         size, before = 0, self._sent
         most = min(ITEMS, self._credit)

@@ -124,7 +124,7 @@ class Scot:
         )
 
     def _cluster_of(self, a: str, b: str) -> int | None:
-        """The cluster that a link is in; None for an iLink."""
+        """Return the cluster that a link is in; None for an iLink."""
         cluster = self.places[a].cluster
         return cluster if self.places[b].cluster == cluster else None
 
@@ -233,7 +233,7 @@ def _require(fault: str) -> None:
 
 
 def _made(tree: Graph, clusters: int, places: dict[str, Place]) -> Scot:
-    """`places` hold every pair of a label and an index once."""
+    """Make a SCOT; `places` hold every pair of a label and an index once."""
     name_at = {place: name for name, place in places.items()}
     a_links = [
         (name_at[Place(a, index)], name_at[Place(b, index)])
@@ -252,7 +252,8 @@ def _made(tree: Graph, clusters: int, places: dict[str, Place]) -> Scot:
 
 
 def _check_places(overlay: Graph, places: Mapping[str, Place]) -> int:
-    """Every broker has a place, every place one broker; returns the number of clusters."""
+    """Check that every broker has a place, and every place one broker; return the number of
+    clusters."""
     if not overlay:
         raise ConfigurationError("Acyclic property: the overlay has no brokers")
     name_at: dict[Place, str] = {}
@@ -289,7 +290,7 @@ def _check_all_there(name_at: Mapping[Place, str]) -> int:
 
 
 def _acyclic_factor(overlay: Graph, places: Mapping[str, Place], clusters: int) -> Graph:
-    """The tree of the first cluster that is one: so the link to blame is in the others."""
+    """Return the tree of the first cluster that is one: so the link to blame is in the others."""
     labels = _once(place.region for place in (places[name] for name in overlay))
     copies = [_labels_of(overlay, places, labels, index) for index in range(clusters)]
     for copy in copies:
@@ -301,7 +302,7 @@ def _acyclic_factor(overlay: Graph, places: Mapping[str, Place], clusters: int) 
 def _labels_of(
     overlay: Graph, places: Mapping[str, Place], labels: Iterable[str], index: int
 ) -> Graph:
-    """One cluster, by labels."""
+    """Return one cluster, by labels."""
     inside = [
         (places[a].region, places[b].region)
         for a, b in edges_of(overlay)

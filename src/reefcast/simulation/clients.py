@@ -203,7 +203,7 @@ class SimClient(ClientRecord):
         return [message]
 
     def _claim(self, wish: _Wish, now: float) -> None:
-        """It is asked for, under the number that its registration has now."""
+        """Make the claim of a wish, under the number that its registration has now."""
         registration = wish.registration
         claim = Claim(
             handle=wish.handle,

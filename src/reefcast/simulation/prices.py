@@ -51,7 +51,7 @@ class Prices:
         return len(item.says) if isinstance(item, PeerMessage) else 0
 
     def _subscribing_cost(self, node: Node, item: Input, brought: int) -> float:
-        """Of `brought` subscriptions, beyond the fixed cost of the message."""
+        """Return the cost of `brought` subscriptions, beyond the fixed cost of the message."""
         costs, tables = self.costs, node.core.tables()
         rows = costs.advertisement_row_s * (tables.get("SRT", 0) + tables.get("CLT", 0))
         rows += costs.subscription_row_s * tables["PRT"]

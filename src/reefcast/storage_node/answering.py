@@ -72,7 +72,8 @@ class Answering:
             closing.cancel()
 
     def _close(self) -> None:
-        """What comes in from now on is not part of the answer, however long it takes to read."""
+        """Close the answer: events that come in from now on are not part of it, however long it
+        takes to read."""
         self._say(self._reply.close())
         self._granted.set()
 

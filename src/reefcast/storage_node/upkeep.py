@@ -104,7 +104,8 @@ class Upkeep:
                 noted = marks
 
     def _last_us(self, topic: str) -> int:
-        """No later than now, whatever clocks publishers have."""
+        """Return the time of the last event, but no later than now, whatever clocks publishers
+        have."""
         times_us = [time_us for time_us, *_ in self._store.positions([topic]).values()]
         return min(max(times_us, default=0), now_us())
 

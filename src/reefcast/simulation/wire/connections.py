@@ -224,7 +224,7 @@ class End(asyncio.Transport):
         self._read_soon()
 
     def _call(self, what: Callable[[], None], context: Context) -> None:
-        """In this end's program, as soon as it does anything."""
+        """Call something in this end's program, as soon as that does anything."""
         if self.machine.dead:
             return
         at_s = self.machine.frozen_until_s
