@@ -81,7 +81,8 @@ class Gate:
     def _accept(
         self, client: ClientState, batch: Iterable[Publish], effects: list[Effect]
     ) -> list[Publish]:
-        """Those that may pass, as if they had just been published; the others are refused."""
+        """Return the publications that may pass, as if they had just been published; refuse the
+        others."""
         accepted = []
         needs_topics = self._router.needs_topics
         for publish in batch:

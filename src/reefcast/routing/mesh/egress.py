@@ -40,8 +40,9 @@ class Egress:
         return tables == OLD or not isinstance(message, Vicinity)
 
     def _say(self, key: Key, tables: int) -> bool:
-        """What the old tables want said is said although it was for the new ones: who waits for
-        it need not wait for these, and it is answered when the first time is done, too."""
+        """Return whether to say something. What the old tables want said is said although it was
+        for the new ones: who waits for it need not wait for these, and it is answered when the
+        first time is done, too."""
         before = self._said_for.get(key, 0)
         self._said_for[key] = before | tables
         return not before & (OLD | tables)

@@ -130,7 +130,7 @@ def one_round(
 
 
 def _best(mom: Neighbourhood, links: Links, period: Period, limits: Limits) -> list[str]:
-    """What is worth a soft link, best first."""
+    """Return the brokers that are worth a soft link, best first."""
     if period.idle:
         return sorted(links.opened)
     gains = {
@@ -149,7 +149,7 @@ def _new_candidates(
     limits: Limits,
     rng: Random,
 ) -> list[str]:
-    """All that could be one, best first; those that are tried out come last."""
+    """Return all possible candidates, best first; those that have been tried come last."""
     pool = [broker for broker in mom.brokers if mom.distance(broker) > 1 and broker not in soft]
     rng.shuffle(pool)
     typical_s = median(period.delays_s.values()) if period.delays_s else 0.0
@@ -170,8 +170,8 @@ def _promise(
     typical_s: float,
     threshold: float,
 ) -> float:
-    """The gain that a link would have if all that a link next to it `carried` were for it, times by
-    how much the primary path there is slower than usual (at least 1)."""
+    """Return the gain that a link would have if all that a link next to it `carried` were for it,
+    times by how much the primary path there is slower than usual (at least 1)."""
     path = mom.path(broker)
     scaling = load_scaling(path[:-1], period.loads, threshold)
     return carried * (len(path) - 1) * scaling * _slowness(path, period.delays_s, typical_s)

@@ -109,7 +109,7 @@ class VicinityTable:
         return sends
 
     def _known_to(self, link: LinkName) -> Known:
-        """What to tell this neighbour."""
+        """Return what to tell this neighbour."""
         mom = self.mom
         return tuple(
             (broker, mom.closer[broker])
