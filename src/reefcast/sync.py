@@ -289,7 +289,7 @@ class Client:
             self._thread.run(self._client.send_backlog())
 
     async def _send(self) -> None:
-        """In the client's thread, while there is something to send."""
+        """Send, in the client's thread, while there is something to send."""
         try:
             while self._client.backlog:
                 await self._client.send_backlog()
@@ -398,7 +398,8 @@ class Client:
 
 
 async def _advertise(client: BackloggedClient, filter: str) -> AsyncAdvertisement:
-    """What was published before must not be judged by it, and so goes first."""
+    """Advertise after sending what was published before, which must not be judged by the
+    advertisement."""
     await client.send_backlog()
     return client.advertise(filter)
 

@@ -299,7 +299,7 @@ class Client:
             await self._stop()
 
     async def _open(self) -> Self:
-        """Waits for the first connection; raises why there is none."""
+        """Wait for the first connection. Raises the reason why there is none."""
         try:
             await asyncio.wait([self._opened])
             self._opened.result()
@@ -342,7 +342,7 @@ class Client:
         self._watch_reading()
 
     def _publish(self, frame: bytes) -> None:
-        """There must be room."""
+        """Publish a frame, for which there must be room."""
         self._outbox.publish(frame)
         if self._outbox.output_bytes >= WRITE_AT_BYTES:
             self._write()
@@ -394,7 +394,7 @@ class Client:
             self._connection.read(self._session.may_read)
 
     async def _run(self) -> None:
-        """Connects, and again when the connection is lost, until closed or given up."""
+        """Connect, and reconnect when the connection is lost, until closed or given up."""
         error: BaseException | None = None
         try:
             connection = await self._dialler.connect(
@@ -451,7 +451,7 @@ class Client:
 
 
 class Connecting:
-    """What `connect` returns: await it, or enter it with `async with`."""
+    """The result of `connect`: await it, or enter it with `async with`."""
 
     def __init__(self, addresses: tuple[Address, ...], settings: Options) -> None:
         self._addresses = addresses

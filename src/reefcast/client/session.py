@@ -366,7 +366,8 @@ class Session:
             self._tell(message)
 
     def _tell(self, message: ControlMessage) -> None:
-        """Without a connection it waits for one to a broker that has this session still."""
+        """Send a message; without a connection it waits for one to a broker that has this session
+        still."""
         self.outbox.send_control(message)
 
     # --- reading and its limits -------------------------------------------------------------------
@@ -410,7 +411,8 @@ class Session:
 
 
 def _hand_over(receiver: OnDeliveries, deliveries: list[bytes]) -> None:
-    """An error of the application's receiver ends the client: what it did not take is lost."""
+    """Call the application's receiver. An error in it ends the client: deliveries that it did not
+    process are lost."""
     try:
         receiver(deliveries)
     except Exception as error:

@@ -27,7 +27,7 @@ import reefcast
 from reefcast.client.loop import new_event_loop
 from reefcast.errors import InternalError
 from reefcast.server.supervisor import free_ports
-from reefcast_lab.bench import workload
+from reefcast_lab.bench import quotes
 
 BATCH = 10_000
 """Events of one call of `publish_many`."""
@@ -56,7 +56,7 @@ class Row:
 def bench(events: int, tell: Callable[[str], None]) -> Iterator[Row]:
     """Every way of publishing, then every way of receiving, of asyncio's client and of the
     synchronous one."""
-    rows = workload.events(events)
+    rows = quotes.events(events)
     with _broker() as url:
         for ways in (_PUBLISHING, _SYNC_PUBLISHING, _RECEIVING, _SYNC_RECEIVING):
             baseline: Row | None = None
@@ -218,7 +218,7 @@ def _publisher(url: str, rows: Rows) -> Iterator[_Publisher]:
 
 
 def _publish(url: str, events: int, go: Gate, done: Gate) -> None:
-    rows = workload.events(events)
+    rows = quotes.events(events)
     with reefcast.sync.connect(url, connect_timeout_s=START_S) as client:
         go.wait()
         for batch in _lists(rows):
@@ -240,7 +240,7 @@ def _receiving(way: Reading) -> Callable[[str, Rows], Row]:
     def measure(url: str, rows: Rows) -> Row:
         async def work() -> Row:
             async with reefcast.connect(url, **_options(rows)) as client:
-                subscription = await client.subscribe(workload.EVERYTHING)
+                subscription = await client.subscribe(quotes.EVERYTHING)
                 watch = _Stopwatch()
                 publisher.publish_all()
                 seen = 0
@@ -286,7 +286,7 @@ def _sync_receiving(
     def measure(url: str, rows: Rows) -> Row:
         options = _options(rows)
         with _publisher(url, rows) as publisher, reefcast.sync.connect(url, **options) as client:
-            subscription = client.subscribe(workload.EVERYTHING)
+            subscription = client.subscribe(quotes.EVERYTHING)
             subscription.settled()
             watch = _Stopwatch()
             publisher.publish_all()
