@@ -49,7 +49,7 @@ def blocks_of_frame(frame: Any, special: Special) -> Iterator[Block]:
 
 
 def _check_names(names: Sequence[Any], special: Special) -> None:
-    """Raises `InvalidValueError` for a name that is there twice, or is not there."""
+    """Raise `InvalidValueError` for a name that is there twice, or is not there."""
     for name in names:
         if names.count(name) > 1:
             raise InvalidValueError(f"two columns are named {name!r}; rename or drop one")
@@ -63,13 +63,13 @@ def _is_numpy(series: Any, kinds: str) -> bool:
 
 
 def _objects(series: Any) -> list[Any]:
-    """Those of a column of objects; here NaN is pandas' word for what is missing."""
+    """Return the values of a column of objects; there NaN is pandas' word for what is missing."""
     gaps = series.isna().tolist()
     return [None if gap else value for gap, value in zip(gaps, series.tolist(), strict=True)]
 
 
 def _add(columns: dict[Any, Sequence[Any]], name: Any, column: Any) -> None:
-    """Adds a column, or those of its fields."""
+    """Add a column, or those of its fields."""
     if not pa.types.is_struct(column.type):
         if name in columns:
             raise InvalidValueError(
@@ -86,7 +86,7 @@ def _add(columns: dict[Any, Sequence[Any]], name: Any, column: Any) -> None:
 
 
 def _values(name: Any, column: Any) -> list[Any]:
-    """As Python has them, or in the form in which they travel, where Arrow makes that itself."""
+    """Return values as Python has them, or as they travel where Arrow makes that form itself."""
     types, kind = pa.types, column.type
     values: list[Any]
     if types.is_dictionary(kind):
@@ -106,7 +106,7 @@ def _values(name: Any, column: Any) -> list[Any]:
 
 
 def _instants(name: Any, column: Any) -> Any:
-    """Microseconds since 1970."""
+    """Convert times to microseconds since 1970."""
     if column.type.tz is None and column.null_count < len(column):
         raise InvalidValueError(
             f"column {name!r} holds times without a time zone: cast it to timestamp('us', 'UTC') "

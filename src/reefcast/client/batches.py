@@ -45,7 +45,7 @@ class Published(NamedTuple):
 
     @property
     def ids(self) -> list[PublicationId]:
-        """The id of each row's event."""
+        """Return the id of each row's event."""
         return [(self.publisher, self.first_seq + row) for row in range(self.size)]
 
 
@@ -130,7 +130,7 @@ def _one_by_one(stamped: _Stamped) -> list[bytes]:
 
 
 def _topics_of_cell(cell: Any) -> Iterable[str]:
-    """Of one event: none, one, or several."""
+    """Return the topics of one event: none, one, or several."""
     if cell is None:
         return ()
     if not isinstance(cell, str | tuple):
@@ -144,7 +144,7 @@ def _topics_of_cell(cell: Any) -> Iterable[str]:
 
 
 def _together(stamped: _Stamped) -> list[bytes] | None:
-    """The same frames; None if something is not as plain as it is here supposed to be."""
+    """Return the same frames; None if something is not plain."""
     try:
         pieces = _pieces(stamped)
         encoded = None if pieces is None else [*map(_encode, zip(*pieces, strict=False))]
@@ -205,7 +205,7 @@ def _seqs(rows: Sequence[int], first_seq: int) -> Sequence[int]:
 
 
 def _plain_column(name: str, values: Sequence[Any]) -> Sequence[Any] | None:
-    """The values in the forms in which they travel; None if some are nested, or have none."""
+    """Return values in the forms in which they travel; None if some are nested, or have none."""
     kinds = set(map(type, values))
     if not kinds <= _PLAIN:
         values = [value if type(value) in _PLAIN else _formed(name, value) for value in values]
@@ -226,7 +226,7 @@ def _formed(name: str, value: object) -> object:
 
 
 def _add_attributes(body: _Pieces, names: Sequence[str], columns: Sequence[Sequence[Any]]) -> None:
-    """A map; a missing value leaves its name out."""
+    """Add a map; a missing value leaves its name out."""
     gaps = {i: [*map(_is_none, each)] for i, each in enumerate(columns) if None in each}
     if gaps:
         missing = [*map(sum, zip(*gaps.values(), strict=True))]
@@ -263,7 +263,7 @@ def _add_topics(body: _Pieces, cells: Sequence[Any]) -> None:
 
 
 def _add_payloads(body: _Pieces, cells: Sequence[Any]) -> bool:
-    """False if some are too large."""
+    """Add the payloads; return False if some are too large."""
     if cells.count(None) == len(cells):
         body.constant(_encode(b""))
         return True
@@ -281,7 +281,7 @@ def _map_head(count: int) -> bytes:
 
 
 def _count_head(count: int, fixed: int, wide: int) -> bytes:
-    """As msgpack begins an array or a map of so many."""
+    """Encode how msgpack begins an array or a map of so many."""
     if count < 16:
         return _ONE_BYTE.pack(fixed | count)
     if count < 1 << 16:

@@ -56,5 +56,5 @@ def block_of(rows: Sequence[int], columns: Mapping[Any, Sequence[Any]], special:
 
 
 def _tuple(cell: Any) -> Any:
-    """Lists cannot be remembered."""
+    """Make a tuple of a list or a set, which cannot be a key."""
     return tuple(cell) if isinstance(cell, list | set | frozenset) else cell

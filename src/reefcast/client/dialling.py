@@ -53,7 +53,8 @@ class Dialler:
                     ) from error
 
     async def _try_addresses(self, give_up_at_s: float) -> Connection:
-        """Each has its share of the time that is left: a silent one leaves the others theirs."""
+        """Try each address once. Each has its share of the time that is left, so that a silent one
+        leaves the others theirs."""
         last_error: Exception = ConnectionLostError("no address was tried")
         for place, address in enumerate(list(self._addresses)):
             share_s = (give_up_at_s - self._loop.time()) / (len(self._addresses) - place)

@@ -46,7 +46,7 @@ class Events:
                 return None
 
     def _more(self, timeout: float | None) -> bool:
-        """False at the end."""
+        """Wait for more events; return False at the end."""
         if self._thread.is_current or not self._thread.stopped:
             return self._thread.run(self._fill(), timeout)
         self._thread.stop()  # then all has ended, and what had come is here
@@ -69,7 +69,7 @@ class Events:
         return batch
 
     def _next_many(self, rows: int, timeout: float | None, wait_s: float) -> list[Event]:
-        """At most so many events, for which it waits `wait_s` when there is one; none at the
+        """Take at most `rows` events, for which it waits `wait_s` once there is one; none at the
         end."""
         events: list[Event] = []
         while not events:
@@ -82,7 +82,7 @@ class Events:
         return events
 
     def _fill_up(self, rows: int, wait_s: float) -> None:
-        """Waits for so many events, but not longer."""
+        """Wait until `rows` events have come, for `wait_s` at most."""
         stopwatch_s = MACHINE.get().stopwatch_s
         until_s = stopwatch_s() + wait_s
         with suppress(TimeoutError):
@@ -91,8 +91,8 @@ class Events:
                     return
 
     async def _fill(self) -> bool:
-        """Waits for events; False at the end. It keeps them itself: its result is dropped if the
-        caller's time runs out in the very moment in which they come."""
+        """Wait for events; return False at the end. It keeps them itself: its result is dropped if
+        the caller's time runs out in the very moment in which they come."""
         try:
             self._batch.extend(await self._source.next_batch())
         except StopAsyncIteration:

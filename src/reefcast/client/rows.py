@@ -38,7 +38,7 @@ def _listed(events: Any) -> Sequence[Any]:
 
 
 def _blocks_of_mappings(rows: Sequence[Any], special: Special) -> Iterator[Block]:
-    """Those of a chunk that have the same names make a block."""
+    """Make a block of those rows of a chunk that have the same names."""
     for start in range(0, len(rows), CHUNK):
         mappings = [
             row if type(row) is dict else _mapping(start + i, row)

@@ -204,8 +204,8 @@ class Session:
             _hand_over(receiver, unread)
 
     def _take(self, run: list[bytes], unread: list[bytes]) -> None:
-        """Takes over deliveries that came one after the other, and empties the list. To `unread` go
-        those that the application's own receiver is to get; others go to inboxes."""
+        """Take over deliveries that came one after the other, and empty the list. Those that the
+        application's own receiver is to get go to `unread`, others to inboxes."""
         if not run:
             return
         self.taken += len(run)
@@ -219,7 +219,7 @@ class Session:
         run.clear()
 
     def _take_again(self, payload: bytes, unread: list[bytes]) -> None:
-        """Takes over a delivery that may have come before."""
+        """Take over a delivery that may have come before."""
         self.taken += 1
         if not self._recent.is_new(payload):
             return
@@ -236,8 +236,8 @@ class Session:
         handler(payload)
 
     def _put(self, heads: list[bytes], bodies: list[bytes]) -> None:
-        """Puts bodies into the inboxes of the subscriptions whose numbers are in the heads. Equal
-        heads are looked at once: mostly one is all that a read has."""
+        """Put bodies into the inboxes of the subscriptions whose numbers are in the heads. Equal
+        heads are looked at once: most reads have only one."""
         if heads.count(heads[0]) == len(heads):
             for owner in self._owners(heads[0]):
                 owner.put(bodies)
@@ -253,7 +253,7 @@ class Session:
             owner.put(its)
 
     def _owners(self, head: bytes) -> Iterable[Holding]:
-        """Those of the numbers in front of a delivery, each once."""
+        """Return the owners of the numbers in a delivery's head, each once."""
         by_number = self.registrations.by_number
         numbers = wire.decode_numbers(head)
         return dict.fromkeys(by_number[n].owner for n in numbers if n in by_number)

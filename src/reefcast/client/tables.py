@@ -72,7 +72,7 @@ def _add(columns: dict[str, Any], name: str, array: Any) -> None:
 
 
 def _values(name: str, events: Sequence[dict[str, Any]]) -> list[Any]:
-    """Those of one attribute; None where it is missing."""
+    """Return the values of one attribute; None where it is missing."""
     try:
         return [*map(itemgetter(name), events)]
     except KeyError:
