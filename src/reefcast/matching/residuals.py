@@ -61,7 +61,7 @@ class Open(NamedTuple):
 
 def open_of(filter: Filter) -> Open | None:
     """None if the kernel decides alone; for equal conditions the same object, as a rule."""
-    if not any(conjunction.residuals for conjunction in filter.conjunctions):
+    if not filter.has_residuals:
         return None
     several = len(filter.conjunctions) > 1
     return _kept((filter.expression,) if several else filter.conjunctions[0].residuals, several)

@@ -8,11 +8,12 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
+from reefcast.model import plain
 from reefcast.model.expression import Attributes, Expression, Literal, attributes_of, evaluate
 from reefcast.model.language import parse
-from reefcast.model.normal import Conjunction, normal_form
+from reefcast.model.normal import NEVER, Conjunction, Form, normal_form
 from reefcast.model.publication import Publication
-from reefcast.model.values import plain
+from reefcast.model.values import plain as plain_value
 
 __all__ = ["TOPIC", "TRUE", "Conjunction", "Filter", "parse_filter"]
 
@@ -22,7 +23,7 @@ TOPIC = "topic"
 LATEST = 1 << 12
 """Filters that are kept although nobody uses them: the latest that were asked for."""
 
-_encode = msgspec.msgpack.Encoder(enc_hook=plain).encode
+_encode = msgspec.msgpack.Encoder(enc_hook=plain_value).encode
 
 
 def pack(conjunctions: Iterable[Conjunction]) -> bytes:
@@ -36,21 +37,44 @@ class Filter:
 
     `text` is as its author wrote it, `expression` what it says, `conjunctions` its normal form (see
     `model.normal`); a filter that can never match has none. `packed` is the latter, for indexes.
+    Of a plain filter (see `model.plain`) only text and packed form are kept until somebody asks for
+    the rest: a broker holds many, and its index knows the packed form.
     """
 
-    __slots__ = ("__weakref__", "conjunctions", "expression", "packed", "text")
+    __slots__ = ("__weakref__", "_conjunctions", "_expression", "packed", "text")
 
     text: str
-    expression: Expression
-    conjunctions: tuple[Conjunction, ...]
     packed: bytes
+    _expression: Expression | None
+    _conjunctions: Form | None
 
-    def __init__(self, text: str, expression: Expression) -> None:
+    def __init__(self, text: str, expression: Expression | None = None) -> None:
         """`parse_filter` is the way to a filter; `expression` is what `text` says."""
         self.text = text
-        self.expression = expression
-        self.conjunctions = normal_form(expression)
-        self.packed = pack(self.conjunctions)
+        form = plain.read(text) if expression is None else None
+        if form is not None:
+            self._expression = self._conjunctions = None
+        else:
+            self._expression = parse(text) if expression is None else expression
+            self._conjunctions = form = normal_form(self._expression)
+        self.packed = pack(form)
+
+    @property
+    def expression(self) -> Expression:
+        if self._expression is None:
+            self._expression = parse(self.text)
+        return self._expression
+
+    @property
+    def conjunctions(self) -> Form:
+        if self._conjunctions is None:
+            self._conjunctions = plain.read(self.text) or NEVER
+        return self._conjunctions
+
+    @property
+    def has_residuals(self) -> bool:
+        """Whether some of it is left to be evaluated; of a plain filter nothing is."""
+        return self._conjunctions is not None and any(c.residuals for c in self._conjunctions)
 
     def holds(self, attributes: Attributes, topics: Collection[str] = ()) -> bool:
         """Whether the filter is TRUE for these attributes, by name; None means missing.
@@ -73,6 +97,8 @@ class Filter:
 
     def looks_at_topics(self) -> bool:
         """Whether an event's topics can make a difference."""
+        if self._conjunctions is None and TOPIC not in self.text:
+            return False
         return any(
             TOPIC in c.constraints or any(TOPIC in attributes_of(r) for r in c.residuals)
             for c in self.conjunctions
@@ -97,7 +123,7 @@ def parse_filter(text: str) -> Filter:
     made again; when nobody does, it goes."""
     filter = _used.get(text)
     if filter is None:
-        filter = _used[text] = Filter(text, parse(text))
+        filter = _used[text] = Filter(text)
     return filter
 
 

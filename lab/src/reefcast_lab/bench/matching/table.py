@@ -35,7 +35,7 @@ class RowFilter(Filter):
 
     def __init__(self, text: str, constraints: Mapping[str, Constraint]) -> None:
         self.text = text
-        self.conjunctions = (Conjunction(constraints),)
+        self._conjunctions = (Conjunction(constraints),)
         self.packed = pack(self.conjunctions)
 
 
