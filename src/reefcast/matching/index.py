@@ -102,7 +102,7 @@ class CompiledIndex(Generic[K]):
     def add(self, key: K, filter: Filter) -> None:
         if key in self._handles:
             raise LocalError(f"key {key!r} is in the index already; remove it first")
-        packed, left_open = filter.packed, open_of(filter)
+        packed, left_open = filter.packed_once(), open_of(filter)
         handle = self._new_handle()
         self._put_key(handle, key)
         if left_open is not None:

@@ -23,6 +23,9 @@ TOPIC = "topic"
 LATEST = 1 << 12
 """Filters that are kept although nobody uses them: the latest that were asked for."""
 
+UNDER_WAY = 64
+"""Filters whose normal form is at hand: what is parsed is put into indexes next."""
+
 _encode = msgspec.msgpack.Encoder(enc_hook=plain_value).encode
 
 
@@ -32,32 +35,37 @@ def pack(conjunctions: Iterable[Conjunction]) -> bytes:
     return _encode([(bool(c.residuals), c.constraints) for c in conjunctions])
 
 
+@lru_cache(maxsize=UNDER_WAY)
+def _plain_form(text: str) -> Form | None:
+    """None for a filter that is not plain."""
+    return plain.read(text)
+
+
 class Filter:
     """A filter; two with the same text are equal.
 
     `text` is as its author wrote it, `expression` what it says, `conjunctions` its normal form (see
     `model.normal`); a filter that can never match has none. `packed` is the latter, for indexes.
-    Of a plain filter (see `model.plain`) only text and packed form are kept until somebody asks for
-    the rest: a broker holds many, and its index knows the packed form.
+    Of a plain filter (see `model.plain`) only the text is kept until somebody asks for the rest: a
+    broker holds many, and an index makes tables of its own of them (`packed_once`).
     """
 
-    __slots__ = ("__weakref__", "_conjunctions", "_expression", "packed", "text")
+    __slots__ = ("__weakref__", "_conjunctions", "_expression", "_packed", "text")
 
     text: str
-    packed: bytes
     _expression: Expression | None
     _conjunctions: Form | None
+    _packed: bytes | None
 
     def __init__(self, text: str, expression: Expression | None = None) -> None:
         """`parse_filter` is the way to a filter; `expression` is what `text` says."""
         self.text = text
-        form = plain.read(text) if expression is None else None
-        if form is not None:
-            self._expression = self._conjunctions = None
+        if expression is None and _plain_form(text) is not None:
+            self._expression = self._conjunctions = self._packed = None
         else:
             self._expression = parse(text) if expression is None else expression
-            self._conjunctions = form = normal_form(self._expression)
-        self.packed = pack(form)
+            self._conjunctions = normal_form(self._expression)
+            self._packed = pack(self._conjunctions)
 
     @property
     def expression(self) -> Expression:
@@ -68,8 +76,18 @@ class Filter:
     @property
     def conjunctions(self) -> Form:
         if self._conjunctions is None:
-            self._conjunctions = plain.read(self.text) or NEVER
+            self._conjunctions = _plain_form(self.text) or NEVER
         return self._conjunctions
+
+    @property
+    def packed(self) -> bytes:
+        if self._packed is None:
+            self._packed = self.packed_once()
+        return self._packed
+
+    def packed_once(self) -> bytes:
+        """Returns the packed form for one who asks once: it is not kept."""
+        return pack(_plain_form(self.text) or NEVER) if self._packed is None else self._packed
 
     @property
     def has_residuals(self) -> bool:

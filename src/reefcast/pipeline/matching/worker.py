@@ -51,7 +51,7 @@ class ShippedFilter(Filter):
     __slots__ = ()
 
     def __init__(self, packed: bytes, decided: tuple[Expression, ...] | None) -> None:
-        self.packed = packed
+        self._packed = packed
         open_ones = () if decided is None else (Conjunction({}, decided),)
         if packed[:1] == ONE_CONJUNCTION or not open_ones:
             self._conjunctions = open_ones

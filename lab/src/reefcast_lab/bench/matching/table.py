@@ -36,7 +36,7 @@ class RowFilter(Filter):
     def __init__(self, text: str, constraints: Mapping[str, Constraint]) -> None:
         self.text = text
         self._conjunctions = (Conjunction(constraints),)
-        self.packed = pack(self.conjunctions)
+        self._packed = pack(self.conjunctions)
 
 
 @dataclass(frozen=True)
