@@ -10,7 +10,7 @@ from test_model_quick import TOKENS
 
 from reefcast.errors import FilterSyntaxError
 from reefcast.model.expression import Expression, to_sql
-from reefcast.model.filters import Filter, pack
+from reefcast.model.filters import Filter, has_residuals, pack, packed_once
 from reefcast.model.language import parse
 from reefcast.model.normal import Form, normal_form
 from reefcast.model.plain import LONGEST, read
@@ -145,8 +145,8 @@ def test_plain_filters_are_read_here(text: str) -> None:
     assert (form is not None) == (len(text) <= LONGEST)
     filter = Filter(text)
     expected = by_the_book(text)
-    assert filter.packed == pack(expected)
-    assert not filter.has_residuals
+    assert packed_once(filter) == filter.packed == pack(expected) == packed_once(filter)
+    assert not has_residuals(filter)
     assert filter.conjunctions == expected
     assert filter.expression == parse(text)
 
@@ -158,7 +158,7 @@ def test_what_is_not_plain_is_left_to_others(text: str) -> None:
     assert read(text) is None
     filter = Filter(text)
     assert (filter.conjunctions, filter.expression) == (by_the_book(text), parse(text))
-    assert filter.has_residuals == any(c.residuals for c in filter.conjunctions)
+    assert has_residuals(filter) == any(c.residuals for c in filter.conjunctions)
 
 
 def test_a_text_that_is_too_long_is_left_to_others() -> None:

@@ -15,7 +15,16 @@ from reefcast.model.normal import NEVER, Conjunction, Form, normal_form
 from reefcast.model.publication import Publication
 from reefcast.model.values import plain as plain_value
 
-__all__ = ["TOPIC", "TRUE", "Conjunction", "Filter", "parse_filter"]
+__all__ = [
+    "TOPIC",
+    "TRUE",
+    "Conjunction",
+    "Filter",
+    "has_residuals",
+    "pack",
+    "packed_once",
+    "parse_filter",
+]
 
 TOPIC = "topic"
 """The attribute of which a publication may have several values, its topics."""
@@ -46,8 +55,8 @@ class Filter:
 
     `text` is as its author wrote it, `expression` what it says, `conjunctions` its normal form (see
     `model.normal`); a filter that can never match has none. `packed` is the latter, for indexes.
-    Of a plain filter (see `model.plain`) only the text is kept until somebody asks for the rest: a
-    broker holds many, and an index makes tables of its own of them (`packed_once`).
+    Of a plain filter (see `model.plain`) only the text is kept until somebody asks for the rest:
+    a broker holds many.
     """
 
     __slots__ = ("__weakref__", "_conjunctions", "_expression", "_packed", "text")
@@ -69,30 +78,24 @@ class Filter:
 
     @property
     def expression(self) -> Expression:
+        """What the text says, as a tree."""
         if self._expression is None:
             self._expression = parse(self.text)
         return self._expression
 
     @property
     def conjunctions(self) -> Form:
+        """The normal form: the filter holds where one of them does."""
         if self._conjunctions is None:
             self._conjunctions = _plain_form(self.text) or NEVER
         return self._conjunctions
 
     @property
     def packed(self) -> bytes:
+        """The normal form as indexes read it."""
         if self._packed is None:
-            self._packed = self.packed_once()
+            self._packed = packed_once(self)
         return self._packed
-
-    def packed_once(self) -> bytes:
-        """Returns the packed form for one who asks once: it is not kept."""
-        return pack(_plain_form(self.text) or NEVER) if self._packed is None else self._packed
-
-    @property
-    def has_residuals(self) -> bool:
-        """Whether some of it is left to be evaluated; of a plain filter nothing is."""
-        return self._conjunctions is not None and any(c.residuals for c in self._conjunctions)
 
     def holds(self, attributes: Attributes, topics: Collection[str] = ()) -> bool:
         """Whether the filter is TRUE for these attributes, by name; None means missing.
@@ -130,6 +133,19 @@ class Filter:
 
     def __repr__(self) -> str:
         return f"Filter({self.text!r})"
+
+
+def packed_once(filter: Filter) -> bytes:
+    """Returns the packed form for one who asks once: the filter does not keep it."""
+    if filter._packed is not None:
+        return filter._packed
+    return pack(_plain_form(filter.text) or NEVER)
+
+
+def has_residuals(filter: Filter) -> bool:
+    """Tells whether some of it is left to be evaluated; of a plain filter nothing is."""
+    form = filter._conjunctions
+    return form is not None and any(conjunction.residuals for conjunction in form)
 
 
 _used: WeakValueDictionary[str, Filter] = WeakValueDictionary()

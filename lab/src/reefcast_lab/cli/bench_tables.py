@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from reefcast_lab.bench.matching.worst import WorstRow
     from reefcast_lab.bench.mesh import Row as MeshRow
     from reefcast_lab.bench.spark import Row as SparkRow
+    from reefcast_lab.bench.start import Row as StartRow
     from reefcast_lab.bench.statistics import Row as StatisticsRow
 
 _R = TypeVar(
@@ -29,6 +30,7 @@ _R = TypeVar(
     "MatchRow",
     "MeshRow",
     "SparkRow",
+    "StartRow",
     "StatisticsRow",
     "WorstRow",
 )
@@ -76,6 +78,16 @@ SPARK = {
     "ratio": "ratio",
     "cpu_ratio": "ratio (CPU)",
     "events_per_cpu_s": "events/s of CPU",
+}
+START = {
+    "bare_cpu_s": "bare s (CPU)",
+    "listens_cpu_s": "listens s (CPU)",
+    "delivers_cpu_s": "delivers s (CPU)",
+    "idle_mb": "idle MB",
+    "subscriptions": "subscriptions",
+    "subscribe_cpu_us": "us to subscribe (CPU)",
+    "unsubscribe_cpu_us": "us to unsubscribe (CPU)",
+    "subscriptions_mb": "MB for them",
 }
 STATISTICS = {
     "engine": "engine",
