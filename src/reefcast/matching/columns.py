@@ -81,7 +81,7 @@ def _address(array: Array) -> int:
 
 
 def columns_of(columns: Any) -> Columns:
-    """Describes a mapping of names to columns, a pyarrow Table or RecordBatch, or a data frame.
+    """Describe a mapping of names to columns, a pyarrow Table or RecordBatch, or a data frame.
 
     A column is a numpy array (masked too), a pyarrow Array or ChunkedArray, a pandas Series, a list
     or tuple, or anything else that speaks Arrow's C interface. Raises `LocalError` for lengths that
@@ -117,7 +117,7 @@ def columns_of(columns: Any) -> Columns:
 
 
 def row_of(columns: Columns, row: int) -> dict[str, Value]:
-    """One row as the attributes of an event; for what Python must decide about."""
+    """Return one row as the attributes of an event, for conditions that Python decides."""
     values: dict[str, Value] = {}
     for name, column in zip(columns.names, columns.keep, strict=True):
         cell = column[row]

@@ -80,18 +80,20 @@ class CompiledIndex(Generic[K]):
         return key in self._handles
 
     def memory_bytes(self) -> int:
-        """Bytes of the compiled tables, and of those that map keys; not of keys and filters."""
+        """Return the bytes of the compiled tables, and of those that map keys; not of keys and
+        filters."""
         numbers = 32 * max(0, len(self._handles) - SMALL_INTS)
         tables = self._keys.nbytes + sys.getsizeof(self._handles)
         return int(self._numbers[S_BYTES]) + tables + numbers
 
     def plan(self) -> dict[str, Any]:
-        """What has become of the filters: partitions, bitmaps, buckets; see `plan.plan_of`."""
+        """Return how the filters are stored: partitions, bitmaps, buckets; see `plan.plan_of`."""
         found = {"filters": len(self), "bytes": self.memory_bytes()}
         return {**found, **plan.plan_of(self._state)}
 
     def plan_of(self, key: K) -> list[dict[str, Any]]:
-        """Where a filter's conjunctions lie, and how they are matched; see `plan.places_of`."""
+        """Return where a filter's conjunctions are stored, and how they are matched; see
+        `plan.places_of`."""
         handle = self._handles.get(key)
         if handle is None:
             raise LocalError(f"key {key!r} is not in the index")

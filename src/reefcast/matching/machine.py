@@ -118,7 +118,7 @@ put2 = built_in(_writer(16))
 
 @built_in
 def trailing_zeros(_context: Any, _word: Any) -> Any:
-    """Number of zeros below the lowest 1 of a word; 64 if there is none."""
+    """Count the zeros below the lowest 1 of a word; 64 if there is none."""
 
     def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 0))
@@ -128,7 +128,7 @@ def trailing_zeros(_context: Any, _word: Any) -> Any:
 
 @built_in
 def ones(_context: Any, _word: Any) -> Any:
-    """Number of ones in a word."""
+    """Count the ones in a word."""
 
     def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         return builder.ctpop(arguments[0])
@@ -138,7 +138,7 @@ def ones(_context: Any, _word: Any) -> Any:
 
 @built_in
 def swapped(_context: Any, _word: Any) -> Any:
-    """The word with its bytes in the opposite order."""
+    """Return the word with its bytes in the opposite order."""
 
     def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         return builder.bswap(arguments[0])
@@ -148,7 +148,7 @@ def swapped(_context: Any, _word: Any) -> Any:
 
 @built_in
 def shifted_right(_context: Any, _word: Any, _count: Any) -> Any:
-    """As `>>`, but zeros come in, whatever the sign."""
+    """Shift as `>>` does, but fill with zeros, whatever the sign."""
 
     def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         return builder.lshr(*arguments)
@@ -158,7 +158,7 @@ def shifted_right(_context: Any, _word: Any, _count: Any) -> Any:
 
 @built_in
 def bits_of(_context: Any, _number: Any) -> Any:
-    """A float64 as the word that stands for it."""
+    """Return a float64 as the word that stands for it."""
 
     def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         return builder.bitcast(arguments[0], word())

@@ -17,7 +17,7 @@ GROUP_WORDS, GROUP_BYTES = 8, 64
 
 @built_in
 def prefetch(_context: Any, _address: Any) -> Any:
-    """Asks for the line of the cache that the address is in; it will be read soon."""
+    """Request the line of the cache that the address is in; it will be read soon."""
 
     def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
@@ -142,7 +142,7 @@ def _sum(builder: Any, group: Any) -> Any:
 
 @built_in
 def filled_words(_context: Any, _words: Any) -> Any:
-    """filled_words(words): bit i is 1 if word i of the 8 is not 0."""
+    """Compute filled_words(words): bit i is 1 if word i of the 8 is not 0."""
 
     def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         filled = builder.icmp_signed("!=", _group_at(builder, arguments[0]), _no_bits())
@@ -155,9 +155,9 @@ def filled_words(_context: Any, _words: Any) -> Any:
 def survivors_of(
     _context: Any, _dead: Any, _base: Any, _slots: Any, _count: Any, _shift: Any, _out: Any
 ) -> Any:
-    """survivors_of(dead, base, slots, count, shift, out): out[0:8] gets the bits that are neither
-    in dead[0:8], nor, for any of the `count` numbers at `slots`, in the 8 words at
-    base + (number << shift). 1 if there is a bit, else 0."""
+    """Compute survivors_of(dead, base, slots, count, shift, out): out[0:8] gets the bits that are
+    neither in dead[0:8], nor, for any of the `count` numbers at `slots`, in the 8 words at base +
+    (number << shift). The result is 1 if there is a bit, else 0."""
 
     def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         dead, base, slots, count, shift, out = arguments
@@ -173,8 +173,8 @@ def survivors_of(
 def common_of(
     _context: Any, _start: Any, _base: Any, _slots: Any, _count: Any, _shift: Any, _out: Any
 ) -> Any:
-    """common_of(start, base, slots, count, shift, out): out[0:8] gets the bits of start[0:8] that
-    are in any of the others, as above."""
+    """Compute common_of(start, base, slots, count, shift, out): out[0:8] gets the bits of
+    start[0:8] that are in any of the others, as above."""
 
     def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         start, base, slots, count, shift, out = arguments
@@ -189,9 +189,10 @@ def common_of(
 def select_rows(
     _c: Any, _base: Any, _out_of: Any, _outs: Any, _in_all: Any, _ins: Any, _start: Any, _out: Any
 ) -> Any:
-    """select_rows(base, out_of, outs, in_all, ins, start, out): out[0:8] = start[0:8] without the
-    bits in any of the bitmaps whose offsets from `base` are the `outs` words at `out_of`, and only
-    with those in each of the `ins` bitmaps at `in_all`. 1 if any bit is left."""
+    """Compute select_rows(base, out_of, outs, in_all, ins, start, out): out[0:8] = start[0:8]
+    without the bits in any of the bitmaps whose offsets from `base` are the `outs` words at
+    `out_of`, and only with those in each of the `ins` bitmaps at `in_all`. The result is 1 if any
+    bit is left."""
 
     def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         base, out_of, outs, in_all, ins, start, out = arguments
@@ -212,9 +213,9 @@ def select_rows(
 
 @built_in
 def compare_lanes(_context: Any, _bounds: Any, _keys: Any, _groups: Any) -> Any:
-    """compare_lanes(bounds, keys, groups): for 8 * groups keys of 16 bits, and for each 8 of them 8
-    lower bounds and 8 upper ones: bit 0 of the result says that a key is outside its bounds, bit 1
-    that one equals a bound. Keys that are 0 do not count."""
+    """Compute compare_lanes(bounds, keys, groups): for 8 * groups keys of 16 bits, and for each 8
+    of them 8 lower bounds and 8 upper ones: bit 0 of the result says that a key is outside its
+    bounds, bit 1 that one equals a bound. Keys that are 0 do not count."""
 
     def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         bounds, keys, groups = arguments
@@ -250,8 +251,9 @@ def compare_lanes(_context: Any, _bounds: Any, _keys: Any, _groups: Any) -> Any:
 
 @built_in
 def count_up_to(_context: Any, _words: Any, _groups: Any, _value: Any) -> Any:
-    """count_up_to(words, groups, value): how many of the 8 * groups words are at or below `value`.
-    Without a branch that depends on them: faster than cutting ascending words in halves."""
+    """Compute count_up_to(words, groups, value): how many of the 8 * groups words are at or below
+    `value`. Without a branch that depends on them: faster than cutting ascending words in halves.
+    """
 
     def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         words, groups, value = arguments
@@ -262,8 +264,8 @@ def count_up_to(_context: Any, _words: Any, _groups: Any, _value: Any) -> Any:
 
 @built_in
 def count_up_to_both(_context: Any, _words: Any, _groups: Any, _low: Any, _high: Any) -> Any:
-    """count_up_to_both(words, groups, low, high): `count_up_to` of `low`, and 2^32 times that of
-    `high`."""
+    """Compute count_up_to_both(words, groups, low, high): `count_up_to` of `low`, and 2^32 times
+    that of `high`."""
 
     def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         words, groups, *ends = arguments

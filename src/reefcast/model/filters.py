@@ -39,8 +39,8 @@ _encode = msgspec.msgpack.Encoder(enc_hook=plain_value).encode
 
 
 def pack(conjunctions: Iterable[Conjunction]) -> bytes:
-    """A normal form as indexes read it: msgpack, for each conjunction whether it has residuals, and
-    its constraints."""
+    """Encode a normal form for indexes: in msgpack, for each conjunction whether it has residuals,
+    and its constraints."""
     return _encode([(bool(c.residuals), c.constraints) for c in conjunctions])
 
 
@@ -51,10 +51,11 @@ def _plain_form(text: str) -> Form | None:
 
 
 class Filter:
-    """A filter; two with the same text are equal.
+    """A parsed filter; two filters with the same text are equal.
 
-    `text` is as its author wrote it, `expression` what it says, `conjunctions` its normal form (see
-    `model.normal`); a filter that can never match has none. `packed` is the latter, for indexes.
+    `text` is what its author wrote, `expression` what it means, `conjunctions` its normal form (see
+    `model.normal`), which is empty if the filter can never match, and `packed` the normal form as
+    indexes read it.
     Of a plain filter (see `model.plain`) only the text is kept until somebody asks for the rest:
     a broker holds many.
     """
@@ -78,31 +79,31 @@ class Filter:
 
     @property
     def expression(self) -> Expression:
-        """What the text says, as a tree."""
+        """Return what the text says, as a tree."""
         if self._expression is None:
             self._expression = parse(self.text)
         return self._expression
 
     @property
     def conjunctions(self) -> Form:
-        """The normal form: the filter holds where one of them does."""
+        """Return the normal form: the filter holds where one of them does."""
         if self._conjunctions is None:
             self._conjunctions = _plain_form(self.text) or NEVER
         return self._conjunctions
 
     @property
     def packed(self) -> bytes:
-        """The normal form as indexes read it."""
+        """Return the normal form as indexes read it."""
         if self._packed is None:
             self._packed = packed_once(self)
         return self._packed
 
     def holds(self, attributes: Attributes, topics: Collection[str] = ()) -> bool:
-        """Whether the filter is TRUE for these attributes, by name; None means missing.
+        """Return whether the filter is TRUE for these attributes, by name; None means missing.
 
-        With topics, whether it is TRUE for one of them as the value of `topic`. This evaluates the
-        expression: the slow, obvious twin of every index. Raises `InvalidValueError` for a value
-        that no attribute can have, if the filter looks at it.
+        With topics, returns whether it is TRUE for one of them as the value of `topic`. This
+        evaluates the expression: the slow, obvious twin of every index. Raises `InvalidValueError`
+        for a value that no attribute can have, if the filter looks at it.
         """
         if not topics:
             return evaluate(self.expression, attributes) is True
@@ -111,13 +112,13 @@ class Filter:
         )
 
     def matches(self, publication: Publication) -> bool:
-        """Whether it holds for what the publication carries."""
+        """Return whether the filter is TRUE for the publication's attributes and topics."""
         if self is TRUE:  # what most publishers advertise
             return True
         return self.holds(publication.attributes, publication.topics)
 
     def looks_at_topics(self) -> bool:
-        """Whether an event's topics can make a difference."""
+        """Return whether an event's topics can make a difference."""
         if self._conjunctions is None and TOPIC not in self.text:
             return False
         return any(
@@ -136,14 +137,14 @@ class Filter:
 
 
 def packed_once(filter: Filter) -> bytes:
-    """Returns the packed form for one who asks once: the filter does not keep it."""
+    """Return the packed form for one who asks once: the filter does not keep it."""
     if filter._packed is not None:
         return filter._packed
     return pack(_plain_form(filter.text) or NEVER)
 
 
 def has_residuals(filter: Filter) -> bool:
-    """Tells whether some of it is left to be evaluated; of a plain filter nothing is."""
+    """Return whether some of it is left to be evaluated; of a plain filter nothing is."""
     form = filter._conjunctions
     return form is not None and any(conjunction.residuals for conjunction in form)
 
@@ -153,8 +154,8 @@ _used: WeakValueDictionary[str, Filter] = WeakValueDictionary()
 
 @lru_cache(maxsize=LATEST)
 def parse_filter(text: str) -> Filter:
-    """The filter that `text` says; raises `FilterSyntaxError`. While somebody uses it, it is not
-    made again; when nobody does, it goes."""
+    """Return the filter that `text` says. Raises `FilterSyntaxError`. While a filter is in use, the
+    same text returns the same object; it is freed when nobody uses it."""
     filter = _used.get(text)
     if filter is None:
         filter = _used[text] = Filter(text)

@@ -38,7 +38,7 @@ _TERM = re.compile(
 
 
 def read(text: str) -> Form | None:
-    """Returns the normal form of a plain filter; None for any other text."""
+    """Return the normal form of a plain filter; None for any other text."""
     if len(text) > LONGEST or not text.isascii():
         return None
     constraints: dict[str, Constraint] = {}

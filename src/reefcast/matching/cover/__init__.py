@@ -15,14 +15,15 @@ __all__ = ["CoverIndex", "RootChange", "Roots", "new_cover_index", "new_roots", 
 
 
 def new_cover_index() -> CompiledCoverIndex[Any]:
-    """An empty index of the fastest kind. Its library is loaded here, not with this module."""
+    """Return an empty index of the fastest kind. Its library is loaded here, not with this
+    module."""
     from reefcast.matching.cover.index import CompiledCoverIndex
 
     return CompiledCoverIndex()
 
 
 def new_roots() -> CompiledRoots[Any]:
-    """No roots yet."""
+    """Return an empty set of roots."""
     from reefcast.matching.cover.roots import CompiledRoots
 
     return CompiledRoots()
