@@ -13,7 +13,7 @@ from reefcast.model.expression import Expression, to_sql
 from reefcast.model.filters import Filter, has_residuals, pack, packed_once
 from reefcast.model.language import parse
 from reefcast.model.normal import Form, normal_form
-from reefcast.model.plain import LONGEST, read
+from reefcast.model.plain import LONGEST, MOST_TERMS, read
 
 SPACES = st.sampled_from(["", " ", "  ", "\t", "\n", "\r\n", "\f", "\v", "\x1c", " \t "])
 NAMES = st.sampled_from(
@@ -73,12 +73,23 @@ LITERALS = st.one_of(
 def terms(draw: st.DrawFn) -> str:
     """With spaces wherever they may be left out, or left out where they may not."""
     words = [draw(NAMES)]
-    if draw(st.booleans()):
+    kind = draw(st.sampled_from(["sign", "between", "in", "like"]))
+    if kind == "sign":
         words += [draw(SIGNS), draw(LITERALS)]
-    else:
+    elif kind == "between":
         between = draw(st.sampled_from(["BETWEEN", "between", "NOT BETWEEN", "Between"]))
         words += [between, draw(LITERALS), draw(st.sampled_from(["AND", "and", "OR"]))]
         words.append(draw(LITERALS))
+    elif kind == "in":
+        values = draw(st.lists(LITERALS, max_size=4))
+        words += [draw(st.sampled_from(["IN", "not in", "NOT  IN", "IN NOT"])), "("]
+        words += [each for value in values for each in (value, ",")][:-1]
+        words.append(draw(st.sampled_from([")", ")", ")", ",)", ""])))
+    else:
+        pattern = st.text("ab%_\\/# ", max_size=4).map(lambda text: f"'{text}'")
+        words.append(draw(st.sampled_from(["LIKE", "Like", "NOT LIKE", "like not"])))
+        words.append(draw(st.one_of(pattern, pattern, LITERALS)))
+        words.append(draw(st.sampled_from(["", "", "ESCAPE '!'"])))
     spaces = st.one_of(st.just(" "), st.just(" "), SPACES)
     return "".join(part for word in words for part in (word, draw(spaces)))
 
@@ -134,15 +145,17 @@ PLAIN = st.lists(
             st.sampled_from("abc"), st.sampled_from(["=", "<", "<=", ">", ">=", "<>"])
         ).flatmap(lambda head: st.integers(-9, 9).map(lambda n: f"{head[0]} {head[1]} {n}")),
         st.sampled_from(["s = 'x'", "s <> 'it''s'", "t = TRUE", "a BETWEEN -1.5 AND 2e3"]),
+        st.sampled_from(["a IN (1, 2.5,-3)", "s NOT IN ('x')", "s LIKE 'x%'", "s NOT LIKE '_%x'"]),
     ),
     min_size=1,
+    max_size=9,
 ).map(" AND ".join)
 
 
 @given(PLAIN)
 def test_plain_filters_are_read_here(text: str) -> None:
     form = read(text)
-    assert (form is not None) == (len(text) <= LONGEST)
+    assert form is not None
     filter = Filter(text)
     expected = by_the_book(text)
     assert packed_once(filter) == filter.packed == pack(expected) == packed_once(filter)
@@ -152,7 +165,8 @@ def test_plain_filters_are_read_here(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["a LIKE 'x%'", "a > b", "a = 1 OR b = 2", "NOT a = 1", "(a = 1)", "a IN (1)", "TRUE"]
+    "text",
+    ["a LIKE 'x!%' ESCAPE '!'", "a > b", "a = 1 OR b = 2", "NOT a = 1", "(a = 1)", "a", "TRUE"],
 )
 def test_what_is_not_plain_is_left_to_others(text: str) -> None:
     assert read(text) is None
@@ -161,11 +175,14 @@ def test_what_is_not_plain_is_left_to_others(text: str) -> None:
     assert has_residuals(filter) == any(c.residuals for c in filter.conjunctions)
 
 
-def test_a_text_that_is_too_long_is_left_to_others() -> None:
-    text = " AND ".join(["a > 1"] * 200)
+def test_too_many_terms_and_texts_that_are_too_long_are_left_to_others() -> None:
+    assert read(" AND ".join(["a > 1"] * MOST_TERMS)) is not None
+    assert read(" AND ".join(["a > 1"] * (MOST_TERMS + 1))) is None
+    text = "a IN (" + ", ".join(map(str, range(12_000))) + ")"
+    check(text[: LONGEST // 2].rpartition(",")[0] + ")")
+    assert read(text[: LONGEST // 2].rpartition(",")[0] + ")") is not None
     assert len(text) > LONGEST
     assert read(text) is None
-    assert read(text[: LONGEST // 2].rpartition(" AND ")[0]) is not None
 
 
 @pytest.mark.parametrize("text", ["topic = 'a' AND b = 1", "b = 1", "\"topic\" = 'a'", "c > topic"])
