@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from reefcast.matching.interface import MatchIndex
+    from reefcast.matching.index import CompiledIndex
 
 
-def new_index() -> MatchIndex[Any]:
+def new_index() -> CompiledIndex[Any]:
     """An empty index of the fastest kind. Its library is loaded here, not with this module."""
     from reefcast.matching.index import CompiledIndex
 

@@ -80,6 +80,7 @@ from reefcast.routing.links import LinkQueues, Links, Overload
 from reefcast.routing.neighbour_links import PATIENCE_S, NeighbourLinks
 from reefcast.routing.ordering import TIMER as ORDER_TIMER
 from reefcast.routing.ordering import Ordering
+from reefcast.routing.plain import PlainWay
 from reefcast.routing.registry import routing_named
 from reefcast.routing.router import Decision, RoutingOptions, Surroundings
 from reefcast.routing.services import Service, Services
@@ -141,6 +142,8 @@ class Broker:
         self._holding = self._then.holding
         self.links.held = self._holding.queue_len
         self._gate = self._new_gate()
+        state = self.router, self.clients, self.links, self.counters
+        self.plain_way = PlainWay(*state, self._ordering, self._holding)
         self.neighbours = NeighbourLinks(name, self.router, self._then, patience_s)
         self._handlers: dict[type, Callable[[Any, LinkName, float], list[Effect]]] = {
             Publish: self._one_publication,

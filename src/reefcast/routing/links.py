@@ -195,10 +195,10 @@ class Links:
         """A publication waits at the broker until it may go out over `link` (see `held`)."""
         self._gone[link] += 1
 
-    def goes(self, link: LinkName) -> None:
-        """A publication goes out over `link`."""
-        self._gone[link] += 1
-        self._put[link] += 1
+    def goes(self, link: LinkName, count: int = 1) -> None:
+        """`count` publications go out over `link`."""
+        self._gone[link] += count
+        self._put[link] += count
 
 
 def _nothing_held(link: LinkName) -> int:

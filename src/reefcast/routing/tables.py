@@ -14,13 +14,16 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from itertools import chain, islice
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from reefcast.matching.interface import EventIndex
 from reefcast.model.covering import covers, intersects
 from reefcast.model.filters import Filter, parse_filter
 from reefcast.model.messages import EntityId, LinkName
 from reefcast.model.publication import Publication
+
+if TYPE_CHECKING:
+    from reefcast.matching.passage.leads import CompiledRows, Leads
 
 
 class Row:
@@ -95,6 +98,10 @@ class NextHopIndex(ABC):
         """`digest(rows, key)` of the rows that each publication matches; it may be kept and given
         again for the same rows and an equal key."""
 
+    def compiled(self) -> CompiledRows | None:
+        """The same for compiled calls, if the index is for them."""
+        return None
+
 
 def next_hops_of(rows: Sequence[Row]) -> NextHops:
     """Matching rows, in any order, as deliveries and as next hops."""
@@ -118,17 +125,37 @@ def next_hops_of(rows: Sequence[Row]) -> NextHops:
     return NextHops(local, sorted(hops), len(rows))
 
 
+def _enter(leads: Leads, handle: int, row: Row) -> None:
+    leads.add(handle, row.next_hop, row.number, is_client=row.local)
+
+
 class RowIndex(NextHopIndex):
     """Looks at every row that `index` finds."""
 
     def __init__(self, index: EventIndex[Row]) -> None:
         self._index = index
+        self._compiled: CompiledRows | None = None
 
     def add(self, key: Row, filter: Filter) -> None:
         self._index.add(key, filter)
+        if self._compiled is not None:
+            _enter(self._compiled.leads, self._compiled.index.handle_of(key), key)
 
     def remove(self, key: Row) -> None:
+        if self._compiled is not None:
+            self._compiled.leads.remove(self._compiled.index.handle_of(key))
         self._index.remove(key)
+
+    def compiled(self) -> CompiledRows | None:
+        if self._compiled is None:
+            from reefcast.matching.index import CompiledIndex  # loads what no client has
+            from reefcast.matching.passage.leads import CompiledRows, Leads
+
+            if isinstance(self._index, CompiledIndex):
+                self._compiled = CompiledRows(self._index, Leads())
+                for row, handle in self._index.handles():
+                    _enter(self._compiled.leads, handle, row)
+        return self._compiled
 
     def next_hops(self, publications: Sequence[Publication]) -> list[NextHops]:
         return [next_hops_of(rows) for rows in self._index.match_many(publications)]
@@ -365,6 +392,7 @@ class SubscriptionTable(Table[Row]):
         self.next_hops = self._index.next_hops
         """For each publication where the rows lead that it matches."""
         self.digests = self._index.digests
+        self.compiled = self._index.compiled
 
     def add(self, row: Row) -> None:
         super().add(row)

@@ -6,7 +6,7 @@ frame. What goes to a client goes to its port (`client_port`), as a message.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from reefcast.errors import InternalError
@@ -26,6 +26,7 @@ from reefcast.model.messages import (
 )
 from reefcast.model.wire import FrameKind
 from reefcast.server.outputs import Outputs
+from reefcast.server.passage import Output
 from reefcast.server.tracing import Journal
 
 
@@ -84,6 +85,16 @@ class Effector:
                 failures += 1
                 self._journal.failed(f"to carry out: {in_words(effect)}")
         return failures
+
+    def hand_out(self, outputs: Iterable[Output]) -> None:
+        """Put on links and to ports what came by the compiled way."""
+        for (name, _), batch in outputs:
+            try:
+                port = self._clients.get(name)
+                if port is not None:
+                    port.push_batch(batch)
+            except Exception:
+                self._journal.failed(f"to hand out {batch.count} publications to {name}")
 
     def _deliver(self, deliver: Deliver) -> None:
         clients, publish = self._clients, deliver.publish

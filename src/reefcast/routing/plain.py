@@ -1,0 +1,89 @@
+"""What the compiled way of publications (`server.passage`) must know of the core, and tells it.
+
+A publication is *plain* if all that this core does about it is to look where the rows lead that it
+matches: it comes from a client within its advertisements, which have settled, or from a neighbour;
+the routing follows rows (`FollowsRows`); nobody whom it is for asked for order or is absent, and no
+neighbour that it goes to is waited for. All others go through `Broker.handle_publications`, which
+decides alike about the plain ones: it is the twin that says what is right."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from reefcast.model.messages import LinkName
+from reefcast.routing.capabilities import FollowsRows, capability
+from reefcast.routing.clients import ClientState
+from reefcast.routing.holding import Holding
+from reefcast.routing.links import Links
+from reefcast.routing.ordering import Ordering
+from reefcast.routing.router import Router
+
+if TYPE_CHECKING:
+    from reefcast.matching.passage.leads import Destination, Source
+
+
+class Passed(NamedTuple):
+    """What became of plain publications. `nowhere`: how many of them were for nobody; `delivered`:
+    how often to a client; `forwarded`: copies, by neighbour."""
+
+    publications: int
+    nowhere: int
+    delivered: int
+    forwarded: Mapping[LinkName, int]
+
+
+class PlainWay:
+    """Of one broker; the parts are the broker's."""
+
+    def __init__(
+        self,
+        router: Router,
+        clients: Mapping[LinkName, ClientState],
+        links: Links,
+        counters: Counter[str],
+        ordering: Ordering,
+        holding: Holding,
+    ) -> None:
+        self._router = router
+        self._clients = clients
+        self._links = links
+        self._counters = counters
+        self._ordering = ordering
+        self._holding = holding
+        self._follows_rows = capability(router, FollowsRows)
+
+    @property
+    def exists(self) -> bool:
+        """Whether the routing can have plain publications at all."""
+        return self._follows_rows.follows_rows
+
+    def source(self, link: LinkName, now: float) -> Source | None:
+        """Publications came by `link`: see `Source`; None if none of them is plain."""
+        from reefcast.matching.passage.leads import ANYTHING, Source  # loads what no client has
+
+        router = self._router
+        if router.absent or not self._follows_rows.follows_rows:
+            return None
+        client = self._clients.get(link)
+        if client is None or not client.ever_advertised or client.holding:
+            return None
+        rows = router.prt.compiled()
+        if rows is None:
+            return None
+        self._links.pass_time(now)
+        within = client.advertised_index()
+        own = ANYTHING if within is None else within.address
+        return Source(rows, -1, own, link.encode())
+
+    def leads_to(self, destination: Destination) -> bool:
+        """Whether what goes to this destination may be plain."""
+        return destination.is_client and destination.name not in self._ordering
+
+    def passed(self, link: LinkName, what: Passed) -> None:
+        """Plain publications that came by `link` were passed on."""
+        counters = self._counters
+        counters["published"] += what.publications
+        counters["delivered"] += what.delivered
+        counters["unwanted"] += what.nowhere

@@ -1,0 +1,198 @@
+"""The compiled way of publications: from the bytes of a read to the bytes of each connection, in
+two compiled calls, whatever their number (`matching.passage`).
+
+A *run* is what came together: PUBLISH frames, one behind the other. `Way.cut` makes one of them;
+the end of the connection does with it what it does with a batch of publications; `Way.parts` gives
+the driver what came of it, in order: what was passed on, and, of what is not plain
+(`routing.plain`), the publications, which take the readable way. Whichever way they take, the same
+comes of it; so how many are tried is a matter of cost alone. Where one was not plain, the next ones
+may be none either: twice as many as the last time are not tried, until one passes.
+
+The first publication loads the kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from reefcast.errors import ProtocolError
+from reefcast.model.messages import LinkName, Publish
+from reefcast.model.wire import HEAD_BYTES, LENGTH_BYTES, Codec, FrameKind
+from reefcast.protocol.batches import Batch
+from reefcast.routing.plain import Passed, PlainWay
+from reefcast.server.outputs import Outputs
+
+if TYPE_CHECKING:
+    from reefcast.matching.passage.desk import Desk
+    from reefcast.matching.passage.leads import Destination, Source
+
+MOST_UNTRIED = 1024
+_AGAIN = int(FrameKind.PUBLISH_AGAIN)
+
+
+class Run:
+    """Publications that came together; `count` of them. `last`: the number of the publisher's last
+    one, if it is a client; what is not above it has been here before. `error`: why the frame behind
+    them is no publication, if it is none."""
+
+    __slots__ = ("_codec", "_data", "_desk", "_publishes", "count", "error", "last")
+
+    def __init__(self, desk: Desk, data: bytes, count: int, codec: Codec) -> None:
+        self._desk = desk
+        self._data = data
+        self._codec = codec
+        self._publishes: dict[int, Publish] = {}
+        self.count = count
+        self.last: int | None = None
+        self.error: ProtocolError | None = None
+        if desk.any_odd:
+            self._decode_odd()
+
+    def _decode_odd(self) -> None:
+        """Decode what is not plain, for it may be none; all before that counts."""
+        for at in range(self.count):
+            if not self._desk.is_plain(at):
+                try:
+                    self._publishes[at] = self._decode(at)
+                except ProtocolError as error:
+                    self.count, self.error = at, error
+                    return
+
+    def _decode(self, at: int) -> Publish:
+        start, end = self._desk.frame_of(self._data, at)
+        again = self._data[start + LENGTH_BYTES] == _AGAIN
+        return self._codec.decode_publish(self._data[start + HEAD_BYTES : end], again)
+
+    def fresh(self, first: int, end: int) -> list[Publish]:
+        """Those from number `first` on, before `end`, that have not been here before."""
+        found = []
+        for at in range(first, end):
+            publish = self._publishes.get(at) or self._decode(at)
+            seq = publish.publication.seq
+            if self.last is None or seq > self.last:
+                found.append(publish)
+                if self.last is not None:
+                    self.last = seq
+        return found
+
+
+class Output(NamedTuple):
+    """What goes to one destination."""
+
+    to: Destination
+    batch: Batch
+
+
+class PassedOn(NamedTuple):
+    """What came of some publications that were plain."""
+
+    passed: Passed
+    outputs: list[Output]
+
+
+Part = PassedOn | list[Publish]
+
+
+class Passage:
+    """Of one broker; the parts are the broker's."""
+
+    def __init__(self, core: PlainWay, outputs: Outputs) -> None:
+        self.core = core
+        self.outputs = outputs
+        self._desk: Desk | None = None
+
+    def way(self, codec: Codec, most_hops: int = 0) -> Way | None:
+        """For what comes by one link; None where nothing is ever plain. `most_hops`: what has come
+        further has a longer header."""
+        return Way(self, codec, most_hops) if self.core.exists else None
+
+    @property
+    def desk(self) -> Desk:
+        """Made when it is first asked for."""
+        if self._desk is None:
+            from reefcast.matching.passage.desk import Desk
+
+            self._desk = Desk()
+        return self._desk
+
+    def leads_to(self, destination: Destination | None) -> bool:
+        """Whether what goes there may be plain."""
+        if destination is None or not self.core.leads_to(destination):
+            return False
+        port = self.outputs.clients.get(destination.name)
+        return port is not None and port.takes_frames
+
+
+class Way:
+    """The compiled way of what comes by one link."""
+
+    def __init__(self, passage: Passage, codec: Codec, most_hops: int) -> None:
+        self._passage = passage
+        self._codec = codec
+        self._most_hops = most_hops
+        self._untried = 0
+        """How many are not tried when one was not plain."""
+
+    def cut(self, data: bytes, start: int) -> tuple[Run, int]:
+        """The run that begins at `start`, with a whole PUBLISH frame; and where it ends."""
+        desk = self._passage.desk
+        count = desk.cut(data, start, self._most_hops)
+        _, end = desk.frame_of(data, count - 1)
+        return Run(desk, data, count, self._codec), end
+
+    def parts(self, run: Run, link: LinkName, now: float) -> Iterator[Part]:
+        """What comes of a run that came by `link`; each part is to be dealt with before the next
+        one is asked for."""
+        at = 0
+        while at < run.count:
+            source = self._passage.core.source(link, now)
+            if source is None:
+                yield run.fresh(at, run.count)
+                return
+            passed, at = self._pass_on(run, at, source)
+            if passed is not None:
+                self._untried = 0
+                self._passage.core.passed(link, passed.passed)
+                yield passed
+            if at < run.count and not self._passage.desk.may_go_on:
+                end = min(run.count, at + 1 + self._untried)
+                self._untried = min(2 * self._untried + 1, MOST_UNTRIED)
+                yield run.fresh(at, end)
+                at = end
+
+    def _pass_on(self, run: Run, first: int, source: Source) -> tuple[PassedOn | None, int]:
+        """What came of those from number `first` on, and the number of the first one that is
+        left."""
+        desk, leads = self._passage.desk, source.rows.leads
+        last = 0 if run.last is None else run.last
+        while True:
+            left = desk.pass_on(first, run.count, last, source)
+            touched = desk.touched()
+            closed = [
+                to for to, *_ in touched if not self._passage.leads_to(leads.destinations[to])
+            ]
+            if not closed:
+                break
+            for to in closed:
+                leads.close(to)
+        leads.open_all()
+        if run.last is not None:
+            run.last = desk.last
+        return (self._passed(touched, leads.destinations) if desk.passed else None), left
+
+    def _passed(self, touched: list[list[int]], destinations: list[Destination | None]) -> PassedOn:
+        desk = self._passage.desk
+        written: dict[int, bytes] = {}  # some share what they get
+        outputs, delivered, forwarded = [], 0, dict[LinkName, int]()
+        for to, at, size, count in touched:
+            destination = destinations[to]
+            assert destination is not None
+            data = written.get(at)
+            if data is None:
+                data = written[at] = desk.frames(at, size)
+            outputs.append(Output(destination, Batch(data, count)))
+            if destination.is_client:
+                delivered += count
+            else:
+                forwarded[destination.name] = count
+        return PassedOn(Passed(desk.passed, desk.nowhere, delivered, forwarded), outputs)
