@@ -66,11 +66,16 @@ class PlainWay:
         router = self._router
         if router.absent or not self._follows_rows.follows_rows:
             return None
-        client = self._clients.get(link)
-        if client is None or not client.ever_advertised or client.holding:
-            return None
         rows = router.prt.compiled()
         if rows is None:
+            return None
+        client = self._clients.get(link)
+        if client is None:
+            if link not in router.brokers:
+                return None
+            self._links.pass_time(now)
+            return Source(rows, rows.leads.number_of(link), ANYTHING, b"")
+        if not client.ever_advertised or client.holding:
             return None
         self._links.pass_time(now)
         within = client.advertised_index()
@@ -79,11 +84,20 @@ class PlainWay:
 
     def leads_to(self, destination: Destination) -> bool:
         """Whether what goes to this destination may be plain."""
-        return destination.is_client and destination.name not in self._ordering
+        if destination.is_client:
+            return destination.name not in self._ordering
+        return destination.name not in self._holding.closed
 
     def passed(self, link: LinkName, what: Passed) -> None:
         """Plain publications that came by `link` were passed on."""
         counters = self._counters
-        counters["published"] += what.publications
+        if link in self._clients:
+            counters["published"] += what.publications
+            counters["unwanted"] += what.nowhere
+        else:
+            self._links.came(link, what.publications)
+            counters["false_positive"] += what.nowhere
         counters["delivered"] += what.delivered
-        counters["unwanted"] += what.nowhere
+        for hop, count in what.forwarded.items():
+            counters["forwarded"] += count
+            self._links.goes(hop, count)

@@ -152,16 +152,16 @@ class ClientPort(Outbox, ABC):
         if len(self._frames) + self._surplus > self.limit:
             self._over_limit()
 
-    def push_batch(self, batch: Batch) -> None:
-        """Put deliveries into the queue, as `push_delivery` each of them."""
+    def push_batch(self, batch: Batch) -> bool:
+        """Put deliveries into the queue, as `push_delivery` each of them; False, having done
+        nothing, if one of them might be too much."""
         if len(self._frames) + self._surplus + batch.count > self.limit:
-            for frame in batch.frames():
-                self.push_delivery(frame)
-            return
+            return False
         self._frames.append(batch.data if batch.count == 1 else batch)
         self._surplus += batch.count - 1
         if not self._dirty:
             self._mark()
+        return True
 
     def tell(self, message: ControlMessage) -> int:
         """Returns the size of the frame in bytes."""

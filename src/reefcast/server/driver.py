@@ -84,10 +84,14 @@ class Driver:
                 if isinstance(part, PassedOn):
                     self._effector.hand_out(part.outputs)
                     fed.update(output.to.name for output in part.outputs)
-                else:
+                elif part:
                     effects, failed = self._publications(part, link)
                     fed |= fed_links(effects)
                     failures += failed
+        except Exception:
+            failures += 1
+            self._journal.failed(f"to pass on publications from {link!r}")
+        else:
             if self._congestion.targets:
                 self._congestion.fed(link, fed, self._loop.time())
         finally:

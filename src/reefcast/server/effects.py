@@ -25,6 +25,7 @@ from reefcast.model.messages import (
     SetTimer,
 )
 from reefcast.model.wire import FrameKind
+from reefcast.protocol.batches import Batch
 from reefcast.server.outputs import Outputs
 from reefcast.server.passage import Output
 from reefcast.server.tracing import Journal
@@ -88,13 +89,22 @@ class Effector:
 
     def hand_out(self, outputs: Iterable[Output]) -> None:
         """Put on links and to ports what came by the compiled way."""
-        for (name, _), batch in outputs:
+        for (name, is_client), batch in outputs:
             try:
-                port = self._clients.get(name)
-                if port is not None:
-                    port.push_batch(batch)
+                if not is_client:
+                    self._links[name].send_batch(batch)
+                elif not self._clients[name].push_batch(batch):
+                    self._push_each(name, batch)
             except Exception:
                 self._journal.failed(f"to hand out {batch.count} publications to {name}")
+
+    def _push_each(self, client: LinkName, batch: Batch) -> None:
+        """As long as the client has a session: it may end for one delivery too many."""
+        for frame in batch.frames():
+            port = self._clients.get(client)
+            if port is None:
+                return
+            port.push_delivery(frame)
 
     def _deliver(self, deliver: Deliver) -> None:
         clients, publish = self._clients, deliver.publish

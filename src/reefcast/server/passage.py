@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from reefcast.matching.passage.leads import Destination, Source
 
 MOST_UNTRIED = 1024
+MOST_HOPS = 126
+"""Of a publication that is plain, by the link that it comes by: one more is still a byte."""
 _AGAIN = int(FrameKind.PUBLISH_AGAIN)
 
 
@@ -119,6 +121,8 @@ class Passage:
         """Whether what goes there may be plain."""
         if destination is None or not self.core.leads_to(destination):
             return False
+        if not destination.is_client:
+            return destination.name in self.outputs.links
         port = self.outputs.clients.get(destination.name)
         return port is not None and port.takes_frames
 
