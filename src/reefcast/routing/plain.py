@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
 
+from reefcast.matching.passage.sources import ANYTHING, Source
 from reefcast.model.messages import LinkName
 from reefcast.routing.capabilities import FollowsRows, capability
 from reefcast.routing.clients import ClientState
@@ -19,19 +19,6 @@ from reefcast.routing.holding import Holding
 from reefcast.routing.links import Links
 from reefcast.routing.ordering import Ordering
 from reefcast.routing.router import Router
-
-if TYPE_CHECKING:
-    from reefcast.matching.passage.leads import Destination, Source
-
-
-class Passed(NamedTuple):
-    """What became of plain publications. `nowhere`: how many of them were for nobody; `delivered`:
-    how often to a client; `forwarded`: copies, by neighbour."""
-
-    publications: int
-    nowhere: int
-    delivered: int
-    forwarded: Mapping[LinkName, int]
 
 
 class PlainWay:
@@ -61,8 +48,6 @@ class PlainWay:
 
     def source(self, link: LinkName, now: float) -> Source | None:
         """Publications came by `link`: see `Source`; None if none of them is plain."""
-        from reefcast.matching.passage.leads import ANYTHING, Source  # loads what no client has
-
         router = self._router
         if router.absent or not self._follows_rows.follows_rows:
             return None
@@ -74,30 +59,30 @@ class PlainWay:
             if link not in router.brokers:
                 return None
             self._links.pass_time(now)
-            return Source(rows, rows.leads.number_of(link), ANYTHING, b"")
+            return Source(*rows, rows[1].number_of(link), ANYTHING, b"")
         if not client.ever_advertised or client.holding:
             return None
         self._links.pass_time(now)
         within = client.advertised_index()
-        own = ANYTHING if within is None else within.address
-        return Source(rows, -1, own, link.encode())
+        return Source(*rows, -1, ANYTHING if within is None else within.address, link.encode())
 
-    def leads_to(self, destination: Destination) -> bool:
-        """Whether what goes to this destination may be plain."""
-        if destination.is_client:
-            return destination.name not in self._ordering
-        return destination.name not in self._holding.closed
+    def leads_to(self, name: LinkName, *, is_client: bool) -> bool:
+        """Whether what goes to this client or neighbour may be plain."""
+        return name not in (self._ordering if is_client else self._holding.closed)
 
-    def passed(self, link: LinkName, what: Passed) -> None:
-        """Plain publications that came by `link` were passed on."""
+    def passed(
+        self, link: LinkName, count: int, nowhere: int, delivered: int, hops: Mapping[LinkName, int]
+    ) -> None:
+        """So many plain publications that came by `link` were passed on: `nowhere` of them to
+        nobody, `delivered` times one to a client, and copies to the neighbours in `hops`."""
         counters = self._counters
         if link in self._clients:
-            counters["published"] += what.publications
-            counters["unwanted"] += what.nowhere
+            counters["published"] += count
+            counters["unwanted"] += nowhere
         else:
-            self._links.came(link, what.publications)
-            counters["false_positive"] += what.nowhere
-        counters["delivered"] += what.delivered
-        for hop, count in what.forwarded.items():
-            counters["forwarded"] += count
-            self._links.goes(hop, count)
+            self._links.came(link, count)
+            counters["false_positive"] += nowhere
+        counters["delivered"] += delivered
+        for hop, copies in hops.items():
+            counters["forwarded"] += copies
+            self._links.goes(hop, copies)

@@ -23,7 +23,8 @@ from reefcast.model.messages import EntityId, LinkName
 from reefcast.model.publication import Publication
 
 if TYPE_CHECKING:
-    from reefcast.matching.passage.leads import CompiledRows, Leads
+    from reefcast.matching.index import CompiledIndex
+    from reefcast.matching.passage.leads import Leads
 
 
 class Row:
@@ -98,8 +99,9 @@ class NextHopIndex(ABC):
         """`digest(rows, key)` of the rows that each publication matches; it may be kept and given
         again for the same rows and an equal key."""
 
-    def compiled(self) -> CompiledRows | None:
-        """The same for compiled calls, if the index is for them."""
+    def compiled(self) -> tuple[CompiledIndex[Any], Leads] | None:
+        """The filters, and where their rows lead, for compiled calls; None if it is not for them.
+        Both change with the table."""
         return None
 
 
@@ -134,27 +136,33 @@ class RowIndex(NextHopIndex):
 
     def __init__(self, index: EventIndex[Row]) -> None:
         self._index = index
-        self._compiled: CompiledRows | None = None
+        self._compiled: tuple[CompiledIndex[Any], Leads] | None = None
 
     def add(self, key: Row, filter: Filter) -> None:
         self._index.add(key, filter)
         if self._compiled is not None:
-            _enter(self._compiled.leads, self._compiled.index.handle_of(key), key)
+            filters, leads = self._compiled
+            _enter(leads, filters.handle_of(key), key)
 
     def remove(self, key: Row) -> None:
         if self._compiled is not None:
-            self._compiled.leads.remove(self._compiled.index.handle_of(key))
+            filters, leads = self._compiled
+            leads.remove(filters.handle_of(key))
         self._index.remove(key)
 
-    def compiled(self) -> CompiledRows | None:
-        if self._compiled is None:
-            from reefcast.matching.index import CompiledIndex  # loads what no client has
-            from reefcast.matching.passage.leads import CompiledRows, Leads
+    def compiled(self) -> tuple[CompiledIndex[Any], Leads] | None:
+        return self._compiled or self._compile()
 
-            if isinstance(self._index, CompiledIndex):
-                self._compiled = CompiledRows(self._index, Leads())
-                for row, handle in self._index.handles():
-                    _enter(self._compiled.leads, handle, row)
+    def _compile(self) -> tuple[CompiledIndex[Any], Leads] | None:
+        from reefcast.matching.index import CompiledIndex  # loads what no client has
+        from reefcast.matching.passage.leads import Leads
+
+        if not isinstance(self._index, CompiledIndex):
+            return None
+        leads = Leads()
+        for row, handle in self._index.handles():
+            _enter(leads, handle, row)
+        self._compiled = self._index, leads
         return self._compiled
 
     def next_hops(self, publications: Sequence[Publication]) -> list[NextHops]:

@@ -28,7 +28,7 @@ from reefcast.routing.broker import Broker
 from reefcast.routing.failures import PartlyFailed
 from reefcast.server.effects import Effector, LinkOpener, fed_links
 from reefcast.server.outputs import Outputs
-from reefcast.server.passage import PassedOn, Run, Way
+from reefcast.server.passage import Output, Run, Way
 from reefcast.server.tracing import Journal
 
 log = logging.getLogger(__name__)
@@ -77,22 +77,23 @@ class Driver:
 
     def handle_run(self, run: Run, way: Way, link: LinkName) -> None:
         """The same for publications that have a compiled way, of which some may not be plain."""
-        failures, fed = 0, set[LinkName]()
+        failures, effects, outputs = 0, list[Effect](), list[Output]()
         self._busy = True
         try:
             for part in way.parts(run, link, self._loop.time()):
-                if isinstance(part, PassedOn):
-                    self._effector.hand_out(part.outputs)
-                    fed.update(output.to.name for output in part.outputs)
+                if isinstance(part, tuple):
+                    self._effector.hand_out(part)
+                    outputs += part
                 elif part:
-                    effects, failed = self._publications(part, link)
-                    fed |= fed_links(effects)
+                    more, failed = self._publications(part, link)
+                    effects += more
                     failures += failed
         except Exception:
             failures += 1
             self._journal.failed(f"to pass on publications from {link!r}")
         else:
             if self._congestion.targets:
+                fed = fed_links(effects) | {output.name for output in outputs}
                 self._congestion.fed(link, fed, self._loop.time())
         finally:
             self._busy = False

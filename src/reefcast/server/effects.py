@@ -89,7 +89,7 @@ class Effector:
 
     def hand_out(self, outputs: Iterable[Output]) -> None:
         """Put on links and to ports what came by the compiled way."""
-        for (name, is_client), batch in outputs:
+        for name, is_client, batch in outputs:
             try:
                 if not is_client:
                     self._links[name].send_batch(batch)

@@ -19,12 +19,13 @@ from reefcast.errors import ProtocolError
 from reefcast.model.messages import LinkName, Publish
 from reefcast.model.wire import HEAD_BYTES, LENGTH_BYTES, Codec, FrameKind
 from reefcast.protocol.batches import Batch
-from reefcast.routing.plain import Passed, PlainWay
+from reefcast.routing.plain import PlainWay
 from reefcast.server.outputs import Outputs
 
 if TYPE_CHECKING:
     from reefcast.matching.passage.desk import Desk
-    from reefcast.matching.passage.leads import Destination, Source
+    from reefcast.matching.passage.leads import Leads
+    from reefcast.matching.passage.sources import Source
 
 MOST_UNTRIED = 1024
 MOST_HOPS = 126
@@ -79,20 +80,15 @@ class Run:
 
 
 class Output(NamedTuple):
-    """What goes to one destination."""
+    """What goes to one client or neighbour."""
 
-    to: Destination
+    name: LinkName
+    is_client: bool
     batch: Batch
 
 
-class PassedOn(NamedTuple):
-    """What came of some publications that were plain."""
-
-    passed: Passed
-    outputs: list[Output]
-
-
-Part = PassedOn | list[Publish]
+Part = tuple[Output, ...] | list[Publish]
+"""What came of publications that were plain; or publications that take the readable way."""
 
 
 class Passage:
@@ -117,13 +113,13 @@ class Passage:
             self._desk = Desk()
         return self._desk
 
-    def leads_to(self, destination: Destination | None) -> bool:
+    def leads_to(self, name: LinkName, *, is_client: bool) -> bool:
         """Whether what goes there may be plain."""
-        if destination is None or not self.core.leads_to(destination):
+        if not self.core.leads_to(name, is_client=is_client):
             return False
-        if not destination.is_client:
-            return destination.name in self.outputs.links
-        port = self.outputs.clients.get(destination.name)
+        if not is_client:
+            return name in self.outputs.links
+        port = self.outputs.clients.get(name)
         return port is not None and port.takes_frames
 
 
@@ -153,50 +149,52 @@ class Way:
             if source is None:
                 yield run.fresh(at, run.count)
                 return
-            passed, at = self._pass_on(run, at, source)
+            at, odd, passed = self._pass_on(run, at, source, link)
             if passed is not None:
                 self._untried = 0
-                self._passage.core.passed(link, passed.passed)
                 yield passed
-            if at < run.count and not self._passage.desk.may_go_on:
+            if odd:
                 end = min(run.count, at + 1 + self._untried)
                 self._untried = min(2 * self._untried + 1, MOST_UNTRIED)
                 yield run.fresh(at, end)
                 at = end
 
-    def _pass_on(self, run: Run, first: int, source: Source) -> tuple[PassedOn | None, int]:
-        """What came of those from number `first` on, and the number of the first one that is
-        left."""
-        desk, leads = self._passage.desk, source.rows.leads
+    def _pass_on(
+        self, run: Run, first: int, source: Source, link: LinkName
+    ) -> tuple[int, bool, tuple[Output, ...] | None]:
+        """(the number of the first one that is left, whether that is not plain, what came of those
+        from `first` on) of a run."""
         last = 0 if run.last is None else run.last
         while True:
-            left = desk.pass_on(first, run.count, last, source)
-            touched = desk.touched()
-            closed = [
-                to for to, *_ in touched if not self._passage.leads_to(leads.destinations[to])
-            ]
-            if not closed:
+            outcome = self._passage.desk.pass_on(first, run.count, last, source)
+            outputs = self._outputs(outcome[2], source.leads)
+            if outputs is not None:
                 break
-            for to in closed:
-                leads.close(to)
-        leads.open_all()
+        if source.leads.closed:
+            source.leads.open_all()
+        left, odd, _, last, passed, nowhere = outcome
         if run.last is not None:
-            run.last = desk.last
-        return (self._passed(touched, leads.destinations) if desk.passed else None), left
+            run.last = last
+        if not passed:
+            return left, odd, None
+        hops = {each.name: each.batch.count for each in outputs if not each.is_client}
+        delivered = sum([each.batch.count for each in outputs if each.is_client])
+        self._passage.core.passed(link, passed, nowhere, delivered, hops)
+        return left, odd, outputs
 
-    def _passed(self, touched: list[list[int]], destinations: list[Destination | None]) -> PassedOn:
-        desk = self._passage.desk
+    def _outputs(self, touched: memoryview, leads: Leads) -> tuple[Output, ...] | None:
+        """What is for each destination; None, and these are closed, if what is for some is not
+        plain."""
+        outputs, leads_to, frames = [], self._passage.leads_to, self._passage.desk.frames
         written: dict[int, bytes] = {}  # some share what they get
-        outputs, delivered, forwarded = [], 0, dict[LinkName, int]()
-        for to, at, size, count in touched:
-            destination = destinations[to]
-            assert destination is not None
+        word, plain = iter(touched), True
+        for to, at, size, count in zip(word, word, word, word, strict=True):
+            name, is_client = leads.destinations[to]
+            if not leads_to(name, is_client=is_client):
+                leads.close(to)
+                plain = False
             data = written.get(at)
             if data is None:
-                data = written[at] = desk.frames(at, size)
-            outputs.append(Output(destination, Batch(data, count)))
-            if destination.is_client:
-                delivered += count
-            else:
-                forwarded[destination.name] = count
-        return PassedOn(Passed(desk.passed, desk.nowhere, delivered, forwarded), outputs)
+                data = written[at] = frames(at, size)
+            outputs.append(Output(name, is_client, Batch(data, count)))
+        return tuple(outputs) if plain else None

@@ -25,19 +25,21 @@ from reefcast.matching.passage.layout import (
     K_ODD,
     K_OUT,
     K_OUT_ROOM,
-    K_PASSED,
     K_RUN,
     K_RUN_ROOM,
     K_SHARES,
     K_STOPPED,
     K_TOUCHED,
-    K_TOUCHED_COUNT,
     K_TOUCHED_ROOM,
     NO_OUT,
-    NO_ROOM,
+    NOT_PLAIN,
 )
-from reefcast.matching.passage.leads import ANYTHING, Source
+from reefcast.matching.passage.sources import ANYTHING, Source
 
+Outcome = tuple[int, bool, memoryview, int, int, int]
+"""The number of the first publication that is left; whether it is not plain; the G_* words of all
+destinations that something is for; the publisher's last number; how many publications were passed
+on, and how many of them to nobody."""
 FRAME_ROOM = 4 * 1024 * 1024
 """Bytes that one call writes, at most."""
 ENTRY_ROOM = 1 << 17
@@ -56,6 +58,7 @@ class Desk:
         self._frame_bytes = self._frames.data
         self._entries = np.empty(E_WORDS * ENTRY_ROOM, np.int64)
         self._touched = np.empty(G_WORDS * TOUCHED_ROOM, np.int64)
+        self._touches = self._touched.data
         self._shares = np.zeros(2 * 2 * TOUCHED_ROOM, np.int64)
         for word, memory in (
             (K_FRAMES, self._frames),
@@ -105,53 +108,29 @@ class Desk:
 
     # --- passing on -------------------------------------------------------------------------------
 
-    def pass_on(self, first: int, count: int, last: int, source: Source) -> int:
+    def pass_on(self, first: int, count: int, last: int, source: Source) -> Outcome:
         """Call the kernel of this name, for publications that came from there. `last`: the number
-        of their publisher's last publication; see `last` here for the one after the call."""
-        index, leads = source.rows.index, source.rows.leads
+        of their publisher's last publication."""
+        words, filters, client = self.words, source.filters, source.client
         while True:
-            self.words[K_LAST] = last
-            left: int = kernels.pass_on(
+            words[K_LAST] = last
+            left = kernels.pass_on(
                 self._address,
                 first,
                 count,
-                index.address,
-                leads.rows.address,
-                leads.words.address,
+                filters.address,
+                source.leads.rows.address,
+                source.leads.words.address,
                 source.number,
                 source.own,
-                int(index.is_topical or source.own != ANYTHING),
-                id(source.client) + BYTES_HEAD,
-                len(source.client),
+                int(filters.is_topical or source.own != ANYTHING),
+                id(client) + BYTES_HEAD,
+                len(client),
             )
-            if self.words[K_STOPPED] != NO_OUT or left > first:
-                return left
-            self._enlarge_out(2 * self.words[K_OUT_ROOM])
-
-    @property
-    def last(self) -> int:
-        return self.words[K_LAST]
-
-    @property
-    def passed(self) -> int:
-        """How many publications the last call passed on, or found nobody for."""
-        return self.words[K_PASSED]
-
-    @property
-    def nowhere(self) -> int:
-        """For how many of them it found nobody."""
-        return self.words[K_NOWHERE]
-
-    @property
-    def may_go_on(self) -> bool:
-        """Whether the last call stopped only because there was no room for more."""
-        return self.words[K_STOPPED] in (NO_ROOM, NO_OUT)
-
-    def touched(self) -> list[list[int]]:
-        """The G_* words of each destination that the last call has something for."""
-        count = self.words[K_TOUCHED_COUNT]
-        found: list[list[int]] = self._touched[: G_WORDS * count].reshape(-1, G_WORDS).tolist()
-        return found
+            stopped, touched, *others = words[K_STOPPED : K_NOWHERE + 1].tolist()
+            if stopped != NO_OUT or left > first:
+                return left, stopped == NOT_PLAIN, self._touches[: G_WORDS * touched], *others
+            self._enlarge_out(2 * words[K_OUT_ROOM])
 
     def frames(self, at: int, size: int) -> bytes:
         """What was written there."""

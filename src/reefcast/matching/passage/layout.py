@@ -13,7 +13,6 @@ from __future__ import annotations
     K_RUN,  # the publications of the run
     K_RUN_ROOM,
     K_ODD,  # how many of them are not plain
-    K_STOPPED,  # why `pass_on` went no further
     K_STAMP,  # counts what is done, so that what was noted before counts no more
     K_CALL,  # its value at the beginning of the call
     K_OUT,  # handles that the index found
@@ -26,8 +25,9 @@ from __future__ import annotations
     K_FRAME_BYTES,  # at most so many will be written
     K_TOUCHED,  # G_* of the destinations that something is for
     K_TOUCHED_ROOM,
-    K_TOUCHED_COUNT,
     K_SHARES,  # table of destinations by what they get: stamp and number, by turns
+    K_STOPPED,  # why `pass_on` went no further
+    K_TOUCHED_COUNT,
     K_LAST,  # the number of the publisher's last publication
     K_PASSED,  # publications that were passed on, or ended here
     K_NOWHERE,  # of these, for nobody

@@ -5,12 +5,10 @@ row leads there."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from reefcast.matching.index import CompiledIndex
 from reefcast.matching.machine import Array
 from reefcast.matching.passage.layout import (
     CLIENT,
@@ -55,13 +53,13 @@ class Words:
 
 class Leads:
     """By the handle of a row in the index: its destination, and the subscription's number there.
-    `destinations`: by number, None where there is none now; `closed`: those that get nothing by
+    `destinations`: by number; `closed`: those that get nothing by
     compiled calls, as long as they are."""
 
     def __init__(self) -> None:
         self.rows = Words(L_WORDS)
         self.words = Words(D_WORDS)
-        self.destinations: list[Destination | None] = []
+        self.destinations: list[Destination] = []
         self.closed: set[int] = set()
         self._numbers: dict[Destination, int] = {}
         self._rows_of: list[int] = []
@@ -87,7 +85,7 @@ class Leads:
             to = self._free.pop()
         else:
             to = len(self.destinations)
-            self.destinations.append(None)
+            self.destinations.append(destination)
             self._rows_of.append(0)
             self.words.make_room(to)
         self.destinations[to] = destination
@@ -98,10 +96,8 @@ class Leads:
     def remove(self, handle: int) -> None:
         to = self.rows.values[L_WORDS * handle + L_TO]
         self._rows_of[to] -= 1
-        destination = self.destinations[to]
-        if not self._rows_of[to] and destination is not None:
-            del self._numbers[destination]
-            self.destinations[to] = None
+        if not self._rows_of[to]:
+            del self._numbers[self.destinations[to]]
             self._free.append(to)
 
     def close(self, to: int) -> None:
@@ -114,25 +110,3 @@ class Leads:
         for to in self.closed:
             self.words.values[D_WORDS * to + D_CLOSED] = 0
         self.closed.clear()
-
-
-@dataclass(frozen=True, slots=True)
-class CompiledRows:
-    """An index, and where its rows lead."""
-
-    index: CompiledIndex[Any]
-    leads: Leads
-
-
-ANYTHING = 0
-
-
-class Source(NamedTuple):
-    """Where publications came from. `rows`: what decides where they go; `number`: the destination
-    that a neighbour is, or -1; `own`: the address of the index of what their client advertised, or
-    `ANYTHING`; `client`: its name, b"" for a neighbour."""
-
-    rows: CompiledRows
-    number: int
-    own: int
-    client: bytes
