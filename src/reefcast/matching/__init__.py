@@ -19,3 +19,4 @@ def new_index() -> CompiledIndex[Any]:
 def warm_up() -> None:
     """Compiles every kernel, or loads what was kept of it; call it before time counts."""
     import_module("reefcast.matching.index")
+    import_module("reefcast.matching.passage.kernels")

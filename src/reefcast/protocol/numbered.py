@@ -37,7 +37,7 @@ class Unacknowledged(Generic[T]):
         self.acknowledged = self.last = 0
         self._first = 0  # frames before the first item
         self._kept: list[T] = []
-        self._ends: list[int] = []  # the number of each item's last frame
+        self._ends: list[int] | None = None  # of each item its last frame; None: each is one
         self._gone = 0
 
     def __len__(self) -> int:
@@ -55,9 +55,12 @@ class Unacknowledged(Generic[T]):
 
     def add(self, item: T, frames: int = 1) -> None:
         """It goes out now, with the next number, or as many numbers as it has frames."""
+        if frames != 1 and self._ends is None:
+            self._ends = list(range(self.last - len(self._kept) + 1, self.last + 1))
         self.last += frames
         self._kept.append(item)
-        self._ends.append(self.last)
+        if self._ends is not None:
+            self._ends.append(self.last)
 
     def add_all(self, items: Iterable[T]) -> None:
         """They go out now, with the next numbers; each is a frame."""
@@ -65,7 +68,8 @@ class Unacknowledged(Generic[T]):
         self._kept += items
         first = self.last + 1
         self.last += len(self._kept) - before
-        self._ends.extend(range(first, self.last + 1))
+        if self._ends is not None:
+            self._ends.extend(range(first, self.last + 1))
 
     def acknowledge(self, number: int) -> list[T]:
         """The other end has taken over all up to `number`; returns the items that are done with by
@@ -78,22 +82,32 @@ class Unacknowledged(Generic[T]):
             return []
         first, ends = self._gone, self._ends
         self.acknowledged = number
-        self._gone = gone = bisect_right(ends, number, first)
-        if gone == first:
-            return []
-        self._first = ends[gone - 1]
+        if ends is None:
+            self._first = number
+            self._gone = gone = len(self._kept) - (self.last - number)
+        else:
+            self._gone = gone = bisect_right(ends, number, first)
+            self._first = ends[gone - 1] if gone > first else self._first
         done = self._kept[first:gone]
         if 2 * gone >= len(self._kept):
-            del self._kept[:gone], ends[:gone]
-            self._gone = 0
+            self._forget(gone)
         return done
+
+    def _forget(self, count: int) -> None:
+        """Give up the beginning of the lists."""
+        del self._kept[:count]
+        self._gone = 0
+        if not self._kept:
+            self._ends = None
+        elif self._ends is not None:
+            del self._ends[:count]
 
     def begin(self, acknowledged: int) -> list[T]:
         """The other end counts anew, from `acknowledged`; returns the items that it has not taken
         over, or only `partly`. They are kept here no more."""
         kept = self._kept[self._gone :]
         self._kept.clear()
-        self._ends.clear()
+        self._ends = None
         self._gone = 0
         self.acknowledged = self._first = self.last = acknowledged
         return kept

@@ -168,6 +168,8 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if not self.link.over:
+            if self.end is not None and self.end.way is not None:
+                self.link.cut_publications(self.end.way.cutter)
             self._handle(self.link.receive(data))
 
     def _go_on(self) -> None:
@@ -283,6 +285,8 @@ class Connection(asyncio.Protocol):
         of what was refused."""
         assert self.end is not None
         self.link.took(len(batch))
+        if self.end.way is not None:
+            self.end.way.rested(len(batch))
         self.end.publications(batch)
         self._acknowledge_soon()
 

@@ -19,6 +19,7 @@ from reefcast.errors import ProtocolError
 from reefcast.model.messages import LinkName, Publish
 from reefcast.model.wire import HEAD_BYTES, LENGTH_BYTES, Codec, FrameKind
 from reefcast.protocol.batches import Batch
+from reefcast.protocol.frames import Cutter
 from reefcast.routing.plain import PlainWay
 from reefcast.server.outputs import Outputs
 
@@ -130,8 +131,17 @@ class Way:
         self._passage = passage
         self._codec = codec
         self._most_hops = most_hops
-        self._untried = 0
-        """How many are not tried when one was not plain."""
+        self._untried = 0  # how many are not tried when one was not plain
+        self._rest = 0  # of these, how many are still to come
+
+    @property
+    def cutter(self) -> Cutter | None:
+        """What is to cut the next read; None if what comes there is not tried."""
+        return None if self._rest else self.cut
+
+    def rested(self, count: int) -> None:
+        """So many that were not to be tried have come."""
+        self._rest = max(0, self._rest - count)
 
     def cut(self, data: bytes, start: int) -> tuple[Run, int]:
         """The run that begins at `start`, with a whole PUBLISH frame; and where it ends."""
@@ -154,9 +164,10 @@ class Way:
                 self._untried = 0
                 yield passed
             if odd:
-                end = min(run.count, at + 1 + self._untried)
+                end = at + 1 + self._untried
+                self._rest = max(0, end - run.count)
                 self._untried = min(2 * self._untried + 1, MOST_UNTRIED)
-                yield run.fresh(at, end)
+                yield run.fresh(at, min(end, run.count))
                 at = end
 
     def _pass_on(
