@@ -91,6 +91,6 @@ class Advertised:
         return self._any_of
 
     def index(self) -> CompiledIndex[Any] | None:
-        """All of them, however few, in an index, for who asks of compiled calls; None if whatever
-        there is lies within them."""
+        """Give all of them, however few, in an index, for compiled calls; None if whatever there is
+        lies within them."""
         return None if self._everything else self._all_in_one().index

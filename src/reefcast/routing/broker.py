@@ -13,8 +13,7 @@ Rules
 - Publications for a neighbour that is about to stop, or that relearns, wait (see `holding`). Those
   of a broker's own clients wait while it relearns itself.
 
-Tables: `clients` (advertisements, held publications), `settlement`, the router's (SRT, PRT, ...).
-"""
+Tables: `clients` (advertisements, what is held), `settlement`, the router's (SRT, PRT, ...)."""
 
 from __future__ import annotations
 
@@ -142,8 +141,7 @@ class Broker:
         self._holding = self._then.holding
         self.links.held = self._holding.queue_len
         self._gate = self._new_gate()
-        state = self.router, self.clients, self.links, self.counters
-        self.plain_way = PlainWay(*state, self._ordering, self._holding)
+        self.plain_way = PlainWay(self.router, self.clients, self._ordering, self._holding)
         self.neighbours = NeighbourLinks(name, self.router, self._then, patience_s)
         self._handlers: dict[type, Callable[[Any, LinkName, float], list[Effect]]] = {
             Publish: self._one_publication,
@@ -412,8 +410,7 @@ class Broker:
         if link in self.soft_links or down.lost:
             lost = (*down.lost, *self._holding.given_up(link))
             effects = then.act(self._opens_links.soft_down(link, lost)) + then.unopened.went(link)
-            kept = then.unopened.tokens(link)
-            effects += then.finish(then.settlement.forget(link, kept))
+            effects += then.finish(then.settlement.forget(link, then.unopened.tokens(link)))
             return effects + then.act(self._services.link_down(link, client=False))
         self._require_up(link)
         client = self.clients.get(link)

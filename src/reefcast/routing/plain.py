@@ -8,7 +8,6 @@ decides alike about the plain ones: it is the twin that says what is right."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 
 from reefcast.matching.passage.sources import ANYTHING, Source
@@ -16,7 +15,6 @@ from reefcast.model.messages import LinkName
 from reefcast.routing.capabilities import FollowsRows, capability
 from reefcast.routing.clients import ClientState
 from reefcast.routing.holding import Holding
-from reefcast.routing.links import Links
 from reefcast.routing.ordering import Ordering
 from reefcast.routing.router import Router
 
@@ -28,15 +26,13 @@ class PlainWay:
         self,
         router: Router,
         clients: Mapping[LinkName, ClientState],
-        links: Links,
-        counters: Counter[str],
         ordering: Ordering,
         holding: Holding,
     ) -> None:
         self._router = router
         self._clients = clients
-        self._links = links
-        self._counters = counters
+        self._links = router.links
+        self._counters = router.counters
         self._ordering = ordering
         self._holding = holding
         self._follows_rows = capability(router, FollowsRows)
@@ -47,7 +43,8 @@ class PlainWay:
         return self._follows_rows.follows_rows
 
     def source(self, link: LinkName, now: float) -> Source | None:
-        """Publications came by `link`: see `Source`; None if none of them is plain."""
+        """Return what there is to know of publications that came by `link`; None if none of them is
+        plain."""
         router = self._router
         if router.absent or not self._follows_rows.follows_rows:
             return None
@@ -67,13 +64,13 @@ class PlainWay:
         return Source(*rows, -1, ANYTHING if within is None else within.address, link.encode())
 
     def leads_to(self, name: LinkName, *, is_client: bool) -> bool:
-        """Whether what goes to this client or neighbour may be plain."""
+        """Tell whether what goes to this client or neighbour may be plain."""
         return name not in (self._ordering if is_client else self._holding.closed)
 
     def passed(
         self, link: LinkName, count: int, nowhere: int, delivered: int, hops: Mapping[LinkName, int]
     ) -> None:
-        """So many plain publications that came by `link` were passed on: `nowhere` of them to
+        """Count plain publications that came by `link` and were passed on: `nowhere` of them to
         nobody, `delivered` times one to a client, and copies to the neighbours in `hops`."""
         counters = self._counters
         if link in self._clients:

@@ -100,8 +100,8 @@ class NextHopIndex(ABC):
         returned again for the same rows and an equal key."""
 
     def compiled(self) -> tuple[CompiledIndex[Any], Leads] | None:
-        """The filters, and where their rows lead, for compiled calls; None if it is not for them.
-        Both change with the table."""
+        """Give the filters, and where their rows lead, for compiled calls; None if the index is not
+        for them. Both change with the table."""
         return None
 
 

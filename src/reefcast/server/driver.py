@@ -77,7 +77,7 @@ class Driver:
         self._end_input(failures)
 
     def handle_run(self, run: Run, way: Way, link: LinkName) -> None:
-        """The same for publications that have a compiled way, of which some may not be plain."""
+        """Handle publications that have a compiled way, of which some may not be plain."""
         failures, effects, outputs = 0, list[Effect](), list[Output]()
         self._busy = True
         try:

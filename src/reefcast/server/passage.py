@@ -8,7 +8,7 @@ the driver what came of it, in order: what was passed on, and, of what is not pl
 comes of it; so how many are tried is a matter of cost alone. Where one was not plain, the next ones
 may be none either: twice as many as the last time are not tried, until one passes.
 
-The first publication loads the kernels."""
+The first publication makes the memory that these calls need."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Run:
         return self._codec.decode_publish(self._data[start + HEAD_BYTES : end], again)
 
     def fresh(self, first: int, end: int) -> list[Publish]:
-        """Those from number `first` on, before `end`, that have not been here before."""
+        """Give those from number `first` on, before `end`, that have not been here before."""
         found = []
         for at in range(first, end):
             publish = self._publishes.get(at) or self._decode(at)
@@ -101,8 +101,8 @@ class Passage:
         self._desk: Desk | None = None
 
     def way(self, codec: Codec, most_hops: int = 0) -> Way | None:
-        """For what comes by one link; None where nothing is ever plain. `most_hops`: what has come
-        further has a longer header."""
+        """Make the way of what comes by one link; None where nothing is ever plain. `most_hops`:
+        what has come further has a longer header."""
         return Way(self, codec, most_hops) if self.core.exists else None
 
     @property
@@ -115,7 +115,7 @@ class Passage:
         return self._desk
 
     def leads_to(self, name: LinkName, *, is_client: bool) -> bool:
-        """Whether what goes there may be plain."""
+        """Tell whether what goes there may be plain."""
         if not self.core.leads_to(name, is_client=is_client):
             return False
         if not is_client:
@@ -140,19 +140,19 @@ class Way:
         return None if self._rest else self.cut
 
     def rested(self, count: int) -> None:
-        """So many that were not to be tried have come."""
+        """Count so many that came and were not to be tried."""
         self._rest = max(0, self._rest - count)
 
     def cut(self, data: bytes, start: int) -> tuple[Run, int]:
-        """The run that begins at `start`, with a whole PUBLISH frame; and where it ends."""
+        """Cut the run that begins at `start`, with a whole PUBLISH frame, and find its end."""
         desk = self._passage.desk
         count = desk.cut(data, start, self._most_hops)
         _, end = desk.frame_of(data, count - 1)
         return Run(desk, data, count, self._codec), end
 
     def parts(self, run: Run, link: LinkName, now: float) -> Iterator[Part]:
-        """What comes of a run that came by `link`; each part is to be dealt with before the next
-        one is asked for."""
+        """Give what comes of a run that came by `link`; each part is to be dealt with before the
+        next one is asked for."""
         at = 0
         while at < run.count:
             source = self._passage.core.source(link, now)

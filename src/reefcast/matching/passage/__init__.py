@@ -7,4 +7,4 @@ finds where the rows lead (`leads`), and writes the frames of each connection on
 (`writing`). It changes nothing that others see: who calls it may throw away what it made.
 
 The layout of frames and bodies is that of `model.wire`; `layout` says what lies where in the memory
-that Python and the kernels share. Loaded when the first publication comes: import `kernels`."""
+that Python and the kernels share."""

@@ -70,7 +70,7 @@ def _character_end(at: Int, end: Int) -> Int:
 
 @unit
 def is_text(at: Int, end: Int) -> Int:
-    """Whether these bytes are UTF-8."""
+    """Tell whether these bytes are UTF-8."""
     while at < end:
         if at + 8 <= end and get8_anywhere(at, 0) & HIGH_BITS == 0:
             at += 8
@@ -99,7 +99,7 @@ def _sized_end(at: Int, end: Int, narrow: Int) -> Int:
 
 @part
 def text_end(at: Int, end: Int) -> Int:
-    """Where the string ends; 0 if it is none."""
+    """Find where the string ends; 0 if it is none."""
     if at >= end:
         return 0
     tag = get1(at, 0)
@@ -116,7 +116,7 @@ def text_end(at: Int, end: Int) -> Int:
 
 @part
 def int_end(at: Int, end: Int) -> Int:
-    """Where the integer of 64 bits ends; 0 if it is none."""
+    """Find where the integer of 64 bits ends; 0 if it is none."""
     if at >= end:
         return 0
     tag = get1(at, 0)
@@ -192,7 +192,7 @@ def _bytes_end(at: Int, end: Int) -> Int:
 
 @unit
 def read_body(at: Int, end: Int, publication: Int) -> None:
-    """Writes F_EVENT, F_SEQ and F_TOPICS of the body between `at` and `end`."""
+    """Write F_EVENT, F_SEQ and F_TOPICS of the body between `at` and `end`."""
     put8(publication, F_EVENT, 0)
     put8(publication, F_TOPICS, 0)
     fields = get1(at, 0) - FIXED_ARRAY if at < end else 0

@@ -39,7 +39,7 @@ __all__ = ["cut", "pass_on"]
 
 @kernel
 def cut(desk: Int, data: Int, end: Int, most_hops: Int) -> Int:
-    """Finds the PUBLISH frames that stand one behind the other from address `data` on, and writes
+    """Find the PUBLISH frames that stand one behind the other from address `data` on, and writes
     what there is to know of each; how many there are, or -1 if there is no room for so many."""
     count = odd = 0
     while True:
@@ -102,7 +102,7 @@ def pass_on(
     name: Int,
     size: Int,
 ) -> Int:
-    """Writes the frames that come of the publications from number `first` of the run on, below
+    """Write the frames that come of the publications from number `first` of the run on, below
     `count`; the number of the first one that is left. K_STOPPED says why.
 
     `state` is that of the index, `leads` and `destinations` say where its rows lead; `source` is

@@ -46,7 +46,7 @@ class Words:
         self.address = int(words.ctypes.data)
 
     def make_room(self, item: int) -> None:
-        """There is one of this number."""
+        """Have an item of this number."""
         while item >= self.room:
             self._put(np.concatenate((self._words, np.zeros_like(self._words))))
 
@@ -66,7 +66,7 @@ class Leads:
         self._free: list[int] = []
 
     def number_of(self, name: str) -> int:
-        """The destination that this neighbour is, or -1."""
+        """Return the destination that this neighbour is, or -1."""
         return self._numbers.get(Destination(name, False), -1)
 
     def add(self, handle: int, name: str, number: int, *, is_client: bool) -> None:
@@ -101,7 +101,7 @@ class Leads:
             self._free.append(to)
 
     def close(self, to: int) -> None:
-        """What is for this destination is not plain."""
+        """Note that what is for this destination is not plain."""
         self.closed.add(to)
         self.words.values[D_WORDS * to + D_CLOSED] = 1
 

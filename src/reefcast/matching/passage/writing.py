@@ -63,7 +63,7 @@ def _write_deliver(desk: Int, frame: Int, first: Int, publication: Int) -> Int:
 
 @unit
 def write_frames(desk: Int, destination: Int, start: Int) -> Int:
-    """All that a destination gets, from `start` on; where it ends."""
+    """Write all that a destination gets, from `start` on; return where it ends."""
     kind, entry = get8(destination, D_KIND), get8(destination, D_FIRST)
     while entry != 0:
         at = entry_at(desk, entry)
@@ -120,7 +120,7 @@ def _sharer(desk: Int, destinations: Int, destination: Int, touched: Int, mask: 
 
 @unit
 def write_all(desk: Int, destinations: Int) -> None:
-    """Writes what each destination gets, and the G_* words that say where."""
+    """Write what each destination gets, and the G_* words that say where."""
     frames = start = get8(desk, K_FRAMES)
     room = 2
     while room < 2 * get8(desk, K_TOUCHED_COUNT):
