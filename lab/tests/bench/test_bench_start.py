@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from reefcast_lab.bench import start
-from reefcast_lab.bench.workload import distinct_filters
+from reefcast_lab.bench.quotes import distinct_filters
 from reefcast_lab.cli.bench import command
 
 

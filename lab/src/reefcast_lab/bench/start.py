@@ -26,7 +26,7 @@ from reefcast.model.messages import Advertise, Subscribe, TableChange, Unsubscri
 from reefcast.model.publication import Publication
 from reefcast.model.wire import FrameKind, Role
 from reefcast.protocol.frames import FrameReader
-from reefcast_lab.bench import workload
+from reefcast_lab.bench import quotes
 
 STARTS = 5
 BARE = "import resource, numpy, uvloop; print(resource.getrusage(resource.RUSAGE_SELF).ru_utime)"
@@ -41,7 +41,7 @@ KIB = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class StartTiming:
     """Seconds of processor time: of a bare Python program with numpy and uvloop (the baseline), of
     a broker until it listens, and until it has delivered its first publication; MB that it has in
     memory then. All are the median of some starts. Microseconds of processor time for a
@@ -57,7 +57,7 @@ class Row:
     subscriptions_mb: float
 
 
-def bench(subscriptions: int, tell: Callable[[str], None]) -> Iterator[Row]:
+def bench(subscriptions: int, tell: Callable[[str], None]) -> Iterator[StartTiming]:
     """Starts brokers, and gives one of them so many subscriptions."""
     warm_up()  # compiled once, here; brokers load what is kept
     tell(f"{STARTS} starts")
@@ -65,7 +65,7 @@ def bench(subscriptions: int, tell: Callable[[str], None]) -> Iterator[Row]:
     listens, delivers, idle = map(median, zip(*(_start() for _ in range(STARTS)), strict=True))
     tell(f"{subscriptions:,} subscriptions")
     subscribe, unsubscribe, held = _subscriptions(subscriptions)
-    yield Row(
+    yield StartTiming(
         round(bare, 3),
         round(listens, 3),
         round(delivers, 3),
@@ -96,7 +96,7 @@ def _subscriptions(count: int) -> tuple[float, float, float]:
     with _broker() as broker, broker.connected() as client:
         client.carry_one()
         before_s, before_mb = broker.cpu_s(), broker.memory_mb()
-        client.subscribe(workload.distinct_filters(count))
+        client.subscribe(quotes.distinct_filters(count))
         subscribed_s, subscribed_mb = broker.cpu_s(), broker.memory_mb()
         client.unsubscribe(count)
         unsubscribed_s = broker.cpu_s()
@@ -158,8 +158,8 @@ class _Client:
         """A subscription, and a publication that comes back by it."""
         self._numbers += 1
         self._control([Advertise((self.NAME, self._numbers), "TRUE", self._numbers)])
-        self.subscribe([workload.EVERYTHING])
-        event = workload.events(1)[0]
+        self.subscribe([quotes.EVERYTHING])
+        event = quotes.events(1)[0]
         body = wire.encode_publication(Publication(self.NAME, 1, time.time_ns() // 1000, event))
         self._say([wire.encode_parts(FrameKind.PUBLISH, (0,), body)])
         self._await(1, FrameKind.DELIVER)
