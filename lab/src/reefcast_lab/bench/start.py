@@ -41,7 +41,7 @@ KIB = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class StartTiming:
+class StartRow:
     """Seconds of processor time: of a bare Python program with numpy and uvloop (the baseline), of
     a broker until it listens, and until it has delivered its first publication; MB that it has in
     memory then. All are the median of some starts. Microseconds of processor time for a
@@ -57,7 +57,7 @@ class StartTiming:
     subscriptions_mb: float
 
 
-def bench(subscriptions: int, tell: Callable[[str], None]) -> Iterator[StartTiming]:
+def bench(subscriptions: int, tell: Callable[[str], None]) -> Iterator[StartRow]:
     """Starts brokers, and gives one of them so many subscriptions."""
     warm_up()  # compiled once, here; brokers load what is kept
     tell(f"{STARTS} starts")
@@ -65,7 +65,7 @@ def bench(subscriptions: int, tell: Callable[[str], None]) -> Iterator[StartTimi
     listens, delivers, idle = map(median, zip(*(_start() for _ in range(STARTS)), strict=True))
     tell(f"{subscriptions:,} subscriptions")
     subscribe, unsubscribe, held = _subscriptions(subscriptions)
-    yield StartTiming(
+    yield StartRow(
         round(bare, 3),
         round(listens, 3),
         round(delivers, 3),
