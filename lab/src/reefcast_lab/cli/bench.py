@@ -184,13 +184,7 @@ def _print_sim(rows: list[SimulatorSpeed]) -> None:
 
 
 @command.command()
-@click.option(
-    "--subscriptions",
-    type=Whole(1),
-    default=100_000,
-    show_default=True,
-    help="Subscriptions of one client, no two alike.",
-)
+@whole_option("--subscriptions", 100_000, "Subscriptions of one client, no two alike.")
 @json_option("a list of one row")
 def start(subscriptions: int, as_json: bool) -> None:
     """Measure what a broker costs before anything is published.
