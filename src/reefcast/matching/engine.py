@@ -121,8 +121,8 @@ def _make_room(state: Int, handle: Int) -> None:
 
 @kernel
 def add_filter(state: Int, handle: Int, data: Int) -> None:
-    """Add a filter. `data`: a packed list of its conjunctions, each a list of whether Python must
-    decide about it, and its map from attributes to constraints."""
+    """`data`: a packed list of a filter's conjunctions, each a list of whether Python must decide
+    about it, and its map from attributes to constraints."""
     _make_room(state, handle)
     count, at = read_array(data)
     first = get8(state, S_FIRST) + 8 * handle
@@ -166,7 +166,7 @@ def remove_filter(state: Int, handle: Int) -> None:
 
 @kernel
 def match_events(state: Int, data: Int, out: Int, room: Int) -> Int:
-    """Match a packed list of events (maps); return how many words of `out` are used.
+    """Matches a packed list of events (maps); how many words of `out` are used.
 
     `out` starts with events + 1 offsets, counted from behind them: where the handles of each event
     start and end. A handle is written as -1 - handle if Python must decide about the filter.

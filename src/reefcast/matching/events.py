@@ -90,8 +90,8 @@ def _attribute_of_name(state: Int, place: Int, name: Int, size: Int) -> Int:
 
 @unit
 def read_event(state: Int, at: Int) -> Int:
-    """Read a map from names to values; return where it ends, or 0 if there is a value of no kind, a
-    name that is no string or comes twice, or no map."""
+    """Reads a map from names to values; where it ends, or 0 if there is a value of no kind, a name
+    that is no string or comes twice, or no map."""
     begin_event(state)
     if not is_map(at):
         return 0

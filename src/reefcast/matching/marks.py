@@ -222,8 +222,8 @@ def scale(cuts: Int, row: Int, bounds_at: Int) -> None:
 
 @unit
 def mark(cuts: Int, row: Int, excluded: Int, unsure: Int, shift: Int, bit: Int) -> Int:
-    """Set the row's bit where it belongs, in words `1 << shift` bytes apart. Return 1 if the row
-    must be checked wherever it survives: the cuts do not know an attribute, or Python decides."""
+    """Sets the row's bit where it belongs, in words `1 << shift` bytes apart. 1 if the row must
+    be checked wherever it survives: the cuts do not know an attribute, or Python decides."""
     count = count_of(row)
     bounds = bounds_of(count)
     doubted = 1 if flags_of(row) & CHECKED else 0

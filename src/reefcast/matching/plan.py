@@ -71,7 +71,7 @@ class _Partition(NamedTuple):
 
 
 def plan_of(state: int) -> dict[str, Any]:
-    """Describe how the index matches: JSON-able; what is said of one row is said of a conjunction.
+    """How the index matches: JSON-able; what is said of one row is said of a conjunction.
 
     - `rows`; `decided_in_python`: those with residual conditions;
     - `partitions`: for each attribute that partitions, `by` value or presence: its `values`
@@ -95,9 +95,8 @@ def plan_of(state: int) -> dict[str, Any]:
 
 
 def places_of(state: int, handle: int) -> list[dict[str, Any]]:
-    """Return for each row of a filter: the condition of its `partition` (None: the default one),
-    how many `rows` it has, by which `plan` they are matched, and whether Python decides about this
-    one."""
+    """For each row of a filter: the condition of its `partition` (None: the default one), how many
+    `rows` it has, by which `plan` they are matched, and whether Python decides about this one."""
     found = []
     row = _word(_word(state, S_FIRST), handle)
     while row:

@@ -60,7 +60,7 @@ R_KINDS, R_HOW, R_LOW, R_HIGH = range(4)
 
 @part
 def read_constraint(state: Int, at: Int) -> Int:
-    """Read a packed `Constraint` into the words at S_READ; return where it ends."""
+    """Reads a packed `Constraint` into the words at S_READ; where it ends."""
     out = state + 8 * S_READ
     _, at = read_array(at)
     if read_bool(at):
@@ -287,7 +287,7 @@ def _string_holds(bounds: Int, text: Int, start: Int, size: Int) -> bool:
 
 @unit
 def value_holds(how: Int, bounds: Int, value: Int) -> Int:
-    """Return 1 if a value of the right kind satisfies the bounds that lie apart."""
+    """1 if a value of the right kind satisfies the bounds that lie apart."""
     if how == AMONG_NUMBERS:
         holds = _number_holds(bounds, get8(value, V_KEY), get8(value, V_REST))
     else:

@@ -158,7 +158,7 @@ def attribute_at(state: Int, number: Int) -> Int:
 
 @part
 def value_at(state: Int, attribute: Int) -> Int:
-    """Return what the event at hand has for the attribute, if its stamp is the event's."""
+    """What the event at hand has for the attribute, if its stamp is the event's."""
     return get8(state, S_VALUES) + 8 * V_WORDS * attribute
 
 
@@ -179,7 +179,7 @@ def _new_attribute(state: Int) -> Int:
 
 @unit
 def use_attribute(state: Int, name: Int, size: Int) -> Int:
-    """Return the number of the attribute with this name, which gets one user more."""
+    """The number of the attribute with this name, which gets one user more."""
     text = find_text(state, name, size)
     if text == 0 or get8(text, T_ATTRIBUTE) == 0:
         text = use_text(state, name, size)
@@ -215,7 +215,7 @@ def leave_attribute(state: Int, number: Int) -> None:
 
 @unit
 def read_row(state: Int, at: Int, handle: Int, flags: Int) -> Int:
-    """Make the row of a packed map from attributes to constraints; S_END is where the map ends."""
+    """The row of a packed map from attributes to constraints; S_END is where that ends."""
     count, at = read_map(at)
     row = new(state, row_bytes(count, flags))
     put8(row, 0, handle)
@@ -263,7 +263,7 @@ def bring_to_front(row: Int, i: Int) -> None:
 
 @part
 def row_holds(state: Int, row: Int) -> Int:
-    """Return 1 if the row holds for the event at hand, exactly (except for what Python decides)."""
+    """1 if the row holds for the event at hand, exactly (but for what Python decides)."""
     count, stamp = count_of(row), get8(state, S_STAMP)
     bounds = bounds_of(count)
     for i in range(count):
