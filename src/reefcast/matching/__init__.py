@@ -10,13 +10,13 @@ if TYPE_CHECKING:
 
 
 def new_index() -> CompiledIndex[Any]:
-    """An empty index of the fastest kind. Its library is loaded here, not with this module."""
+    """Make an empty index of the fastest kind. Its library is loaded here, not with this module."""
     from reefcast.matching.index import CompiledIndex
 
     return CompiledIndex()
 
 
 def warm_up() -> None:
-    """Compiles every kernel, or loads what was kept of it; call it before time counts."""
+    """Compile every kernel, or load what was kept of it; call it before time counts."""
     import_module("reefcast.matching.index")
     import_module("reefcast.matching.passage.kernels")

@@ -25,18 +25,18 @@ _batch = Batch()
 
 
 def kernel(function: F) -> F:
-    """A unit that Python calls, and no other unit."""
+    """Make a unit that Python calls, and no other unit."""
     return cast(F, _batch.add(Unit(function, python=True)))
 
 
 def part(function: F) -> F:
-    """A part of kernels and units, compiled into each of them."""
+    """Make a part of kernels and units, compiled into each of them."""
     return cast(F, Part(function))
 
 
 def unit(function: F) -> F:
-    """A part that is compiled once, and called by others as a function of C's library is. Takes
-    int64; returns int64 or nothing.
+    """Make a part that is compiled once, and called by others as a function of C's library is. It
+    takes int64 and returns int64 or nothing.
 
     Compiling each kernel with all its parts would take the square of the time. Units that a unit
     calls must be defined before it.
@@ -45,13 +45,13 @@ def unit(function: F) -> F:
 
 
 def compile_units() -> None:
-    """Compiles the units and kernels defined since the last time, or loads what was kept of them.
-    For the modules of kernels, at their end."""
+    """Compile the units and kernels defined since the last time, or load what was kept of them. For
+    the modules of kernels, at their end."""
     _batch.make()
 
 
 def built_in(generator: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of machine code's own, for which neither Python nor numpy has a name."""
+    """Make a function of machine code's own, for which neither Python nor numpy has a name."""
     return cast(Callable[..., Any], BuiltIn(generator))
 
 
@@ -70,7 +70,7 @@ copy_bytes = _library("memcpy", "int64", "int64", "int64", "int64")
 
 
 def place_of(builder: Any, address: Any, index: Any, bits: int) -> Any:
-    """A pointer to item `index` of those of so many bits at the address."""
+    """Build a pointer to item `index` of those of so many bits at the address."""
     shift = {8: 0, 16: 1, 32: 2, 64: 3}[bits]
     offset = builder.shl(index, ir.Constant(word(), shift))
     return builder.inttoptr(builder.add(address, offset), ir.IntType(bits).as_pointer())

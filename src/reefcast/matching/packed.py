@@ -109,8 +109,8 @@ def read_int(at: Int) -> tuple[Int, Int]:
 
 @unit
 def read_value(at: Int, value: Int) -> Int:
-    """Reads a value into the V_* words at `value`, but for what only the table of texts knows;
-    where it ends. Its kind is STRANGE if it is none."""
+    """Read a value into the V_* words at `value`, except for what only the table of texts knows;
+    return where it ends. Its kind is STRANGE if it is none."""
     tag = get1(at, 0)
     kind, key, rest, end = STRANGE, 0, 0, at + 1
     if tag == FLOAT:

@@ -16,7 +16,7 @@ class Batch(msgspec.Struct, frozen=True, gc=False):
     count: int
 
     def frames(self) -> Iterator[bytes]:
-        """Give each by itself."""
+        """Yield each frame by itself."""
         data, start = self.data, 0
         while start < len(data):
             end = _end(data, start)
@@ -24,7 +24,7 @@ class Batch(msgspec.Struct, frozen=True, gc=False):
             start = end
 
     def cut(self, count: int) -> tuple[Batch, Batch]:
-        """Cut off the first `count` frames; return them, and the others."""
+        """Return the first `count` frames, and the others."""
         data, end = self.data, 0
         for _ in range(count):
             end = _end(data, end)
@@ -38,7 +38,7 @@ def _end(data: bytes, start: int) -> int:
 
 
 def each_frame(items: list[bytes | Batch]) -> list[bytes]:
-    """Open all batches: frames, each by itself."""
+    """Return all frames, each by itself."""
     found: list[bytes] = []
     for item in items:
         if isinstance(item, bytes):

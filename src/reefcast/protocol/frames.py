@@ -33,7 +33,8 @@ class FrameReader:
         self._need = HEAD_BYTES
 
     def feed(self, data: bytes) -> Iterator[tuple[int, Any]]:
-        """Yields (kind, payload); raises `ProtocolError` on an impossible length."""
+        """Yield (kind, payload) of each frame that is complete now; raise `ProtocolError` on an
+        impossible length."""
         if self._have:
             self._chunks.append(data)
             self._have += len(data)

@@ -98,7 +98,7 @@ class Link:
         self._next_s = until_s
 
     def cut_publications(self, cutter: Cutter | None) -> None:
-        """Have publications come as `RUN`s, as `cutter` gives them; None: one by one."""
+        """Have publications come as `RUN`s, as `cutter` makes them; None: one by one."""
         self._reader.cutter = cutter
 
     def receive(self, data: bytes) -> Iterator[tuple[int, Any]]:

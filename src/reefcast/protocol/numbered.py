@@ -54,7 +54,8 @@ class Unacknowledged(Generic[T]):
         return self.acknowledged - self._first
 
     def add(self, item: T, frames: int = 1) -> None:
-        """It goes out now, with the next number, or as many numbers as it has frames."""
+        """Add an item that goes out now, with the next number, or with as many numbers as it has
+        frames."""
         if frames != 1 and self._ends is None:
             self._ends = list(range(self.last - len(self._kept) + 1, self.last + 1))
         self.last += frames
@@ -63,7 +64,7 @@ class Unacknowledged(Generic[T]):
             self._ends.append(self.last)
 
     def add_all(self, items: Iterable[T]) -> None:
-        """They go out now, with the next numbers; each is a frame."""
+        """Add items that go out now, with the next numbers; each is a frame."""
         before = len(self._kept)
         self._kept += items
         first = self.last + 1
@@ -72,8 +73,8 @@ class Unacknowledged(Generic[T]):
             self._ends.extend(range(first, self.last + 1))
 
     def acknowledge(self, number: int) -> list[T]:
-        """The other end has taken over all up to `number`; returns the items that are done with by
-        that. Raises `ProtocolError` if so many were not sent."""
+        """Take note that the other end has taken over all up to `number`; return the items that are
+        done with by that. Raise `ProtocolError` if so many were not sent."""
         if not 0 <= number <= self.last:
             raise ProtocolError(
                 f"acknowledgement of frame {number}, but only {self.last} were sent"
@@ -103,8 +104,8 @@ class Unacknowledged(Generic[T]):
             del self._ends[:count]
 
     def begin(self, acknowledged: int) -> list[T]:
-        """The other end counts anew, from `acknowledged`; returns the items that it has not taken
-        over, or only `partly`. They are kept here no more."""
+        """Count anew, as the other end does, from `acknowledged`; return the items that it has not
+        taken over, or only `partly`. They are kept here no more."""
         kept = self._kept[self._gone :]
         self._kept.clear()
         self._ends = None

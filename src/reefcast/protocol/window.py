@@ -52,7 +52,7 @@ class SendWindow:
             self.queue_len += 1
 
     def add_sent_batch(self, batch: Batch) -> None:
-        """Its publications go out now, under the next numbers."""
+        """Add a batch whose publications go out now, under the next numbers."""
         self._sent.add(batch, batch.count)
         self.queue_len += batch.count
 
@@ -74,7 +74,7 @@ class SendWindow:
         return self._waiting.pop(self._waiting_publications.popleft()).publish
 
     def acknowledged(self, number: int) -> None:
-        """The other end has taken over all up to `number`."""
+        """Forget all up to `number`, which the other end has taken over."""
         before = len(self._sent)
         done = self._sent.acknowledge(number)
         controls = sum(isinstance(item, Entry) and item.publish is None for item in done)
@@ -89,8 +89,8 @@ class SendWindow:
         return [item.frame if isinstance(item, Entry) else item.data for item in self._not_had()]
 
     def publications(self) -> list[Publish]:
-        """Those that the other end has not acknowledged, in order. It may have got those that were
-        sent: they are marked `again`."""
+        """Return the publications that the other end has not acknowledged, in order. It may have
+        got those that were sent: they are marked `again`."""
         sent = [publish for item in self._not_had() for publish in _publications(item)]
         waiting = [entry.publish for entry in self._waiting.values() if entry.publish is not None]
         return [msgspec.structs.replace(publish, again=True) for publish in sent] + waiting
@@ -110,6 +110,6 @@ def _publications(item: Entry | Batch) -> list[Publish]:
 
 
 def decoded(batch: Batch) -> Iterator[tuple[bytes, Publish]]:
-    """Each frame of a batch of publications, with its publication."""
+    """Yield each frame of a batch of publications, with its publication."""
     for frame in batch.frames():
         yield frame, _CODEC.decode_publish(frame[HEAD_BYTES:])

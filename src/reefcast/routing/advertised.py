@@ -91,6 +91,6 @@ class Advertised:
         return self._any_of
 
     def index(self) -> CompiledIndex[Any] | None:
-        """Give all of them, however few, in an index, for compiled calls; None if whatever there is
-        lies within them."""
+        """Return an index of all advertisements, however few, for compiled calls; None if they
+        match everything."""
         return None if self._everything else self._all_in_one().index

@@ -102,7 +102,7 @@ class ClientState:
         return [filter.text for filter in self._advertised]
 
     def advertised_index(self) -> CompiledIndex[Any] | None:
-        """Give what it advertised to compiled calls; see `Advertised.index`."""
+        """Return the index of the client's advertisements; see `Advertised.index`."""
         return self._advertised.index()
 
     def objection(self, publication: Publication) -> str | None:

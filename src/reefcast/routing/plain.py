@@ -43,8 +43,8 @@ class PlainWay:
         return self._follows_rows.follows_rows
 
     def source(self, link: LinkName, now: float) -> Source | None:
-        """Return what there is to know of publications that came by `link`; None if none of them is
-        plain."""
+        """Return the source of publications that came by `link` (see `Source`); None if none of
+        them is plain."""
         router = self._router
         if router.absent or not self._follows_rows.follows_rows:
             return None
@@ -64,13 +64,13 @@ class PlainWay:
         return Source(*rows, -1, ANYTHING if within is None else within.address, link.encode())
 
     def leads_to(self, name: LinkName, *, is_client: bool) -> bool:
-        """Tell whether what goes to this client or neighbour may be plain."""
+        """Return whether publications for this client or neighbour may be plain."""
         return name not in (self._ordering if is_client else self._holding.closed)
 
     def passed(
         self, link: LinkName, count: int, nowhere: int, delivered: int, hops: Mapping[LinkName, int]
     ) -> None:
-        """Count plain publications that came by `link` and were passed on: `nowhere` of them to
+        """Count plain publications that came by `link` and were forwarded: `nowhere` of them to
         nobody, `delivered` times one to a client, and copies to the neighbours in `hops`."""
         counters = self._counters
         if link in self._clients:

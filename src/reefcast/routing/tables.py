@@ -102,8 +102,8 @@ class NextHopIndex(ABC):
         returned again for the same rows and an equal key."""
 
     def compiled(self) -> tuple[CompiledIndex[Any], Leads] | None:
-        """Give the filters, and where their rows lead, for compiled calls; None if the index is not
-        for them. Both change with the table."""
+        """Return the filters, and where their rows lead, for compiled calls; None if they are not
+        for these. Both change with the table."""
         return None
 
 

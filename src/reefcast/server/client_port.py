@@ -220,16 +220,17 @@ class ClientPort(Outbox, ABC):
             )
 
     def again_from(self, received: int) -> None:
-        """The client comes back, and has taken over so many frames (see `check`): the others go
-        again. It may have had some that were to go again over a line that it had left by then."""
+        """Send again what the client, which comes back, has not taken over: all after `received`
+        frames (see `check`). It may have had some that were to go again over a line that it had
+        left by then."""
         before = self._sent.acknowledged
         kept = [*self._unacknowledged(), *self._resend]
         self._sent.begin(received)
         self._resend = deque(kept[received - before :])
 
     def acknowledged(self, number: int) -> None:
-        """The client has taken over all up to `number`. Raises `ProtocolError` for more than it was
-        sent."""
+        """Forget all up to `number`, which the client has taken over. Raise `ProtocolError` for
+        more than it was sent."""
         self._sent.acknowledge(number)
 
     def _unacknowledged(self) -> list[bytes]:

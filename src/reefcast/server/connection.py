@@ -69,7 +69,7 @@ class End:
     """The compiled one of publications, if there is one."""
 
     def run(self, run: Run) -> None:
-        """Handle publications that came together, if there is a compiled way."""
+        """Handle publications that came together, if there is a compiled way for them."""
         raise self._out_of_place("PUBLISH")
 
     def publications(self, batch: list[Publish]) -> None:

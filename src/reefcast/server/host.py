@@ -51,9 +51,9 @@ class Host(NamedTuple):
 
 
 def make_host(network: NetworkFile, name: str, offer: Offer, *, readable: bool = False) -> Host:
-    """The parts of broker `name`. What comes in goes to the driver, which asks the core; what is to
-    go out goes to the outputs, which tell congestion control how full they are. `readable`: all
-    publications take the readable way, also those that need not."""
+    """Make the parts of broker `name`. What comes in goes to the driver, which asks the core; what
+    is to go out goes to the outputs, which tell congestion control how full they are. `readable`:
+    all publications take the readable way, also those that need not."""
     machine = MACHINE.get()
     session = machine.token(8)
     me = wire.hello(Role.BROKER, name, network.network.name, session, offer=offer)

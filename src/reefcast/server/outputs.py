@@ -92,7 +92,7 @@ class LinkQueue:
             self._see_crowd()
 
     def send_batch(self, batch: Batch) -> None:
-        """Send each of its publications, as `send_publication` does."""
+        """Send each publication of a batch, as `send_publication` does."""
         if self._outbox is None:
             for frame, publish in decoded(batch):
                 self.send_publication(frame, publish)

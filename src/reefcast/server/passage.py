@@ -68,7 +68,8 @@ class Run:
         return self._codec.decode_publish(self._data[start + HEAD_BYTES : end], again)
 
     def fresh(self, first: int, end: int) -> list[Publish]:
-        """Give those from number `first` on, before `end`, that have not been here before."""
+        """Return the publications from number `first` on, before `end`, that have not been here
+        before."""
         found = []
         for at in range(first, end):
             publish = self._publishes.get(at) or self._decode(at)
@@ -101,8 +102,8 @@ class Passage:
         self._desk: Desk | None = None
 
     def way(self, codec: Codec, most_hops: int = 0) -> Way | None:
-        """Make the way of what comes by one link; None where nothing is ever plain. `most_hops`:
-        what has come further has a longer header."""
+        """Return the compiled way for what comes by one link; None where nothing is ever plain.
+        `most_hops`: what has come further has a longer header."""
         return Way(self, codec, most_hops) if self.core.exists else None
 
     @property
@@ -115,7 +116,7 @@ class Passage:
         return self._desk
 
     def leads_to(self, name: LinkName, *, is_client: bool) -> bool:
-        """Tell whether what goes there may be plain."""
+        """Return whether publications for this client or neighbour may be plain."""
         if not self.core.leads_to(name, is_client=is_client):
             return False
         if not is_client:
@@ -144,15 +145,15 @@ class Way:
         self._rest = max(0, self._rest - count)
 
     def cut(self, data: bytes, start: int) -> tuple[Run, int]:
-        """Cut the run that begins at `start`, with a whole PUBLISH frame, and find its end."""
+        """Return the run that begins at `start` with a whole PUBLISH frame, and where it ends."""
         desk = self._passage.desk
         count = desk.cut(data, start, self._most_hops)
         _, end = desk.frame_of(data, count - 1)
         return Run(desk, data, count, self._codec), end
 
     def parts(self, run: Run, link: LinkName, now: float) -> Iterator[Part]:
-        """Give what comes of a run that came by `link`; each part is to be dealt with before the
-        next one is asked for."""
+        """Yield what comes of a run that came by `link`; each part is to be handled before the next
+        one is asked for."""
         at = 0
         while at < run.count:
             source = self._passage.core.source(link, now)

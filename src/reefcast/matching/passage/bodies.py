@@ -70,7 +70,7 @@ def _character_end(at: Int, end: Int) -> Int:
 
 @unit
 def is_text(at: Int, end: Int) -> Int:
-    """Tell whether these bytes are UTF-8."""
+    """Return 1 if these bytes are UTF-8, else 0."""
     while at < end:
         if at + 8 <= end and get8_anywhere(at, 0) & HIGH_BITS == 0:
             at += 8
@@ -99,7 +99,7 @@ def _sized_end(at: Int, end: Int, narrow: Int) -> Int:
 
 @part
 def text_end(at: Int, end: Int) -> Int:
-    """Find where the string ends; 0 if it is none."""
+    """Return where the string ends; 0 if it is none."""
     if at >= end:
         return 0
     tag = get1(at, 0)
@@ -116,7 +116,7 @@ def text_end(at: Int, end: Int) -> Int:
 
 @part
 def int_end(at: Int, end: Int) -> Int:
-    """Find where the integer of 64 bits ends; 0 if it is none."""
+    """Return where the integer of 64 bits ends; 0 if it is none."""
     if at >= end:
         return 0
     tag = get1(at, 0)

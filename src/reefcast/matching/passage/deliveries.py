@@ -75,7 +75,7 @@ def _count_row(desk: Int, destination: Int) -> Int:
 
 @unit
 def judge_found(desk: Int, leads: Int, destinations: Int, count: Int, size: Int) -> Int:
-    """Judge whether a publication of `size` bytes may pass that the index found `count` rows for:
+    """Return whether a publication of `size` bytes may pass for which the index found `count` rows:
     WHOLE, NOT_PLAIN, or NO_ROOM for it behind those that did."""
     out, frames = get8(desk, K_OUT), 0
     put8(desk, K_STAMP, get8(desk, K_STAMP) + 1)
@@ -163,8 +163,8 @@ def _insert(desk: Int, destination: Int, publication: Int, number: Int) -> None:
 def enter_found(
     desk: Int, leads: Int, destinations: Int, count: Int, publication: Int, source: Int
 ) -> Int:
-    """Make the entries of a publication that may pass, but none for `source`, the destination
-    that it came from; how many destinations it has."""
+    """Make the entries of a publication that may pass, but none for `source`, the destination that
+    it came from; return how many destinations it has."""
     out, frames = get8(desk, K_OUT), 0
     put8(desk, K_STAMP, get8(desk, K_STAMP) + 1)
     stamp, call = get8(desk, K_STAMP), get8(desk, K_CALL)
@@ -186,7 +186,7 @@ def enter_found(
 
 @part
 def hash_of_entries(desk: Int, destination: Int) -> Int:
-    """Hash which publications the destination gets, and for which numbers."""
+    """Return a hash of the publications that the destination gets, and of the numbers for which."""
     hashed, entry = get8(destination, D_KIND), get8(destination, D_FIRST)
     while entry != 0:
         at = entry_at(desk, entry)

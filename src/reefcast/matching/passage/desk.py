@@ -98,11 +98,11 @@ class Desk:
         return self.words[K_ODD] > 0
 
     def is_plain(self, at: int) -> bool:
-        """Tell whether the publication of this number in the run was found to be plain."""
+        """Return whether the publication of this number in the run was found to be plain."""
         return self._publications[F_WORDS * at + F_EVENT] != 0
 
     def frame_of(self, data: bytes, at: int) -> tuple[int, int]:
-        """Find where its frame begins and ends in `data`."""
+        """Return where the publication's frame begins and ends in `data`."""
         first, base = F_WORDS * at, id(data) + BYTES_HEAD
         return self._publications[first + F_START] - base, self._publications[first + F_END] - base
 
@@ -133,5 +133,5 @@ class Desk:
             self._enlarge_out(2 * words[K_OUT_ROOM])
 
     def frames(self, at: int, size: int) -> bytes:
-        """Return what was written there."""
+        """Return the frames that were written there."""
         return bytes(self._frame_bytes[at : at + size])

@@ -32,7 +32,7 @@ MOST_NUMBER_BYTES = 9
 
 @part
 def frame_end(at: Int, end: Int) -> Int:
-    """Find where the PUBLISH or PUBLISH_AGAIN frame ends; 0 if there is none that is whole."""
+    """Return where the PUBLISH or PUBLISH_AGAIN frame ends; 0 if there is none that is whole."""
     if end - at < HEAD_BYTES:
         return 0
     length, kind = big_endian(at, LENGTH_BYTES), get1(at, KIND_AT)
@@ -52,8 +52,8 @@ def _read_hops(head: Int, size: Int) -> Int:
 
 @unit
 def read_frame(at: Int, end: Int, most_hops: Int, publication: Int) -> None:
-    """Write the F_* words of a PUBLISH frame; one that came over more than `most_hops` links is
-    not plain."""
+    """Write the F_* words of a PUBLISH frame; one that came over more than `most_hops` links is not
+    plain."""
     head = at + PARTS_BYTES
     body = head + big_endian(at + HEAD_BYTES, LENGTH_BYTES) if head <= end else end + 1
     hops = NO_HOPS
@@ -80,7 +80,7 @@ def _put_big_endian(at: Int, value: Int, size: Int) -> None:
 
 @part
 def write_array_head(at: Int, count: Int) -> Int:
-    """Write the head of an array of so many; return where it ends."""
+    """Write the head of an array, and return where it ends."""
     if count < 16:
         put1(at, 0, FIXED_ARRAY + count)
         return at + 1
@@ -91,7 +91,7 @@ def write_array_head(at: Int, count: Int) -> Int:
 
 @part
 def write_number(at: Int, number: Int) -> Int:
-    """Write a number of at least 0, as short as may be; return where it ends."""
+    """Write a number of at least 0, as short as possible, and return where it ends."""
     if number < FIXED_MAP:
         put1(at, 0, number)
         return at + 1
@@ -109,7 +109,7 @@ def write_number(at: Int, number: Int) -> Int:
 
 @part
 def finish_frame(frame: Int, kind: Int, head_end: Int, publication: Int) -> Int:
-    """Write the rest of a frame of which the header is there; return where it ends."""
+    """Write the rest of a frame of which the header is there, and return where it ends."""
     body = get8(publication, F_BODY)
     size = get8(publication, F_END) - body
     copy_bytes(head_end, body, size)
@@ -121,7 +121,7 @@ def finish_frame(frame: Int, kind: Int, head_end: Int, publication: Int) -> Int:
 
 @part
 def write_publish(frame: Int, publication: Int) -> Int:
-    """Write the copy for a neighbour, one link further; return where it ends."""
+    """Write the copy for a neighbour, one link further, and return where it ends."""
     head = write_array_head(frame + PARTS_BYTES, 1)
     head = write_number(head, get8(publication, F_HOPS) + 1)
     return finish_frame(frame, PUBLISH, head, publication)

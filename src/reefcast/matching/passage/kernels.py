@@ -39,8 +39,9 @@ __all__ = ["cut", "pass_on"]
 
 @kernel
 def cut(desk: Int, data: Int, end: Int, most_hops: Int) -> Int:
-    """Find the PUBLISH frames that stand one behind the other from address `data` on, and writes
-    what there is to know of each; how many there are, or -1 if there is no room for so many."""
+    """Find the PUBLISH frames that stand one behind the other from address `data` on, and write
+    what there is to know of each; return how many there are, or -1 if there is no room for so many.
+    """
     count = odd = 0
     while True:
         stop = frame_end(data, end)
@@ -103,13 +104,14 @@ def pass_on(
     size: Int,
 ) -> Int:
     """Write the frames that come of the publications from number `first` of the run on, below
-    `count`; the number of the first one that is left. K_STOPPED says why.
+    `count`; return the number of the first one that is left. K_STOPPED says why.
 
     `state` is that of the index, `leads` and `destinations` say where its rows lead; `source` is
     the destination that they came from, or -1. From a client: `name`, of `size` bytes, is its own,
     `own` the state of an index of its advertisements, 0 if all lies within them; what has a number
     not above K_LAST is passed over. From a neighbour: `size` is 0. `topical`: whether topics make
-    a difference."""
+    a difference.
+    """
     stamp = get8(desk, K_STAMP) + 1
     put8(desk, K_STAMP, stamp)
     put8(desk, K_CALL, stamp)

@@ -46,7 +46,7 @@ class Words:
         self.address = int(words.ctypes.data)
 
     def make_room(self, item: int) -> None:
-        """Have an item of this number."""
+        """Make room for an item of this number."""
         while item >= self.room:
             self._put(np.concatenate((self._words, np.zeros_like(self._words))))
 
@@ -66,7 +66,7 @@ class Leads:
         self._free: list[int] = []
 
     def number_of(self, name: str) -> int:
-        """Return the destination that this neighbour is, or -1."""
+        """Return the number of the destination that this neighbour is, or -1."""
         return self._numbers.get(Destination(name, False), -1)
 
     def add(self, handle: int, name: str, number: int, *, is_client: bool) -> None:
@@ -101,12 +101,12 @@ class Leads:
             self._free.append(to)
 
     def close(self, to: int) -> None:
-        """Note that what is for this destination is not plain."""
+        """Close a destination: publications for it are not plain."""
         self.closed.add(to)
         self.words.values[D_WORDS * to + D_CLOSED] = 1
 
     def open_all(self) -> None:
-        """Look at all anew."""
+        """Open all destinations, to look at them anew."""
         for to in self.closed:
             self.words.values[D_WORDS * to + D_CLOSED] = 0
         self.closed.clear()

@@ -63,7 +63,7 @@ def _write_deliver(desk: Int, frame: Int, first: Int, publication: Int) -> Int:
 
 @unit
 def write_frames(desk: Int, destination: Int, start: Int) -> Int:
-    """Write all that a destination gets, from `start` on; return where it ends."""
+    """Write everything that a destination gets, from `start` on, and return where it ends."""
     kind, entry = get8(destination, D_KIND), get8(destination, D_FIRST)
     while entry != 0:
         at = entry_at(desk, entry)
