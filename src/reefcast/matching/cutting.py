@@ -7,6 +7,7 @@ such rows are checked wherever they survive otherwise (`blocks`).
 
 from __future__ import annotations
 
+from reefcast.matching.attributes import attribute_at
 from reefcast.matching.cuts import FIRST_NUMBERS, NO_LANE, SCALE_BITS, SLOT_BYTES, entry_at
 from reefcast.matching.machine import (
     Int,
@@ -31,13 +32,12 @@ from reefcast.matching.predicates import (
     X_HIGH,
     X_LOW,
     X_MEMBERS,
+    attribute_of,
+    how_of,
 )
 from reefcast.matching.rows import (
-    attribute_at,
-    attribute_of,
     bounds_of,
     count_of,
-    how_of,
     tag_of,
 )
 from reefcast.matching.sorting import quantiles, sort_words

@@ -18,12 +18,13 @@ from reefcast.matching.machine import (
     put8,
     release,
 )
-from reefcast.matching.packed import read_array, read_bool
+from reefcast.matching.packed import read_array
 from reefcast.matching.partitions import NO_ATTRIBUTE, leave_partition, new_partition
 from reefcast.matching.placing import add_row, remove_row
+from reefcast.matching.programs import leave_programs
 from reefcast.matching.rows import (
-    CHECKED,
     MULTI,
+    PROGRAM,
     flags_of,
     leave_row,
     next_row,
@@ -39,7 +40,6 @@ from reefcast.matching.state import (
     S_BLOCK_COUNT,
     S_BLOCK_ROOM,
     S_BLOCKS,
-    S_CHECKED,
     S_DEFAULT,
     S_END,
     S_FIRST,
@@ -47,6 +47,7 @@ from reefcast.matching.state import (
     S_LAYOUT,
     S_MULTI,
     S_PARTITIONS,
+    S_PROGRAMMED,
     S_ROWS,
     S_SCRATCH,
     S_SEEN,
@@ -121,8 +122,7 @@ def _make_room(state: Int, handle: Int) -> None:
 
 @kernel
 def add_filter(state: Int, handle: Int, data: Int) -> None:
-    """`data`: a packed list of a filter's conjunctions, each a list of whether Python must decide
-    about it, and its map from attributes to constraints."""
+    """`data`: a packed list of a filter's conjunctions, see `model.filters.pack`."""
     _make_room(state, handle)
     count, at = read_array(data)
     first = get8(state, S_FIRST) + 8 * handle
@@ -133,12 +133,9 @@ def add_filter(state: Int, handle: Int, data: Int) -> None:
             put8(state, S_SEEN, new_zeroed(state, 8 * get8(state, S_HANDLE_ROOM)))
     put8(state, S_ROWS, get8(state, S_ROWS) + count)
     for _ in range(count):
-        _, at = read_array(at)
-        checked = read_bool(at)
-        put8(state, S_CHECKED, get8(state, S_CHECKED) + checked)
-        flags = (CHECKED if checked else 0) | (MULTI if count > 1 else 0)
-        row = read_row(state, at + 1, handle, flags)
+        row = read_row(state, at, handle, MULTI if count > 1 else 0)
         at = get8(state, S_END)
+        put8(state, S_PROGRAMMED, get8(state, S_PROGRAMMED) + (flags_of(row) & PROGRAM))
         if count > 1:
             set_next_row(row, get8(first, 0))
         put8(first, 0, row)
@@ -153,8 +150,7 @@ def remove_filter(state: Int, handle: Int) -> None:
     while row != 0:
         following = next_row(row)
         put8(state, S_ROWS, get8(state, S_ROWS) - 1)
-        if flags_of(row) & CHECKED:
-            put8(state, S_CHECKED, get8(state, S_CHECKED) - 1)
+        put8(state, S_PROGRAMMED, get8(state, S_PROGRAMMED) - (flags_of(row) & PROGRAM))
         remove_row(state, row)
         leave_row(state, row)
         row = following
@@ -169,7 +165,7 @@ def match_events(state: Int, data: Int, out: Int, room: Int) -> Int:
     """Matches a packed list of events (maps); how many words of `out` are used.
 
     `out` starts with events + 1 offsets, counted from behind them: where the handles of each event
-    start and end. A handle is written as -1 - handle if Python must decide about the filter.
+    start and end.
     """
     events, at = read_array(data)
     if room < events + 1:
@@ -256,6 +252,7 @@ def finish(state: Int) -> None:
             row = following
     _leave_items(get8(state, S_PARTITIONS), state)
     leave_partition(state, get8(state, S_DEFAULT))
+    leave_programs(state)
     _leave_items(get8(state, S_TEXTS), 0)
     for word in (S_ATTRIBUTES, S_VALUES, S_SPLITS, S_BLOCKS, S_FIRST, S_SEEN, S_SLOTS):
         release(get8(state, word))

@@ -7,6 +7,7 @@ read here). What no filter names is skipped.
 from __future__ import annotations
 
 from reefcast.matching import columns
+from reefcast.matching.attributes import attribute_at, value_at
 from reefcast.matching.machine import (
     Int,
     compare_bytes,
@@ -27,7 +28,6 @@ from reefcast.matching.packed import (
     read_string,
     read_value,
 )
-from reefcast.matching.rows import attribute_at, value_at
 from reefcast.matching.state import (
     A_SPLIT,
     FALSE,
@@ -43,12 +43,14 @@ from reefcast.matching.state import (
     T_ATTRIBUTE,
     T_BYTES,
     T_SIZE,
+    V_BITS,
     V_KEY,
     V_KIND,
     V_REST,
     V_SIZE,
     V_STAMP,
     V_START,
+    V_WHOLE,
 )
 from reefcast.matching.texts import find_text
 
@@ -138,11 +140,13 @@ def _string_at(column: Int, i: Int, wide: Int) -> tuple[Int, Int]:
 @part
 def _read_cell(value: Int, column: Int, form: Int, i: Int) -> None:
     values = get8(column, VALUES)
-    kind, key, rest = NUMBER, 0, 0
+    kind, key, rest, bits = NUMBER, 0, 0, 0
     if form == FLOAT64:
-        key = key_of_bits(get8_anywhere(values + 8 * i, 0))
+        bits = get8_anywhere(values + 8 * i, 0)
+        key = key_of_bits(bits)
     elif form == INT64:
-        key, rest = key_of_int(get8_anywhere(values + 8 * i, 0))
+        bits = get8_anywhere(values + 8 * i, 0)
+        key, rest = key_of_int(bits)
     elif form == BOOL:
         kind = FALSE + _bit(values, i)
     elif form == BOOL8:
@@ -155,6 +159,8 @@ def _read_cell(value: Int, column: Int, form: Int, i: Int) -> None:
     put8(value, V_KIND, kind)
     put8(value, V_KEY, key)
     put8(value, V_REST, rest)
+    put8(value, V_BITS, bits)
+    put8(value, V_WHOLE, 1 if form == INT64 else 0)
 
 
 @unit

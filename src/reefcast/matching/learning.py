@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from reefcast.matching.attributes import attribute_at
 from reefcast.matching.cutting import predicate_on
 from reefcast.matching.machine import Int, get8, part, put8
-from reefcast.matching.predicates import IN_RANGE, IS_TEXT
-from reefcast.matching.rows import attribute_at, attribute_of, bounds_of, count_of, how_of, tag_of
+from reefcast.matching.predicates import IN_RANGE, IS_TEXT, attribute_of, how_of
+from reefcast.matching.rows import (
+    bounds_of,
+    count_of,
+    tag_of,
+)
 from reefcast.matching.sorting import distinct, sort_words
 from reefcast.matching.state import A_COUNT, A_SPLIT, BY_PRESENCE, BY_VALUE
 

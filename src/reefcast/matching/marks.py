@@ -39,15 +39,15 @@ from reefcast.matching.predicates import (
     X_MEMBERS,
     X_MODE,
     X_PATTERNS,
+    attribute_of,
+    how_of,
+    kinds_of,
 )
 from reefcast.matching.rows import (
-    CHECKED,
-    attribute_of,
+    PROGRAM,
     bounds_of,
     count_of,
     flags_of,
-    how_of,
-    kinds_of,
     tag_of,
 )
 from reefcast.matching.state import (
@@ -223,10 +223,10 @@ def scale(cuts: Int, row: Int, bounds_at: Int) -> None:
 @unit
 def mark(cuts: Int, row: Int, excluded: Int, unsure: Int, shift: Int, bit: Int) -> Int:
     """Sets the row's bit where it belongs, in words `1 << shift` bytes apart. 1 if the row must
-    be checked wherever it survives: the cuts do not know an attribute, or Python decides."""
+    be checked wherever it survives: the cuts do not know an attribute, or it has a program."""
     count = count_of(row)
     bounds = bounds_of(count)
-    doubted = 1 if flags_of(row) & CHECKED else 0
+    doubted = 1 if flags_of(row) & PROGRAM else 0
     for i in range(count):
         tag = tag_of(row, i)
         entry = entry_of(cuts, attribute_of(tag))

@@ -11,6 +11,7 @@ only the last of them takes rows. Its cuts serve the next block too, as long as 
 
 from __future__ import annotations
 
+from reefcast.matching.attributes import attribute_at
 from reefcast.matching.blocks import (
     MOST_ROWS,
     enter,
@@ -26,7 +27,6 @@ from reefcast.matching.cuts import leave_cuts
 from reefcast.matching.cutting import make_cuts
 from reefcast.matching.machine import Int, get8, part, put8, unit
 from reefcast.matching.rows import (
-    attribute_at,
     set_place,
 )
 from reefcast.matching.state import (

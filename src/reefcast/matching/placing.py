@@ -7,6 +7,7 @@ such a predicate go there at once.
 
 from __future__ import annotations
 
+from reefcast.matching.attributes import attribute_at
 from reefcast.matching.blocks import (
     list_rows,
     take_out,
@@ -26,19 +27,15 @@ from reefcast.matching.partitions import (
     put_row,
     tidy,
 )
-from reefcast.matching.predicates import IS_TEXT
+from reefcast.matching.predicates import IS_TEXT, attribute_of, how_of, kinds_of
 from reefcast.matching.rows import (
     PRESENT_ONLY,
     VALUED,
-    attribute_at,
-    attribute_of,
     block_of,
     bounds_of,
     bring_to_front,
     count_of,
     flags_of,
-    how_of,
-    kinds_of,
     place_of,
     set_flags,
     set_place,

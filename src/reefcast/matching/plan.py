@@ -14,14 +14,12 @@ from typing import Any, NamedTuple
 from reefcast.matching.chains import H_HEADS, H_ROOM, SHARD_WORDS, SHARDS
 from reefcast.matching.numbers import TURN
 from reefcast.matching.partitions import ANY_KIND
-from reefcast.matching.predicates import IS_TEXT
+from reefcast.matching.predicates import ATTRIBUTE_BITS, IS_TEXT, KIND_BITS
 from reefcast.matching.rows import (
-    ATTRIBUTE_BITS,
     BLOCK_MASK,
-    CHECKED,
-    KIND_BITS,
     MULTI,
     PRESENT_ONLY,
+    PROGRAM,
     VALUED,
 )
 from reefcast.matching.state import (
@@ -44,10 +42,10 @@ from reefcast.matching.state import (
     P_ROWS,
     P_WORDS,
     S_ATTRIBUTES,
-    S_CHECKED,
     S_DEFAULT,
     S_FIRST,
     S_PARTITIONS,
+    S_PROGRAMMED,
     S_ROWS,
     STRING,
     T_BYTES,
@@ -73,7 +71,7 @@ class _Partition(NamedTuple):
 def plan_of(state: int) -> dict[str, Any]:
     """How the index matches: JSON-able; what is said of one row is said of a conjunction.
 
-    - `rows`; `decided_in_python`: those with residual conditions;
+    - `rows`; `with_residuals`: those with residual conditions;
     - `partitions`: for each attribute that partitions, `by` value or presence: its `values`
       (partitions) and their `rows`, how many are `checked_one_by_one` and how many have `bitmaps`,
       and the condition and the rows of the `largest`;
@@ -88,7 +86,7 @@ def plan_of(state: int) -> dict[str, Any]:
     partitions.sort(key=lambda each: (-each["rows"], each["attribute"], each["by"]))
     return {
         "rows": _word(state, S_ROWS),
-        "decided_in_python": _word(state, S_CHECKED),
+        "with_residuals": _word(state, S_PROGRAMMED),
         "partitions": partitions,
         "default": _default(state, _partition(_word(state, S_DEFAULT))),
     }
@@ -96,14 +94,15 @@ def plan_of(state: int) -> dict[str, Any]:
 
 def places_of(state: int, handle: int) -> list[dict[str, Any]]:
     """For each row of a filter: the condition of its `partition` (None: the default one), how many
-    `rows` it has, by which `plan` they are matched, and whether Python decides about this one."""
+    `rows` it has, by which `plan` they are matched, and `with_residuals`, whether this one has
+    residual conditions."""
     found = []
     row = _word(_word(state, S_FIRST), handle)
     while row:
         count, flags = _counts(row)
         bounds = row + 8 * (1 + (count + 2) // 2)
         found.append(_place(state, row, flags, bounds))
-        row = _word(bounds, 2 * count) if flags & MULTI else 0
+        row = _word(bounds, 2 * count + (flags & PROGRAM)) if flags & MULTI else 0
     return found[::-1]  # the last one was put in front
 
 
@@ -168,7 +167,7 @@ def _place(state: int, row: int, flags: int, bounds: int) -> dict[str, Any]:
         "partition": condition,
         "rows": beside.rows,
         "plan": BITMAPS if block else ONE_BY_ONE,
-        "decided_in_python": bool(flags & CHECKED),
+        "with_residuals": bool(flags & PROGRAM),
     }
 
 

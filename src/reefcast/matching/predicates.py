@@ -58,22 +58,33 @@ R_KINDS, R_HOW, R_LOW, R_HIGH = range(4)
 """What a predicate is read into, see S_READ."""
 
 
+# --- tags -----------------------------------------------------------------------------------------
+
+ATTRIBUTE_BITS, KIND_BITS = 23, 5
+"""Of a tag, in this order: attribute, kinds, how to check it."""
+
+
 @part
-def read_constraint(state: Int, at: Int) -> Int:
-    """Reads a packed `Constraint` into the words at S_READ; where it ends."""
-    out = state + 8 * S_READ
-    _, at = read_array(at)
-    if read_bool(at):
-        return _found(out, 1 << MISSING, OF_KIND, 0, 0, skip(state, at + 1, 8))
-    at += 1
-    if is_nil(at):
-        return _found(out, PRESENT, OF_KIND, 0, 0, skip(state, at, 8))
-    kind, at = read_int(at)
-    if kind == OF_NUMBERS:
-        return _read_numbers(state, at, out)
-    if kind == OF_STRINGS:
-        return _read_strings(state, at, out)
-    return _read_booleans(state, at, out)
+def tag_with(attribute: Int, kinds: Int, how: Int) -> Int:
+    return attribute | kinds << ATTRIBUTE_BITS | how << (ATTRIBUTE_BITS + KIND_BITS)
+
+
+@part
+def attribute_of(tag: Int) -> Int:
+    return tag & ((1 << ATTRIBUTE_BITS) - 1)
+
+
+@part
+def kinds_of(tag: Int) -> Int:
+    return (tag >> ATTRIBUTE_BITS) & ((1 << KIND_BITS) - 1)
+
+
+@part
+def how_of(tag: Int) -> Int:
+    return tag >> (ATTRIBUTE_BITS + KIND_BITS)
+
+
+# --- reading --------------------------------------------------------------------------------------
 
 
 @part
@@ -266,6 +277,24 @@ def _read_strings(state: Int, at: Int, out: Int) -> Int:
     return _found(out, 1 << STRING, AMONG_TEXTS, bounds, 0, at)
 
 
+@unit
+def read_constraint(state: Int, at: Int) -> Int:
+    """Reads a packed `Constraint` into the words at S_READ; where it ends."""
+    out = state + 8 * S_READ
+    _, at = read_array(at)
+    if read_bool(at):
+        return _found(out, 1 << MISSING, OF_KIND, 0, 0, skip(state, at + 1, 8))
+    at += 1
+    if is_nil(at):
+        return _found(out, PRESENT, OF_KIND, 0, 0, skip(state, at, 8))
+    kind, at = read_int(at)
+    if kind == OF_NUMBERS:
+        return _read_numbers(state, at, out)
+    if kind == OF_STRINGS:
+        return _read_strings(state, at, out)
+    return _read_booleans(state, at, out)
+
+
 @part
 def _string_holds(bounds: Int, text: Int, start: Int, size: Int) -> bool:
     mode, count = get8(bounds, X_MODE), get8(bounds, X_COUNT)
@@ -294,6 +323,16 @@ def value_holds(how: Int, bounds: Int, value: Int) -> Int:
         start, size = get8(value, V_START), get8(value, V_SIZE)
         holds = _string_holds(bounds, get8(value, V_KEY), start, size)
     return 1 if holds else 0
+
+
+@part
+def is_satisfied(how: Int, low: Int, high: Int, value: Int) -> bool:
+    """Whether a value of the right kind is within the two bounds of a predicate."""
+    if how == IN_RANGE:
+        return bool(low <= get8(value, V_KEY) <= high)
+    if how == IS_TEXT:
+        return bool(get8(value, V_KEY) == low)
+    return bool(how == OF_KIND or value_holds(how, low, value))
 
 
 @unit

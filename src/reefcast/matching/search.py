@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from reefcast.matching.attributes import attribute_at, value_at
 from reefcast.matching.blocks import MOST_ROWS
 from reefcast.matching.cuts import LANE_BYTES, event_slots, lane_groups
 from reefcast.matching.machine import (
@@ -15,7 +16,10 @@ from reefcast.matching.machine import (
     unit,
 )
 from reefcast.matching.partitions import ANY_KIND, find_partition
-from reefcast.matching.rows import CHECKED, attribute_at, flags_of, handle_of, row_holds, value_at
+from reefcast.matching.rows import (
+    handle_of,
+    row_holds,
+)
 from reefcast.matching.state import (
     A_SPLIT,
     B_CAPACITY,
@@ -85,11 +89,10 @@ DOUBTFUL = 2
 
 @unit
 def _check(state: Int, row: Int, out: Int, end: Int) -> Int:
-    """Appends the row's handle if it holds, as -1 - handle if Python decides; the new end."""
+    """Appends the row's handle if it holds; the new end."""
     if not row_holds(state, row):
         return end
-    handle = handle_of(row)
-    put8(out, end, -1 - handle if flags_of(row) & CHECKED else handle)
+    put8(out, end, handle_of(row))
     return end + 1
 
 
@@ -260,16 +263,12 @@ def _search_split(state: Int, attribute: Int, scratch: Int, out: Int, end: Int, 
 
 @part
 def _drop_repeated(state: Int, out: Int, start: Int, end: Int) -> Int:
-    """Leaves each filter once: one of several rows is found by each of them that holds.
-
-    A filter that Python decides about may be there both ways; Python sees to that.
-    """
+    """Leaves each filter once: one of several rows is found by each of them that holds."""
     seen, stamp, kept = get8(state, S_SEEN), get8(state, S_STAMP), start
     for i in range(start, end):
         found = get8(out, i)
-        if found < 0 or get8(seen, found) != stamp:
-            if found >= 0:
-                put8(seen, found, stamp)
+        if get8(seen, found) != stamp:
+            put8(seen, found, stamp)
             put8(out, kept, found)
             kept += 1
     return kept

@@ -54,7 +54,7 @@ LOWEST, HIGHEST = -(2**63), 2**63 - 1
     S_HANDLE_ROOM,
     S_MULTI,  # filters of several rows
     S_ROWS,
-    S_CHECKED,  # rows that Python decides about
+    S_PROGRAMMED,  # rows with a program
     S_SLOTS,  # scratch: slots of the event at hand, see `cuts.event_slots`
     S_SLOT_ROOM,
     S_SCALED_COUNT,
@@ -67,9 +67,12 @@ LOWEST, HIGHEST = -(2**63), 2**63 - 1
     S_FOUND_ROOM,  # see `sweep`
     S_TILE,
     S_LAYOUT,  # the names of the last event, in their order, as texts or 0; LAYOUT of them
+    S_PROGRAMS,  # see `programs`; 0 before there is one
+    S_STACK,
+    S_STACK_ROOM,
     S_READ,  # scratch: kinds, how to check, and bounds of a predicate; 4 words
-) = range(36)
-STATE_WORDS = 40
+) = range(39)
+STATE_WORDS = 44
 LAYOUT = 64
 
 A_NAME, A_USERS, A_SPLIT, A_VALUES, A_COUNT, A_WORDS = range(6)
@@ -79,10 +82,10 @@ A_NAME, A_USERS, A_SPLIT, A_VALUES, A_COUNT, A_WORDS = range(6)
 BY_VALUE, BY_PRESENCE = 1, 2
 """What A_SPLIT says."""
 
-V_STAMP, V_KIND, V_KEY, V_REST, V_START, V_SIZE = range(6)
+V_STAMP, V_KIND, V_KEY, V_REST, V_START, V_SIZE, V_BITS, V_WHOLE = range(8)
 V_WORDS = 8
 """The event that the value belongs to; key and rest of a number, the text or 0 of a string; where
-its characters are."""
+its characters are; a number as it came: an int64 (V_WHOLE is 1) or the bits of a float64."""
 
 T_NEXT, T_HASH, T_SIZE, T_USERS, T_ATTRIBUTE, T_MEMO, T_RANK, T_BYTES = range(8)
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
 from weakref import WeakValueDictionary
 
 import msgspec
 
+from reefcast.model.constraint import Constraint
 from reefcast.model.expression import Attributes, Expression, Literal, attributes_of, evaluate
 from reefcast.model.language import parse
 from reefcast.model.normal import Conjunction, normal_form
+from reefcast.model.program import Program, demanded, program_of
 from reefcast.model.publication import Publication
 from reefcast.model.values import plain
 
@@ -26,9 +28,16 @@ _encode = msgspec.msgpack.Encoder(enc_hook=plain).encode
 
 
 def pack(conjunctions: Iterable[Conjunction]) -> bytes:
-    """A normal form as indexes read it: msgpack, for each conjunction whether it has residuals, and
-    its constraints."""
-    return _encode([(bool(c.residuals), c.constraints) for c in conjunctions])
+    """A normal form as indexes read it: msgpack, for each conjunction the program of its residuals,
+    or nil, and its constraints."""
+    return _encode([_packed(each) for each in conjunctions])
+
+
+def _packed(conjunction: Conjunction) -> tuple[Program | None, Mapping[str, Constraint]]:
+    constraints, residuals = conjunction.constraints, conjunction.residuals
+    if residuals:
+        constraints = demanded(constraints, residuals)
+    return program_of(residuals), constraints
 
 
 class Filter:
