@@ -6,6 +6,7 @@ from reefcast.matching.machine import Int, get8, part, put8, unit
 from reefcast.matching.state import (
     A_COUNT,
     A_NAME,
+    A_PIECES,
     A_SPLIT,
     A_USERS,
     A_VALUES,
@@ -64,6 +65,7 @@ def use_attribute(state: Int, name: Int, size: Int) -> Int:
         put8(attribute, A_SPLIT, 0)
         put8(attribute, A_VALUES, 0)
         put8(attribute, A_COUNT, 0)
+        put8(attribute, A_PIECES, 0)
         put8(value_at(state, number), V_STAMP, 0)
     number = get8(text, T_ATTRIBUTE) - 1
     attribute = attribute_at(state, number)

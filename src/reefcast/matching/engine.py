@@ -6,6 +6,7 @@ depends only on what was added and removed, and when.
 
 from __future__ import annotations
 
+from reefcast.matching.attributes import attribute_at
 from reefcast.matching.chains import I_NEXT, SHARDS, first_at, leave_table, new_table
 from reefcast.matching.cuts import SLOT_BYTES
 from reefcast.matching.events import read_columns, read_event
@@ -33,8 +34,10 @@ from reefcast.matching.rows import (
 )
 from reefcast.matching.search import SCRATCH_BYTES, TOO_SHORT, search, search_splits
 from reefcast.matching.state import (
+    A_PIECES,
     A_WORDS,
     LAYOUT,
+    S_ATTRIBUTE_COUNT,
     S_ATTRIBUTE_ROOM,
     S_ATTRIBUTES,
     S_BLOCK_COUNT,
@@ -253,6 +256,8 @@ def finish(state: Int) -> None:
     _leave_items(get8(state, S_PARTITIONS), state)
     leave_partition(state, get8(state, S_DEFAULT))
     leave_programs(state)
+    for number in range(get8(state, S_ATTRIBUTE_COUNT)):
+        release(get8(attribute_at(state, number), A_PIECES))
     _leave_items(get8(state, S_TEXTS), 0)
     for word in (S_ATTRIBUTES, S_VALUES, S_SPLITS, S_BLOCKS, S_FIRST, S_SEEN, S_SLOTS):
         release(get8(state, word))

@@ -115,6 +115,7 @@ allocate = _library("malloc", types.int64(types.int64))
 allocate_zeroed = _library("calloc", types.int64(types.int64, types.int64))
 release = _library("free", types.void(types.int64))
 compare_bytes = _library("memcmp", types.int32(types.int64, types.int64, types.int64))
+find_bytes = _library("memmem", types.int64(*[types.int64] * 4))
 copy_bytes = _library("memcpy", types.int64(types.int64, types.int64, types.int64))
 
 # --- memory by address ----------------------------------------------------------------------------
@@ -162,6 +163,7 @@ put8 = built_in(_writer(64))
 """put8(address, i, value)."""
 put4 = built_in(_writer(32))
 put2 = built_in(_writer(16))
+put1 = built_in(_writer(8))
 
 
 # --- bits -----------------------------------------------------------------------------------------

@@ -46,9 +46,12 @@ from reefcast.matching.state import (
     new,
 )
 
-PROGRAM, MULTI, VALUED, PRESENT_ONLY = 1, 2, 4, 8
+PROGRAM, MULTI, VALUED, PRESENT_ONLY, PIECED = 1, 2, 4, 8, 16
 """Flags of a row: it has residual conditions; its filter has several rows; it is in the partition
-of its first predicate's value, or of its attribute alone."""
+of its first predicate's value, or of its attribute alone, or of a piece of its pattern."""
+
+FORM_SHIFT = 5
+"""The form of that piece stands above the flags; the piece is the predicate's second bound."""
 
 HANDLE_MASK, BLOCK_MASK, PLACE_MASK = 0xFFFFFFFF, 0xFFFFF, 0xFFF
 

@@ -16,11 +16,13 @@ from reefcast.matching.machine import (
     unit,
 )
 from reefcast.matching.partitions import ANY_KIND, find_partition
+from reefcast.matching.pieces import LENGTHS, PIECE, may_have, piece_at
 from reefcast.matching.rows import (
     handle_of,
     row_holds,
 )
 from reefcast.matching.state import (
+    A_PIECES,
     A_SPLIT,
     B_CAPACITY,
     B_CUTS,
@@ -32,6 +34,7 @@ from reefcast.matching.state import (
     B_SCALED,
     B_SHIFT,
     B_UNSURE,
+    BY_PIECE,
     BY_PRESENCE,
     BY_VALUE,
     C_ATTRIBUTES,
@@ -39,6 +42,7 @@ from reefcast.matching.state import (
     P_BLOCKS,
     P_COUNT,
     P_LIST,
+    P_STAMP,
     S_DEFAULT,
     S_MULTI,
     S_OTHER_COUNT,
@@ -53,6 +57,8 @@ from reefcast.matching.state import (
     STRING,
     V_KEY,
     V_KIND,
+    V_SIZE,
+    V_START,
 )
 from reefcast.matching.vectors import (
     GROUP_BYTES,
@@ -220,7 +226,7 @@ def search_block(state: Int, block: Int, scratch: Int, out: Int, end: Int, room:
     return end
 
 
-@part
+@unit
 def _search_partition(
     state: Int, partition: Int, scratch: Int, out: Int, end: Int, room: Int
 ) -> Int:
@@ -254,10 +260,33 @@ def _search_split(state: Int, attribute: Int, scratch: Int, out: Int, end: Int, 
         partition = find_partition(state, attribute, kind, key)
         if partition != 0:
             end = _search_partition(state, partition, scratch, out, end, room)
+    if split & BY_PIECE and kind == STRING and end >= 0:
+        end = _search_pieces(state, attribute, value, scratch, out, end, room)
     if split & BY_PRESENCE and end >= 0:
         partition = find_partition(state, attribute, ANY_KIND, 0)
         if partition != 0:
             end = _search_partition(state, partition, scratch, out, end, room)
+    return end
+
+
+@part
+def _search_pieces(
+    state: Int, attribute: Int, value: Int, scratch: Int, out: Int, end: Int, room: Int
+) -> Int:
+    """The partitions of what the string contains, each once."""
+    table, stamp = get8(attribute_at(state, attribute), A_PIECES), get8(state, S_STAMP)
+    start, size = get8(value, V_START), get8(value, V_SIZE)
+    for form in range(LENGTHS):
+        places = size - (1 << form) + 1 if get8(table, form) > 0 else 0
+        for i in range(places):
+            key = piece_at(start + i, form, size - i)
+            if may_have(table, key):
+                partition = find_partition(state, attribute, PIECE - form, key)
+                if partition != 0 and get8(partition, P_STAMP) != stamp:
+                    put8(partition, P_STAMP, stamp)
+                    end = _search_partition(state, partition, scratch, out, end, room)
+                    if end < 0:
+                        return TOO_SHORT
     return end
 
 

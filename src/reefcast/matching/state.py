@@ -75,11 +75,11 @@ LOWEST, HIGHEST = -(2**63), 2**63 - 1
 STATE_WORDS = 44
 LAYOUT = 64
 
-A_NAME, A_USERS, A_SPLIT, A_VALUES, A_COUNT, A_WORDS = range(6)
+A_NAME, A_USERS, A_SPLIT, A_VALUES, A_COUNT, A_PIECES, A_WORDS = range(7)
 """Text of the name; rows and cuts that use it; whether it partitions, by how many values, see
-`partitions`; a count for whoever needs it within one call."""
+`partitions`; a count for whoever needs it within one call; a table, see `pieces`."""
 
-BY_VALUE, BY_PRESENCE = 1, 2
+BY_VALUE, BY_PRESENCE, BY_PIECE = 1, 2, 4
 """What A_SPLIT says."""
 
 V_STAMP, V_KIND, V_KEY, V_REST, V_START, V_SIZE, V_BITS, V_WHOLE = range(8)
@@ -121,10 +121,21 @@ C_USERS, C_ATTRIBUTES, C_SLOTS, C_SERIAL, C_UNSURE, C_BYTES, C_LANES, C_FIRST = 
     B_WORDS,
 ) = range(16)
 
-P_NEXT, P_HASH, P_ATTRIBUTE, P_KIND, P_KEY, P_ROWS, P_LIST, P_COUNT, P_ROOM, P_BLOCKS, P_CUTS = (
-    range(11)
-)
-P_WORDS = 11
+(
+    P_NEXT,
+    P_HASH,
+    P_ATTRIBUTE,
+    P_KIND,
+    P_KEY,
+    P_ROWS,
+    P_LIST,
+    P_COUNT,
+    P_ROOM,
+    P_BLOCKS,
+    P_CUTS,
+    P_STAMP,  # of the last event that was searched for by piece
+) = range(12)
+P_WORDS = 12
 
 
 @part
