@@ -129,7 +129,7 @@ def _read_booleans(state: Int, at: Int, out: Int) -> Int:
 
 
 @part
-def _in_reach(key: Int) -> bool:
+def in_reach(key: Int) -> bool:
     """Whether no number with a rest has a key as close as this."""
     size = key if key >= 0 else -1 - key
     return bool(size < key_of_float(float(EXACT)) or size >= INFINITY)
@@ -159,11 +159,11 @@ def _read_numbers(state: Int, at: Int, out: Int) -> Int:
     if mode > 0 and count == 1:
         key, rest, at = _key_at(state, at, 0)
         at = skip(state, at, 2)
-        if _in_reach(key):
+        if in_reach(key):
             return _found(out, 1 << NUMBER, IN_RANGE, key, key, at)
         bounds = _bounds_apart(state, key, rest, key, rest, 0, 0)
         return _found(out, 1 << NUMBER, AMONG_NUMBERS, bounds, 0, at)
-    if mode < 0 and count == 0 and _in_reach(low) and _in_reach(high):
+    if mode < 0 and count == 0 and in_reach(low) and in_reach(high):
         at = skip(state, at, 1)
         return _found(out, 1 << NUMBER, IN_RANGE, low + low_open, high - high_open, at)
     mode = mode if count else 0

@@ -33,6 +33,7 @@ from reefcast.matching.state import (
     B_ROWS,
     B_SCALED,
     B_SHIFT,
+    B_UNSCALED,
     B_UNSURE,
     BY_PIECE,
     BY_PRESENCE,
@@ -198,6 +199,7 @@ def _search_group(
         survivors = get8(scratch, X_SURVIVORS + i)
         word = (at >> 3) + i
         doubted = get8(other_at, i) | (survivors & get8(get8(block, B_DOUBTED), word))
+        doubted |= get8(scaled_at, i) & get8(get8(block, B_UNSCALED), word)
         looks = get8(scaled_at, i) & ~doubted
         certain = survivors & ~(doubted | looks)
         end = _write(get8(block, B_HANDLES) + 256 * word, certain, out, end)

@@ -115,11 +115,12 @@ C_USERS, C_ATTRIBUTES, C_SLOTS, C_SERIAL, C_UNSURE, C_BYTES, C_LANES, C_FIRST = 
     B_DEAD,  # bitmap: no row there, or one that was removed
     B_SCALED,  # the rows' scaled bounds, see `cuts`
     B_DOUBTED,  # bitmap: rows that must be checked wherever they survive
+    B_UNSCALED,  # bitmap: rows that must be checked where they are unsure
     B_ROWS,  # addresses of the rows
     B_HANDLES,  # 4 bytes each
     B_BYTES,
     B_WORDS,
-) = range(16)
+) = range(17)
 
 (
     P_NEXT,
