@@ -18,16 +18,18 @@ from reefcast.matching.machine import (
     shifted_right,
     unit,
 )
+from reefcast.matching.number_sets import (
+    N_COUNT,
+    N_HIGH,
+    N_LOW,
+    N_MODE,
+    member_key,
+)
 from reefcast.matching.predicates import (
     AMONG_NUMBERS,
     AMONG_TEXTS,
     IN_RANGE,
     IS_TEXT,
-    N_COUNT,
-    N_HIGH,
-    N_LOW,
-    N_MEMBERS,
-    N_MODE,
     X_COUNT,
     X_HIGH,
     X_LOW,
@@ -132,8 +134,8 @@ def _add_numbers(row: Int, i: Int, out: Int, found: Int) -> Int:
         low, high = get8(apart, N_LOW), get8(apart, N_HIGH)
         if get8(apart, N_MODE) != 0:
             for m in range(min(get8(apart, N_COUNT), SAMPLE)):
-                put8(out, found, get8(apart, N_MEMBERS + 2 * m))
-                put8(out, found + 1, get8(apart, N_MEMBERS + 2 * m) + 1)
+                put8(out, found, member_key(apart, m))
+                put8(out, found + 1, member_key(apart, m) + 1)
                 found += 2
     if low != LOWEST:
         put8(out, found, low)

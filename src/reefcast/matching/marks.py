@@ -21,18 +21,20 @@ from reefcast.matching.machine import (
     put8,
     unit,
 )
-from reefcast.matching.predicates import (
-    AMONG_NUMBERS,
-    AMONG_TEXTS,
-    IN_RANGE,
-    IS_TEXT,
+from reefcast.matching.number_sets import (
     N_COUNT,
     N_HIGH,
     N_HIGH_REST,
     N_LOW,
     N_LOW_REST,
-    N_MEMBERS,
     N_MODE,
+    member_key,
+)
+from reefcast.matching.predicates import (
+    AMONG_NUMBERS,
+    AMONG_TEXTS,
+    IN_RANGE,
+    IS_TEXT,
     X_COUNT,
     X_HIGH,
     X_HIGH_OPEN,
@@ -143,7 +145,7 @@ def _mark_numbers(
     else:
         _mark_ends(boundaries, count, apart, excluded, unsure, shift, bit)
     for m in range(get8(apart, N_COUNT)):
-        key = get8(apart, N_MEMBERS + 2 * m)
+        key = member_key(apart, m)
         slot = number_rank(boundaries, count, key)
         alone = _begin(boundaries, slot) == _end(boundaries, count, slot) and in_reach(key)
         if mode > 0:
