@@ -9,15 +9,17 @@ from __future__ import annotations
 from reefcast.matching.attributes import attribute_at
 from reefcast.matching.chains import I_NEXT, SHARDS, first_at, leave_table, new_table
 from reefcast.matching.cuts import SLOT_BYTES
-from reefcast.matching.events import read_columns, read_event
+from reefcast.matching.events import PACKED, read_event, read_row_of
 from reefcast.matching.machine import (
     Int,
+    allocate,
     compile_units,
     get8,
     kernel,
     part,
     put8,
     release,
+    unit,
 )
 from reefcast.matching.packed import read_array
 from reefcast.matching.partitions import NO_ATTRIBUTE, leave_partition, new_partition
@@ -66,7 +68,7 @@ from reefcast.matching.state import (
     longer,
     new_zeroed,
 )
-from reefcast.matching.sweep import TILE, W_TILE, gather, leave_sweep, sweep
+from reefcast.matching.sweep import TILE, W_TILE, gather, is_worth_it, leave_sweep, sweep
 from reefcast.matching.texts import find_text
 
 __all__ = [
@@ -163,6 +165,49 @@ def remove_filter(state: Int, handle: Int) -> None:
 # --- matching -------------------------------------------------------------------------------------
 
 
+@unit
+def _match_batch(
+    state: Int, table: Int, attributes: Int, columns: Int, rows: Int, out: Int, room: Int
+) -> Int:
+    """Matches the rows of a batch, see `events.read_row_of`; the rest as for `match_events`."""
+    first = end = rows + 1
+    event = tile = swept = 0
+    for row in range(rows):
+        if event == tile:
+            leave_sweep(swept)
+            swept = sweep(state, table, attributes, columns, row, rows - row)
+            tile = get8(swept, W_TILE) if swept != 0 else min(TILE, rows - row)
+            event = 0
+        read_row_of(state, table, attributes, columns, row)
+        if swept != 0:
+            found = gather(state, swept, event, out, end, room)
+            end = search_splits(state, out, end, found, room)
+        else:
+            end = search(state, out, end, room)
+        if end < 0:
+            break
+        put8(out, row + 1, end - first)
+        event += 1
+    leave_sweep(swept)
+    return end
+
+
+@part
+def _match_swept(state: Int, at: Int, events: Int, out: Int, room: Int) -> Int:
+    """Packed events, of which the first is here, block by block."""
+    addresses = allocate(8 * events)
+    end = 0
+    for event in range(events):
+        put8(addresses, event, at)
+        if end == 0:
+            at = read_event(state, at)
+            end = NO_VALUE if at == 0 else 0
+    if end == 0:
+        end = _match_batch(state, addresses, 0, PACKED, events, out, room)
+    release(addresses)
+    return end
+
+
 @kernel
 def match_events(state: Int, data: Int, out: Int, room: Int) -> Int:
     """Matches a packed list of events (maps); how many words of `out` are used.
@@ -175,6 +220,8 @@ def match_events(state: Int, data: Int, out: Int, room: Int) -> Int:
         return TOO_SHORT
     first = end = events + 1
     put8(out, 0, 0)
+    if is_worth_it(state, events):
+        return _match_swept(state, at, events, out, room)
     for event in range(events):
         at = read_event(state, at)
         end = NO_VALUE if at == 0 else search(state, out, end, room)
@@ -192,27 +239,8 @@ def match_columns(
     `attribute_number`."""
     if room < rows + 1:
         return TOO_SHORT
-    first = end = rows + 1
     put8(out, 0, 0)
-    swept = event = tile = 0
-    for row in range(rows):
-        if event == tile:
-            leave_sweep(swept)
-            swept = sweep(state, table, attributes, columns, row, rows - row)
-            tile = get8(swept, W_TILE) if swept != 0 else min(TILE, rows - row)
-            event = 0
-        read_columns(state, table, attributes, columns, row)
-        if swept != 0:
-            found = gather(state, swept, event, out, end, room)
-            end = search_splits(state, out, end, found, room)
-        else:
-            end = search(state, out, end, room)
-        if end < 0:
-            break
-        put8(out, row + 1, end - first)
-        event += 1
-    leave_sweep(swept)
-    return end
+    return _match_batch(state, table, attributes, columns, rows, out, room)
 
 
 @kernel

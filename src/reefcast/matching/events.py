@@ -176,3 +176,16 @@ def read_columns(state: Int, table: Int, attributes: Int, count: Int, row: Int) 
             value = value_at(state, attribute)
             _read_cell(value, column, form, i)
             _note(state, attribute, value)
+
+
+PACKED = -1
+"""In place of a number of columns: the table has the addresses of packed events."""
+
+
+@part
+def read_row_of(state: Int, table: Int, attributes: Int, columns: Int, row: Int) -> None:
+    """Reads one event of a batch, be it columns or packed events, of which each is valid."""
+    if columns == PACKED:
+        read_event(state, get8(table, row))
+    else:
+        read_columns(state, table, attributes, columns, row)

@@ -39,6 +39,10 @@ SMALL_INTS = 257
 NOTHING = 2
 """Words of `out` that are used when one event finds nothing: its offsets."""
 
+MANY_KEYS = 128
+"""Keys of an event from which on lists are made event by event: what is found for many events at
+once does not fit into the processor's caches, as lists of Python objects."""
+
 FIRST_ROOM = 8192
 """Words for what is found, at first."""
 
@@ -151,6 +155,8 @@ class CompiledIndex(Generic[K]):
         if self._topical and any(publication.topics for publication in publications):
             return self._match_topics(publications)
         found, offsets = self._find([publication.attributes for publication in publications])
+        if len(found) > MANY_KEYS * len(publications):
+            return [self._keys[found[start:end]].tolist() for start, end in pairwise(offsets)]
         keys = self._keys[found].tolist()
         return [keys[start:end] for start, end in pairwise(offsets)]
 
