@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from reefcast.matching.attributes import attribute_at
-from reefcast.matching.cutting import predicate_on
 from reefcast.matching.machine import Int, get8, part, put8
 from reefcast.matching.predicates import IN_RANGE, IS_TEXT, attribute_of, how_of
 from reefcast.matching.rows import (
@@ -20,6 +19,15 @@ FEW_ROWS = 32
 
 
 @part
+def _predicate_on(row: Int, attribute: Int) -> Int:
+    """The number of the row's predicate on the attribute, or -1."""
+    for i in range(count_of(row)):
+        if attribute_of(tag_of(row, i)) == attribute:
+            return i
+    return -1
+
+
+@part
 def is_equality(row: Int, i: Int) -> bool:
     """Whether predicate i of the row demands one value."""
     how, bounds = how_of(tag_of(row, i)), bounds_of(count_of(row)) + 2 * i
@@ -29,20 +37,30 @@ def is_equality(row: Int, i: Int) -> bool:
 
 
 @part
+def count_equalities(state: Int, rows: Int, count: Int, change: Int) -> None:
+    """Adds to A_COUNT of each attribute how many rows demand one value of it, or takes it away."""
+    for r in range(count):
+        row = get8(rows, r)
+        for i in range(count_of(row)):
+            if is_equality(row, i):
+                at = attribute_at(state, attribute_of(tag_of(row, i)))
+                put8(at, A_COUNT, get8(at, A_COUNT) + change)
+
+
+@part
 def learn_values(state: Int, attribute: Int, rows: Int, count: Int, values: Int) -> bool:
-    """Whether the attribute partitions from now on: enough rows compare it with enough values."""
+    """Whether the attribute partitions from now on: enough rows, as `count_equalities` says,
+    compare it with enough values."""
     at = attribute_at(state, attribute)
-    if get8(at, A_SPLIT) & BY_VALUE:
+    if get8(at, A_SPLIT) & BY_VALUE or 8 * get8(at, A_COUNT) < count:
         return False
     found = 0
     for r in range(count):
         row = get8(rows, r)
-        i = predicate_on(row, attribute)
+        i = _predicate_on(row, attribute)
         if i >= 0 and is_equality(row, i):
             put8(values, found, get8(row, bounds_of(count_of(row)) + 2 * i))
             found += 1
-    if 8 * found < count:
-        return False
     sort_words(values, found, 0)
     if distinct(values, found) < FEWEST_VALUES:
         return False

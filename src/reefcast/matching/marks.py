@@ -29,6 +29,7 @@ from reefcast.matching.number_sets import (
     N_LOW_REST,
     N_MODE,
     member_key,
+    members_up_to,
 )
 from reefcast.matching.predicates import (
     AMONG_NUMBERS,
@@ -69,6 +70,10 @@ from reefcast.matching.state import (
 
 DOUBTED, UNSCALED = 1, 2
 """How a row must be checked, see `mark`."""
+
+MOST_TEXTS = 64
+"""Strings of a list whose slots are looked up. With more a row is unsure everywhere: to see that a
+string is not on its list takes no longer than to find the slot of one that is."""
 
 
 @part
@@ -144,7 +149,8 @@ def _mark_numbers(
         _set(excluded, shift, 0, count + 1, bit)
     else:
         _mark_ends(boundaries, count, apart, excluded, unsure, shift, bit)
-    for m in range(get8(apart, N_COUNT)):
+    members, m = get8(apart, N_COUNT), 0
+    while m < members:
         key = member_key(apart, m)
         slot = number_rank(boundaries, count, key)
         alone = _begin(boundaries, slot) == _end(boundaries, count, slot) and in_reach(key)
@@ -152,6 +158,7 @@ def _mark_numbers(
             _allow(excluded, unsure, shift, slot, alone, bit)
         else:
             _set(excluded if alone else unsure, shift, slot, slot + 1, bit)
+        m = members_up_to(apart, m, _end(boundaries, count, slot))
 
 
 @unit
@@ -161,6 +168,9 @@ def _mark_strings(
     """A predicate `AMONG_TEXTS`; the tables begin at the slots of strings."""
     slots = 2 * get8(entry, CA_TEXTS) + 1
     mode, members = get8(apart, X_MODE), get8(apart, X_COUNT)
+    if members > MOST_TEXTS:
+        _set(unsure, shift, 0, slots, bit)
+        return
     if mode > 0:
         _set(excluded, shift, 0, slots, bit)
     else:

@@ -14,7 +14,7 @@ from reefcast.matching.blocks import (
 )
 from reefcast.matching.chains import enter_item
 from reefcast.matching.cuts import entry_at
-from reefcast.matching.learning import is_equality, learn_rare, learn_values
+from reefcast.matching.learning import count_equalities, is_equality, learn_rare, learn_values
 from reefcast.matching.machine import Int, get8, part, put8, unit
 from reefcast.matching.partitions import (
     ANY_KIND,
@@ -207,9 +207,11 @@ def _learn(state: Int, default: Int, block: Int) -> None:
     count = list_rows(block, rows)
     cuts = get8(block, B_CUTS)
     learned = False
+    count_equalities(state, rows, count, 1)
     for i in range(get8(cuts, C_ATTRIBUTES)):
         attribute = get8(entry_at(cuts, i), CA_ATTRIBUTE)
         learned |= learn_values(state, attribute, rows, count, values)
+    count_equalities(state, rows, count, -1)
     learned |= learn_rare(state, rows, count)
     if learned:
         for r in range(count):
