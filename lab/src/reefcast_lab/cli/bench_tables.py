@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from reefcast_lab.bench.cover.measure import Row as CoverRow
     from reefcast_lab.bench.gossip import Row as GossipRow
     from reefcast_lab.bench.history import Row as HistoryRow
+    from reefcast_lab.bench.matching.cliffs import CliffRow
     from reefcast_lab.bench.matching.measure import Row as MatchRow
     from reefcast_lab.bench.matching.worst import WorstRow
     from reefcast_lab.bench.mesh import Row as MeshRow
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 _R = TypeVar(
     "_R",
+    "CliffRow",
     "CoverRow",
     "GossipRow",
     "GraphRow",
@@ -134,6 +136,20 @@ MATCH = {
     "remove_us": "remove us",
     "floor_us": "floor us",
     "call_share": "call share",
+}
+CLIFFS = {
+    "workload": "case",
+    "n": "filters",
+    "us_per_event": "us/event",
+    "ns_per_filter": "ns/filter",
+    "matches_per_event": "keys",
+    "ns_per_match": "ns/key",
+    "scan_ns_per_filter": "scan ns/filter",
+    "ratio": "ratio",
+    "memory_bytes_per_filter": "bytes/filter",
+    "parse_us": "parse us",
+    "add_p50_us": "add p50",
+    "add_max_us": "max us",
 }
 WORST = {
     "workload": "workload",
