@@ -20,6 +20,7 @@ from reefcast.matching.state import (
     T_ATTRIBUTE,
     V_STAMP,
     V_WORDS,
+    forget_layout,
     longer,
 )
 from reefcast.matching.texts import find_text, leave_text, use_text
@@ -59,6 +60,7 @@ def use_attribute(state: Int, name: Int, size: Int) -> Int:
         text = use_text(state, name, size)
         number = _new_attribute(state)
         put8(text, T_ATTRIBUTE, number + 1)
+        forget_layout(state)
         attribute = attribute_at(state, number)
         put8(attribute, A_NAME, text)
         put8(attribute, A_USERS, 0)
@@ -80,6 +82,7 @@ def leave_attribute(state: Int, number: Int) -> None:
     if get8(attribute, A_USERS) == 0:
         text = get8(attribute, A_NAME)
         put8(text, T_ATTRIBUTE, 0)
+        forget_layout(state)
         leave_text(state, text)
         put8(attribute, A_NAME, get8(state, S_FREE_ATTRIBUTE))
         put8(state, S_FREE_ATTRIBUTE, number + 1)

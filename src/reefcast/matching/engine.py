@@ -38,6 +38,7 @@ from reefcast.matching.search import SCRATCH_BYTES, TOO_SHORT, search, search_sp
 from reefcast.matching.state import (
     A_PIECES,
     A_WORDS,
+    L_WORDS,
     LAYOUT,
     S_ATTRIBUTE_COUNT,
     S_ATTRIBUTE_ROOM,
@@ -107,7 +108,7 @@ def start(state: Int) -> None:
     put8(state, S_SLOT_ROOM, FIRST_ROOM)
     put8(state, S_VALUE, new_zeroed(state, 8 * V_WORDS))
     put8(state, S_SCRATCH, new_zeroed(state, SCRATCH_BYTES))
-    put8(state, S_LAYOUT, new_zeroed(state, 8 * LAYOUT))
+    put8(state, S_LAYOUT, new_zeroed(state, 8 * L_WORDS * LAYOUT))
     put8(state, S_TILE, TILE)
     put8(state, S_DEFAULT, new_partition(state, NO_ATTRIBUTE, 0, 0))
 

@@ -11,6 +11,7 @@ from reefcast.matching.attributes import attribute_at, value_at
 from reefcast.matching.machine import (
     Int,
     compare_bytes,
+    copy_bytes,
     get1,
     get4,
     get8,
@@ -22,6 +23,7 @@ from reefcast.matching.machine import (
 from reefcast.matching.numbers import key_of_bits, key_of_int
 from reefcast.matching.packed import (
     STRANGE,
+    end_of_value,
     is_map,
     is_string,
     read_map,
@@ -31,18 +33,20 @@ from reefcast.matching.packed import (
 from reefcast.matching.state import (
     A_SPLIT,
     FALSE,
+    L_ATTRIBUTE,
+    L_NAME,
+    L_SIZE,
+    L_WORDS,
     LAYOUT,
+    LONGEST_NAME,
     MISSING,
     NUMBER,
     S_LAYOUT,
     S_SPLIT_COUNT,
     S_SPLITS,
     S_STAMP,
-    S_VALUE,
     STRING,
     T_ATTRIBUTE,
-    T_BYTES,
-    T_SIZE,
     V_BITS,
     V_KEY,
     V_KIND,
@@ -77,17 +81,20 @@ def _note(state: Int, attribute: Int, value: Int) -> None:
 def _attribute_of_name(state: Int, place: Int, name: Int, size: Int) -> Int:
     """The number of the attribute with this name, the event's `place`th, or -1. Most events have
     the same names in the same order as the one before: then one comparison will do."""
-    layout = get8(state, S_LAYOUT)
-    text = get8(layout, place) if place < LAYOUT else 0
+    entry = get8(state, S_LAYOUT) + 8 * L_WORDS * place
     if (
-        text == 0
-        or get8(text, T_SIZE) != size
-        or compare_bytes(text + 8 * T_BYTES, name, size) != 0
+        place < LAYOUT
+        and get8(entry, L_SIZE) == size + 1
+        and compare_bytes(entry + 8 * L_NAME, name, size) == 0
     ):
-        text = find_text(state, name, size)
-        if place < LAYOUT:
-            put8(layout, place, text)
-    return get8(text, T_ATTRIBUTE) - 1 if text != 0 else -1
+        return get8(entry, L_ATTRIBUTE) - 1
+    text = find_text(state, name, size)
+    number = get8(text, T_ATTRIBUTE) if text != 0 else 0
+    if place < LAYOUT and size <= LONGEST_NAME:
+        put8(entry, L_SIZE, size + 1)
+        put8(entry, L_ATTRIBUTE, number)
+        copy_bytes(entry + 8 * L_NAME, name, size)
+    return number - 1
 
 
 @unit
@@ -103,12 +110,17 @@ def read_event(state: Int, at: Int) -> Int:
             return 0
         name, size = read_string(at)
         attribute = _attribute_of_name(state, place, name, size)
-        value = value_at(state, attribute) if attribute >= 0 else get8(state, S_VALUE)
+        if attribute < 0:
+            at = end_of_value(name + size)
+            if at == 0:
+                return 0
+            continue
+        value = value_at(state, attribute)
         at = read_value(name + size, value)
         kind = get8(value, V_KIND)
         if kind == STRANGE:
             return 0
-        if attribute >= 0 and kind != MISSING:
+        if kind != MISSING:
             _note(state, attribute, value)
     return at
 

@@ -148,3 +148,20 @@ def is_nil(at: Int) -> bool:
 @part
 def read_bool(at: Int) -> Int:
     return get1(at, 0) - NO
+
+
+@part
+def end_of_value(at: Int) -> Int:
+    """Where a value ends, 0 if it is none."""
+    tag = get1(at, 0)
+    if tag < FIXED_MAP or tag >= NEGATIVE or tag == NIL or NO <= tag <= YES:
+        return at + 1
+    if tag == FLOAT:
+        return at + 9
+    if UINT8 <= tag <= INT64:
+        beyond = tag == UINT8 + 3 and get1(at, 1) >= FIXED_MAP
+        return 0 if beyond else at + 1 + (1 << ((tag - UINT8) & 3))
+    if is_string(at):
+        start, size = read_string(at)
+        return start + size
+    return 0

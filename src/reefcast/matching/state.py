@@ -66,14 +66,20 @@ LOWEST, HIGHEST = -(2**63), 2**63 - 1
     S_SCRATCH,  # see `search`
     S_FOUND_ROOM,  # see `sweep`
     S_TILE,
-    S_LAYOUT,  # the names of the last event, in their order, as texts or 0; LAYOUT of them
+    S_LAYOUT,  # L_* of the first names of the last event, in their order
     S_PROGRAMS,  # see `programs`; 0 before there is one
     S_STACK,
     S_STACK_ROOM,
     S_READ,  # scratch: kinds, how to check, and bounds of a predicate; 4 words
 ) = range(39)
 STATE_WORDS = 44
-LAYOUT = 64
+
+L_SIZE, L_ATTRIBUTE, L_NAME = range(3)
+L_WORDS = 6
+"""1 + the size of a name, or 0 for none; 1 + the number of its attribute, or 0; the name itself."""
+
+LAYOUT, LONGEST_NAME = 256, 8 * (L_WORDS - L_NAME)
+"""How many names are remembered, and of how many bytes."""
 
 A_NAME, A_USERS, A_SPLIT, A_VALUES, A_COUNT, A_PIECES, A_WORDS = range(7)
 """Text of the name; rows and cuts that use it; whether it partitions, by how many values, see
@@ -167,3 +173,10 @@ def longer(state: Int, address: Int, old: Int, size: Int) -> Int:
         copy_bytes(larger, address, old)
         give_back(state, address, old)
     return larger
+
+
+@part
+def forget_layout(state: Int) -> None:
+    """The attributes are others now."""
+    for i in range(LAYOUT):
+        put8(get8(state, S_LAYOUT), L_WORDS * i, 0)
