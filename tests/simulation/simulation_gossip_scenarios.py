@@ -191,7 +191,12 @@ def delivered(simulation: Simulation) -> list[Pair]:
     )
 
 
-def demanded(simulation: Simulation, from_s: float = 0.0, to_s: float = math.inf) -> set[Pair]:
+def demanded(
+    simulation: Simulation,
+    from_s: float = 0.0,
+    to_s: float = math.inf,
+    on_the_way_s: float = ON_THE_WAY_S,
+) -> set[Pair]:
     """What flooding would deliver of the publications of that time: to all who had settled before,
     and wanted it for as long as it may take."""
     result = simulation.result()
@@ -203,7 +208,7 @@ def demanded(simulation: Simulation, from_s: float = 0.0, to_s: float = math.inf
         if not from_s <= at_s < to_s or publication.id in result.refused:
             continue
         for claim in claims:
-            there = claim.settled_s < at_s and at_s + ON_THE_WAY_S < claim.ended_s
+            there = claim.settled_s < at_s and at_s + on_the_way_s < claim.ended_s
             if there and parse_filter(claim.filter).matches(publication):
                 pairs.add((*publication.id, claim.client, claim.number))
     return pairs

@@ -45,6 +45,7 @@ from reefcast.simulation.links import Link, LinkSpec
 from reefcast.simulation.node import Node
 from reefcast.simulation.plain import PlainKernel
 from reefcast.simulation.recording import TraceOptions
+from reefcast.simulation.signs import SoftUp
 from reefcast.simulation.simulation import Simulation
 from reefcast.simulation.world import Setup
 
@@ -102,13 +103,17 @@ def test_after_crashes_all_live_subscribers_are_reached_again(number: int) -> No
 def check_repair(number: int) -> None:
     simulation = lossy_run(number)
     check(simulation).require()
-    assert demanded(simulation) - set(delivered(simulation)) == set()
+    options = simulation.setup.options
+    assert isinstance(options, GossipOptions)
+    # What is lost on all paths comes when neighbours compare, which takes rounds.
+    owed = demanded(simulation, on_the_way_s=options.kept_rounds * options.round_s)
+    assert owed
+    assert owed - set(delivered(simulation)) == set()
 
 
-# Rare runs miss a single delivery (28690 and 35830 do), which is not explained yet. Until it is,
-# the same runs are drawn each time.
-@settings(max_examples=3, deadline=None, derandomize=True)
+@settings(max_examples=3, deadline=None)
 @given(NUMBERS)
+@example(28690)  # its last delivery comes after four rounds
 def test_with_repair_all_is_delivered_though_one_message_in_five_is_lost(number: int) -> None:
     check_repair(number)
 
@@ -226,7 +231,9 @@ def test_who_finds_no_contact_joins_when_one_is_back() -> None:
 
 
 class Listening(Kernel):
-    """`said`: what was sent, by both ends, in its order."""
+    """`said`: what was sent, by both ends, in its order. A connection is there at once: one that
+    has to be opened first takes longer than one that another topic has opened already, and what
+    comes later may find other neighbours."""
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
@@ -234,7 +241,11 @@ class Listening(Kernel):
 
     def send(self, node: Node, out: Link, message: Any, size: int, at: float, session: int) -> None:
         self.said[node.name, out.target].append(message)
+        usual = out.spec
+        if isinstance(message, SoftUp):
+            out.spec = replace(usual, latency_s=0.0)
         super().send(node, out, message, size, at, session)
+        out.spec = usual
 
 
 AT_ONCE = 1e18
@@ -274,9 +285,9 @@ def about(said: list[Any], topic: str) -> list[TopicMessage]:
 
 @settings(max_examples=6, deadline=None)
 @given(NUMBERS)
+@example(338)
 def test_what_is_said_about_a_topic_does_not_depend_on_other_topics(number: int) -> None:
-    """All messages of topic `a` between any two brokers are the same, in content and order. Not at
-    the same instants: a connection that another topic has opened already is there at once."""
+    """All messages of topic `a` between any two brokers are the same, in content and order."""
     alone, among = with_other_topics(number, False), with_other_topics(number, True)
     pairs = {pair for world in (alone, among) for pair in world.said}
     assert any(about(among.said[pair], "b") for pair in pairs)

@@ -24,7 +24,7 @@ from reefcast_lab.demos.replay import (
     until_quiet,
 )
 from reefcast_lab.demos.replay_log import DELIVERIES, Log
-from reefcast_lab.demos.replay_protocol import PublisherTask, SubscriberTask, run_program
+from reefcast_lab.demos.replay_protocol import START, PublisherTask, SubscriberTask, run_program
 from reefcast_lab.demos.replay_publisher import read_events
 from reefcast_lab.demos.replay_subscriber import read_workload
 from reefcast_lab.demos.workload import Wanted
@@ -109,6 +109,7 @@ async def test_a_program_that_fails_is_an_error_not_a_hang(capfd):
     task = PublisherTask("reefcast://127.0.0.1:1", "JFK", "no such file", 1, 1.0, "unused")
     program = await Program.start("replay_publisher", task)
     try:
+        program.tell(START)
         async with asyncio.timeout(60):
             with pytest.raises(PeerError, match="replay_publisher ended before it was ready"):
                 await program.until("ready")

@@ -310,7 +310,7 @@ def _head(state: Int, cuts: Int, attributes: Int) -> None:
 
 @unit
 def make_cuts(state: Int, rows: Int, count: Int) -> Int:
-    """Cuts for the rows whose addresses are at `rows`; one user."""
+    """Return cuts for the rows whose addresses are at `rows`, with one user."""
     step = _step(count)
     sampled = (count + step - 1) // step
     predicates = 0

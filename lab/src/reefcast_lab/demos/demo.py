@@ -33,7 +33,7 @@ from reefcast_lab.demos.check import Check, check
 from reefcast_lab.demos.costs import Cost, compare
 from reefcast_lab.demos.demo_report import DemoReport, write_report
 from reefcast_lab.demos.flooding import sample_events, simulate_flooding
-from reefcast_lab.demos.replay import Replay, Timing, run_replay
+from reefcast_lab.demos.replay import Programs, Replay, Timing, run_replay
 from reefcast_lab.demos.workload import Wanted, write_workload
 
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ class Live(NamedTuple):
 
 
 async def _run_live(options: DemoOptions, show: Show, clock: Clock, stack: ExitStack) -> Live:
-    """Brokers take seconds to start, and so does Spark: they do it at the same time."""
+    """Brokers, programs and Spark take seconds to start: they do it at the same time."""
     network = make_network(options)
     replay = Replay(
         network=network,
@@ -200,9 +200,10 @@ async def _run_live(options: DemoOptions, show: Show, clock: Clock, stack: ExitS
         with clock.step("brokers and Spark start, subscriptions are generated"):
             preparing = asyncio.create_task(asyncio.to_thread(prepare, options, replay, stack))
             overlay = await running.enter_async_context(Overlay(network, restart=False))
+            programs = await running.enter_async_context(Programs(replay))
             prepared = await preparing
         with clock.step("the network carries the events"):
-            timing = await run_replay(overlay, replay, show.replayed)
+            timing = await run_replay(overlay, programs, show.replayed)
     return Live(prepared, replay, timing)
 
 

@@ -23,6 +23,7 @@ from reefcast_lab.demos.replay_protocol import (
     FINISH,
     GO,
     READY,
+    START,
     Progress,
     PublisherTask,
     SubscriberTask,
@@ -122,30 +123,51 @@ class Program:
         self._changed.set()
 
 
-async def run_replay(overlay: Overlay, replay: Replay, tell: Tell) -> Timing:
-    """Start the client programs, replay over an overlay that runs, end the programs in good order.
-    Their logs are in the folder."""
-    shutil.rmtree(replay.folder, ignore_errors=True)
-    publishers: list[Program] = []
-    subscribers: list[Program] = []
-    try:
-        await _start(replay, publishers, subscribers)
-        timing = await _play(publishers, subscribers, tell)
-        await until_quiet(overlay)
-        for program in publishers + subscribers:
-            program.tell(FINISH)
-        await asyncio.gather(*(program.end() for program in publishers + subscribers))
-    finally:
-        await asyncio.gather(*(program.kill() for program in publishers + subscribers))
+class Programs:
+    """The client programs of a replay, for the time of a context: they start and load what they
+    need at once, and touch neither files nor brokers before `run_replay` tells them to."""
+
+    def __init__(self, replay: Replay) -> None:
+        self._replay = replay
+        self.publishers: list[Program] = []
+        self.subscribers: list[Program] = []
+
+    @property
+    def all(self) -> list[Program]:
+        return self.publishers + self.subscribers
+
+    async def __aenter__(self) -> Programs:
+        shutil.rmtree(self._replay.folder, ignore_errors=True)
+        try:
+            for task in publisher_tasks(self._replay):
+                self.publishers.append(await Program.start("replay_publisher", task))
+            for each in subscriber_tasks(self._replay):
+                self.subscribers.append(await Program.start("replay_subscriber", each))
+        except BaseException:
+            await self.__aexit__()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await asyncio.gather(*(program.kill() for program in self.all))
+
+    async def each(self, word: str, state: str) -> None:
+        """Tell all programs `word`, and return when each has said `state`."""
+        for program in self.all:
+            program.tell(word)
+        await asyncio.gather(*(program.until(state) for program in self.all))
+
+
+async def run_replay(overlay: Overlay, programs: Programs, tell: Tell) -> Timing:
+    """Replay over an overlay that runs, and end the programs in good order. Their logs are in the
+    folder."""
+    await programs.each(START, READY)
+    timing = await _play(programs.publishers, programs.subscribers, tell)
+    await until_quiet(overlay)
+    for program in programs.all:
+        program.tell(FINISH)
+    await asyncio.gather(*(program.end() for program in programs.all))
     return timing
-
-
-async def _start(replay: Replay, publishers: list[Program], subscribers: list[Program]) -> None:
-    for task in publisher_tasks(replay):
-        publishers.append(await Program.start("replay_publisher", task))
-    for each in subscriber_tasks(replay):
-        subscribers.append(await Program.start("replay_subscriber", each))
-    await asyncio.gather(*(program.until(READY) for program in publishers + subscribers))
 
 
 async def _play(publishers: list[Program], subscribers: list[Program], tell: Tell) -> Timing:

@@ -1,8 +1,8 @@
 """How the demo and its client programs talk: a word or a JSON object on each line of their pipes.
 
-A program gets its task as JSON on its command line, says `ready` when all that it advertised or
-subscribed has settled, works on `go`, says how far it is by `done`, and ends on `finish`, or when
-its standard input ends: no program outlives the demo.
+A program gets its task as JSON on its command line, connects on `start`, says `ready` when all that
+it advertised or subscribed has settled, works on `go`, says how far it is by `done`, and ends on
+`finish`, or when its standard input ends: no program outlives the demo.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import msgspec
 
 from reefcast.client.loop import new_event_loop
 
-READY, GO, FINISH = "ready", "go", "finish"
+START, READY, GO, FINISH = "start", "ready", "go", "finish"
 END_MARK = "end_of_replay"
 """The attribute of the last publication of each publisher: whoever has the mark has nearly all that
 came before it, for some routings do not keep the order (see `replay`)."""

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
+
 from reefcast.client import Client, connect
 from reefcast.timing import now_us
 from reefcast_lab.demos.replay_log import PUBLICATIONS, Log
@@ -17,6 +19,7 @@ from reefcast_lab.demos.replay_protocol import (
     END_MARK,
     FINISH,
     GO,
+    START,
     Orders,
     PublisherTask,
     run_program,
@@ -32,8 +35,6 @@ BATCH = 1000
 def read_events(task: PublisherTask) -> Iterator[dict[str, Any]]:
     """The task's events in the order of time; missing attributes are None. The file is read at
     once, rows are made when they are asked for."""
-    import pyarrow.parquet as pq
-
     chosen = [("event", "<", task.count), ("origin", "==", task.origin)]
     table = pq.read_table(task.events, filters=chosen).sort_by("event").drop_columns(["time_us"])
     batches = table.to_batches(max_chunksize=BATCH)
@@ -57,7 +58,9 @@ async def replay(
 
 
 async def run(task: PublisherTask) -> None:
-    orders, log, events = Orders(), Log(PUBLICATIONS), read_events(task)
+    orders, log = Orders(), Log(PUBLICATIONS)
+    await orders.wait_for(START)
+    events = read_events(task)
     async with connect(task.url, name=f"replay-{task.origin}") as client:
         await client.advertise(f"origin = '{task.origin}'")
         await client.advertise(f"{END_MARK} = '{task.origin}'")

@@ -9,12 +9,15 @@ import asyncio
 from collections import defaultdict
 from pathlib import Path
 
+import pyarrow.parquet as pq
+
 from reefcast.client import Client, Subscription, connect
 from reefcast.timing import now_us
 from reefcast_lab.demos.replay_log import DELIVERIES, Log
 from reefcast_lab.demos.replay_protocol import (
     END_MARK,
     FINISH,
+    START,
     Orders,
     SubscriberTask,
     run_program,
@@ -75,8 +78,6 @@ class Subscriber:
 
 def read_workload(task: SubscriberTask) -> dict[tuple[str, str], Asked]:
     """(broker, client) -> what it asks for."""
-    import pyarrow.parquet as pq
-
     asked: dict[tuple[str, str], Asked] = defaultdict(dict)
     for row in pq.read_table(task.workload).to_pylist():
         if row["broker"] in task.urls:
@@ -86,6 +87,7 @@ def read_workload(task: SubscriberTask) -> dict[tuple[str, str], Asked]:
 
 async def run(task: SubscriberTask) -> None:
     orders, log = Orders(), Log(DELIVERIES)
+    await orders.wait_for(START)
     async with asyncio.TaskGroup() as background:
         teller = background.create_task(_tell(log))
         clients, subscribers = [], []
