@@ -264,8 +264,8 @@ def test_the_plan_of_an_index(tmp_path: Path) -> None:
     text = explained("--plan", "--filters", file, "symbol = 'S7' AND price < size")
     assert text.endswith(
         "\n\nsymbol = 'S7' AND price < size\n"
-        "  in partition symbol = 'S7' (51 rows), matched by bitmaps; "
-        "the rest is decided in Python\n"
+        "  in partition symbol = 'S7' (51 rows), matched by bitmaps, "
+        "and its residual conditions\n"
     )
 
 

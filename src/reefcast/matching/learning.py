@@ -20,7 +20,7 @@ FEW_ROWS = 32
 
 @part
 def _predicate_on(row: Int, attribute: Int) -> Int:
-    """The number of the row's predicate on the attribute, or -1."""
+    """Return the number of the row's predicate on the attribute, or -1."""
     for i in range(count_of(row)):
         if attribute_of(tag_of(row, i)) == attribute:
             return i
@@ -38,7 +38,7 @@ def is_equality(row: Int, i: Int) -> bool:
 
 @part
 def count_equalities(state: Int, rows: Int, count: Int, change: Int) -> None:
-    """Adds to A_COUNT of each attribute how many rows demand one value of it, or takes it away."""
+    """Add to A_COUNT of each attribute how many rows demand one value of it, times `change`."""
     for r in range(count):
         row = get8(rows, r)
         for i in range(count_of(row)):

@@ -43,7 +43,7 @@ SMALLEST = 1 << 31
 
 @part
 def member_key(bounds: Int, m: Int) -> Int:
-    """The key of a member of `AMONG_NUMBERS`."""
+    """Return the key of a member of `AMONG_NUMBERS`."""
     form = get8(bounds, N_FORM)
     if form == SMALL:
         key, _ = key_of_int(get4(bounds + 8 * N_MEMBERS, m) - SMALLEST)
@@ -58,7 +58,7 @@ def member_rest(bounds: Int, m: Int) -> Int:
 
 @part
 def members_up_to(bounds: Int, first: Int, key: Int) -> Int:
-    """How many members have keys up to this one, which member `first` has. Looks near it first."""
+    """Count the members with keys up to this one, which member `first` has. Look near it first."""
     count, step = get8(bounds, N_COUNT), 1
     while first + step < count and member_key(bounds, first + step) <= key:
         first += step
@@ -76,7 +76,7 @@ def members_up_to(bounds: Int, first: Int, key: Int) -> Int:
 
 @part
 def _hash_words(bounds: Int) -> Int:
-    """The address of the bits for hashes."""
+    """Return the address of the bits for hashes."""
     words = (get8(bounds, N_COUNT) + 1) >> 1
     if get8(bounds, N_FORM) != SMALL:
         words = get8(bounds, N_COUNT) * get8(bounds, N_FORM)
@@ -90,7 +90,7 @@ def _hash(bounds: Int, key: Int) -> Int:
 
 @part
 def form_of(state: Int, at: Int, count: Int) -> Int:
-    """The form for so many members."""
+    """Choose the form for so many members."""
     value, form = get8(state, S_VALUE), SMALL
     for _ in range(count):
         at = read_value(at, value)
@@ -104,7 +104,7 @@ def form_of(state: Int, at: Int, count: Int) -> Int:
 
 @part
 def read_members(state: Int, bounds: Int, at: Int) -> Int:
-    """Reads the members into their places; where they end."""
+    """Read the members into their places; return where they end."""
     value, form = get8(state, S_VALUE), get8(bounds, N_FORM)
     hashes = _hash_words(bounds)
     for m in range(get8(bounds, N_COUNT)):

@@ -51,7 +51,7 @@ MOST = 255
 
 @part
 def piece_at(at: Int, form: Int, left: Int) -> Int:
-    """The piece that begins here, where so many bytes are left, enough for it."""
+    """Read the piece that begins here, where so many bytes are left, enough for it."""
     width = 1 << form
     if left >= 8:
         key = get8_anywhere(at, 0)
@@ -64,13 +64,13 @@ def piece_at(at: Int, form: Int, left: Int) -> Int:
 
 @part
 def may_have(table: Int, key: Int) -> Int:
-    """0 if no partition has the piece."""
+    """Return 0 if no partition has the piece."""
     return get1(table + 8 * LENGTHS, shifted_right(key * MIX, 64 - HASH_BITS))
 
 
 @part
 def count_piece(state: Int, attribute: Int, form: Int, key: Int, change: Int) -> None:
-    """There is a partition more, or less, of an attribute (by its address)."""
+    """Count a partition more, or less, of an attribute (by its address)."""
     if get8(attribute, A_PIECES) == 0:
         put8(attribute, A_PIECES, new_zeroed(state, TABLE_BYTES))
         put8(attribute, A_SPLIT, get8(attribute, A_SPLIT) | BY_PIECE)
@@ -92,8 +92,8 @@ def count_piece(state: Int, attribute: Int, form: Int, key: Int, change: Int) ->
 
 @part
 def run_end(pattern: Int, first: Int) -> Int:
-    """Where the bytes end that stand for themselves and begin at this token. A `/` in front of `#`
-    is none of them: `a/#` matches `a`."""
+    """Return where the bytes end that stand for themselves and begin at this token. A `/` in front
+    of `#` is none of them: `a/#` matches `a`."""
     tokens, count = pattern + 8 * W_TOKENS, get8(pattern, W_COUNT)
     end = first
     while end < count and get4(tokens, end) < ANY:
@@ -110,7 +110,7 @@ def run_end(pattern: Int, first: Int) -> Int:
 
 @part
 def longest_form(pattern: Int) -> Int:
-    """The form of the pattern's longest pieces, or -1."""
+    """Return the form of the pattern's longest pieces, or -1."""
     form, at, count = -1, 0, get8(pattern, W_COUNT)
     while at < count:
         end = run_end(pattern, at)
@@ -122,7 +122,7 @@ def longest_form(pattern: Int) -> Int:
 
 @part
 def piece_of(pattern: Int, first: Int, form: Int) -> Int:
-    """The piece that begins at this token."""
+    """Return the piece that begins at this token."""
     key = 0
     for i in range(1 << form):
         key |= get4(pattern + 8 * W_TOKENS, first + i) << (8 * i)

@@ -81,7 +81,7 @@ _ARITHMETIC = {"+": ADD, "-": SUBTRACT, "*": MULTIPLY, "/": DIVIDE}
 
 
 def program_of(conditions: Sequence[Expression]) -> Program | None:
-    """The program that holds if all the conditions do; None for no condition."""
+    """Write the program that holds if all the conditions do; None for no condition."""
     if not conditions:
         return None
     writer = _Writer()
@@ -97,7 +97,7 @@ _NUMBER = Constraint(kind=Kind.NUMBER)
 def demanded(
     constraints: Mapping[str, Constraint], conditions: Sequence[Expression]
 ) -> dict[str, Constraint]:
-    """The constraints, with what follows for single attributes if the conditions are TRUE: those
+    """Add to the constraints what follows for single attributes if the conditions are TRUE: those
     that are compared are there, and those that are calculated with are numbers. So events without
     them need not be looked at."""
     found = dict(constraints)
@@ -162,19 +162,25 @@ class _Writer:
         self._chain(conditions, AND, SKIP_FALSE)
 
     def _chain(self, terms: Sequence[Expression], joint: int, skip: int) -> None:
-        """What follows a term that decides is skipped; the skips learn where to when it is known"""
+        """Skip what follows a term that decides, unless that is a single test; the skips learn
+        where to when it is known."""
         self.value(terms[0])
         skips = []
         for term in terms[1:]:
-            skips.append(len(self.code) + 1)
+            start = len(self.code)
             self._write(skip)
             self.value(term)
+            if len(self.code) == start + 4 and self.code[start + 2] == TEST:
+                del self.code[start : start + 2]
+                self.words -= 1
+            else:
+                skips.append(start + 1)
             self._write(joint, pushed=-1)
         for place in skips:
             self.code[place] = self.words
 
     def value(self, expression: Expression) -> None:
-        """Leaves the value of the expression on the stack."""
+        """Write what leaves the value of the expression on the stack."""
         match expression:
             case Attribute(name):
                 self._write(PUSH_VALUE, name, 1)

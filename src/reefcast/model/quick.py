@@ -189,8 +189,8 @@ class _Reader:
         return _made("in", part, negation, *listed)
 
     def numbers(self) -> list[Part]:
-        """The values of a list, if they are integers without a sign that certainly fit into int64;
-        lists of them are long, and this takes a fraction of the time."""
+        """Read the values of a list, if they are integers without a sign that certainly fit into
+        int64; lists of them are long, and this takes a fraction of the time."""
         try:
             end = self.words.index(")", self.at)
         except ValueError:
