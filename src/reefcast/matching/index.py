@@ -39,7 +39,7 @@ SMALL_INTS = 257
 NOTHING = 2
 """Words of `out` that are used when one event finds nothing: its offsets."""
 
-MANY_KEYS = 128
+MANY_KEYS = 256
 """Keys of an event from which on lists are made event by event: what is found for many events at
 once does not fit into the processor's caches, as lists of Python objects."""
 

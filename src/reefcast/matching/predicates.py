@@ -293,13 +293,14 @@ def value_holds(how: Int, bounds: Int, value: Int) -> Int:
 
 
 @part
-def is_satisfied(how: Int, low: Int, high: Int, value: Int) -> bool:
-    """Whether a value of the right kind is within the two bounds of a predicate."""
+def is_satisfied(how: Int, bounds: Int, value: Int) -> bool:
+    """Return whether a value of the right kind is within the two bounds of a predicate."""
     if how == IN_RANGE:
-        return bool(low <= get8(value, V_KEY) <= high)
+        key = get8(value, V_KEY)
+        return bool(key >= get8(bounds, 0) and key <= get8(bounds, 1))
     if how == IS_TEXT:
-        return bool(get8(value, V_KEY) == low)
-    return bool(how == OF_KIND or value_holds(how, low, value))
+        return bool(get8(value, V_KEY) == get8(bounds, 0))
+    return bool(how == OF_KIND or value_holds(how, get8(bounds, 0), value))
 
 
 @unit
