@@ -29,7 +29,6 @@ from reefcast.matching.number_sets import (
     N_LOW_REST,
     N_MODE,
     member_key,
-    members_up_to,
 )
 from reefcast.matching.predicates import (
     AMONG_NUMBERS,
@@ -71,9 +70,9 @@ from reefcast.matching.state import (
 DOUBTED, UNSCALED = 1, 2
 """How a row must be checked, see `mark`."""
 
-MOST_TEXTS = 64
-"""Strings of a list whose slots are looked up. With more a row is unsure everywhere: to see that a
-string is not on its list takes no longer than to find the slot of one that is."""
+MOST_MEMBERS = 64
+"""Members of a list whose slots are looked up. With more a row is unsure everywhere: to see that a
+value is not on the list takes no longer than a slot is worth, and marking them all takes long."""
 
 
 @part
@@ -138,19 +137,32 @@ def _mark_ends(
         _set(unsure, shift, last, last + 1, bit)
 
 
+@part
+def _mark_unsure(
+    boundaries: Int, count: Int, apart: Int, excluded: Int, unsure: Int, shift: Int, bit: Int
+) -> None:
+    """Mark all slots from the lowest key to the highest as unsure."""
+    first = number_rank(boundaries, count, get8(apart, N_LOW))
+    last = number_rank(boundaries, count, get8(apart, N_HIGH))
+    _set_outside(excluded, shift, first, last, count + 1, bit)
+    _set(unsure, shift, first, last + 1, bit)
+
+
 @unit
 def _mark_numbers(
     cuts: Int, entry: Int, apart: Int, excluded: Int, unsure: Int, shift: Int, bit: Int
 ) -> None:
     """A predicate `AMONG_NUMBERS`."""
     boundaries, count = cuts + 8 * get8(entry, CA_NUMBER_AT), get8(entry, CA_NUMBERS)
-    mode = get8(apart, N_MODE)
+    mode, members = get8(apart, N_MODE), get8(apart, N_COUNT)
+    if members > MOST_MEMBERS:
+        _mark_unsure(boundaries, count, apart, excluded, unsure, shift, bit)
+        return
     if mode > 0:
         _set(excluded, shift, 0, count + 1, bit)
     else:
         _mark_ends(boundaries, count, apart, excluded, unsure, shift, bit)
-    members, m = get8(apart, N_COUNT), 0
-    while m < members:
+    for m in range(members):
         key = member_key(apart, m)
         slot = number_rank(boundaries, count, key)
         alone = _begin(boundaries, slot) == _end(boundaries, count, slot) and in_reach(key)
@@ -158,7 +170,6 @@ def _mark_numbers(
             _allow(excluded, unsure, shift, slot, alone, bit)
         else:
             _set(excluded if alone else unsure, shift, slot, slot + 1, bit)
-        m = members_up_to(apart, m, _end(boundaries, count, slot))
 
 
 @unit
@@ -168,7 +179,7 @@ def _mark_strings(
     """A predicate `AMONG_TEXTS`; the tables begin at the slots of strings."""
     slots = 2 * get8(entry, CA_TEXTS) + 1
     mode, members = get8(apart, X_MODE), get8(apart, X_COUNT)
-    if members > MOST_TEXTS:
+    if members > MOST_MEMBERS:
         _set(unsure, shift, 0, slots, bit)
         return
     if mode > 0:

@@ -57,24 +57,6 @@ def member_rest(bounds: Int, m: Int) -> Int:
 
 
 @part
-def members_up_to(bounds: Int, first: Int, key: Int) -> Int:
-    """Count the members with keys up to this one, which member `first` has. Look near it first."""
-    count, step = get8(bounds, N_COUNT), 1
-    while first + step < count and member_key(bounds, first + step) <= key:
-        first += step
-        step *= 2
-    last = min(first + step, count)
-    first += 1
-    while first < last:
-        middle = (first + last) >> 1
-        if member_key(bounds, middle) <= key:
-            first = middle + 1
-        else:
-            last = middle
-    return first
-
-
-@part
 def _hash_words(bounds: Int) -> Int:
     """Return the address of the bits for hashes."""
     words = (get8(bounds, N_COUNT) + 1) >> 1
