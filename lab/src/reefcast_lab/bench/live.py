@@ -27,7 +27,7 @@ from typing import Any
 from reefcast.errors import PeerError
 from reefcast.matching import warm_up
 from reefcast.server.supervisor import free_ports
-from reefcast_lab.bench import profiling, publishers, receivers, workload
+from reefcast_lab.bench import profiling, publishers, quotes, receivers
 from reefcast_lab.bench.receivers import DELIVERIES, LAST_NS
 
 OTHERS = 10_000
@@ -62,8 +62,8 @@ class Scenario:
 
     @property
     def connections(self) -> list[list[str]]:
-        wide = [[workload.EVERYTHING] for _ in range(self.fanout)]
-        narrow = workload.narrow_filters(self.others)
+        wide = [[quotes.EVERYTHING] for _ in range(self.fanout)]
+        narrow = quotes.narrow_filters(self.others)
         return wide + [narrow[i::OTHER_CONNECTIONS] for i in range(OTHER_CONNECTIONS) if narrow]
 
 

@@ -10,14 +10,14 @@ from multiprocessing.connection import Connection
 from reefcast.client import connect
 from reefcast.model import wire
 from reefcast.model.publication import Publication
-from reefcast_lab.bench import mqtt, workload
+from reefcast_lab.bench import mqtt, quotes
 
 WRITE_AT_BYTES = 64 * 1024
 EVENTS = 20_000
 
 
 async def _publish_reefcast(port: int, count: int, rate_per_s: float) -> tuple[int, int]:
-    events = workload.events(EVENTS)
+    events = quotes.events(EVENTS)
     async with connect(f"reefcast://127.0.0.1:{port}", name="publisher") as client:
         advertisement = client.advertise("price > 0")
         await advertisement
@@ -40,7 +40,7 @@ async def _until(due_ns: int) -> None:
 
 
 def _publish_mqtt(port: int, count: int, rate_per_s: float) -> tuple[int, int]:
-    events = workload.events(EVENTS)
+    events = quotes.events(EVENTS)
     with socket.create_connection(("127.0.0.1", port)) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection.sendall(mqtt.connect("publisher"))

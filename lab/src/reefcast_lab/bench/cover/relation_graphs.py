@@ -1,7 +1,7 @@
 """The covering paper's two subscription relation graphs: what other systems keep the roots with.
 
-Both are for comparison: the benchmark and the simulator's cost model ask what they cost. Brokers
-use `new_roots`.
+Both are for comparison: the benchmark, and what a message of the covering paper costs, ask what
+they cost. Brokers use `new_roots`.
 
 Edges go from filters to filters that they cover, and all start at a virtual node, whose children
 are the roots. `TraditionalGraph` (SIENA, PADRES; section IV-A) has every edge with no filter in
@@ -71,7 +71,7 @@ class Node(Generic[K]):
 
 
 class RelationGraph(ABC, Generic[K]):
-    """What both graphs share; see `cover.Roots`.
+    """The shared part of both graphs; see `cover.Roots`.
 
     `comparisons`: how often two filters have been compared since the graph was made (or since
     somebody set it to zero), which an index spares. `index`: an empty one, of the graph's own;
@@ -294,8 +294,8 @@ class TraditionalGraph(RelationGraph[K]):
 
 
 class Place(NamedTuple, Generic[K]):
-    """Where Algorithm 1 puts a filter: into the node that is `equal`, or below `parent` and above
-    those of its children that it covers, in their order."""
+    """The place of a filter by Algorithm 1: in the node that is `equal`, or below `parent` and
+    above those of its children that it covers, in their order."""
 
     parent: Node[K]
     equal: Node[K] | None
