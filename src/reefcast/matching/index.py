@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Generic, NoReturn, TypeVar
 
@@ -21,7 +21,7 @@ from reefcast.matching.columns import columns_of
 from reefcast.matching.interface import Matches
 from reefcast.matching.machine import Array
 from reefcast.matching.state import S_BYTES, S_SEED, STATE_WORDS
-from reefcast.model.filters import TOPIC, Filter
+from reefcast.model.filters import TOPIC, Filter, packed_once
 from reefcast.model.publication import INT64_MAX, INT64_MIN, Publication, Value
 from reefcast.model.values import kind_of, plain
 
@@ -78,6 +78,24 @@ class CompiledIndex(Generic[K]):
     def __contains__(self, key: object) -> bool:
         return key in self._handles
 
+    @property
+    def address(self) -> int:
+        """Of its state, for kernels that do not belong to it."""
+        return self._state
+
+    @property
+    def is_topical(self) -> bool:
+        """Whether some filter looks at topics."""
+        return bool(self._topical)
+
+    def handle_of(self, key: K) -> int:
+        """The handle of a filter; see `engine`."""
+        return self._handles[key]
+
+    def handles(self) -> Iterable[tuple[K, int]]:
+        """Each key with its handle."""
+        return self._handles.items()
+
     def memory_bytes(self) -> int:
         """Return the bytes of the compiled tables, and of those that map keys; not of keys and
         filters."""
@@ -103,7 +121,7 @@ class CompiledIndex(Generic[K]):
     def add(self, key: K, filter: Filter) -> None:
         if key in self._handles:
             raise LocalError(f"key {key!r} is in the index already; remove it first")
-        packed = filter.packed
+        packed = packed_once(filter)
         handle = self._new_handle()
         self._put_key(handle, key)
         if filter.looks_at_topics():

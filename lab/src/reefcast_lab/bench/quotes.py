@@ -29,6 +29,17 @@ def events(count: int) -> list[dict[str, float | int | str]]:
     return made
 
 
+def distinct_filters(count: int) -> list[str]:
+    """Filters as `narrow_filters` gives, no two alike."""
+    rng = random.Random(FILTERS_SEED)
+    lows = [500 * number / count for number in rng.sample(range(count), count)]
+    symbols = [rng.randrange(SYMBOLS) for _ in range(count)]
+    return [
+        f"symbol = 'S{symbol:03d}' AND price BETWEEN {low:.6f} AND {low + 500:.6f}"
+        for symbol, low in zip(symbols, lows, strict=True)
+    ]
+
+
 def narrow_filters(count: int) -> list[str]:
     """Filters of 0.1 % selectivity: one symbol of 500, and half of its prices."""
     rng = random.Random(FILTERS_SEED)

@@ -23,6 +23,7 @@ from reefcast.cli.options import (
     master_option,
 )
 from reefcast_lab.cli.bench_tables import (
+    CLIENT,
     CLIFFS,
     COVER,
     GOSSIP,
@@ -31,6 +32,7 @@ from reefcast_lab.cli.bench_tables import (
     MATCH,
     MESH,
     SPARK,
+    START,
     STATISTICS,
     WORST,
     printed,
@@ -127,6 +129,22 @@ def _print_costs(costs: list[Cost], as_json: bool) -> None:
 
 
 @command.command()
+@whole_option("--events", 100_000, "Events that are published and received in each run.")
+@json_option("a list of rows")
+def client(events: int, as_json: bool) -> None:
+    """Measure what publishing and receiving cost a Python program.
+
+        reefcast-lab bench client
+
+    Microseconds of the client's CPU for each event: one by one, which is the
+    baseline, and in batches; of the asyncio client and of the synchronous one.
+    """
+    from reefcast_lab.bench.client import bench
+
+    printed(bench(events, partial(click.echo, err=True)), CLIENT, as_json)
+
+
+@command.command()
 @whole_option("--messages", 200_000, "Messages between brokers that each run carries, about.")
 @_profile_option
 @json_option("a list of rows")
@@ -164,6 +182,29 @@ def _print_sim(rows: list[SimulatorSpeed]) -> None:
         )
     if all(row.case == "reefcast" for row in rows):
         click.echo("SimPy is not installed, so there is no baseline: pip install simpy")
+
+
+@command.command()
+@click.option(
+    "--subscriptions",
+    type=Whole(1),
+    default=100_000,
+    show_default=True,
+    help="Subscriptions of one client, no two alike.",
+)
+@json_option("a list of one row")
+def start(subscriptions: int, as_json: bool) -> None:
+    """Measure what a broker costs before anything is published.
+
+        reefcast-lab bench start
+
+    The processor time until it listens and until its first delivery, beside
+    that of a bare Python program with numpy and uvloop; its memory; what a
+    subscription takes.
+    """
+    from reefcast_lab.bench.start import bench
+
+    printed(bench(subscriptions, partial(click.echo, err=True)), START, as_json)
 
 
 @command.command()

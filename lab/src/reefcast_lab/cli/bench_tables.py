@@ -14,6 +14,14 @@ if TYPE_CHECKING:
 
 _R = TypeVar("_R", bound="DataclassInstance")
 
+CLIENT = {
+    "what": "what",
+    "way": "                             way",  # as wide as the longest of them
+    "events": "events",
+    "cpu_us_per_event": "us/event (CPU)",
+    "per_s": "events/s",
+    "ratio": "ratio",
+}
 HISTORY = {
     "what": "what",
     "engine": "          engine",  # as wide as the longest of their names
@@ -57,6 +65,16 @@ SPARK = {
     "ratio": "ratio",
     "cpu_ratio": "ratio (CPU)",
     "events_per_cpu_s": "events/s of CPU",
+}
+START = {
+    "bare_cpu_s": "bare s (CPU)",
+    "listens_cpu_s": "listens s (CPU)",
+    "delivers_cpu_s": "delivers s (CPU)",
+    "idle_mb": "idle MB",
+    "subscriptions": "subscriptions",
+    "subscribe_cpu_us": "us to subscribe (CPU)",
+    "unsubscribe_cpu_us": "us to unsubscribe (CPU)",
+    "subscriptions_mb": "MB for them",
 }
 STATISTICS = {
     "engine": "engine",

@@ -44,8 +44,8 @@ class ShippedFilter(Filter):
     __slots__ = ()
 
     def __init__(self, packed: bytes) -> None:
-        self.packed = packed
-        self.conjunctions = ()
+        self._packed = packed
+        self._conjunctions = ()
 
 
 _loaded: OrderedDict[str, Loaded] = OrderedDict()
