@@ -256,16 +256,16 @@ def test_the_plan_of_an_index(tmp_path: Path) -> None:
     lines = [f"symbol = 'S{i % 40}' AND price > {i}" for i in range(2000)]
     file.write_text("\n".join([*lines, "price < size OR x > 1"]))
     plan = json.loads(explained("--plan", "--filters", file, "--json"))
-    assert (plan["filters"], plan["rows"], plan["decided_in_python"]) == (2001, 2002, 1)
+    assert (plan["filters"], plan["rows"], plan["with_residuals"]) == (2001, 2002, 1)
     assert [(each["attribute"], each["values"]) for each in plan["partitions"]] == [("symbol", 40)]
     text = explained("--plan", "--filters", file)
-    assert text.startswith("filters: 2,001, rows: 2,002 (decided in Python: 1), memory: ")
+    assert text.startswith("filters: 2,001, rows: 2,002 (with residual conditions: 1), memory: ")
     assert re.search(r"^symbol +value +40 +2,000 +0 +40 +symbol = '", text, re.MULTILINE)
     text = explained("--plan", "--filters", file, "symbol = 'S7' AND price < size")
     assert text.endswith(
         "\n\nsymbol = 'S7' AND price < size\n"
-        "  in partition symbol = 'S7' (51 rows), matched by bitmaps; "
-        "the rest is decided in Python\n"
+        "  in partition symbol = 'S7' (51 rows), matched by bitmaps, "
+        "and its residual conditions\n"
     )
 
 
@@ -280,7 +280,7 @@ def test_the_plan_for_one_filter() -> None:
     found = json.loads(explained("--plan", "x > 1", "--json"))
     assert found["filter"] == {
         "text": "x > 1",
-        "rows": [{"partition": None, "rows": 1, "plan": "one by one", "decided_in_python": False}],
+        "rows": [{"partition": None, "rows": 1, "plan": "one by one", "with_residuals": False}],
     }
     assert explained("--plan", "x > 1 AND x < 1").endswith(
         "  no event can match it: it is in the index, and costs nothing\n"

@@ -72,7 +72,7 @@ def read(columns: Columns) -> dict[str, list[object]]:
         name: [cell(described, row) for row in range(columns.rows)]
         for name, described in zip(columns.names, columns.table.tolist(), strict=True)
     }
-    for row in range(columns.rows):  # what Python decides about must be the same
+    for row in range(columns.rows):  # what the twin gets must be the same
         event = {name: found[row] for name, found in cells.items() if found[row] is not None}
         assert repr(row_of(columns, row)) == repr(event)
     return cells

@@ -162,6 +162,21 @@ def test_names_in_any_order() -> None:
         assert sorted(found) == (sorted(chosen) if "n0" in chosen else [])
 
 
+@pytest.mark.parametrize("name", ["x", "n" * 32, "n" * 33, "é" * 16])
+@pytest.mark.parametrize("place", [0, 255, 256])
+def test_a_name_that_filters_learn_and_forget(name: str, place: int) -> None:
+    """Events always have the same names in the same order, which the index remembers."""
+    index: CompiledIndex[int] = CompiledIndex()
+    names = [*(f"a{number}" for number in range(place)), name, "last"]
+    same = event(dict.fromkeys(names, 1))
+    for _ in range(2):
+        for key, text in enumerate((f"{name} = 1", f"last = 1 AND {name} > 0", f"{name} IS NULL")):
+            assert index.match(same) == []
+            index.add(key, parse_filter(text.replace(name, f'"{name}"')))
+            assert index.match(same) == ([key] if key < 2 else [])
+            index.remove(key)
+
+
 # --- what is found --------------------------------------------------------------------------------
 
 

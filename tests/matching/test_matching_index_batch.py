@@ -312,6 +312,9 @@ def test_a_batch_swept_block_by_block_finds_what_the_bounds_say() -> None:
     x, y = rng.uniform(0, 800, (2, events)).round(2)
     k, lacking = rng.integers(0, 7, events), np.arange(events) % 3 == 0
     found = index.match_batch({"x": x, "y": np.ma.array(y, mask=lacking), "k": k})
+    drawn = zip(x.tolist(), y.tolist(), k.tolist(), lacking.tolist(), strict=True)
+    packed = [event({"x": a, "k": c} | ({} if d else {"y": b})) for a, b, c, d in drawn]
+    assert ordered(index.match_many(packed)) == ordered(by_event(found))
     assert len(index.plan()["default"]["attributes"]) == 3
     assert index.plan()["default"]["blocks"] >= FEWEST_BLOCKS
     for number, (start, end) in enumerate(pairwise(found.offsets.tolist())):

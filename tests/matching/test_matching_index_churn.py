@@ -227,7 +227,7 @@ def test_everything_at_once(seed: int) -> None:
     churn.use(WORKLOADS["any"], 700)
     churn.grow(to=2600, every=250)
     plan = churn.both.index.plan()
-    assert plan["decided_in_python"] > 100
+    assert plan["with_residuals"] > 100
     assert len(plan["partitions"]) >= 2
     churn.shrink(to=100)
     churn.use(WORKLOADS["any"], 300)

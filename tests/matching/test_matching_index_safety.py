@@ -108,11 +108,19 @@ def test_there_are_no_copies() -> None:
 def test_a_sweep_that_finds_more_than_there_is_room_for(events: int) -> None:
     """Rows that were still to be checked took no room; they were checked by the next event too,
     and written behind the end."""
-    index = index_of(*[f"a LIKE '%x{'y' * (i % 3)}%' AND b > {i % 1000}" for i in range(13_000)])
+    filters = [f"a NOT LIKE '%v{'y' * (i % 3)}%' AND b > {i % 1000}" for i in range(13_000)]
+    index = index_of(*filters)
     offsets, keys = index.match_batch({"a": ["zxyyz"] * events, "b": np.arange(events) + 100.0})
     assert np.diff(offsets).tolist() == [13 * (100 + e) for e in range(events)]
     for start, end in pairwise(offsets):
         assert len(np.unique(keys[start:end])) == end - start
+    one_by_one = [event({"a": "zxyyz", "b": e + 100.0}) for e in range(events)]
+    found = index.match_many(one_by_one)
+    assert found == [keys[start:end].tolist() for start, end in pairwise(offsets)]
+    bad: Any = [1]
+    with pytest.raises(LocalError, match="event 20, attribute 'a'"):
+        index.match_many([*one_by_one[:20], event({"a": bad}), *one_by_one[20:]])
+    assert index.match_many(one_by_one[:20]) == found[:20]
 
 
 def test_sweeping_goes_on_after_a_batch_that_found_too_much() -> None:

@@ -54,7 +54,7 @@ def test_where_filters_lie(index: CompiledIndex[int]) -> None:
         rows.update(place["partition"] for place in places)
         if len(places) == 1 and places[0]["partition"] is not None:
             assert covers(parse_filter(places[0]["partition"]), filter)
-        assert [place["decided_in_python"] for place in places] == [
+        assert [place["with_residuals"] for place in places] == [
             bool(conjunction.residuals) for conjunction in filter.conjunctions
         ]
     assert len(rows) > 30
@@ -68,7 +68,7 @@ def test_the_whole(index: CompiledIndex[int]) -> None:
     places = [place for key in KEPT for place in index.plan_of(key)]
     assert (plan["filters"], plan["rows"]) == (len(KEPT), len(places))
     assert plan["bytes"] == index.memory_bytes()
-    assert plan["decided_in_python"] == sum(place["decided_in_python"] for place in places)
+    assert plan["with_residuals"] == sum(place["with_residuals"] for place in places)
     default = plan["default"]
     assert sum(group["rows"] for group in plan["partitions"]) + default["rows"] == len(places)
     assert default["rows"] == sum(place["partition"] is None for place in places)

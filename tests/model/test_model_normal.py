@@ -8,9 +8,16 @@ from hypothesis import strategies as st
 from model_strategies import DOMAIN, complicated, conditions, patterned
 
 from reefcast.model.constraint import Kind, is_empty
-from reefcast.model.expression import Literal, attributes_of, evaluate
+from reefcast.model.expression import And, Literal, Not, Or, attributes_of, evaluate
 from reefcast.model.language import parse
-from reefcast.model.normal import ALWAYS, MAX_CONJUNCTIONS, NEVER, Conjunction, normal_form
+from reefcast.model.normal import (
+    ALWAYS,
+    MAX_CONJUNCTIONS,
+    MULTIPLIED,
+    NEVER,
+    Conjunction,
+    normal_form,
+)
 
 ROWS = [
     {name: value for name, value in zip("ab", pair, strict=True) if value is not None}
@@ -42,9 +49,9 @@ def test_normal_form_means_the_expression_for_every_value(expression):
 
 @settings(max_examples=200)
 @given(conditions(patterned))
-def test_predicates_over_one_attribute_leave_no_residual(expression):
+def test_predicates_over_one_attribute_leave_no_residual_but_ors(expression):
     for conjunction in normal_form(expression):
-        assert conjunction.residuals == ()
+        assert all(isinstance(each, Or | Not | And) for each in conjunction.residuals)
         assert list(conjunction.constraints) == sorted(conjunction.constraints)
         assert not any(map(is_empty, conjunction.constraints.values()))
 
@@ -130,11 +137,25 @@ def test_conditions_over_several_attributes_are_residuals():
     assert set(conjunction.residuals) == {parse("c + 5 < b"), parse("(d < 2) = e")}
 
 
+def test_of_many_ors_one_is_multiplied_out():
+    terms = [f"(a{n} > 1 OR b{n} > 1)" for n in range(9)]
+    first, second = normal_form(parse(" AND ".join([*terms, "c = 1"])))
+    assert (list(first.constraints), list(second.constraints)) == (["a0", "c"], ["b0", "c"])
+    assert first.residuals == second.residuals
+    assert set(first.residuals) == set(map(parse, terms[1:]))
+
+
+def test_of_few_ors_all_are_multiplied_out():
+    form = normal_form(parse(" AND ".join(f"(a{n} > 1 OR b{n} > 1)" for n in range(3))))
+    assert [(len(each.constraints), each.residuals) for each in form] == [(3, ())] * MULTIPLIED
+    contradictory = [f"(a = {n} OR b = {n})" for n in range(6)]
+    assert normal_form(parse(" AND ".join(contradictory))) == NEVER
+
+
 def test_a_form_that_would_be_too_large_is_one_residual():
-    text = " AND ".join(f"(a{n} > 1 OR b{n} > 1)" for n in range(9))
-    expression = parse(text)
+    expression = parse(" OR ".join(f"a{n} > 1" for n in range(MAX_CONJUNCTIONS + 1)))
     assert normal_form(expression) == (Conjunction({}, (expression,)),)
-    fits = parse(" AND ".join(f"(a{n} > 1 OR b{n} > 1)" for n in range(8)))
+    fits = parse(" OR ".join(f"a{n} > 1" for n in range(MAX_CONJUNCTIONS)))
     assert len(normal_form(fits)) == MAX_CONJUNCTIONS
 
 
@@ -145,8 +166,8 @@ def test_many_equalities_are_one_set_and_not_too_large():
 
 def test_the_work_for_a_hostile_filter_is_bounded():
     """Few conjunctions at the end, but merged again and again."""
-    expression = parse(" AND ".join(f"(a{n % 5} > 1 OR b{n % 5} > 1)" for n in range(200)))
-    assert normal_form(expression) == (Conjunction({}, (expression,)),)
+    terms = " AND ".join(f"(a{n % 2} > {n % 3} OR a{n % 3} > 1)" for n in range(2000))
+    assert len(normal_form(parse(terms))) <= MULTIPLIED
 
 
 def test_only_conjunctions_that_are_alike_otherwise_are_united():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import pickle
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -167,14 +166,4 @@ def test_a_batch_without_subscriptions() -> None:
     )
     (result,) = parsed([empty])
     assert result.num_rows == 0
-    assert result.schema.names == ["id", "packed", "decided", "attributes", "error"]
-
-
-def test_only_what_python_decides_is_sent_as_an_expression() -> None:
-    texts = ["a = 1 AND b > 2", "a > b AND c = 1", "c = 2 AND a > b", "a > b OR c = 1"]
-    batch = pa.RecordBatch.from_arrays([pa.array(range(4)), pa.array(texts)], ["id", "filter"])
-    (result,) = parsed([batch])
-    decided = result.column("decided").to_pylist()
-    assert decided[0] is None
-    assert decided[1] == decided[2]  # one expression, which both share
-    assert pickle.loads(decided[3]) == (parse_filter(texts[3]).expression,)
+    assert result.schema.names == ["id", "packed", "attributes", "error"]

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from reefcast.errors import ConfigurationError, InternalError, LocalError
 from reefcast_lab.bench import page_tables
-from reefcast_lab.bench.matching import adversarial, measure, page, worst
+from reefcast_lab.bench.matching import adversarial, cliffs, measure, page, worst
 from reefcast_lab.bench.matching.adversarial import CASES
 from reefcast_lab.bench.matching.engines import BASELINES, REEFCAST
 from reefcast_lab.bench.matching.measure import BATCHED, SINGLE, MatchTiming
@@ -133,6 +133,32 @@ def test_a_worst_case_that_there_is_not() -> None:
         worst.worst("mild", 10)
 
 
+def test_cliffs(tmp_path: Path) -> None:
+    text = tmp_path / "page.md"
+    text.write_text(MARKS.format(page.CLIFFS), encoding="utf-8")
+    asked = ["match", "--cliffs", "--n", "60", "--page", str(text), "--json"]
+    done = CliRunner().invoke(command, asked)
+    assert done.exit_code == 0, done.output
+    rows = {row["workload"]: row for row in json.loads(done.stdout)}
+    assert list(rows) == list(cliffs.CASES)
+    assert (rows["9 ORs"]["n"], rows["IN 1000 numbers"]["n"]) == (60, 30)
+    for row in rows.values():
+        assert row["ns_per_filter"] > 0 and row["ratio"] > 0
+        assert 0 < row["add_p50_us"] <= row["add_max_us"]
+    assert "| 9 ORs | 60 |" in text.read_text(encoding="utf-8")
+
+
+def test_a_cliff_at_which_the_index_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cliffs.CompiledIndex, "match", lambda index, publication: [0])
+    with pytest.raises(InternalError, match="finds something wrong in 'LIKE, 60'"):
+        cliffs.cliff("LIKE, 60", 10)
+
+
+def test_a_cliff_that_there_is_not() -> None:
+    with pytest.raises(ConfigurationError, match="there is no case 'Dover'; there are a > b"):
+        cliffs.cliff("Dover", 10)
+
+
 def test_no_plot_of_worst_cases(tmp_path: Path) -> None:
     done = CliRunner().invoke(command, ["match", "--worst", "--plot", str(tmp_path / "p.svg")])
     assert done.exit_code == 2 and "--plot goes with the workloads" in done.output
@@ -164,10 +190,10 @@ def test_a_plot_has_a_panel_for_each_workload_selectivity_and_mode() -> None:
     assert len([name for name in groups if name.startswith("axes_")]) == 2 * 4
 
 
-def test_the_guide_has_a_place_for_both_tables(tmp_path: Path) -> None:
+def test_the_guide_has_a_place_for_all_tables(tmp_path: Path) -> None:
     copy = tmp_path / "page.md"
     copy.write_text(GUIDE.read_text(encoding="utf-8"), encoding="utf-8")
-    for block in (page.FIGURES, page.WORST):
+    for block in (page.FIGURES, page.WORST, page.CLIFFS):
         page_tables.fill(copy, block, f"the {block}")
         assert copy.read_text(encoding="utf-8").count(f"\n\nthe {block}\n<!-- end of") == 1
 
@@ -179,4 +205,4 @@ def test_the_example_of_the_guide() -> None:
 
 def test_the_guide_names_every_workload_and_worst_case() -> None:
     text = GUIDE.read_text(encoding="utf-8")
-    assert [name for name in (*SOURCES, *CASES) if f"*{name}*" not in text] == []
+    assert [name for name in (*SOURCES, *CASES, *cliffs.CASES) if f"*{name}*" not in text] == []

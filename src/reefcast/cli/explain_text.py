@@ -90,7 +90,7 @@ def plan_lines(plan: dict[str, Any]) -> Iterator[str]:
     one."""
     yield (
         f"filters: {plan['filters']:,}, rows: {plan['rows']:,} "
-        f"(decided in Python: {plan['decided_in_python']:,}), memory: {plan['bytes']:,} bytes"
+        f"(with residual conditions: {plan['with_residuals']:,}), memory: {plan['bytes']:,} bytes"
     )
     if plan["partitions"]:
         yield ""
@@ -112,7 +112,7 @@ def place_lines(filter: Filter, places: list[dict[str, Any]]) -> Iterator[str]:
         yield "  no event can match it: it is in the index, and costs nothing"
     for place in places:
         where = "no partition" if place["partition"] is None else f"partition {place['partition']}"
-        residual = "; the rest is decided in Python" if place["decided_in_python"] else ""
+        residual = ", and its residual conditions" if place["with_residuals"] else ""
         yield f"  in {printable(where)} ({place['rows']:,} rows), {_how(place['plan'])}{residual}"
 
 

@@ -28,7 +28,7 @@ from reefcast.matching.machine import (
     put8,
     unit,
 )
-from reefcast.matching.marks import mark, scale
+from reefcast.matching.marks import DOUBTED, UNSCALED, mark, scale
 from reefcast.matching.rows import (
     handle_of,
     set_place,
@@ -47,6 +47,7 @@ from reefcast.matching.state import (
     B_ROWS,
     B_SCALED,
     B_SHIFT,
+    B_UNSCALED,
     B_UNSURE,
     B_USED,
     B_WORDS,
@@ -98,7 +99,7 @@ def new_block(state: Int, partition: Int, capacity: Int, cuts: Int) -> Int:
     table = get8(cuts, C_SLOTS) << shift
     mask = max(1 << shift, GROUP_BYTES)
     scaled_size = LANE_BYTES * lane_groups(cuts) * capacity
-    size = 8 * B_WORDS + 2 * table + 2 * mask + 3 * GROUP_BYTES + 12 * capacity + scaled_size
+    size = 8 * B_WORDS + 2 * table + 3 * mask + 3 * GROUP_BYTES + 12 * capacity + scaled_size
     block = new_zeroed(state, size)
     excluded = (block + 8 * B_WORDS + GROUP_BYTES - 1) & -GROUP_BYTES
     dead = excluded + 2 * table
@@ -112,9 +113,11 @@ def new_block(state: Int, partition: Int, capacity: Int, cuts: Int) -> Int:
     put8(block, B_UNSURE, excluded + table)
     put8(block, B_DEAD, dead)
     put8(block, B_DOUBTED, dead + mask)
-    put8(block, B_ROWS, dead + 2 * mask + GROUP_BYTES)
-    put8(block, B_HANDLES, dead + 2 * mask + GROUP_BYTES + 8 * capacity)
-    put8(block, B_SCALED, dead + 2 * mask + GROUP_BYTES + 12 * capacity)
+    put8(block, B_UNSCALED, dead + 2 * mask)
+    rows = dead + 3 * mask + GROUP_BYTES
+    put8(block, B_ROWS, rows)
+    put8(block, B_HANDLES, rows + 8 * capacity)
+    put8(block, B_SCALED, rows + 12 * capacity)
     put8(block, B_BYTES, size)
     for i in range(mask >> 3):
         put8(dead, i, -1)
@@ -135,13 +138,20 @@ def leave_block(state: Int, block: Int) -> None:
 
 
 @part
-def _settle(block: Int, place: Int, row: Int, doubted: Int) -> None:
+def _set_bit(bitmap: Int, word: Int, bit: Int) -> None:
+    put8(bitmap, word, get8(bitmap, word) | bit)
+
+
+@part
+def _settle(block: Int, place: Int, row: Int, checks: Int) -> None:
     """What is the same for each way into a block, but for the bitmaps of slots."""
     word, bit = place >> 6, 1 << (place & 63)
-    dead, doubts = get8(block, B_DEAD), get8(block, B_DOUBTED)
+    dead = get8(block, B_DEAD)
     put8(dead, word, get8(dead, word) & ~bit)
-    if doubted:
-        put8(doubts, word, get8(doubts, word) | bit)
+    if checks & DOUBTED:
+        _set_bit(get8(block, B_DOUBTED), word, bit)
+    if checks & UNSCALED:
+        _set_bit(get8(block, B_UNSCALED), word, bit)
     cuts = get8(block, B_CUTS)
     scale(cuts, row, get8(block, B_SCALED) + LANE_BYTES * lane_groups(cuts) * place)
     put8(get8(block, B_ROWS), place, row)
@@ -157,8 +167,8 @@ def enter(block: Int, row: Int) -> None:
     place, shift = get8(block, B_USED), get8(block, B_SHIFT)
     column = 8 * (place >> 6)
     excluded, unsure = get8(block, B_EXCLUDED) + column, get8(block, B_UNSURE) + column
-    doubted = mark(get8(block, B_CUTS), row, excluded, unsure, shift, 1 << (place & 63))
-    _settle(block, place, row, doubted)
+    checks = mark(get8(block, B_CUTS), row, excluded, unsure, shift, 1 << (place & 63))
+    _settle(block, place, row, checks)
 
 
 @unit
@@ -217,7 +227,7 @@ def grow(state: Int, block: Int) -> Int:
             get8(block, B_EXCLUDED) + slot * size,
             size,
         )
-    for word in (B_DEAD, B_DOUBTED):
+    for word in (B_DEAD, B_DOUBTED, B_UNSCALED):
         copy_bytes(get8(larger, word), get8(block, word), size)
     capacity, number = get8(block, B_CAPACITY), get8(larger, B_NUMBER)
     copy_bytes(get8(larger, B_ROWS), get8(block, B_ROWS), 8 * capacity)

@@ -117,7 +117,7 @@ def columns_of(columns: Any) -> Columns:
 
 
 def row_of(columns: Columns, row: int) -> dict[str, Value]:
-    """Return one row as the attributes of an event, for conditions that Python decides."""
+    """Return one row as the attributes of an event, as the twin of indexes takes it."""
     values: dict[str, Value] = {}
     for name, column in zip(columns.names, columns.keep, strict=True):
         cell = column[row]

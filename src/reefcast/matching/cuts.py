@@ -16,6 +16,7 @@ what comes.
 
 from __future__ import annotations
 
+from reefcast.matching.attributes import leave_attribute, value_at
 from reefcast.matching.machine import (
     Int,
     get8,
@@ -24,10 +25,6 @@ from reefcast.matching.machine import (
     put8,
     shifted_right,
     unit,
-)
-from reefcast.matching.rows import (
-    leave_attribute,
-    value_at,
 )
 from reefcast.matching.state import (
     C_ATTRIBUTES,

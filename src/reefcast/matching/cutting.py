@@ -7,6 +7,7 @@ such rows are checked wherever they survive otherwise (`blocks`).
 
 from __future__ import annotations
 
+from reefcast.matching.attributes import attribute_at
 from reefcast.matching.cuts import FIRST_NUMBERS, NO_LANE, SCALE_BITS, SLOT_BYTES, entry_at
 from reefcast.matching.machine import (
     Int,
@@ -17,27 +18,28 @@ from reefcast.matching.machine import (
     shifted_right,
     unit,
 )
+from reefcast.matching.number_sets import (
+    N_COUNT,
+    N_HIGH,
+    N_LOW,
+    N_MODE,
+    member_key,
+)
 from reefcast.matching.predicates import (
     AMONG_NUMBERS,
     AMONG_TEXTS,
     IN_RANGE,
     IS_TEXT,
-    N_COUNT,
-    N_HIGH,
-    N_LOW,
-    N_MEMBERS,
-    N_MODE,
     X_COUNT,
     X_HIGH,
     X_LOW,
     X_MEMBERS,
+    attribute_of,
+    how_of,
 )
 from reefcast.matching.rows import (
-    attribute_at,
-    attribute_of,
     bounds_of,
     count_of,
-    how_of,
     tag_of,
 )
 from reefcast.matching.sorting import quantiles, sort_words
@@ -95,15 +97,6 @@ MOST_ATTRIBUTES = 256
 
 
 @part
-def predicate_on(row: Int, attribute: Int) -> Int:
-    """Return the number of the row's predicate on the attribute, or -1."""
-    for i in range(count_of(row)):
-        if attribute_of(tag_of(row, i)) == attribute:
-            return i
-    return -1
-
-
-@part
 def _count_attributes(state: Int, rows: Int, count: Int, step: Int, out: Int) -> Int:
     """Writes the attributes of a sample of rows; how many they are. Counts in A_COUNT."""
     found = 0
@@ -132,8 +125,8 @@ def _add_numbers(row: Int, i: Int, out: Int, found: Int) -> Int:
         low, high = get8(apart, N_LOW), get8(apart, N_HIGH)
         if get8(apart, N_MODE) != 0:
             for m in range(min(get8(apart, N_COUNT), SAMPLE)):
-                put8(out, found, get8(apart, N_MEMBERS + 2 * m))
-                put8(out, found + 1, get8(apart, N_MEMBERS + 2 * m) + 1)
+                put8(out, found, member_key(apart, m))
+                put8(out, found + 1, member_key(apart, m) + 1)
                 found += 2
     if low != LOWEST:
         put8(out, found, low)
@@ -166,16 +159,43 @@ def _add_texts(row: Int, i: Int, out: Int, found: Int) -> Int:
     return found
 
 
-@unit
-def _boundaries(
-    rows: Int, count: Int, step: Int, attribute: Int, limit: Int, as_texts: Int, out: Int
-) -> Int:
-    """Writes the boundaries of one attribute to `out`, room for 4 * SAMPLE words or more."""
-    found = 0
+@part
+def _step(count: Int) -> Int:
+    """Of so many rows every how manieth is looked at."""
+    return 1 + (count - 1) // SAMPLE if count > 0 else 1
+
+
+@part
+def _sort_predicates(
+    state: Int, attributes: Int, kept: Int, rows: Int, count: Int, out: Int
+) -> None:
+    """Writes row and number of each predicate on one of the attributes, those of an attribute side
+    by side. From A_COUNT of each it makes 1 + where its predicates end."""
+    first = 0
+    for i in range(kept):
+        at = attribute_at(state, get8(attributes, i))
+        known = get8(at, A_COUNT)
+        put8(at, A_COUNT, first + 1)
+        first += known
+    step = _step(count)
     for r in range(0, count, step):
         row = get8(rows, r)
-        i = predicate_on(row, attribute)
-        if i >= 0 and found < 2 * SAMPLE:
+        for i in range(count_of(row)):
+            at = attribute_at(state, attribute_of(tag_of(row, i)))
+            place = get8(at, A_COUNT) - 1
+            if place >= 0:
+                put8(out, 2 * place, row)
+                put8(out, 2 * place + 1, i)
+                put8(at, A_COUNT, place + 2)
+
+
+@unit
+def _boundaries(predicates: Int, count: Int, limit: Int, as_texts: Int, out: Int) -> Int:
+    """Writes the boundaries of one attribute to `out`, room for 4 * SAMPLE words or more."""
+    found = 0
+    for p in range(count):
+        row, i = get8(predicates, 2 * p), get8(predicates, 2 * p + 1)
+        if found < 2 * SAMPLE:
             if as_texts:
                 found = _add_texts(row, i, out, found)
             else:
@@ -255,14 +275,13 @@ def _add_lane(cuts: Int, entry: Int, word: Int) -> Int:
 
 @part
 def _cut(
-    rows: Int, count: Int, step: Int, cuts: Int, entry: Int, word: Int, limit: Int, has_lane: bool
+    predicates: Int, count: Int, cuts: Int, entry: Int, word: Int, limit: Int, has_lane: bool
 ) -> Int:
     """The slots of one attribute, with up to `limit` boundaries of each kind from `word` on; the
     word behind them."""
     slot = get8(cuts, C_SLOTS)
     put8(entry, CA_SLOT, slot)
-    attribute, most = get8(entry, CA_ATTRIBUTE), min(NUMBERS, limit)
-    numbers = _boundaries(rows, count, step, attribute, most, 0, cuts + 8 * word)
+    numbers = _boundaries(predicates, count, min(NUMBERS, limit), 0, cuts + 8 * word)
     put8(entry, CA_NUMBERS, numbers)
     put8(entry, CA_NUMBER_AT, word)
     word = _padded(cuts, word, numbers)
@@ -270,8 +289,7 @@ def _cut(
         word = _add_lane(cuts, entry, word)
     else:
         put8(entry, CA_LANE, NO_LANE)
-    most = min(TEXTS, limit)
-    texts = _boundaries(rows, count, step, attribute, most, 1, cuts + 8 * word)
+    texts = _boundaries(predicates, count, min(TEXTS, limit), 1, cuts + 8 * word)
     put8(entry, CA_TEXTS, texts)
     put8(entry, CA_TEXT_AT, word)
     _use_texts(cuts, word, texts)
@@ -293,30 +311,34 @@ def _head(state: Int, cuts: Int, attributes: Int) -> None:
 @unit
 def make_cuts(state: Int, rows: Int, count: Int) -> Int:
     """Return cuts for the rows whose addresses are at `rows`, with one user."""
-    step = 1 + (count - 1) // SAMPLE if count > 0 else 1
+    step = _step(count)
     sampled = (count + step - 1) // step
     predicates = 0
     for r in range(0, count, step):
         predicates += count_of(get8(rows, r))
-    attributes_size = 8 * (predicates + 1)
-    attributes = new(state, attributes_size)
+    scratch_size = 24 * (predicates + 1)
+    attributes = new(state, scratch_size)
+    sorted_at = attributes + 8 * (predicates + 1)
     found = _count_attributes(state, rows, count, step, attributes)
     kept, predicates = _chosen(state, attributes, found, sampled)
+    _sort_predicates(state, attributes, kept, rows, count, sorted_at)
     size = 8 * (C_FIRST + kept * (CA_WORDS + 2 * NUMBERS + 2 * GROUP_WORDS + TEXTS) + 8 * SAMPLE)
     cuts = new(state, size)
     _head(state, cuts, kept)
     word = C_FIRST + CA_WORDS * kept
+    first = 0
     for i in range(kept):
         at, entry = attribute_at(state, get8(attributes, i)), entry_at(cuts, i)
         put8(entry, CA_ATTRIBUTE, get8(attributes, i))
-        known = get8(at, A_COUNT)
+        known = get8(at, A_COUNT) - 1 - first
         put8(at, A_COUNT, 0)
         put8(at, A_USERS, get8(at, A_USERS) + 1)
         share = SLOTS * known // predicates
         limit = max(FEWEST_BOUNDARIES, min(share, count * known // sampled // 8))
         has_lane = known * SCALED >= sampled
-        word = _cut(rows, count, step, cuts, entry, word, limit, has_lane)
-    give_back(state, attributes, attributes_size)
+        word = _cut(sorted_at + 16 * first, known, cuts, entry, word, limit, has_lane)
+        first += known
+    give_back(state, attributes, scratch_size)
     _make_room_for_slots(state, kept)
     return _fitted(state, cuts, size, 8 * word)
 

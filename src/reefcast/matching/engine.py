@@ -6,24 +6,28 @@ depends only on what was added and removed, and when.
 
 from __future__ import annotations
 
+from reefcast.matching.attributes import attribute_at
 from reefcast.matching.chains import I_NEXT, SHARDS, first_at, leave_table, new_table
 from reefcast.matching.cuts import SLOT_BYTES
-from reefcast.matching.events import read_columns, read_event
+from reefcast.matching.events import PACKED, read_event, read_row_of
 from reefcast.matching.machine import (
     Int,
+    allocate,
     compile_units,
     get8,
     kernel,
     part,
     put8,
     release,
+    unit,
 )
-from reefcast.matching.packed import read_array, read_bool
+from reefcast.matching.packed import read_array
 from reefcast.matching.partitions import NO_ATTRIBUTE, leave_partition, new_partition
 from reefcast.matching.placing import add_row, remove_row
+from reefcast.matching.programs import leave_programs
 from reefcast.matching.rows import (
-    CHECKED,
     MULTI,
+    PROGRAM,
     flags_of,
     leave_row,
     next_row,
@@ -32,14 +36,16 @@ from reefcast.matching.rows import (
 )
 from reefcast.matching.search import SCRATCH_BYTES, TOO_SHORT, search, search_splits
 from reefcast.matching.state import (
+    A_PIECES,
     A_WORDS,
+    L_WORDS,
     LAYOUT,
+    S_ATTRIBUTE_COUNT,
     S_ATTRIBUTE_ROOM,
     S_ATTRIBUTES,
     S_BLOCK_COUNT,
     S_BLOCK_ROOM,
     S_BLOCKS,
-    S_CHECKED,
     S_DEFAULT,
     S_END,
     S_FIRST,
@@ -47,6 +53,7 @@ from reefcast.matching.state import (
     S_LAYOUT,
     S_MULTI,
     S_PARTITIONS,
+    S_PROGRAMMED,
     S_ROWS,
     S_SCRATCH,
     S_SEEN,
@@ -62,7 +69,7 @@ from reefcast.matching.state import (
     longer,
     new_zeroed,
 )
-from reefcast.matching.sweep import TILE, W_TILE, gather, leave_sweep, sweep
+from reefcast.matching.sweep import TILE, W_TILE, gather, is_worth_it, leave_sweep, sweep
 from reefcast.matching.texts import find_text
 
 __all__ = [
@@ -101,7 +108,7 @@ def start(state: Int) -> None:
     put8(state, S_SLOT_ROOM, FIRST_ROOM)
     put8(state, S_VALUE, new_zeroed(state, 8 * V_WORDS))
     put8(state, S_SCRATCH, new_zeroed(state, SCRATCH_BYTES))
-    put8(state, S_LAYOUT, new_zeroed(state, 8 * LAYOUT))
+    put8(state, S_LAYOUT, new_zeroed(state, 8 * L_WORDS * LAYOUT))
     put8(state, S_TILE, TILE)
     put8(state, S_DEFAULT, new_partition(state, NO_ATTRIBUTE, 0, 0))
 
@@ -121,8 +128,7 @@ def _make_room(state: Int, handle: Int) -> None:
 
 @kernel
 def add_filter(state: Int, handle: Int, data: Int) -> None:
-    """`data`: a packed list of a filter's conjunctions, each a list of whether Python must decide
-    about it, and its map from attributes to constraints."""
+    """`data`: a packed list of a filter's conjunctions, see `model.filters.pack`."""
     _make_room(state, handle)
     count, at = read_array(data)
     first = get8(state, S_FIRST) + 8 * handle
@@ -133,12 +139,9 @@ def add_filter(state: Int, handle: Int, data: Int) -> None:
             put8(state, S_SEEN, new_zeroed(state, 8 * get8(state, S_HANDLE_ROOM)))
     put8(state, S_ROWS, get8(state, S_ROWS) + count)
     for _ in range(count):
-        _, at = read_array(at)
-        checked = read_bool(at)
-        put8(state, S_CHECKED, get8(state, S_CHECKED) + checked)
-        flags = (CHECKED if checked else 0) | (MULTI if count > 1 else 0)
-        row = read_row(state, at + 1, handle, flags)
+        row = read_row(state, at, handle, MULTI if count > 1 else 0)
         at = get8(state, S_END)
+        put8(state, S_PROGRAMMED, get8(state, S_PROGRAMMED) + (flags_of(row) & PROGRAM))
         if count > 1:
             set_next_row(row, get8(first, 0))
         put8(first, 0, row)
@@ -153,8 +156,7 @@ def remove_filter(state: Int, handle: Int) -> None:
     while row != 0:
         following = next_row(row)
         put8(state, S_ROWS, get8(state, S_ROWS) - 1)
-        if flags_of(row) & CHECKED:
-            put8(state, S_CHECKED, get8(state, S_CHECKED) - 1)
+        put8(state, S_PROGRAMMED, get8(state, S_PROGRAMMED) - (flags_of(row) & PROGRAM))
         remove_row(state, row)
         leave_row(state, row)
         row = following
@@ -164,18 +166,63 @@ def remove_filter(state: Int, handle: Int) -> None:
 # --- matching -------------------------------------------------------------------------------------
 
 
+@unit
+def _match_batch(
+    state: Int, table: Int, attributes: Int, columns: Int, rows: Int, out: Int, room: Int
+) -> Int:
+    """Matches the rows of a batch, see `events.read_row_of`; the rest as for `match_events`."""
+    first = end = rows + 1
+    event = tile = swept = 0
+    for row in range(rows):
+        if event == tile:
+            leave_sweep(swept)
+            swept = sweep(state, table, attributes, columns, row, rows - row)
+            tile = get8(swept, W_TILE) if swept != 0 else min(TILE, rows - row)
+            event = 0
+        read_row_of(state, table, attributes, columns, row)
+        if swept != 0:
+            found = gather(state, swept, event, out, end, room)
+            end = search_splits(state, out, end, found, room)
+        else:
+            end = search(state, out, end, room)
+        if end < 0:
+            break
+        put8(out, row + 1, end - first)
+        event += 1
+    leave_sweep(swept)
+    return end
+
+
+@part
+def _match_swept(state: Int, at: Int, events: Int, out: Int, room: Int) -> Int:
+    """Packed events, of which the first is here, block by block."""
+    addresses = allocate(8 * events)
+    end = 0
+    for event in range(events):
+        put8(addresses, event, at)
+        if end == 0:
+            at = read_event(state, at)
+            end = NO_VALUE if at == 0 else 0
+    if end == 0:
+        end = _match_batch(state, addresses, 0, PACKED, events, out, room)
+    release(addresses)
+    return end
+
+
 @kernel
 def match_events(state: Int, data: Int, out: Int, room: Int) -> Int:
     """Matches a packed list of events (maps); how many words of `out` are used.
 
     `out` starts with events + 1 offsets, counted from behind them: where the handles of each event
-    start and end. A handle is written as -1 - handle if Python must decide about the filter.
+    start and end.
     """
     events, at = read_array(data)
     if room < events + 1:
         return TOO_SHORT
     first = end = events + 1
     put8(out, 0, 0)
+    if is_worth_it(state, events):
+        return _match_swept(state, at, events, out, room)
     for event in range(events):
         at = read_event(state, at)
         end = NO_VALUE if at == 0 else search(state, out, end, room)
@@ -192,27 +239,8 @@ def match_columns(
     """Match the rows of columns; `attributes` has each column's number, see `attribute_number`."""
     if room < rows + 1:
         return TOO_SHORT
-    first = end = rows + 1
     put8(out, 0, 0)
-    swept = event = tile = 0
-    for row in range(rows):
-        if event == tile:
-            leave_sweep(swept)
-            swept = sweep(state, table, attributes, columns, row, rows - row)
-            tile = get8(swept, W_TILE) if swept != 0 else min(TILE, rows - row)
-            event = 0
-        read_columns(state, table, attributes, columns, row)
-        if swept != 0:
-            found = gather(state, swept, event, out, end, room)
-            end = search_splits(state, out, end, found, room)
-        else:
-            end = search(state, out, end, room)
-        if end < 0:
-            break
-        put8(out, row + 1, end - first)
-        event += 1
-    leave_sweep(swept)
-    return end
+    return _match_batch(state, table, attributes, columns, rows, out, room)
 
 
 @kernel
@@ -255,6 +283,9 @@ def finish(state: Int) -> None:
             row = following
     _leave_items(get8(state, S_PARTITIONS), state)
     leave_partition(state, get8(state, S_DEFAULT))
+    leave_programs(state)
+    for number in range(get8(state, S_ATTRIBUTE_COUNT)):
+        release(get8(attribute_at(state, number), A_PIECES))
     _leave_items(get8(state, S_TEXTS), 0)
     for word in (S_ATTRIBUTES, S_VALUES, S_SPLITS, S_BLOCKS, S_FIRST, S_SEEN, S_SLOTS):
         release(get8(state, word))

@@ -7,9 +7,11 @@ read here). What no filter names is skipped.
 from __future__ import annotations
 
 from reefcast.matching import columns
+from reefcast.matching.attributes import attribute_at, value_at
 from reefcast.matching.machine import (
     Int,
     compare_bytes,
+    copy_bytes,
     get1,
     get4,
     get8,
@@ -21,34 +23,38 @@ from reefcast.matching.machine import (
 from reefcast.matching.numbers import key_of_bits, key_of_int
 from reefcast.matching.packed import (
     STRANGE,
+    end_of_value,
     is_map,
     is_string,
     read_map,
     read_string,
     read_value,
 )
-from reefcast.matching.rows import attribute_at, value_at
 from reefcast.matching.state import (
     A_SPLIT,
     FALSE,
+    L_ATTRIBUTE,
+    L_NAME,
+    L_SIZE,
+    L_WORDS,
     LAYOUT,
+    LONGEST_NAME,
     MISSING,
     NUMBER,
     S_LAYOUT,
     S_SPLIT_COUNT,
     S_SPLITS,
     S_STAMP,
-    S_VALUE,
     STRING,
     T_ATTRIBUTE,
-    T_BYTES,
-    T_SIZE,
+    V_BITS,
     V_KEY,
     V_KIND,
     V_REST,
     V_SIZE,
     V_STAMP,
     V_START,
+    V_WHOLE,
 )
 from reefcast.matching.texts import find_text
 
@@ -75,17 +81,20 @@ def _note(state: Int, attribute: Int, value: Int) -> None:
 def _attribute_of_name(state: Int, place: Int, name: Int, size: Int) -> Int:
     """The number of the attribute with this name, the event's `place`th, or -1. Most events have
     the same names in the same order as the one before: then one comparison will do."""
-    layout = get8(state, S_LAYOUT)
-    text = get8(layout, place) if place < LAYOUT else 0
+    entry = get8(state, S_LAYOUT) + 8 * L_WORDS * place
     if (
-        text == 0
-        or get8(text, T_SIZE) != size
-        or compare_bytes(text + 8 * T_BYTES, name, size) != 0
+        place < LAYOUT
+        and get8(entry, L_SIZE) == size + 1
+        and compare_bytes(entry + 8 * L_NAME, name, size) == 0
     ):
-        text = find_text(state, name, size)
-        if place < LAYOUT:
-            put8(layout, place, text)
-    return get8(text, T_ATTRIBUTE) - 1 if text != 0 else -1
+        return get8(entry, L_ATTRIBUTE) - 1
+    text = find_text(state, name, size)
+    number = get8(text, T_ATTRIBUTE) if text != 0 else 0
+    if place < LAYOUT and size <= LONGEST_NAME:
+        put8(entry, L_SIZE, size + 1)
+        put8(entry, L_ATTRIBUTE, number)
+        copy_bytes(entry + 8 * L_NAME, name, size)
+    return number - 1
 
 
 @unit
@@ -101,12 +110,17 @@ def read_event(state: Int, at: Int) -> Int:
             return 0
         name, size = read_string(at)
         attribute = _attribute_of_name(state, place, name, size)
-        value = value_at(state, attribute) if attribute >= 0 else get8(state, S_VALUE)
+        if attribute < 0:
+            at = end_of_value(name + size)
+            if at == 0:
+                return 0
+            continue
+        value = value_at(state, attribute)
         at = read_value(name + size, value)
         kind = get8(value, V_KIND)
         if kind == STRANGE:
             return 0
-        if attribute >= 0 and kind != MISSING:
+        if kind != MISSING:
             if get8(value, V_STAMP) == get8(state, S_STAMP):
                 return 0
             _note(state, attribute, value)
@@ -140,11 +154,13 @@ def _string_at(column: Int, i: Int, wide: Int) -> tuple[Int, Int]:
 @part
 def _read_cell(value: Int, column: Int, form: Int, i: Int) -> None:
     values = get8(column, VALUES)
-    kind, key, rest = NUMBER, 0, 0
+    kind, key, rest, bits = NUMBER, 0, 0, 0
     if form == FLOAT64:
-        key = key_of_bits(get8_anywhere(values + 8 * i, 0))
+        bits = get8_anywhere(values + 8 * i, 0)
+        key = key_of_bits(bits)
     elif form == INT64:
-        key, rest = key_of_int(get8_anywhere(values + 8 * i, 0))
+        bits = get8_anywhere(values + 8 * i, 0)
+        key, rest = key_of_int(bits)
     elif form == BOOL:
         kind = FALSE + _bit(values, i)
     elif form == BOOL8:
@@ -157,6 +173,8 @@ def _read_cell(value: Int, column: Int, form: Int, i: Int) -> None:
     put8(value, V_KIND, kind)
     put8(value, V_KEY, key)
     put8(value, V_REST, rest)
+    put8(value, V_BITS, bits)
+    put8(value, V_WHOLE, 1 if form == INT64 else 0)
 
 
 @unit
@@ -172,3 +190,16 @@ def read_columns(state: Int, table: Int, attributes: Int, count: Int, row: Int) 
             value = value_at(state, attribute)
             _read_cell(value, column, form, i)
             _note(state, attribute, value)
+
+
+PACKED = -1
+"""In place of a number of columns: the table has the addresses of packed events."""
+
+
+@part
+def read_row_of(state: Int, table: Int, attributes: Int, columns: Int, row: Int) -> None:
+    """Reads one event of a batch, be it columns or packed events, of which each is valid."""
+    if columns == PACKED:
+        read_event(state, get8(table, row))
+    else:
+        read_columns(state, table, attributes, columns, row)

@@ -1,8 +1,7 @@
 """The compiled index. How it works: see `partitions`, `blocks` and `cuts`, in this order.
 
-Costs: `reefcast-lab bench match` prints them, docs/explanation/matching.md explains them. Residual
-conditions are decided in Python, for the filters whose other conditions hold: a few microseconds
-each. An index belongs to one thread.
+Costs: `reefcast-lab bench match` prints them, docs/explanation/matching.md explains them. An index
+belongs to one thread.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import sys
 import weakref
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from typing import Any, Generic, NoReturn, TypeVar
 
 import msgspec
@@ -21,9 +20,7 @@ from reefcast.matching import engine, plan
 from reefcast.matching.columns import columns_of
 from reefcast.matching.interface import Matches
 from reefcast.matching.machine import Array
-from reefcast.matching.residuals import Open, decide, open_of
 from reefcast.matching.state import S_BYTES, S_SEED, STATE_WORDS
-from reefcast.model.expression import evaluate
 from reefcast.model.filters import TOPIC, Filter, packed_once
 from reefcast.model.publication import INT64_MAX, INT64_MIN, Publication, Value
 from reefcast.model.values import kind_of, plain
@@ -41,6 +38,10 @@ SMALL_INTS = 257
 
 NOTHING = 2
 """Words of `out` that are used when one event finds nothing: its offsets."""
+
+MANY_KEYS = 256
+"""Keys of an event from which on lists are made event by event: what is found for many events at
+once does not fit into the processor's caches, as lists of Python objects."""
 
 FIRST_ROOM = 8192
 """Words for what is found, at first."""
@@ -61,8 +62,6 @@ class CompiledIndex(Generic[K]):
         self._keys: Array = np.empty(64, np.int64)  # by handle; objects from the first odd key on
         self._given = 0  # handles given out so far
         self._free: list[int] = []
-        self._decided: dict[int, Filter] = {}  # by handle: Python decides about some conjunction
-        self._left_open: dict[int, Open] = {}  # the same, for batches of columns
         self._topical: set[int] = set()  # filters that look at the topic
         self._room = 0
         self._enlarge_out(FIRST_ROOM)
@@ -122,12 +121,9 @@ class CompiledIndex(Generic[K]):
     def add(self, key: K, filter: Filter) -> None:
         if key in self._handles:
             raise LocalError(f"key {key!r} is in the index already; remove it first")
-        packed, left_open = packed_once(filter), open_of(filter)
+        packed = packed_once(filter)
         handle = self._new_handle()
         self._put_key(handle, key)
-        if left_open is not None:
-            self._decided[handle] = filter
-            self._left_open[handle] = left_open
         if filter.looks_at_topics():
             self._topical.add(handle)
         engine.add_filter(self._state, handle, id(packed) + BYTES_HEAD)
@@ -142,8 +138,6 @@ class CompiledIndex(Generic[K]):
         self._free.append(handle)
         if self._keys.dtype == object:
             self._keys[handle] = None
-        self._decided.pop(handle, None)
-        self._left_open.pop(handle, None)
         self._topical.discard(handle)
 
     def _new_handle(self) -> int:
@@ -174,16 +168,15 @@ class CompiledIndex(Generic[K]):
             end = self._again((event,), packed, end)
         if end == NOTHING:
             return []
-        found = self._out[NOTHING:end]
-        if self._decided:
-            found = self._decide(found, event)
-        keys: list[K] = self._keys[found].tolist()
+        keys: list[K] = self._keys[self._out[NOTHING:end]].tolist()
         return keys
 
     def match_many(self, publications: Sequence[Publication]) -> list[list[K]]:
         if self._topical and any(publication.topics for publication in publications):
             return self._match_topics(publications)
         found, offsets = self._find([publication.attributes for publication in publications])
+        if len(found) > MANY_KEYS * len(publications):
+            return [self._keys[found[start:end]].tolist() for start, end in pairwise(offsets)]
         keys = self._keys[found].tolist()
         return [keys[start:end] for start, end in pairwise(offsets)]
 
@@ -209,8 +202,6 @@ class CompiledIndex(Generic[K]):
             self._enlarge_out(given.rows)
         first = given.rows + 1
         found, offsets = self._out[first:end], self._out[:first].copy()
-        if self._decided and end > first and found.min() < 0:
-            found, offsets = decide(found, offsets, given, self._left_open)
         if given.event_of_row is not None:
             found, offsets = _of_events(found, offsets, given.event_of_row, given.events)
         return Matches(offsets, self._keys[found])
@@ -239,10 +230,7 @@ class CompiledIndex(Generic[K]):
         if end < 0:
             end = self._again(events, packed, end)
         first = len(events) + 1
-        found, offsets = self._out[first:end], self._out[:first].tolist()
-        if self._decided:
-            return self._decide_all(found, offsets, events)
-        return found, offsets
+        return self._out[first:end], self._out[:first].tolist()
 
     def _again(self, events: Sequence[Event], packed: bytes, end: int) -> int:
         """With more room for what is found."""
@@ -260,35 +248,6 @@ class CompiledIndex(Generic[K]):
         self._out = np.empty(room, np.int64)
         self._room = room  # not before there is so much
         self._out_at = int(self._out.ctypes.data)
-
-    # --- what Python decides ---------------------------------------------------------------------
-
-    def _decide_all(
-        self, found: Array, offsets: Sequence[int], events: Sequence[Event]
-    ) -> tuple[Array, list[int]]:
-        parts = [
-            self._decide(found[start:end], event)
-            for event, (start, end) in zip(events, pairwise(offsets), strict=True)
-        ]
-        ends = list(accumulate(map(len, parts), initial=0))
-        return np.concatenate(parts) if parts else found, ends
-
-    def _decide(self, found: Array, event: Event) -> Array:
-        """Decides what the kernel left to Python, written as -1 - handle."""
-        if not len(found) or found.min() >= 0:
-            return found
-        sure = dict.fromkeys(found[found >= 0].tolist())
-        for handle in (-1 - found[found < 0]).tolist():
-            if handle not in sure and self._holds(self._decided[handle], event):
-                sure[handle] = None
-        return np.array(list(sure), np.int64)
-
-    def _holds(self, filter: Filter, event: Event) -> bool:
-        """Whether a filter holds of which a conjunction's constraints do."""
-        if len(filter.conjunctions) > 1:
-            return filter.holds(event)
-        residuals = filter.conjunctions[0].residuals
-        return all(evaluate(residual, event) is True for residual in residuals)
 
 
 def _pack(events: Sequence[Event]) -> bytes:

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
-from reefcast.matching.cutting import predicate_on
+from reefcast.matching.attributes import attribute_at
 from reefcast.matching.machine import Int, get8, part, put8
-from reefcast.matching.predicates import IN_RANGE, IS_TEXT
-from reefcast.matching.rows import attribute_at, attribute_of, bounds_of, count_of, how_of, tag_of
+from reefcast.matching.predicates import IN_RANGE, IS_TEXT, attribute_of, how_of
+from reefcast.matching.rows import (
+    bounds_of,
+    count_of,
+    tag_of,
+)
 from reefcast.matching.sorting import distinct, sort_words
 from reefcast.matching.state import A_COUNT, A_SPLIT, BY_PRESENCE, BY_VALUE
 
 FEWEST_VALUES = 16
 FEW_ROWS = 32
 """An attribute that less than 1 in so many rows knows partitions by its presence."""
+
+
+@part
+def _predicate_on(row: Int, attribute: Int) -> Int:
+    """Return the number of the row's predicate on the attribute, or -1."""
+    for i in range(count_of(row)):
+        if attribute_of(tag_of(row, i)) == attribute:
+            return i
+    return -1
 
 
 @part
@@ -24,21 +37,30 @@ def is_equality(row: Int, i: Int) -> bool:
 
 
 @part
+def count_equalities(state: Int, rows: Int, count: Int, change: Int) -> None:
+    """Add to A_COUNT of each attribute how many rows demand one value of it, times `change`."""
+    for r in range(count):
+        row = get8(rows, r)
+        for i in range(count_of(row)):
+            if is_equality(row, i):
+                at = attribute_at(state, attribute_of(tag_of(row, i)))
+                put8(at, A_COUNT, get8(at, A_COUNT) + change)
+
+
+@part
 def learn_values(state: Int, attribute: Int, rows: Int, count: Int, values: Int) -> bool:
-    """Return whether the attribute partitions from now on: enough rows compare it with enough
-    values."""
+    """Return whether the attribute partitions from now on: enough rows, as `count_equalities`
+    says, compare it with enough values."""
     at = attribute_at(state, attribute)
-    if get8(at, A_SPLIT) & BY_VALUE:
+    if get8(at, A_SPLIT) & BY_VALUE or 8 * get8(at, A_COUNT) < count:
         return False
     found = 0
     for r in range(count):
         row = get8(rows, r)
-        i = predicate_on(row, attribute)
+        i = _predicate_on(row, attribute)
         if i >= 0 and is_equality(row, i):
             put8(values, found, get8(row, bounds_of(count_of(row)) + 2 * i))
             found += 1
-    if 8 * found < count:
-        return False
     sort_words(values, found, 0)
     if distinct(values, found) < FEWEST_VALUES:
         return False

@@ -64,6 +64,7 @@ allocate = _library("malloc", "int64", "int64")
 allocate_zeroed = _library("calloc", "int64", "int64", "int64")
 release = _library("free", "void", "int64")
 compare_bytes = _library("memcmp", "int32", "int64", "int64", "int64")
+find_bytes = _library("memmem", "int64", "int64", "int64", "int64", "int64")
 copy_bytes = _library("memcpy", "int64", "int64", "int64", "int64")
 
 # --- memory by address ----------------------------------------------------------------------------
@@ -165,3 +166,24 @@ def bits_of(_context: Any, _number: Any) -> Any:
         return builder.bitcast(arguments[0], word())
 
     return types.int64(types.float64), generate
+
+
+@built_in
+def float_of(_context: Any, _word: Any) -> Any:
+    """The float64 that a word stands for."""
+
+    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], ir.DoubleType())
+
+    return types.float64(types.int64), generate
+
+
+@built_in
+def product_overflows(_context: Any, _left: Any, _right: Any) -> Any:
+    """1 if the product of two int64 is none, else 0."""
+
+    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        both = builder.smul_with_overflow(*arguments)
+        return builder.zext(builder.extract_value(both, 1), word())
+
+    return types.int64(types.int64, types.int64), generate

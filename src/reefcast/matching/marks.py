@@ -21,16 +21,20 @@ from reefcast.matching.machine import (
     put8,
     unit,
 )
+from reefcast.matching.number_sets import (
+    N_COUNT,
+    N_HIGH,
+    N_HIGH_REST,
+    N_LOW,
+    N_LOW_REST,
+    N_MODE,
+    member_key,
+)
 from reefcast.matching.predicates import (
     AMONG_NUMBERS,
     AMONG_TEXTS,
     IN_RANGE,
     IS_TEXT,
-    N_COUNT,
-    N_HIGH,
-    N_LOW,
-    N_MEMBERS,
-    N_MODE,
     X_COUNT,
     X_HIGH,
     X_HIGH_OPEN,
@@ -39,15 +43,16 @@ from reefcast.matching.predicates import (
     X_MEMBERS,
     X_MODE,
     X_PATTERNS,
+    attribute_of,
+    how_of,
+    in_reach,
+    kinds_of,
 )
 from reefcast.matching.rows import (
-    CHECKED,
-    attribute_of,
+    PROGRAM,
     bounds_of,
     count_of,
     flags_of,
-    how_of,
-    kinds_of,
     tag_of,
 )
 from reefcast.matching.state import (
@@ -61,6 +66,13 @@ from reefcast.matching.state import (
     NUMBER,
     STRING,
 )
+
+DOUBTED, UNSCALED = 1, 2
+"""How a row must be checked, see `mark`."""
+
+MOST_MEMBERS = 64
+"""Members of a list whose slots are looked up. With more a row is unsure everywhere: to see that a
+value is not on the list takes no longer than a slot is worth, and marking them all takes long."""
 
 
 @part
@@ -86,6 +98,18 @@ def _allow(excluded: Int, unsure: Int, shift: Int, slot: Int, is_sure: Int, bit:
         _set(unsure, shift, slot, slot + 1, bit)
 
 
+@part
+def _begin(boundaries: Int, slot: Int) -> Int:
+    """The lowest key of the slot of numbers."""
+    return get8(boundaries, slot - 1) if slot > 0 else LOWEST
+
+
+@part
+def _end(boundaries: Int, count: Int, slot: Int) -> Int:
+    """The highest key of the slot of numbers."""
+    return get8(boundaries, slot) - 1 if slot < count else HIGHEST
+
+
 @unit
 def _mark_range(
     cuts: Int, entry: Int, low: Int, high: Int, excluded: Int, unsure: Int, shift: Int, bit: Int
@@ -94,10 +118,34 @@ def _mark_range(
     boundaries, count = cuts + 8 * get8(entry, CA_NUMBER_AT), get8(entry, CA_NUMBERS)
     first, last = number_rank(boundaries, count, low), number_rank(boundaries, count, high)
     _set_outside(excluded, shift, first, last, count + 1, bit)
-    if low != (get8(boundaries, first - 1) if first > 0 else LOWEST):
+    if low != _begin(boundaries, first):
         _set(unsure, shift, first, first + 1, bit)
-    if high != (get8(boundaries, last) - 1 if last < count else HIGHEST):
+    if high != _end(boundaries, count, last):
         _set(unsure, shift, last, last + 1, bit)
+
+
+@part
+def _mark_ends(
+    boundaries: Int, count: Int, apart: Int, excluded: Int, unsure: Int, shift: Int, bit: Int
+) -> None:
+    low, high = get8(apart, N_LOW), get8(apart, N_HIGH)
+    first, last = number_rank(boundaries, count, low), number_rank(boundaries, count, high)
+    _set_outside(excluded, shift, first, last, count + 1, bit)
+    if low != _begin(boundaries, first) or get8(apart, N_LOW_REST) != 0 or not in_reach(low):
+        _set(unsure, shift, first, first + 1, bit)
+    if high != _end(boundaries, count, last) or get8(apart, N_HIGH_REST) != 0 or not in_reach(high):
+        _set(unsure, shift, last, last + 1, bit)
+
+
+@part
+def _mark_unsure(
+    boundaries: Int, count: Int, apart: Int, excluded: Int, unsure: Int, shift: Int, bit: Int
+) -> None:
+    """Mark all slots from the lowest key to the highest as unsure."""
+    first = number_rank(boundaries, count, get8(apart, N_LOW))
+    last = number_rank(boundaries, count, get8(apart, N_HIGH))
+    _set_outside(excluded, shift, first, last, count + 1, bit)
+    _set(unsure, shift, first, last + 1, bit)
 
 
 @unit
@@ -107,20 +155,21 @@ def _mark_numbers(
     """A predicate `AMONG_NUMBERS`."""
     boundaries, count = cuts + 8 * get8(entry, CA_NUMBER_AT), get8(entry, CA_NUMBERS)
     mode, members = get8(apart, N_MODE), get8(apart, N_COUNT)
+    if members > MOST_MEMBERS:
+        _mark_unsure(boundaries, count, apart, excluded, unsure, shift, bit)
+        return
     if mode > 0:
         _set(excluded, shift, 0, count + 1, bit)
     else:
-        first = number_rank(boundaries, count, get8(apart, N_LOW))
-        last = number_rank(boundaries, count, get8(apart, N_HIGH))
-        _set_outside(excluded, shift, first, last, count + 1, bit)
-        _set(unsure, shift, first, first + 1, bit)
-        _set(unsure, shift, last, last + 1, bit)
+        _mark_ends(boundaries, count, apart, excluded, unsure, shift, bit)
     for m in range(members):
-        slot = number_rank(boundaries, count, get8(apart, N_MEMBERS + 2 * m))
+        key = member_key(apart, m)
+        slot = number_rank(boundaries, count, key)
+        alone = _begin(boundaries, slot) == _end(boundaries, count, slot) and in_reach(key)
         if mode > 0:
-            _allow(excluded, unsure, shift, slot, 0, bit)
+            _allow(excluded, unsure, shift, slot, alone, bit)
         else:
-            _set(unsure, shift, slot, slot + 1, bit)
+            _set(excluded if alone else unsure, shift, slot, slot + 1, bit)
 
 
 @unit
@@ -130,6 +179,9 @@ def _mark_strings(
     """A predicate `AMONG_TEXTS`; the tables begin at the slots of strings."""
     slots = 2 * get8(entry, CA_TEXTS) + 1
     mode, members = get8(apart, X_MODE), get8(apart, X_COUNT)
+    if members > MOST_MEMBERS:
+        _set(unsure, shift, 0, slots, bit)
+        return
     if mode > 0:
         _set(excluded, shift, 0, slots, bit)
     else:
@@ -222,19 +274,20 @@ def scale(cuts: Int, row: Int, bounds_at: Int) -> None:
 
 @unit
 def mark(cuts: Int, row: Int, excluded: Int, unsure: Int, shift: Int, bit: Int) -> Int:
-    """Sets the row's bit where it belongs, in words `1 << shift` bytes apart. 1 if the row must
-    be checked wherever it survives: the cuts do not know an attribute, or Python decides."""
+    """Sets the row's bit where it belongs, in words `1 << shift` bytes apart. `DOUBTED` if the row
+    must be checked wherever it survives: the cuts do not know an attribute, or it has a program;
+    `UNSCALED` if it must be where it is unsure: scaled bounds do not say what it demands."""
     count = count_of(row)
     bounds = bounds_of(count)
-    doubted = 1 if flags_of(row) & CHECKED else 0
+    found = DOUBTED if flags_of(row) & PROGRAM else 0
     for i in range(count):
         tag = tag_of(row, i)
         entry = entry_of(cuts, attribute_of(tag))
         if entry == 0:
-            doubted = 1
+            found |= DOUBTED
         else:
             if how_of(tag) == AMONG_NUMBERS and get8(entry, CA_LANE) != NO_LANE:
-                doubted = 1
+                found |= UNSCALED
             at = row + 8 * (bounds + 2 * i)
             _mark_predicate(cuts, entry, tag, at, excluded, unsure, shift, bit)
-    return doubted
+    return found

@@ -20,11 +20,13 @@ from reefcast.matching.state import (
     MISSING,
     NUMBER,
     STRING,
+    V_BITS,
     V_KEY,
     V_KIND,
     V_REST,
     V_SIZE,
     V_START,
+    V_WHOLE,
 )
 
 STRANGE = -1
@@ -112,9 +114,10 @@ def read_value(at: Int, value: Int) -> Int:
     """Read a value into the V_* words at `value`, except for what only the table of texts knows;
     return where it ends. Its kind is STRANGE if it is none."""
     tag = get1(at, 0)
-    kind, key, rest, end = STRANGE, 0, 0, at + 1
+    kind, key, rest, bits, whole, end = STRANGE, 0, 0, 0, 0, at + 1
     if tag == FLOAT:
-        kind, key, end = NUMBER, key_of_bits(read_float_bits(at + 1)), at + 9
+        bits = read_float_bits(at + 1)
+        kind, key, end = NUMBER, key_of_bits(bits), at + 9
     elif is_string(at):
         start, size = read_string(at)
         put8(value, V_START, start)
@@ -125,13 +128,15 @@ def read_value(at: Int, value: Int) -> Int:
     elif NO <= tag <= YES:
         kind = FALSE + tag - NO
     elif tag < FIXED_MAP or tag >= NEGATIVE or UINT8 <= tag <= INT64:
-        number, end = read_int(at)
-        if tag != UINT8 + 3 or number >= 0:
-            key, rest = key_of_int(number)
-            kind = NUMBER
+        bits, end = read_int(at)
+        if tag != UINT8 + 3 or bits >= 0:
+            key, rest = key_of_int(bits)
+            kind, whole = NUMBER, 1
     put8(value, V_KIND, kind)
     put8(value, V_KEY, key)
     put8(value, V_REST, rest)
+    put8(value, V_BITS, bits)
+    put8(value, V_WHOLE, whole)
     return end
 
 
@@ -143,3 +148,20 @@ def is_nil(at: Int) -> bool:
 @part
 def read_bool(at: Int) -> Int:
     return get1(at, 0) - NO
+
+
+@part
+def end_of_value(at: Int) -> Int:
+    """Where a value ends, 0 if it is none."""
+    tag = get1(at, 0)
+    if tag < FIXED_MAP or tag >= NEGATIVE or tag == NIL or NO <= tag <= YES:
+        return at + 1
+    if tag == FLOAT:
+        return at + 9
+    if UINT8 <= tag <= INT64:
+        beyond = tag == UINT8 + 3 and get1(at, 1) >= FIXED_MAP
+        return 0 if beyond else at + 1 + (1 << ((tag - UINT8) & 3))
+    if is_string(at):
+        start, size = read_string(at)
+        return start + size
+    return 0

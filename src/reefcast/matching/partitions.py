@@ -1,9 +1,10 @@
 """Partitions: which rows an event is compared with at all (which row goes where: `placing`).
 
 A row that demands `attribute = value` of an attribute with many values is in the partition of that
-value, and costs nothing to events with another one. A row that demands anything of an attribute
-that few rows know is in the partition of all rows that need this attribute to be there. All other
-rows are in the default partition.
+value, and costs nothing to events with another one. A row with a pattern is in the partition of
+something that the string must contain (`pieces`). A row that demands anything of an attribute that
+few rows know is in the partition of all rows that need this attribute to be there. All other rows
+are in the default partition.
 
 A partition with few rows is a list of them, checked one by one. One with many is a list of blocks;
 only the last of them takes rows. Its cuts serve the next block too, as long as they fit.
@@ -11,6 +12,7 @@ only the last of them takes rows. Its cuts serve the next block too, as long as 
 
 from __future__ import annotations
 
+from reefcast.matching.attributes import attribute_at
 from reefcast.matching.blocks import (
     MOST_ROWS,
     enter,
@@ -25,8 +27,8 @@ from reefcast.matching.chains import first_of, mixed, take_item
 from reefcast.matching.cuts import leave_cuts
 from reefcast.matching.cutting import make_cuts
 from reefcast.matching.machine import Int, get8, part, put8, unit
+from reefcast.matching.pieces import PIECE, count_piece
 from reefcast.matching.rows import (
-    attribute_at,
     set_place,
 )
 from reefcast.matching.state import (
@@ -104,6 +106,9 @@ def count_partition(state: Int, partition: Int, change: Int) -> None:
     put8(state, S_PARTITION_COUNT, get8(state, S_PARTITION_COUNT) + change)
     at = attribute_at(state, get8(partition, P_ATTRIBUTE))
     put8(at, A_VALUES, get8(at, A_VALUES) + change)
+    form = PIECE - get8(partition, P_KIND)
+    if form >= 0:
+        count_piece(state, at, form, get8(partition, P_KEY), change)
 
 
 @part

@@ -7,13 +7,14 @@ such a predicate go there at once.
 
 from __future__ import annotations
 
+from reefcast.matching.attributes import attribute_at
 from reefcast.matching.blocks import (
     list_rows,
     take_out,
 )
 from reefcast.matching.chains import enter_item
 from reefcast.matching.cuts import entry_at
-from reefcast.matching.learning import is_equality, learn_rare, learn_values
+from reefcast.matching.learning import count_equalities, is_equality, learn_rare, learn_values
 from reefcast.matching.machine import Int, get8, part, put8, unit
 from reefcast.matching.partitions import (
     ANY_KIND,
@@ -26,19 +27,27 @@ from reefcast.matching.partitions import (
     put_row,
     tidy,
 )
-from reefcast.matching.predicates import IS_TEXT
+from reefcast.matching.pieces import PIECE, longest_form, piece_of, run_end
+from reefcast.matching.predicates import (
+    AMONG_TEXTS,
+    IS_TEXT,
+    X_COUNT,
+    X_MEMBERS,
+    X_PATTERNS,
+    attribute_of,
+    how_of,
+    kinds_of,
+)
 from reefcast.matching.rows import (
+    FORM_SHIFT,
+    PIECED,
     PRESENT_ONLY,
     VALUED,
-    attribute_at,
-    attribute_of,
     block_of,
     bounds_of,
     bring_to_front,
     count_of,
     flags_of,
-    how_of,
-    kinds_of,
     place_of,
     set_flags,
     set_place,
@@ -55,6 +64,7 @@ from reefcast.matching.state import (
     BY_VALUE,
     C_ATTRIBUTES,
     CA_ATTRIBUTE,
+    HIGHEST,
     MISSING,
     NUMBER,
     P_ATTRIBUTE,
@@ -69,51 +79,102 @@ from reefcast.matching.state import (
     give_back,
     new,
 )
+from reefcast.matching.wildcards import W_COUNT, W_NEGATED
+
+MOST_PIECES = 32
+"""Pieces of a pattern among which one is chosen."""
 
 LEARNING = 1024
 """Rows of a block from which on the default partition learns, at each growth."""
 
 
 @part
-def _choose(state: Int, row: Int) -> tuple[Int, Int]:
-    """(the predicate whose attribute the row is partitioned by, or -1; BY_VALUE or BY_PRESENCE)."""
-    best = by = most = -1
+def _choose(state: Int, row: Int) -> tuple[Int, Int, Int, Int]:
+    """What the row is partitioned by: (a predicate, or -1; the flags that say how; the kind and the
+    key of the partition). Of a value and a piece, the one with fewer rows so far."""
+    best = how = kind = key = -1
+    most, fewest = -1, HIGHEST
+    bounds = bounds_of(count_of(row))
     for i in range(count_of(row)):
         tag = tag_of(row, i)
         at = attribute_at(state, attribute_of(tag))
-        split = get8(at, A_SPLIT)
-        if split & BY_VALUE and get8(at, A_VALUES) > most and is_equality(row, i):
-            best, by, most = i, BY_VALUE, get8(at, A_VALUES)
+        if get8(at, A_SPLIT) & BY_VALUE and get8(at, A_VALUES) > most and is_equality(row, i):
+            best, how, most = i, VALUED, get8(at, A_VALUES)
     if best >= 0:
-        return best, by
+        kind = STRING if how_of(tag_of(row, best)) == IS_TEXT else NUMBER
+        key = get8(row, bounds + 2 * best)
+        fewest = _rows_of(state, attribute_of(tag_of(row, best)), kind, key)
+    for i in range(count_of(row)):
+        tag = tag_of(row, i)
+        if how_of(tag) == AMONG_TEXTS:
+            apart = get8(row, bounds + 2 * i)
+            for p in range(get8(apart, X_PATTERNS)):
+                pattern = get8(apart, X_MEMBERS + get8(apart, X_COUNT) + p)
+                form, piece, rows = _best_piece(state, attribute_of(tag), pattern)
+                if form >= 0 and rows < fewest:
+                    best, how, fewest = i, PIECED | form << FORM_SHIFT, rows
+                    kind, key = PIECE - form, piece
+    if best >= 0:
+        return best, how, kind, key
     for i in range(count_of(row)):
         tag = tag_of(row, i)
         split = get8(attribute_at(state, attribute_of(tag)), A_SPLIT)
         if split & BY_PRESENCE and not (kinds_of(tag) >> MISSING) & 1:
-            return i, BY_PRESENCE
-    return -1, 0
+            return i, PRESENT_ONLY, ANY_KIND, 0
+    return -1, 0, 0, 0
+
+
+@part
+def _rows_of(state: Int, attribute: Int, kind: Int, key: Int) -> Int:
+    """How many rows the partition has."""
+    partition = find_partition(state, attribute, kind, key)
+    return get8(partition, P_ROWS) if partition != 0 else 0
+
+
+@part
+def _best_piece(state: Int, attribute: Int, pattern: Int) -> tuple[Int, Int, Int]:
+    """(form or -1, piece, rows) of the first pieces the one whose partition has the fewest rows."""
+    form = -1 if get8(pattern, W_NEGATED) else longest_form(pattern)
+    if form < 0:
+        return -1, 0, 0
+    best, fewest, looked, at = 0, HIGHEST, 0, 0
+    while at < get8(pattern, W_COUNT):
+        end = run_end(pattern, at)
+        while at + (1 << form) <= end and looked < MOST_PIECES and fewest > 0:
+            piece = piece_of(pattern, at, form)
+            rows = _rows_of(state, attribute, PIECE - form, piece)
+            if rows < fewest:
+                best, fewest = piece, rows
+            looked += 1
+            at += 1
+        at = end + 1
+    return form, best, fewest
 
 
 @part
 def _key_of(row: Int) -> tuple[Int, Int, Int]:
     """(attribute, kind, key) of the partition that the row is in, by its first predicate."""
-    tag, how = tag_of(row, 0), how_of(tag_of(row, 0))
-    if flags_of(row) & PRESENT_ONLY:
+    tag, how, flags = tag_of(row, 0), how_of(tag_of(row, 0)), flags_of(row)
+    bounds = bounds_of(count_of(row))
+    if flags & PRESENT_ONLY:
         return attribute_of(tag), ANY_KIND, 0
-    kind = STRING if how == IS_TEXT else NUMBER
-    return attribute_of(tag), kind, get8(row, bounds_of(count_of(row)))
+    if flags & PIECED:
+        return attribute_of(tag), PIECE - (flags >> FORM_SHIFT), get8(row, bounds + 1)
+    return attribute_of(tag), STRING if how == IS_TEXT else NUMBER, get8(row, bounds)
 
 
 @unit
 def place_row(state: Int, row: Int) -> Int:
     """Puts the row into the partition that is its own; 0, and nothing, if it has none."""
-    i, by = _choose(state, row)
+    i, how, kind, key = _choose(state, row)
     if i < 0:
         return 0
     if i > 0:
         bring_to_front(row, i)
-    set_flags(row, flags_of(row) | (VALUED if by == BY_VALUE else PRESENT_ONLY))
-    attribute, kind, key = _key_of(row)
+    if how & PIECED:
+        put8(row, bounds_of(count_of(row)) + 1, key)
+    set_flags(row, flags_of(row) | how)
+    attribute = attribute_of(tag_of(row, 0))
     partition = find_partition(state, attribute, kind, key)
     if partition == 0:
         partition = new_partition(state, attribute, kind, key)
@@ -146,9 +207,11 @@ def _learn(state: Int, default: Int, block: Int) -> None:
     count = list_rows(block, rows)
     cuts = get8(block, B_CUTS)
     learned = False
+    count_equalities(state, rows, count, 1)
     for i in range(get8(cuts, C_ATTRIBUTES)):
         attribute = get8(entry_at(cuts, i), CA_ATTRIBUTE)
         learned |= learn_values(state, attribute, rows, count, values)
+    count_equalities(state, rows, count, -1)
     learned |= learn_rare(state, rows, count)
     if learned:
         for r in range(count):
@@ -177,7 +240,7 @@ def remove_row(state: Int, row: Int) -> None:
         tidy(state, partition, block)
     else:
         partition = get8(state, S_DEFAULT)
-        if flags_of(row) & (VALUED | PRESENT_ONLY):
+        if flags_of(row) & (VALUED | PRESENT_ONLY | PIECED):
             attribute, kind, key = _key_of(row)
             partition = find_partition(state, attribute, kind, key)
         items, last = get8(partition, P_LIST), get8(partition, P_COUNT) - 1

@@ -14,14 +14,15 @@ from typing import Any, NamedTuple
 from reefcast.matching.chains import H_HEADS, H_ROOM, SHARD_WORDS, SHARDS
 from reefcast.matching.numbers import TURN
 from reefcast.matching.partitions import ANY_KIND
-from reefcast.matching.predicates import IS_TEXT
+from reefcast.matching.pieces import PIECE
+from reefcast.matching.predicates import ATTRIBUTE_BITS, IS_TEXT, KIND_BITS
 from reefcast.matching.rows import (
-    ATTRIBUTE_BITS,
     BLOCK_MASK,
-    CHECKED,
-    KIND_BITS,
+    FORM_SHIFT,
     MULTI,
+    PIECED,
     PRESENT_ONLY,
+    PROGRAM,
     VALUED,
 )
 from reefcast.matching.state import (
@@ -44,10 +45,10 @@ from reefcast.matching.state import (
     P_ROWS,
     P_WORDS,
     S_ATTRIBUTES,
-    S_CHECKED,
     S_DEFAULT,
     S_FIRST,
     S_PARTITIONS,
+    S_PROGRAMMED,
     S_ROWS,
     STRING,
     T_BYTES,
@@ -73,22 +74,22 @@ class _Partition(NamedTuple):
 def plan_of(state: int) -> dict[str, Any]:
     """How the index matches: JSON-able; what is said of one row is said of a conjunction.
 
-    - `rows`; `decided_in_python`: those with residual conditions;
-    - `partitions`: for each attribute that partitions, `by` value or presence: its `values`
+    - `rows`; `with_residuals`: those with residual conditions;
+    - `partitions`: for each attribute that partitions, `by` value, piece or presence: its `values`
       (partitions) and their `rows`, how many are `checked_one_by_one` and how many have `bitmaps`,
       and the condition and the rows of the `largest`;
     - `default`: the rows of no partition, their `plan`, `blocks` of bitmaps, and for each attribute
       with bitmaps how many buckets its values fall into.
     """
-    groups: dict[tuple[int, bool], list[_Partition]] = {}
+    groups: dict[tuple[int, str], list[_Partition]] = {}
     for partition in _partitions(state):
-        group = (partition.attribute, partition.kind == ANY_KIND)
+        group = (partition.attribute, _way(partition.kind))
         groups.setdefault(group, []).append(partition)
     partitions = [_summary(state, group) for group in groups.values()]
     partitions.sort(key=lambda each: (-each["rows"], each["attribute"], each["by"]))
     return {
         "rows": _word(state, S_ROWS),
-        "decided_in_python": _word(state, S_CHECKED),
+        "with_residuals": _word(state, S_PROGRAMMED),
         "partitions": partitions,
         "default": _default(state, _partition(_word(state, S_DEFAULT))),
     }
@@ -96,14 +97,15 @@ def plan_of(state: int) -> dict[str, Any]:
 
 def places_of(state: int, handle: int) -> list[dict[str, Any]]:
     """For each row of a filter: the condition of its `partition` (None: the default one), how many
-    `rows` it has, by which `plan` they are matched, and whether Python decides about this one."""
+    `rows` it has, by which `plan` they are matched, and `with_residuals`, whether this one has
+    residual conditions."""
     found = []
     row = _word(_word(state, S_FIRST), handle)
     while row:
         count, flags = _counts(row)
         bounds = row + 8 * (1 + (count + 2) // 2)
         found.append(_place(state, row, flags, bounds))
-        row = _word(bounds, 2 * count) if flags & MULTI else 0
+        row = _word(bounds, 2 * count + (flags & PROGRAM)) if flags & MULTI else 0
     return found[::-1]  # the last one was put in front
 
 
@@ -119,7 +121,7 @@ def _summary(state: int, group: list[_Partition]) -> dict[str, Any]:
     with_bitmaps = sum(partition.blocks > 0 for partition in group)
     return {
         "attribute": _name(state, attribute),
-        "by": "presence" if kind == ANY_KIND else "value",
+        "by": _way(kind),
         "values": len(group),
         "rows": sum(partition.rows for partition in group),
         "checked_one_by_one": len(group) - with_bitmaps,
@@ -127,6 +129,11 @@ def _summary(state: int, group: list[_Partition]) -> dict[str, Any]:
         "largest": largest,
         "largest_rows": most,
     }
+
+
+def _way(kind: int) -> str:
+    """How an attribute partitions, by P_KIND of the partition."""
+    return "presence" if kind == ANY_KIND else "piece" if kind <= PIECE else "value"
 
 
 def _default(state: int, partition: _Partition) -> dict[str, Any]:
@@ -160,7 +167,7 @@ def _buckets(state: int, cuts: int) -> list[dict[str, Any]]:
 def _place(state: int, row: int, flags: int, bounds: int) -> dict[str, Any]:
     block = (_word(row) >> 32) & BLOCK_MASK
     condition, beside = None, _partition(_word(state, S_DEFAULT))
-    if flags & (VALUED | PRESENT_ONLY):
+    if flags & (VALUED | PRESENT_ONLY | PIECED):
         key = _key_of(row, flags, bounds)
         condition = _condition(state, *key)
         beside = next(each for each in _partitions(state) if each[:3] == key)
@@ -168,16 +175,18 @@ def _place(state: int, row: int, flags: int, bounds: int) -> dict[str, Any]:
         "partition": condition,
         "rows": beside.rows,
         "plan": BITMAPS if block else ONE_BY_ONE,
-        "decided_in_python": bool(flags & CHECKED),
+        "with_residuals": bool(flags & PROGRAM),
     }
 
 
 def _key_of(row: int, flags: int, bounds: int) -> tuple[int, int, int]:
-    """As `partitions` says it: attribute, kind and key of the row's first predicate."""
+    """As `partitions` says it: attribute, kind and key, by the row's first predicate."""
     tag = c_uint32.from_address(row + 12).value
     attribute, how = tag & ((1 << ATTRIBUTE_BITS) - 1), tag >> (ATTRIBUTE_BITS + KIND_BITS)
     if flags & PRESENT_ONLY:
         return attribute, ANY_KIND, 0
+    if flags & PIECED:
+        return attribute, PIECE - (flags >> FORM_SHIFT), _word(bounds, 1)
     return attribute, STRING if how == IS_TEXT else NUMBER, _word(bounds)
 
 
@@ -195,6 +204,9 @@ def _condition(state: int, attribute: int, kind: int, key: int) -> str:
     name = readable_name(_name(state, attribute))
     if kind == ANY_KIND:
         return f"{name} IS NOT NULL"
+    if kind <= PIECE:
+        piece = key.to_bytes(8, "little", signed=True)[: 1 << (PIECE - kind)]
+        return f"{name} LIKE '%{piece.decode(errors='replace')}%'"
     return f"{name} = {readable_value(_text(key) if kind == STRING else _number(key))}"
 
 

@@ -2,9 +2,8 @@
 
 The two kinds whose bounds lie apart:
 
-- `AMONG_NUMBERS`: numbers with several members or exclusions, or with bounds from 2^53 on. Words:
-  bytes; lowest key and rest; highest key and rest; mode (1: the value must be one of the members,
-  -1: it must not, 0: there are none); how many; key and rest of each, ascending.
+- `AMONG_NUMBERS`: numbers with several members or exclusions, or with bounds from 2^53 on; see
+  `number_sets`.
 - `AMONG_TEXTS`: strings. Words: bytes; lowest text or 0, and 1 if it is not inside; the same for
   the highest; mode; how many members; how many patterns; the members in the order of their
   addresses; the patterns.
@@ -13,6 +12,18 @@ The two kinds whose bounds lie apart:
 from __future__ import annotations
 
 from reefcast.matching.machine import Int, get8, part, put8, unit
+from reefcast.matching.number_sets import (
+    KEYS,
+    N_BYTES,
+    N_LOW,
+    N_LOW_REST,
+    form_of,
+    member_key,
+    member_rest,
+    new_set,
+    number_holds,
+    read_members,
+)
 from reefcast.matching.numbers import EXACT, INFINITY, key_of_float
 from reefcast.matching.packed import (
     STRANGE,
@@ -47,7 +58,6 @@ from reefcast.matching.wildcards import leave_pattern, pattern_holds, read_patte
 
 IN_RANGE, IS_TEXT, OF_KIND, AMONG_NUMBERS, AMONG_TEXTS = range(5)
 
-N_BYTES, N_LOW, N_LOW_REST, N_HIGH, N_HIGH_REST, N_MODE, N_COUNT, N_MEMBERS = range(8)
 X_BYTES, X_LOW, X_LOW_OPEN, X_HIGH, X_HIGH_OPEN, X_MODE, X_COUNT, X_PATTERNS, X_MEMBERS = range(9)
 
 PRESENT = 1 << FALSE | 1 << TRUE | 1 << NUMBER | 1 << STRING
@@ -58,22 +68,33 @@ R_KINDS, R_HOW, R_LOW, R_HIGH = range(4)
 """What a predicate is read into, see S_READ."""
 
 
+# --- tags -----------------------------------------------------------------------------------------
+
+ATTRIBUTE_BITS, KIND_BITS = 23, 5
+"""Of a tag, in this order: attribute, kinds, how to check it."""
+
+
 @part
-def read_constraint(state: Int, at: Int) -> Int:
-    """Reads a packed `Constraint` into the words at S_READ; where it ends."""
-    out = state + 8 * S_READ
-    _, at = read_array(at)
-    if read_bool(at):
-        return _found(out, 1 << MISSING, OF_KIND, 0, 0, skip(state, at + 1, 8))
-    at += 1
-    if is_nil(at):
-        return _found(out, PRESENT, OF_KIND, 0, 0, skip(state, at, 8))
-    kind, at = read_int(at)
-    if kind == OF_NUMBERS:
-        return _read_numbers(state, at, out)
-    if kind == OF_STRINGS:
-        return _read_strings(state, at, out)
-    return _read_booleans(state, at, out)
+def tag_with(attribute: Int, kinds: Int, how: Int) -> Int:
+    return attribute | kinds << ATTRIBUTE_BITS | how << (ATTRIBUTE_BITS + KIND_BITS)
+
+
+@part
+def attribute_of(tag: Int) -> Int:
+    return tag & ((1 << ATTRIBUTE_BITS) - 1)
+
+
+@part
+def kinds_of(tag: Int) -> Int:
+    return (tag >> ATTRIBUTE_BITS) & ((1 << KIND_BITS) - 1)
+
+
+@part
+def how_of(tag: Int) -> Int:
+    return tag >> (ATTRIBUTE_BITS + KIND_BITS)
+
+
+# --- reading --------------------------------------------------------------------------------------
 
 
 @part
@@ -118,7 +139,7 @@ def _read_booleans(state: Int, at: Int, out: Int) -> Int:
 
 
 @part
-def _in_reach(key: Int) -> bool:
+def in_reach(key: Int) -> bool:
     """Whether no number with a rest has a key as close as this."""
     size = key if key >= 0 else -1 - key
     return bool(size < key_of_float(float(EXACT)) or size >= INFINITY)
@@ -148,69 +169,26 @@ def _read_numbers(state: Int, at: Int, out: Int) -> Int:
     if mode > 0 and count == 1:
         key, rest, at = _key_at(state, at, 0)
         at = skip(state, at, 2)
-        if _in_reach(key):
+        if in_reach(key):
             return _found(out, 1 << NUMBER, IN_RANGE, key, key, at)
-        bounds = _bounds_apart(state, key, rest, key, rest, 0, 0)
+        bounds = new_set(state, key, rest, key, rest, 0, 0, KEYS)
         return _found(out, 1 << NUMBER, AMONG_NUMBERS, bounds, 0, at)
-    if mode < 0 and count == 0 and _in_reach(low) and _in_reach(high):
+    if mode < 0 and count == 0 and in_reach(low) and in_reach(high):
         at = skip(state, at, 1)
         return _found(out, 1 << NUMBER, IN_RANGE, low + low_open, high - high_open, at)
     mode = mode if count else 0
-    bounds = _bounds_apart(
-        state, low, low_rest + low_open, high, high_rest - high_open, mode, count
+    form = form_of(state, at, count)
+    bounds = new_set(
+        state, low, low_rest + low_open, high, high_rest - high_open, mode, count, form
     )
-    for i in range(N_MEMBERS, N_MEMBERS + 2 * count, 2):
-        key, rest, at = _key_at(state, at, 0)
-        put8(bounds, i, key)
-        put8(bounds, i + 1, rest)
+    at = read_members(state, bounds, at)
     if mode > 0:
         for side in range(2):
-            put8(bounds, N_LOW + side, get8(bounds, N_MEMBERS + side))
-            put8(bounds, N_HIGH + side, get8(bounds, N_MEMBERS + 2 * count - 2 + side))
+            m = (count - 1) * side
+            put8(bounds, N_LOW + 2 * side, member_key(bounds, m))
+            put8(bounds, N_LOW_REST + 2 * side, member_rest(bounds, m))
     at = skip(state, at, 2 if mode > 0 else 1)
     return _found(out, 1 << NUMBER, AMONG_NUMBERS, bounds, 0, at)
-
-
-@part
-def _bounds_apart(
-    state: Int, low: Int, low_rest: Int, high: Int, high_rest: Int, mode: Int, count: Int
-) -> Int:
-    size = 8 * (N_MEMBERS + 2 * count)
-    bounds = new(state, size)
-    put8(bounds, N_BYTES, size)
-    put8(bounds, N_LOW, low)
-    put8(bounds, N_LOW_REST, low_rest)
-    put8(bounds, N_HIGH, high)
-    put8(bounds, N_HIGH_REST, high_rest)
-    put8(bounds, N_MODE, mode)
-    put8(bounds, N_COUNT, count)
-    return bounds
-
-
-@part
-def _number_holds(bounds: Int, key: Int, rest: Int) -> bool:
-    low, high = get8(bounds, N_LOW), get8(bounds, N_HIGH)
-    if key < low or (key == low and rest < get8(bounds, N_LOW_REST)):
-        return False
-    if key > high or (key == high and rest > get8(bounds, N_HIGH_REST)):
-        return False
-    mode = get8(bounds, N_MODE)
-    if mode == 0:
-        return True
-    first, last = 0, get8(bounds, N_COUNT)
-    found = False
-    while first < last:
-        middle = (first + last) >> 1
-        member = get8(bounds, N_MEMBERS + 2 * middle)
-        member_rest = get8(bounds, N_MEMBERS + 2 * middle + 1)
-        if member == key and member_rest == rest:
-            found = True
-            break
-        if member < key or (member == key and member_rest < rest):
-            first = middle + 1
-        else:
-            last = middle
-    return bool(found == (mode > 0))
 
 
 # --- strings --------------------------------------------------------------------------------------
@@ -266,6 +244,24 @@ def _read_strings(state: Int, at: Int, out: Int) -> Int:
     return _found(out, 1 << STRING, AMONG_TEXTS, bounds, 0, at)
 
 
+@unit
+def read_constraint(state: Int, at: Int) -> Int:
+    """Reads a packed `Constraint` into the words at S_READ; where it ends."""
+    out = state + 8 * S_READ
+    _, at = read_array(at)
+    if read_bool(at):
+        return _found(out, 1 << MISSING, OF_KIND, 0, 0, skip(state, at + 1, 8))
+    at += 1
+    if is_nil(at):
+        return _found(out, PRESENT, OF_KIND, 0, 0, skip(state, at, 8))
+    kind, at = read_int(at)
+    if kind == OF_NUMBERS:
+        return _read_numbers(state, at, out)
+    if kind == OF_STRINGS:
+        return _read_strings(state, at, out)
+    return _read_booleans(state, at, out)
+
+
 @part
 def _string_holds(bounds: Int, text: Int, start: Int, size: Int) -> bool:
     mode, count = get8(bounds, X_MODE), get8(bounds, X_COUNT)
@@ -289,11 +285,22 @@ def _string_holds(bounds: Int, text: Int, start: Int, size: Int) -> bool:
 def value_holds(how: Int, bounds: Int, value: Int) -> Int:
     """1 if a value of the right kind satisfies the bounds that lie apart."""
     if how == AMONG_NUMBERS:
-        holds = _number_holds(bounds, get8(value, V_KEY), get8(value, V_REST))
+        holds = number_holds(bounds, get8(value, V_KEY), get8(value, V_REST))
     else:
         start, size = get8(value, V_START), get8(value, V_SIZE)
         holds = _string_holds(bounds, get8(value, V_KEY), start, size)
     return 1 if holds else 0
+
+
+@part
+def is_satisfied(how: Int, bounds: Int, value: Int) -> bool:
+    """Return whether a value of the right kind is within the two bounds of a predicate."""
+    if how == IN_RANGE:
+        key = get8(value, V_KEY)
+        return bool(key >= get8(bounds, 0) and key <= get8(bounds, 1))
+    if how == IS_TEXT:
+        return bool(get8(value, V_KEY) == get8(bounds, 0))
+    return bool(how == OF_KIND or value_holds(how, get8(bounds, 0), value))
 
 
 @unit

@@ -6,6 +6,7 @@ A row is one piece of memory:
     4 bytes    number of predicates | flags << 16
     4 bytes    a tag for each predicate: attribute (23 bits) | kinds (5) | how to check it (4)
     2 words    for each predicate: its bounds
+    word       the program of its residual conditions, if there are any (flag PROGRAM)
     word       the next row of the same filter, if there are several (flag MULTI)
 
 A predicate is what the row demands of one attribute. `IN_RANGE`: a number whose key is between the
@@ -17,53 +18,41 @@ Block number 0 stands for none: the row is in a partition's list, at that place 
 
 from __future__ import annotations
 
+from reefcast.matching.attributes import leave_attribute, use_attribute, value_at
 from reefcast.matching.machine import Int, get4, get8, part, put4, put8, unit
-from reefcast.matching.packed import read_map, read_string
+from reefcast.matching.packed import is_nil, read_array, read_map, read_string
 from reefcast.matching.predicates import (
-    IN_RANGE,
-    IS_TEXT,
-    OF_KIND,
     R_HIGH,
     R_HOW,
     R_KINDS,
     R_LOW,
+    attribute_of,
+    how_of,
+    is_satisfied,
+    kinds_of,
     leave_bounds,
     read_constraint,
-    value_holds,
+    tag_with,
 )
+from reefcast.matching.programs import leave_program, program_holds, read_program
 from reefcast.matching.state import (
-    A_COUNT,
-    A_NAME,
-    A_SPLIT,
-    A_USERS,
-    A_VALUES,
-    A_WORDS,
     MISSING,
-    S_ATTRIBUTE_COUNT,
-    S_ATTRIBUTE_ROOM,
-    S_ATTRIBUTES,
     S_END,
-    S_FREE_ATTRIBUTE,
     S_READ,
-    S_SPLITS,
     S_STAMP,
-    S_VALUES,
-    T_ATTRIBUTE,
-    V_KEY,
     V_KIND,
     V_STAMP,
-    V_WORDS,
     give_back,
-    longer,
     new,
 )
-from reefcast.matching.texts import find_text, leave_text, use_text
 
-CHECKED, MULTI, VALUED, PRESENT_ONLY = 1, 2, 4, 8
-"""Flags of a row: Python decides about it; its filter has several rows; it is in the partition of
-its first predicate's value, or of its attribute alone."""
+PROGRAM, MULTI, VALUED, PRESENT_ONLY, PIECED = 1, 2, 4, 8, 16
+"""Flags of a row: it has residual conditions; its filter has several rows; it is in the partition
+of its first predicate's value, or of its attribute alone, or of a piece of its pattern."""
 
-ATTRIBUTE_BITS, KIND_BITS = 23, 5
+FORM_SHIFT = 5
+"""The form of that piece stands above the flags; the piece is the predicate's second bound."""
+
 HANDLE_MASK, BLOCK_MASK, PLACE_MASK = 0xFFFFFFFF, 0xFFFFF, 0xFFF
 
 
@@ -78,7 +67,8 @@ def bounds_of(count: Int) -> Int:
 
 @part
 def row_bytes(count: Int, flags: Int) -> Int:
-    return 8 * (bounds_of(count) + 2 * count + (1 if flags & MULTI else 0))
+    more = (1 if flags & PROGRAM else 0) + (1 if flags & MULTI else 0)
+    return 8 * (bounds_of(count) + 2 * count + more)
 
 
 @part
@@ -122,92 +112,26 @@ def tag_of(row: Int, i: Int) -> Int:
 
 
 @part
-def attribute_of(tag: Int) -> Int:
-    return tag & ((1 << ATTRIBUTE_BITS) - 1)
+def _behind_bounds(row: Int) -> Int:
+    count = count_of(row)
+    return row + 8 * (bounds_of(count) + 2 * count)
 
 
 @part
-def kinds_of(tag: Int) -> Int:
-    return (tag >> ATTRIBUTE_BITS) & ((1 << KIND_BITS) - 1)
-
-
-@part
-def how_of(tag: Int) -> Int:
-    return tag >> (ATTRIBUTE_BITS + KIND_BITS)
+def program_of(row: Int) -> Int:
+    """The program of its residual conditions, or 0."""
+    return get8(_behind_bounds(row), 0) if flags_of(row) & PROGRAM else 0
 
 
 @part
 def next_row(row: Int) -> Int:
-    count = count_of(row)
-    return get8(row, bounds_of(count) + 2 * count) if flags_of(row) & MULTI else 0
+    flags = flags_of(row)
+    return get8(_behind_bounds(row), flags & PROGRAM) if flags & MULTI else 0
 
 
 @part
 def set_next_row(row: Int, following: Int) -> None:
-    count = count_of(row)
-    put8(row, bounds_of(count) + 2 * count, following)
-
-
-# --- attributes -----------------------------------------------------------------------------------
-
-
-@part
-def attribute_at(state: Int, number: Int) -> Int:
-    return get8(state, S_ATTRIBUTES) + 8 * A_WORDS * number
-
-
-@part
-def value_at(state: Int, attribute: Int) -> Int:
-    """What the event at hand has for the attribute, if its stamp is the event's."""
-    return get8(state, S_VALUES) + 8 * V_WORDS * attribute
-
-
-@part
-def _new_attribute(state: Int) -> Int:
-    free = get8(state, S_FREE_ATTRIBUTE)
-    if free != 0:
-        put8(state, S_FREE_ATTRIBUTE, get8(attribute_at(state, free - 1), A_NAME))
-        return free - 1
-    number, room = get8(state, S_ATTRIBUTE_COUNT), get8(state, S_ATTRIBUTE_ROOM)
-    if number == room:
-        for word, words in ((S_ATTRIBUTES, A_WORDS), (S_VALUES, V_WORDS), (S_SPLITS, 1)):
-            put8(state, word, longer(state, get8(state, word), 8 * words * room, 16 * words * room))
-        put8(state, S_ATTRIBUTE_ROOM, 2 * room)
-    put8(state, S_ATTRIBUTE_COUNT, number + 1)
-    return number
-
-
-@unit
-def use_attribute(state: Int, name: Int, size: Int) -> Int:
-    """The number of the attribute with this name, which gets one user more."""
-    text = find_text(state, name, size)
-    if text == 0 or get8(text, T_ATTRIBUTE) == 0:
-        text = use_text(state, name, size)
-        number = _new_attribute(state)
-        put8(text, T_ATTRIBUTE, number + 1)
-        attribute = attribute_at(state, number)
-        put8(attribute, A_NAME, text)
-        put8(attribute, A_USERS, 0)
-        put8(attribute, A_SPLIT, 0)
-        put8(attribute, A_VALUES, 0)
-        put8(attribute, A_COUNT, 0)
-        put8(value_at(state, number), V_STAMP, 0)
-    number = get8(text, T_ATTRIBUTE) - 1
-    attribute = attribute_at(state, number)
-    put8(attribute, A_USERS, get8(attribute, A_USERS) + 1)
-    return number
-
-
-@unit
-def leave_attribute(state: Int, number: Int) -> None:
-    attribute = attribute_at(state, number)
-    put8(attribute, A_USERS, get8(attribute, A_USERS) - 1)
-    if get8(attribute, A_USERS) == 0:
-        text = get8(attribute, A_NAME)
-        put8(text, T_ATTRIBUTE, 0)
-        leave_text(state, text)
-        put8(attribute, A_NAME, get8(state, S_FREE_ATTRIBUTE))
-        put8(state, S_FREE_ATTRIBUTE, number + 1)
+    put8(_behind_bounds(row), flags_of(row) & PROGRAM, following)
 
 
 # --- making and dropping rows ---------------------------------------------------------------------
@@ -215,7 +139,14 @@ def leave_attribute(state: Int, number: Int) -> None:
 
 @unit
 def read_row(state: Int, at: Int, handle: Int, flags: Int) -> Int:
-    """The row of a packed map from attributes to constraints; S_END is where that ends."""
+    """The row of a packed conjunction; S_END is where that ends."""
+    _, at = read_array(at)
+    program = 0
+    if is_nil(at):
+        at += 1
+    else:
+        program, flags = read_program(state, at), flags | PROGRAM
+        at = get8(state, S_END)
     count, at = read_map(at)
     row = new(state, row_bytes(count, flags))
     put8(row, 0, handle)
@@ -226,10 +157,11 @@ def read_row(state: Int, at: Int, handle: Int, flags: Int) -> Int:
         attribute = use_attribute(state, name, size)
         at = read_constraint(state, name + size)
         read = state + 8 * S_READ
-        kinds, how = get8(read, R_KINDS), get8(read, R_HOW)
-        put4(row, 3 + i, attribute | kinds << ATTRIBUTE_BITS | how << (ATTRIBUTE_BITS + KIND_BITS))
+        put4(row, 3 + i, tag_with(attribute, get8(read, R_KINDS), get8(read, R_HOW)))
         put8(row, bounds + 2 * i, get8(read, R_LOW))
         put8(row, bounds + 2 * i + 1, get8(read, R_HIGH))
+    if program != 0:
+        put8(_behind_bounds(row), 0, program)
     put8(state, S_END, at)
     return row
 
@@ -242,6 +174,8 @@ def leave_row(state: Int, row: Int) -> None:
         tag = tag_of(row, i)
         leave_bounds(state, how_of(tag), get8(row, bounds + 2 * i))
         leave_attribute(state, attribute_of(tag))
+    if flags_of(row) & PROGRAM:
+        leave_program(state, program_of(row))
     give_back(state, row, row_bytes(count, flags_of(row)))
 
 
@@ -263,7 +197,7 @@ def bring_to_front(row: Int, i: Int) -> None:
 
 @part
 def row_holds(state: Int, row: Int) -> Int:
-    """1 if the row holds for the event at hand, exactly (but for what Python decides)."""
+    """1 if the row holds for the event at hand, exactly."""
     count, stamp = count_of(row), get8(state, S_STAMP)
     bounds = bounds_of(count)
     for i in range(count):
@@ -272,14 +206,6 @@ def row_holds(state: Int, row: Int) -> Int:
         kind = get8(value, V_KIND) if get8(value, V_STAMP) == stamp else MISSING
         if not (kinds_of(tag) >> kind) & 1:
             return 0
-        how = how_of(tag)
-        if how == IN_RANGE:
-            key = get8(value, V_KEY)
-            if key < get8(row, bounds + 2 * i) or key > get8(row, bounds + 2 * i + 1):
-                return 0
-        elif how == IS_TEXT:
-            if get8(value, V_KEY) != get8(row, bounds + 2 * i):
-                return 0
-        elif how != OF_KIND and not value_holds(how, get8(row, bounds + 2 * i), value):
+        if not is_satisfied(how_of(tag), row + 8 * (bounds + 2 * i), value):
             return 0
-    return 1
+    return program_holds(state, program_of(row)) if flags_of(row) & PROGRAM else 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from reefcast.matching.attributes import attribute_at, value_at
 from reefcast.matching.blocks import MOST_ROWS
 from reefcast.matching.cuts import LANE_BYTES, event_slots, lane_groups
 from reefcast.matching.machine import (
@@ -15,8 +16,13 @@ from reefcast.matching.machine import (
     unit,
 )
 from reefcast.matching.partitions import ANY_KIND, find_partition
-from reefcast.matching.rows import CHECKED, attribute_at, flags_of, handle_of, row_holds, value_at
+from reefcast.matching.pieces import LENGTHS, PIECE, may_have, piece_at
+from reefcast.matching.rows import (
+    handle_of,
+    row_holds,
+)
 from reefcast.matching.state import (
+    A_PIECES,
     A_SPLIT,
     B_CAPACITY,
     B_CUTS,
@@ -27,7 +33,9 @@ from reefcast.matching.state import (
     B_ROWS,
     B_SCALED,
     B_SHIFT,
+    B_UNSCALED,
     B_UNSURE,
+    BY_PIECE,
     BY_PRESENCE,
     BY_VALUE,
     C_ATTRIBUTES,
@@ -35,6 +43,7 @@ from reefcast.matching.state import (
     P_BLOCKS,
     P_COUNT,
     P_LIST,
+    P_STAMP,
     S_DEFAULT,
     S_MULTI,
     S_OTHER_COUNT,
@@ -49,6 +58,8 @@ from reefcast.matching.state import (
     STRING,
     V_KEY,
     V_KIND,
+    V_SIZE,
+    V_START,
 )
 from reefcast.matching.vectors import (
     GROUP_BYTES,
@@ -85,11 +96,10 @@ DOUBTFUL = 2
 
 @unit
 def _check(state: Int, row: Int, out: Int, end: Int) -> Int:
-    """Appends the row's handle if it holds, as -1 - handle if Python decides; the new end."""
+    """Appends the row's handle if it holds; the new end."""
     if not row_holds(state, row):
         return end
-    handle = handle_of(row)
-    put8(out, end, -1 - handle if flags_of(row) & CHECKED else handle)
+    put8(out, end, handle_of(row))
     return end + 1
 
 
@@ -189,6 +199,7 @@ def _search_group(
         survivors = get8(scratch, X_SURVIVORS + i)
         word = (at >> 3) + i
         doubted = get8(other_at, i) | (survivors & get8(get8(block, B_DOUBTED), word))
+        doubted |= get8(scaled_at, i) & get8(get8(block, B_UNSCALED), word)
         looks = get8(scaled_at, i) & ~doubted
         certain = survivors & ~(doubted | looks)
         end = _write(get8(block, B_HANDLES) + 256 * word, certain, out, end)
@@ -217,7 +228,7 @@ def search_block(state: Int, block: Int, scratch: Int, out: Int, end: Int, room:
     return end
 
 
-@part
+@unit
 def _search_partition(
     state: Int, partition: Int, scratch: Int, out: Int, end: Int, room: Int
 ) -> Int:
@@ -251,6 +262,8 @@ def _search_split(state: Int, attribute: Int, scratch: Int, out: Int, end: Int, 
         partition = find_partition(state, attribute, kind, key)
         if partition != 0:
             end = _search_partition(state, partition, scratch, out, end, room)
+    if split & BY_PIECE and kind == STRING and end >= 0:
+        end = _search_pieces(state, attribute, value, scratch, out, end, room)
     if split & BY_PRESENCE and end >= 0:
         partition = find_partition(state, attribute, ANY_KIND, 0)
         if partition != 0:
@@ -259,17 +272,34 @@ def _search_split(state: Int, attribute: Int, scratch: Int, out: Int, end: Int, 
 
 
 @part
-def _drop_repeated(state: Int, out: Int, start: Int, end: Int) -> Int:
-    """Leaves each filter once: one of several rows is found by each of them that holds.
+def _search_pieces(
+    state: Int, attribute: Int, value: Int, scratch: Int, out: Int, end: Int, room: Int
+) -> Int:
+    """The partitions of what the string contains, each once."""
+    table, stamp = get8(attribute_at(state, attribute), A_PIECES), get8(state, S_STAMP)
+    start, size = get8(value, V_START), get8(value, V_SIZE)
+    for form in range(LENGTHS):
+        places = size - (1 << form) + 1 if get8(table, form) > 0 else 0
+        for i in range(places):
+            key = piece_at(start + i, form, size - i)
+            if may_have(table, key):
+                partition = find_partition(state, attribute, PIECE - form, key)
+                if partition != 0 and get8(partition, P_STAMP) != stamp:
+                    put8(partition, P_STAMP, stamp)
+                    end = _search_partition(state, partition, scratch, out, end, room)
+                    if end < 0:
+                        return TOO_SHORT
+    return end
 
-    A filter that Python decides about may be there both ways; Python sees to that.
-    """
+
+@part
+def _drop_repeated(state: Int, out: Int, start: Int, end: Int) -> Int:
+    """Leaves each filter once: one of several rows is found by each of them that holds."""
     seen, stamp, kept = get8(state, S_SEEN), get8(state, S_STAMP), start
     for i in range(start, end):
         found = get8(out, i)
-        if found < 0 or get8(seen, found) != stamp:
-            if found >= 0:
-                put8(seen, found, stamp)
+        if get8(seen, found) != stamp:
+            put8(seen, found, stamp)
             put8(out, kept, found)
             kept += 1
     return kept

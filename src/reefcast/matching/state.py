@@ -54,7 +54,7 @@ LOWEST, HIGHEST = -(2**63), 2**63 - 1
     S_HANDLE_ROOM,
     S_MULTI,  # filters of several rows
     S_ROWS,
-    S_CHECKED,  # rows that Python decides about
+    S_PROGRAMMED,  # rows with a program
     S_SLOTS,  # scratch: slots of the event at hand, see `cuts.event_slots`
     S_SLOT_ROOM,
     S_SCALED_COUNT,
@@ -66,23 +66,32 @@ LOWEST, HIGHEST = -(2**63), 2**63 - 1
     S_SCRATCH,  # see `search`
     S_FOUND_ROOM,  # see `sweep`
     S_TILE,
-    S_LAYOUT,  # the names of the last event, in their order, as texts or 0; LAYOUT of them
+    S_LAYOUT,  # L_* of the first names of the last event, in their order
+    S_PROGRAMS,  # see `programs`; 0 before there is one
+    S_STACK,
+    S_STACK_ROOM,
     S_READ,  # scratch: kinds, how to check, and bounds of a predicate; 4 words
-) = range(36)
-STATE_WORDS = 40
-LAYOUT = 64
+) = range(39)
+STATE_WORDS = 44
 
-A_NAME, A_USERS, A_SPLIT, A_VALUES, A_COUNT, A_WORDS = range(6)
+L_SIZE, L_ATTRIBUTE, L_NAME = range(3)
+L_WORDS = 6
+"""1 + the size of a name, or 0 for none; 1 + the number of its attribute, or 0; the name itself."""
+
+LAYOUT, LONGEST_NAME = 256, 8 * (L_WORDS - L_NAME)
+"""How many names are remembered, and of how many bytes."""
+
+A_NAME, A_USERS, A_SPLIT, A_VALUES, A_COUNT, A_PIECES, A_WORDS = range(7)
 """Text of the name; rows and cuts that use it; whether it partitions, by how many values, see
-`partitions`; a count for whoever needs it within one call."""
+`partitions`; a count for whoever needs it within one call; a table, see `pieces`."""
 
-BY_VALUE, BY_PRESENCE = 1, 2
+BY_VALUE, BY_PRESENCE, BY_PIECE = 1, 2, 4
 """What A_SPLIT says."""
 
-V_STAMP, V_KIND, V_KEY, V_REST, V_START, V_SIZE = range(6)
+V_STAMP, V_KIND, V_KEY, V_REST, V_START, V_SIZE, V_BITS, V_WHOLE = range(8)
 V_WORDS = 8
 """The event that the value belongs to; key and rest of a number, the text or 0 of a string; where
-its characters are."""
+its characters are; a number as it came: an int64 (V_WHOLE is 1) or the bits of a float64."""
 
 T_NEXT, T_HASH, T_SIZE, T_USERS, T_ATTRIBUTE, T_MEMO, T_RANK, T_BYTES = range(8)
 
@@ -112,16 +121,28 @@ C_USERS, C_ATTRIBUTES, C_SLOTS, C_SERIAL, C_UNSURE, C_BYTES, C_LANES, C_FIRST = 
     B_DEAD,  # bitmap: no row there, or one that was removed
     B_SCALED,  # the rows' scaled bounds, see `cuts`
     B_DOUBTED,  # bitmap: rows that must be checked wherever they survive
+    B_UNSCALED,  # bitmap: rows that must be checked where they are unsure
     B_ROWS,  # addresses of the rows
     B_HANDLES,  # 4 bytes each
     B_BYTES,
     B_WORDS,
-) = range(16)
+) = range(17)
 
-P_NEXT, P_HASH, P_ATTRIBUTE, P_KIND, P_KEY, P_ROWS, P_LIST, P_COUNT, P_ROOM, P_BLOCKS, P_CUTS = (
-    range(11)
-)
-P_WORDS = 11
+(
+    P_NEXT,
+    P_HASH,
+    P_ATTRIBUTE,
+    P_KIND,
+    P_KEY,
+    P_ROWS,
+    P_LIST,
+    P_COUNT,
+    P_ROOM,
+    P_BLOCKS,
+    P_CUTS,
+    P_STAMP,  # of the last event that was searched for by piece
+) = range(12)
+P_WORDS = 12
 
 
 @part
@@ -152,3 +173,10 @@ def longer(state: Int, address: Int, old: Int, size: Int) -> Int:
         copy_bytes(larger, address, old)
         give_back(state, address, old)
     return larger
+
+
+@part
+def forget_layout(state: Int) -> None:
+    """Forget the names of the last event: the attributes are others now."""
+    for i in range(LAYOUT):
+        put8(get8(state, S_LAYOUT), L_WORDS * i, 0)

@@ -9,7 +9,7 @@ checked is on the list as its address, negative, for that takes the event's valu
 from __future__ import annotations
 
 from reefcast.matching.cuts import SLOT_BYTES, event_slots
-from reefcast.matching.events import read_columns
+from reefcast.matching.events import read_row_of
 from reefcast.matching.machine import (
     Int,
     allocate,
@@ -55,12 +55,12 @@ W_TILE, W_BLOCKS, W_FOUND, W_ENDS, W_SLOTS, W_STRIDE, W_WORDS = range(7)
 
 @unit
 def sweep(state: Int, table: Int, attributes: Int, columns: Int, first: Int, events: Int) -> Int:
-    """Searches the default partition for a tile of rows of columns, at most `events`; what was
-    found, for `gather` and `leave_sweep`, or 0 if that is not worth it."""
+    """Searches the default partition for a tile of a batch (`events.read_row_of`), at most so many
+    `events`; what was found, for `gather` and `leave_sweep`, or 0 if that is not worth it."""
     made = 0
     while made == 0:
         tile = min(events, get8(state, S_TILE))
-        if not _is_worth_it(state, tile):
+        if not is_worth_it(state, tile):
             return 0
         made = _sweep_tile(state, table, attributes, columns, first, tile)
         if made == 0:
@@ -71,7 +71,7 @@ def sweep(state: Int, table: Int, attributes: Int, columns: Int, first: Int, eve
 
 
 @part
-def _is_worth_it(state: Int, events: Int) -> bool:
+def is_worth_it(state: Int, events: Int) -> bool:
     default = get8(state, S_DEFAULT)
     many = get8(default, P_BLOCKS) and get8(default, P_COUNT) >= FEWEST_BLOCKS
     return bool(many and events >= FEWEST_EVENTS)
@@ -134,7 +134,7 @@ def _find_slots(
 ) -> None:
     for event in range(get8(made, W_TILE)):
         counts = _take_slots(state, made, event)
-        read_columns(state, table, attributes, columns, first + event)
+        read_row_of(state, table, attributes, columns, first + event)
         event_slots(state, cuts)
         put8(counts, 0, get8(state, S_SCALED_COUNT))
         put8(counts, 1, get8(state, S_OTHER_COUNT))

@@ -19,8 +19,6 @@ from reefcast.matching.machine import (
     unit,
 )
 from reefcast.matching.state import (
-    LAYOUT,
-    S_LAYOUT,
     S_SEED,
     S_TEXTS,
     T_ATTRIBUTE,
@@ -87,9 +85,6 @@ def leave_text(state: Int, text: Int) -> None:
     if get8(text, T_USERS) > 0:
         return
     take_item(get8(state, S_TEXTS), text)
-    for i in range(LAYOUT):
-        if get8(get8(state, S_LAYOUT), i) == text:
-            put8(get8(state, S_LAYOUT), i, 0)
     give_back(state, text, 8 * T_BYTES + get8(text, T_SIZE))
 
 

@@ -1,12 +1,22 @@
 """Patterns on strings, compiled: LIKE, and MATCHES with the wildcards of MQTT.
 
-What they mean is said in `model.patterns`, their twin. A pattern is a list of tokens: a byte of
-UTF-8, or a wildcard.
+What they mean is said in `model.patterns`, their twin. A pattern is a list of tokens, 4 bytes each:
+a byte of UTF-8, or a wildcard. Behind them are the lowest bytes of all tokens, side by side.
 """
 
 from __future__ import annotations
 
-from reefcast.matching.machine import Int, get1, get4, get8, part, put4, put8
+from reefcast.matching.machine import (
+    Int,
+    find_bytes,
+    get1,
+    get4,
+    get8,
+    part,
+    put1,
+    put4,
+    put8,
+)
 from reefcast.matching.packed import read_array, read_bool, read_string
 from reefcast.matching.state import give_back, new
 
@@ -29,7 +39,7 @@ def read_pattern(state: Int, at: Int) -> tuple[Int, Int]:
     start, size = read_string(operator + size)
     escape, escape_size = read_string(start + size)
     end = escape + escape_size
-    room = 8 * W_TOKENS + 4 * (size + 1)
+    room = 8 * W_TOKENS + 5 * (size + 1)
     pattern = new(state, room)
     put8(pattern, W_BYTES, room)
     put8(pattern, W_TOPIC, topic)
@@ -39,6 +49,8 @@ def read_pattern(state: Int, at: Int) -> tuple[Int, Int]:
         count = _topic_tokens(tokens, start, size)
     else:
         count = _like_tokens(tokens, start, size, escape, escape_size)
+    for token in range(count):
+        put1(tokens + 4 * count, token, get4(tokens, token))
     put8(pattern, W_COUNT, count)
     put8(pattern, W_LAST, _last_any(tokens, count))
     return pattern, end + 1
@@ -131,9 +143,17 @@ def _ends(tokens: Int, first: Int, count: Int, start: Int, i: Int, size: Int) ->
 
 
 @part
+def _wildcard(tokens: Int, token: Int) -> Int:
+    """The first wildcard from this token on; there must be one."""
+    while get4(tokens, token) < ANY:
+        token += 1
+    return token
+
+
+@part
 def _is_like(tokens: Int, count: Int, last: Int, start: Int, size: Int) -> bool:
     """What lies between two `%` is taken at its first place: no other place could do better. What
-    follows the last one has but one place, the end."""
+    follows the last one has but one place, the end. Bytes alone are found by C's library."""
     i = token = back = 0
     star = -1
     while i < size:
@@ -141,6 +161,14 @@ def _is_like(tokens: Int, count: Int, last: Int, start: Int, size: Int) -> bool:
         if wanted == ANY:
             if token == last:
                 return _ends(tokens, token + 1, count, start, i, size)
+            following = _wildcard(tokens, token + 1)
+            if get4(tokens, following) == ANY:
+                width = following - token - 1
+                found = find_bytes(start + i, size - i, tokens + 4 * count + token + 1, width)
+                if found == 0:
+                    return False
+                i, token = found - start + width, following
+                continue
             star, back = token, i
             token += 1
         elif wanted == ONE:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
 from weakref import WeakValueDictionary
 
 import msgspec
 
 from reefcast.model import plain
+from reefcast.model.constraint import Constraint
 from reefcast.model.expression import Attributes, Expression, Literal, attributes_of, evaluate
 from reefcast.model.language import parse
 from reefcast.model.normal import NEVER, Conjunction, Form, normal_form
+from reefcast.model.program import Program, demanded, program_of
 from reefcast.model.publication import Publication
 from reefcast.model.values import plain as plain_value
 
@@ -39,9 +41,16 @@ _encode = msgspec.msgpack.Encoder(enc_hook=plain_value).encode
 
 
 def pack(conjunctions: Iterable[Conjunction]) -> bytes:
-    """Encode a normal form for indexes: in msgpack, for each conjunction whether it has residuals,
-    and its constraints."""
-    return _encode([(bool(c.residuals), c.constraints) for c in conjunctions])
+    """Encode a normal form for indexes: in msgpack, for each conjunction the program of its
+    residuals, or nil, and its constraints."""
+    return _encode([_packed(each) for each in conjunctions])
+
+
+def _packed(conjunction: Conjunction) -> tuple[Program | None, Mapping[str, Constraint]]:
+    constraints, residuals = conjunction.constraints, conjunction.residuals
+    if residuals:
+        constraints = demanded(constraints, residuals)
+    return program_of(residuals), constraints
 
 
 @lru_cache(maxsize=UNDER_WAY)

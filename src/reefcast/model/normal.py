@@ -10,6 +10,9 @@ a >= 5 are both UNKNOWN for the same values. Then AND is distributed over OR, pr
 attribute become constraints and are intersected at once, contradictions disappear, and
 `dest = 'SFO' OR dest = 'LAX'` becomes one set. A filter that never matches has no conjunctions.
 
+AND is distributed over several ORs only if few conjunctions come of it, else over one of them, and
+the others are residuals: eight ORs of two would make 256 conjunctions.
+
 A filter whose normal form would be too large becomes one conjunction with itself as residual.
 """
 
@@ -18,7 +21,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import reduce
 
 from reefcast.model.constraint import (
     MISSING,
@@ -54,6 +56,9 @@ from reefcast.model.expression import (
 )
 
 MAX_CONJUNCTIONS = 256
+MULTIPLIED = 8
+"""Conjunctions that an AND of several ORs may make; else one of the ORs makes some."""
+
 MAX_STEPS = 16_384
 """Bound on the work for one filter: conjunctions merged for its ANDs, and looked at for its ORs."""
 
@@ -112,7 +117,7 @@ def _form(expression: Expression, negated: bool, work: _Work) -> Form:
             forms = [_form(term, negated, work) for term in terms]
             if isinstance(expression, And) is negated:
                 return _either(forms, work)
-            return _both(forms, work)
+            return _all_of(forms, [Not(term) if negated else term for term in terms], work)
         case _:
             return _predicate(expression, negated)
 
@@ -158,12 +163,31 @@ def _united(group: list[Conjunction], name: str) -> Conjunction:
     return replace(first, constraints={**first.constraints, name: members})
 
 
-def _both(forms: list[Form], work: _Work) -> Form:
-    """Short forms first, for they cut the others down; the single conjunctions by halves, or a
-    long list of `a <> 1 AND a <> 2 ...` would take the square of its length."""
-    single = [form for form in forms if len(form) <= 1]
-    longer = sorted((form for form in forms if len(form) > 1), key=len)
-    return reduce(lambda a, b: _product(a, b, work), longer, _by_halves(single, work))
+def _all_of(forms: list[Form], terms: list[Expression], work: _Work) -> Form:
+    """The AND of the terms, which have these forms.
+
+    Short forms first, for they cut the others down; the single conjunctions by halves, or a long
+    list of `a <> 1 AND a <> 2 ...` would take the square of its length.
+    """
+    single = _by_halves([form for form in forms if len(form) <= 1], work)
+    longer = [each for each in zip(forms, terms, strict=True) if len(each[0]) > 1]
+    longer.sort(key=lambda each: len(each[0]))
+    result = single
+    for form, _ in longer:
+        result = _product(result, form, work)
+        if len(result) > MULTIPLIED and len(longer) > 1:
+            residuals = _ordered(term for _, term in longer[1:])
+            return _product(_with(single, residuals), longer[0][0], work)
+    return result
+
+
+def _with(form: Form, residuals: tuple[Expression, ...]) -> Form:
+    added = Conjunction({}, residuals)
+    return tuple(each for each in (_merged(one, added) for one in form) if each is not None)
+
+
+def _ordered(residuals: Iterable[Expression]) -> tuple[Expression, ...]:
+    return tuple(sorted({*residuals}, key=to_sql))
 
 
 def _by_halves(forms: list[Form], work: _Work) -> Form:
@@ -196,7 +220,7 @@ def _merged(a: Conjunction, b: Conjunction) -> Conjunction | None:
         constraints[name] = both
     residuals = a.residuals
     if b.residuals:
-        residuals = tuple(sorted({*a.residuals, *b.residuals}, key=to_sql))
+        residuals = _ordered((*a.residuals, *b.residuals)) if residuals else b.residuals
     return Conjunction(dict(sorted(constraints.items())), residuals)
 
 

@@ -24,6 +24,7 @@ from reefcast.cli.options import (
 )
 from reefcast_lab.cli.bench_tables import (
     CLIENT,
+    CLIFFS,
     COVER,
     GOSSIP,
     GRAPHS,
@@ -202,8 +203,13 @@ def start(subscriptions: int, as_json: bool) -> None:
 
 @command.command()
 @_workloads_option("stock, stock mixed, stock symbol, flights or zipf")
-@_sizes_option("1 000, 10 000 and 100 000, with --worst 100 000")
+@_sizes_option("1 000, 10 000 and 100 000, with --worst 100 000, with --cliffs 2 000")
 @click.option("--worst", is_flag=True, help="Instead, inputs made to hurt, and the longest pauses.")
+@click.option(
+    "--cliffs",
+    is_flag=True,
+    help="Instead, filters that no predicate on a single attribute decides, beside a plain scan.",
+)
 @click.option(
     "--plot",
     type=OUTPUT_FILE,
@@ -215,6 +221,7 @@ def match(
     workloads: tuple[str, ...],
     sizes: tuple[int, ...],
     worst: bool,
+    cliffs: bool,
     as_json: bool,
     plot: Path | None,
     page: Path | None,
@@ -227,9 +234,12 @@ def match(
     and the counting algorithm and REIN, compiled; all in the same run, on one
     thread, from the decoded event on, and all must find the same.
     """
-    if worst and plot is not None:
-        raise click.UsageError("--plot goes with the workloads, not with --worst")
+    if (worst or cliffs) and plot is not None:
+        raise click.UsageError("--plot goes with the workloads, not with --worst or --cliffs")
     tell = partial(click.echo, err=True)
+    if cliffs:
+        _cliffs(workloads, sizes or (2000,), as_json, page, tell)
+        return
     if worst:
         _worst_cases(workloads, sizes or (100_000,), as_json, page, tell)
         return
@@ -242,6 +252,22 @@ def match(
         plot.write_text(figures.plot(rows), encoding="utf-8")
     if page is not None:
         fill(page, figures.FIGURES, figures.figures(rows))
+
+
+def _cliffs(
+    names: tuple[str, ...],
+    sizes: tuple[int, ...],
+    as_json: bool,
+    page: Path | None,
+    tell: Callable[[str], None],
+) -> None:
+    from reefcast_lab.bench.matching import page as figures
+    from reefcast_lab.bench.matching.cliffs import cliffs
+    from reefcast_lab.bench.page_tables import fill
+
+    rows = printed(cliffs(names, sizes, tell), CLIFFS, as_json)
+    if page is not None:
+        fill(page, figures.CLIFFS, figures.cliffs(rows))
 
 
 def _worst_cases(

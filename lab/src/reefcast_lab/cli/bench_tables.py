@@ -134,6 +134,20 @@ MATCH = {
     "floor_us": "floor us",
     "call_share": "call share",
 }
+CLIFFS = {
+    "workload": "case",
+    "n": "filters",
+    "us_per_event": "us/event",
+    "ns_per_filter": "ns/filter",
+    "matches_per_event": "keys",
+    "ns_per_match": "ns/key",
+    "scan_ns_per_filter": "scan ns/filter",
+    "ratio": "ratio",
+    "memory_bytes_per_filter": "bytes/filter",
+    "parse_us": "parse us",
+    "add_p50_us": "add p50",
+    "add_max_us": "max us",
+}
 WORST = {
     "workload": "workload",
     "n": "filters",

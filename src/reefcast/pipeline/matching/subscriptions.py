@@ -1,8 +1,8 @@
 """Subscriptions on their way to the executors.
 
 Executors parse the texts, for that is what takes long. What indexes need comes back: the normal
-form, packed, and the conditions that Python must decide about. An index itself cannot be shipped,
-for its tables lie in memory by address; but made of packed filters it is ready at once. For 10 000
+form, packed. An index itself cannot be shipped, for its tables lie in memory by address; but made
+of packed filters it is ready at once. For 10 000
 filters of flights, in ms of one core:
 
     broadcast     bytes   from bytes to an index
@@ -13,7 +13,6 @@ filters of flights, in ms of one core:
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
@@ -30,7 +29,7 @@ from pyspark.sql.types import (
 
 from reefcast.errors import FilterSyntaxError, LocalError
 from reefcast.model.expression import attributes_of
-from reefcast.model.filters import Filter, has_residuals
+from reefcast.model.filters import Filter
 from reefcast.model.language import parse
 from reefcast.pipeline.matching.events import by_place, places
 from reefcast.pipeline.matching.shared import parallelism
@@ -47,14 +46,13 @@ are spread unevenly, many subscriptions say the same."""
 _TEXTS = ArrayType(StringType())
 PARSED = {
     "packed": BinaryType(),
-    "decided": BinaryType(),
     "attributes": _TEXTS,
     "error": StringType(),
 }
 
 
 class Filters(NamedTuple):
-    """`data`: a stream of Arrow's with the columns id, packed, decided (see `parsed`); `id_type`:
+    """`data`: a stream of Arrow's with the columns id and packed (see `parsed`); `id_type`:
     Spark's type of the ids; `attributes`: the names of all that indexes of them look at."""
 
     data: bytes
@@ -91,7 +89,7 @@ def to_bytes(table: pa.Table) -> bytes:
     """Encode what executors need of the parsed subscriptions; `worker` reads it."""
     import pyarrow as pa
 
-    needed, sink = table.select(["id", "packed", "decided"]), pa.BufferOutputStream()
+    needed, sink = table.select(["id", "packed"]), pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, needed.schema) as stream:
         stream.write_table(needed)
     return bytes(sink.getvalue())
@@ -112,11 +110,11 @@ def _refuse(table: pa.Table) -> None:
 
 
 def parsed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield for each id and filter the id, the packed normal form, what Python must decide about
-    (pickled expressions; null for nothing), the attributes' names, and an error or null."""
+    """Yield for each id and filter the id, the packed normal form, the attributes' names, and an
+    error or null."""
     import pyarrow as pa
 
-    kinds = [pa.binary(), pa.binary(), pa.list_(pa.string()), pa.string()]
+    kinds = [pa.binary(), pa.list_(pa.string()), pa.string()]
     for batch in batches:
         rows = [_parsed(text) for text in batch.column(1).to_pylist()]
         columns = zip(*rows, strict=True) if rows else [()] * len(PARSED)
@@ -125,15 +123,15 @@ def parsed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 @lru_cache(maxsize=REMEMBERED)
-def _parsed(text: str | None) -> tuple[bytes, bytes | None, tuple[str, ...], str | None]:
+def _parsed(text: str | None) -> tuple[bytes, tuple[str, ...], str | None]:
     """Not by `parse_filter`, which keeps whole filters."""
     if text is None:
-        return b"", None, (), "it has no filter: NULL; a filter that everything matches is TRUE"
+        return b"", (), "it has no filter: NULL; a filter that everything matches is TRUE"
     try:
         filter = Filter(text, parse(text))
     except FilterSyntaxError as error:
-        return b"", None, (), str(error)
-    return filter.packed, _decided(filter), _attributes(filter), None
+        return b"", (), str(error)
+    return filter.packed, _attributes(filter), None
 
 
 def _attributes(filter: Filter) -> tuple[str, ...]:
@@ -142,12 +140,3 @@ def _attributes(filter: Filter) -> tuple[str, ...]:
     for conjunction in filter.conjunctions:
         names.update(conjunction.constraints, *map(attributes_of, conjunction.residuals))
     return tuple(sorted(names))
-
-
-def _decided(filter: Filter) -> bytes | None:
-    """Conditions that hold together if the filter does, given that the packed constraints of a
-    conjunction with residuals do."""
-    if not has_residuals(filter):
-        return None
-    alone = len(filter.conjunctions) == 1
-    return pickle.dumps(filter.conjunctions[0].residuals if alone else (filter.expression,))

@@ -7,21 +7,19 @@ to task (`spark.python.worker.reuse`).
 
 from __future__ import annotations
 
-import pickle
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from reefcast.model.filters import Conjunction, Filter
+from reefcast.model.filters import Filter
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from reefcast.matching.index import CompiledIndex
     from reefcast.matching.interface import Matches
-    from reefcast.model.expression import Expression
     from reefcast.pipeline.matching.shared import Shared
 
 KEPT = 2
@@ -33,10 +31,6 @@ PAIRS = 1 << 18
 subscriptions, and what is found must be kept until it is handed on."""
 
 
-ONE_CONJUNCTION = b"\x91"
-"""How a packed filter begins that has a single one: a list of one, to msgpack."""
-
-
 class Loaded(NamedTuple):
     """An index whose keys are places in `ids`."""
 
@@ -45,19 +39,13 @@ class Loaded(NamedTuple):
 
 
 class ShippedFilter(Filter):
-    """A filter as it came: packed, with the conditions that Python must decide about: for a single
-    conjunction its residuals, for several the whole expression."""
+    """A filter as it came: packed. That is all that an index of columns looks at."""
 
     __slots__ = ()
 
-    def __init__(self, packed: bytes, decided: tuple[Expression, ...] | None) -> None:
+    def __init__(self, packed: bytes) -> None:
         self._packed = packed
-        open_ones = () if decided is None else (Conjunction({}, decided),)
-        if packed[:1] == ONE_CONJUNCTION or not open_ones:
-            self._conjunctions = open_ones
-        else:
-            self._conjunctions = open_ones * 2
-            (self._expression,) = open_ones[0].residuals
+        self._conjunctions = ()
 
 
 _loaded: OrderedDict[str, Loaded] = OrderedDict()
@@ -74,19 +62,15 @@ def loaded(shared: Shared) -> Loaded:
 
 
 def _load(data: bytes) -> Loaded:
-    """From a table of id, packed, decided; see `subscriptions.parsed`."""
+    """From a table of id and packed; see `subscriptions.parsed`."""
     import pyarrow as pa
 
     from reefcast.matching.index import CompiledIndex
 
     table = pa.ipc.open_stream(data).read_all()
     index: CompiledIndex[int] = CompiledIndex()
-    expressions: dict[bytes, Any] = {}  # many filters share a few of them
-    rows = zip(table["packed"].to_pylist(), table["decided"].to_pylist(), strict=True)
-    for place, (packed, decided) in enumerate(rows):
-        if decided is not None and decided not in expressions:
-            expressions[decided] = pickle.loads(decided)
-        index.add(place, ShippedFilter(packed, expressions.get(decided)))
+    for place, packed in enumerate(table["packed"].to_pylist()):
+        index.add(place, ShippedFilter(packed))
     return Loaded(index, table["id"].combine_chunks())
 
 

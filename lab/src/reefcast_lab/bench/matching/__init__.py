@@ -2,5 +2,6 @@
 
 `table` holds filters as columns, `workloads` and `adversarial` make them; `columns` and
 `end_points` are the baselines; `engines` puts them and Reefcast's index behind one interface;
-`measure` and `worst` take the times; `page` writes the figures of docs/explanation/matching.md.
+`measure`, `worst` and `cliffs` take the times; `page` writes the figures of
+docs/explanation/matching.md.
 """

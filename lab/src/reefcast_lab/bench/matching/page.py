@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from reefcast_lab.bench.matching.cliffs import CliffRow
 from reefcast_lab.bench.matching.engines import BASELINES, REEFCAST
 from reefcast_lab.bench.matching.measure import BATCHED, SINGLE, MatchTiming
 from reefcast_lab.bench.matching.worst import WorstRow
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-FIGURES, WORST = "figures", "worst cases"
+FIGURES, WORST, CLIFFS = "figures", "worst cases", "cliffs"
 ENGINES = (REEFCAST, *BASELINES)
 
 
@@ -74,6 +75,25 @@ def worst_cases(rows: Sequence[WorstRow]) -> str:
             *map(short, (row.add_p50_us, row.add_p99_us, row.add_max_us)),
             *map(short, (row.remove_p50_us, row.remove_p99_us, row.remove_max_us)),
             short(row.memory_bytes_per_filter),
+        ]
+        for row in rows
+    ]
+    return markdown(titles, lines)
+
+
+def cliffs(rows: Sequence[CliffRow]) -> str:
+    titles = (
+        *("case", "filters", "µs per event", "ns per filter", "keys", "ns per key"),
+        *("scan, ns per filter", "ratio", "bytes per filter", "parse µs", "add p50", "max"),
+    )
+    lines = [
+        [
+            row.workload,
+            f"{row.n:,}",
+            *map(short, (row.us_per_event, row.ns_per_filter)),
+            *map(short, (row.matches_per_event, row.ns_per_match)),
+            *map(short, (row.scan_ns_per_filter, row.ratio, row.memory_bytes_per_filter)),
+            *map(short, (row.parse_us, row.add_p50_us, row.add_max_us)),
         ]
         for row in rows
     ]
