@@ -1,0 +1,255 @@
+"""The measurement of one point after the other, each for every broker, and its rows.
+
+For a row the subscribers connect to a fresh broker, then come
+
+- runs that warm up, each longer than the one before; they tell how many events take `RUN_S`;
+- a while without events, which tells what an idle broker uses;
+- runs as fast as it goes. CPU of a run is what the broker used from before its first event until
+  nothing came any more, less what it would have used idle. The row has medians;
+- a run at half of that rate, for the delays.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import signal
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any, Self
+
+from reefcast.matching import warm_up
+from reefcast_lab.bench import profiling
+from reefcast_lab.bench.live import brokers, cpu
+from reefcast_lab.bench.live.brokers import OURS, Running
+from reefcast_lab.bench.live.native import COUNTS, DELAYS, DELIVERIES, LAST_US, WIDE
+from reefcast_lab.bench.live.points import Point
+from reefcast_lab.bench.live.publisher import Publisher
+from reefcast_lab.bench.live.receiver import Receiver
+from reefcast_lab.bench.live.wires import WIRES
+from reefcast_lab.bench.live.worker import Worker
+
+RUN_S, HALF_S, IDLE_S = 0.7, 1.5, 0.4
+FIRST_EVENTS = 16
+"""Of the first run."""
+LOOK_S = 0.01
+QUIET_S = 0.2
+"""When nothing came for so long, nothing more is expected for conditions of which it is not known
+how many match."""
+LOST_S = 5.0
+"""When nothing came for so long, what is missing is lost."""
+SHARES = (0.50, 0.99)
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What one run came to. `cpu_s`: of the broker, idle time left out; None if the system does not
+    say. `missing`: deliveries to those who want everything that never came."""
+
+    publications: int
+    deliveries: int
+    missing: int
+    seconds: float
+    cpu_s: float | None
+
+    @property
+    def per_s(self) -> float:
+        return self.publications / self.seconds
+
+
+class Bench:
+    """The publishing and the receiving process; a context manager."""
+
+    def __init__(self) -> None:
+        self.counts = multiprocessing.get_context("spawn").RawArray("q", COUNTS)
+        self.receiver = Worker("receiver", Receiver, self.counts)
+        self.publisher = Worker("publisher", Publisher)
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        self._stack.enter_context(self.receiver)
+        self._stack.enter_context(self.publisher)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    @contextmanager
+    def connected(
+        self, broker: str, point: Point, profile: Path | None = None
+    ) -> Iterator[Session]:
+        """A fresh broker with the subscribers and the publisher of this point."""
+        with brokers.running(broker, profile) as process:
+            self.receiver.ask("open", broker, process.port, point)
+            self.publisher.ask("open", broker, process.port, point)
+            yield Session(self, broker, point, process)
+            self.publisher.ask("close")
+            self.receiver.ask("close")
+
+
+class Session:
+    """Runs of one point through one broker. `process`: the broker."""
+
+    def __init__(self, bench: Bench, broker: str, point: Point, process: Running) -> None:
+        self.process = process.process
+        self._bench = bench
+        self._point = point
+        self._wide = point.fanout if WIRES[broker].knows_conditions else point.connections
+        self._counted = WIRES[broker].knows_conditions and point.others > 0
+        self._idle_share = 0.0
+
+    def rest(self) -> None:
+        """Notes how much the broker uses when nothing is published."""
+        before, since = cpu.used_s(self.process.pid), time.monotonic()
+        time.sleep(IDLE_S)
+        after, passed = cpu.used_s(self.process.pid), time.monotonic() - since
+        if before is not None and after is not None:
+            self._idle_share = (after - before) / passed
+
+    def run(self, count: int, rate_per_s: float = 0) -> Load:
+        """Publishes so many events, at a rate or (0) as fast as it goes; returns when all have
+        come."""
+        bench = self._bench
+        expected = count * self._wide
+        bench.receiver.ask("begin_run", -(-expected // DELAYS))
+        had = list(bench.counts)
+        before, since = cpu.used_s(self.process.pid), time.monotonic()
+        bench.publisher.begin("publish", count, rate_per_s)
+        missing = self._wait(had[WIDE] + expected)
+        passed = time.monotonic() - since
+        after = cpu.used_s(self.process.pid)
+        start_us = bench.publisher.result()
+        used_s = None
+        if before is not None and after is not None:
+            used_s = max(after - before - self._idle_share * passed, 0.0)
+        return Load(
+            publications=count,
+            deliveries=bench.counts[DELIVERIES] - had[DELIVERIES],
+            missing=missing,
+            seconds=max((bench.counts[LAST_US] - start_us) / 1e6, 1e-6),
+            cpu_s=used_s,
+        )
+
+    def _wait(self, expected: int) -> int:
+        """Returns when all has come that is expected, or nothing comes any more; what is missing."""
+        before, since = -1, time.monotonic()
+        while True:
+            time.sleep(LOOK_S)
+            counts = list(self._bench.counts)
+            if counts[DELIVERIES] != before:
+                before, since = counts[DELIVERIES], time.monotonic()
+            missing = expected - counts[WIDE]
+            patience_s = LOST_S if missing else QUIET_S if self._counted else 0.0
+            if time.monotonic() - since >= patience_s:
+                return int(missing)
+
+    def warm_up(self, most: int) -> int:
+        """Runs until it is known how many events take `RUN_S`, at most `most`: how many."""
+        count = min(FIRST_EVENTS, most)
+        while True:
+            load = self.run(count)
+            fitting = max(int(count * RUN_S / load.seconds), 1)
+            if load.seconds > RUN_S / 4 or count == most:
+                return min(fitting, most)
+            count = min(count * 10, fitting, most)
+
+    def delays_us(self) -> list[int | None]:
+        """What `SHARES` of the deliveries of the last run took at most."""
+        return [round(each) for each in self._bench.receiver.ask("delays_us", *SHARES)] or [None] * 2
+
+
+def measure(
+    points: Sequence[Point], most: int, repeat: int, progress: Callable[[str], None]
+) -> Iterator[dict[str, Any]]:
+    """A row for each point and broker; runs of at most `most` events. `ratio` is publications per
+    second against the first baseline that is installed."""
+    warm_up()  # compiled once, here; the brokers load the result from the cache
+    known: dict[tuple[str, Point], dict[str, Any]] = {}
+    with Bench() as bench:
+        for i, point in enumerate(points, 1):
+            baseline = None
+            for broker in brokers.installed():
+                load = point if WIRES[broker].knows_conditions else point.topic_load
+                if (broker, load) not in known:
+                    progress(f"{i} of {len(points)}: {broker}, {point}")
+                    known[broker, load] = _measured(bench, broker, load, most, repeat)
+                row = {**_of(broker, point), **known[broker, load]}
+                baseline = baseline or row["publications_per_s"]
+                yield row | {"ratio": round(row["publications_per_s"] / baseline, 3)}
+
+
+def _of(broker: str, point: Point) -> dict[str, Any]:
+    """What a row says of the load."""
+    return {
+        "broker": broker,
+        "subscriptions": point.fanout + point.others,
+        "fanout": point.fanout,
+        "payload_bytes": point.payload,
+        "attributes": point.attributes,
+        "others": point.others,
+        "selectivity": point.selectivity if point.others else None,
+    }
+
+
+def _measured(bench: Bench, broker: str, point: Point, most: int, repeat: int) -> dict[str, Any]:
+    """What a row says of the broker."""
+    with bench.connected(broker, point) as session:
+        count = session.warm_up(most)
+        session.rest()
+        loads = [session.run(count) for _ in range(repeat)]
+        rate_per_s = median(load.per_s for load in loads) / 2
+        session.run(max(1, min(most, int(rate_per_s * HALF_S))), rate_per_s)
+        p50_us, p99_us = session.delays_us()
+    return {**figures(loads), "delay_p50_us": p50_us, "delay_p99_us": p99_us}
+
+
+def figures(loads: Sequence[Load]) -> dict[str, Any]:
+    """The medians of several runs of one load. `busy`: the share of a core that the broker had;
+    `cpu_spread`: of the CPU for a publication, the largest less the least, as a share."""
+    cpu_us = [load.cpu_s / load.publications * 1e6 for load in loads if load.cpu_s is not None]
+    each_us = [
+        load.cpu_s / load.deliveries * 1e6
+        for load in loads
+        if load.cpu_s is not None and load.deliveries
+    ]
+    busy = [load.cpu_s / load.seconds for load in loads if load.cpu_s is not None]
+    deliveries = median(load.deliveries / load.publications for load in loads)
+    return {
+        "publications_per_s": round(median(load.per_s for load in loads)),
+        "deliveries_per_s": round(median(load.deliveries / load.seconds for load in loads)),
+        "deliveries_per_publication": round(deliveries, 2),
+        "cpu_us_per_publication": round(median(cpu_us), 3) if cpu_us else None,
+        "cpu_us_per_delivery": round(median(each_us), 4) if each_us else None,
+        "cpu_spread": round((max(cpu_us) - min(cpu_us)) / median(cpu_us), 3) if cpu_us else None,
+        "busy": round(median(busy), 2) if busy else None,
+        "missing": sum(load.missing for load in loads),
+    }
+
+
+def profile(
+    points: Sequence[Point], count: int, progress: Callable[[str], None]
+) -> list[profiling.Cost]:
+    """The largest costs of the broker process, for each point at full speed."""
+    warm_up()
+    costs = []
+    for point in points:
+        progress(str(point))
+        costs += profiling.largest(str(point), functions(point, count), count)
+    return costs
+
+
+def functions(point: Point, count: int) -> dict[str, float]:
+    """Seconds of processor time by function of the broker, for so many events."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "profile.json"
+        with Bench() as bench, bench.connected(OURS, point, file) as session:
+            session.run(min(count, FIRST_EVENTS))
+            session.process.send_signal(signal.SIGUSR1)
+            session.run(count)
+        found: dict[str, float] = json.loads(file.read_text())
+        return found
