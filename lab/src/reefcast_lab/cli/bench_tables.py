@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from reefcast_lab.bench.cover.measure import Row as CoverRow
     from reefcast_lab.bench.gossip import Row as GossipRow
     from reefcast_lab.bench.history import Row as HistoryRow
+    from reefcast_lab.bench.live.measure import BrokerFigures
     from reefcast_lab.bench.matching.measure import Row as MatchRow
     from reefcast_lab.bench.matching.worst import WorstRow
     from reefcast_lab.bench.mesh import Row as MeshRow
@@ -26,6 +27,7 @@ _R = TypeVar(
     "GossipRow",
     "GraphRow",
     "HistoryRow",
+    "BrokerFigures",
     "MatchRow",
     "MeshRow",
     "SparkRow",
@@ -42,6 +44,24 @@ HISTORY = {
     "p50_ms": "p50 ms",
     "p99_ms": "p99 ms",
     "cpu_ms": "ms (CPU)",
+    "ratio": "ratio",
+}
+LIVE = {
+    "broker": "broker",
+    "fanout": "fan-out",
+    "payload_bytes": "payload bytes",
+    "attributes": "attributes",
+    "others": "others",
+    "selectivity": "selectivity",
+    "cpu_us_per_publication": "us/publication (CPU)",
+    "cpu_us_per_delivery": "us/delivery (CPU)",
+    "cpu_spread": "spread",
+    "busy": "busy",
+    "missing": "missing",
+    "publications_per_s": "publications/s",
+    "deliveries_per_s": "deliveries/s",
+    "delay_p50_us": "p50 us",
+    "delay_p99_us": "p99 us",
     "ratio": "ratio",
 }
 GOSSIP = {

@@ -55,6 +55,11 @@ def installed() -> list[str]:
     return [name for name in PROGRAMS if program(name)] + [OURS]
 
 
+def missing() -> list[str]:
+    """The baselines that are not installed."""
+    return [name for name in PROGRAMS if not program(name)]
+
+
 class Running(NamedTuple):
     port: int
     process: subprocess.Popen[bytes]

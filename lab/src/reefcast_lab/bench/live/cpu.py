@@ -1,7 +1,7 @@
 """Processor time of another process.
 
-Linux has a clock for every process, in nanoseconds. Elsewhere (macOS) `ps` says it, in hundredths of
-a second.
+Linux has a clock for every process, in nanoseconds. Elsewhere (macOS) `ps` says it, in hundredths
+of a second.
 """
 
 from __future__ import annotations

@@ -55,9 +55,9 @@ def _reefcast(data: Bytes, start: Any, size: Any) -> tuple[int, Any, Any]:
             return CUT, start, start
     end = start + 4 + number_at(data, start, 4)
     kind = data[start + 4]
-    if kind == _DELIVER or kind == _AGAIN:
+    if kind in (_DELIVER, _AGAIN):
         return _delivery(start + 9 + number_at(data, start + 5, 4), end, size)
-    return (NUMBERED if kind == _CONTROL or kind == _DROPPED else OTHER), start, end
+    return (NUMBERED if kind in (_CONTROL, _DROPPED) else OTHER), start, end
 
 
 @njit(cache=True)

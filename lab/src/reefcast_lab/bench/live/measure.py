@@ -23,7 +23,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Self
 
-from reefcast.matching import warm_up
+from reefcast.matching import warm_up as compile_index
 from reefcast_lab.bench import profiling
 from reefcast_lab.bench.live import brokers, cpu
 from reefcast_lab.bench.live.brokers import OURS, Running
@@ -41,9 +41,46 @@ LOOK_S = 0.01
 QUIET_S = 0.2
 """When nothing came for so long, nothing more is expected for conditions of which it is not known
 how many match."""
-LOST_S = 5.0
+LOST_S = 20.0
 """When nothing came for so long, what is missing is lost."""
+PROFILED_RUNS = 8
+"""A profile is of so many runs' events."""
 SHARES = (0.50, 0.99)
+
+
+Figures = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerFigures:
+    """A row: one broker under one load.
+
+    `cpu_us_per_publication`, `cpu_us_per_delivery`: microseconds of the broker's processor time at
+    full speed (None where the system does not tell); `cpu_spread`: of the former, the most of all
+    runs less the least, as a share. `busy`: processor time over wall time, so 1 where one thread
+    was busy all the time. `missing`: deliveries that never came to those who want everything.
+    Delays are those at half of the rate. `ratio`: publications per second against the first
+    baseline that is installed. `selectivity` is None where there are no others.
+    """
+
+    broker: str
+    subscriptions: int
+    fanout: int
+    payload_bytes: int
+    attributes: int
+    others: int
+    selectivity: float | None
+    publications_per_s: int
+    deliveries_per_s: int
+    deliveries_per_publication: float
+    cpu_us_per_publication: float | None
+    cpu_us_per_delivery: float | None
+    cpu_spread: float | None
+    busy: float | None
+    missing: int
+    delay_p50_us: int | None
+    delay_p99_us: int | None
+    ratio: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +173,8 @@ class Session:
         )
 
     def _wait(self, expected: int) -> int:
-        """Returns when all has come that is expected, or nothing comes any more; what is missing."""
+        """Returns when all has come that is expected, or nothing comes any more; what is
+        missing."""
         before, since = -1, time.monotonic()
         while True:
             time.sleep(LOOK_S)
@@ -160,16 +198,16 @@ class Session:
 
     def delays_us(self) -> list[int | None]:
         """What `SHARES` of the deliveries of the last run took at most."""
-        return [round(each) for each in self._bench.receiver.ask("delays_us", *SHARES)] or [None] * 2
+        delays_us = self._bench.receiver.ask("delays_us", *SHARES)
+        return [round(each) for each in delays_us] or [None] * len(SHARES)
 
 
 def measure(
     points: Sequence[Point], most: int, repeat: int, progress: Callable[[str], None]
-) -> Iterator[dict[str, Any]]:
-    """A row for each point and broker; runs of at most `most` events. `ratio` is publications per
-    second against the first baseline that is installed."""
-    warm_up()  # compiled once, here; the brokers load the result from the cache
-    known: dict[tuple[str, Point], dict[str, Any]] = {}
+) -> Iterator[BrokerFigures]:
+    """A row for each point and broker; runs of at most `most` events, `repeat` at full speed."""
+    compile_index()  # here, once; the brokers load the result from the cache
+    known: dict[tuple[str, Point], Figures] = {}
     with Bench() as bench:
         for i, point in enumerate(points, 1):
             baseline = None
@@ -178,9 +216,10 @@ def measure(
                 if (broker, load) not in known:
                     progress(f"{i} of {len(points)}: {broker}, {point}")
                     known[broker, load] = _measured(bench, broker, load, most, repeat)
-                row = {**_of(broker, point), **known[broker, load]}
-                baseline = baseline or row["publications_per_s"]
-                yield row | {"ratio": round(row["publications_per_s"] / baseline, 3)}
+                figures = known[broker, load]
+                baseline = baseline or figures["publications_per_s"]
+                ratio = round(figures["publications_per_s"] / baseline, 3)
+                yield BrokerFigures(**_of(broker, point), **figures, ratio=ratio)
 
 
 def _of(broker: str, point: Point) -> dict[str, Any]:
@@ -196,7 +235,7 @@ def _of(broker: str, point: Point) -> dict[str, Any]:
     }
 
 
-def _measured(bench: Bench, broker: str, point: Point, most: int, repeat: int) -> dict[str, Any]:
+def _measured(bench: Bench, broker: str, point: Point, most: int, repeat: int) -> Figures:
     """What a row says of the broker."""
     with bench.connected(broker, point) as session:
         count = session.warm_up(most)
@@ -205,51 +244,55 @@ def _measured(bench: Bench, broker: str, point: Point, most: int, repeat: int) -
         rate_per_s = median(load.per_s for load in loads) / 2
         session.run(max(1, min(most, int(rate_per_s * HALF_S))), rate_per_s)
         p50_us, p99_us = session.delays_us()
-    return {**figures(loads), "delay_p50_us": p50_us, "delay_p99_us": p99_us}
+    return {**medians(loads), "delay_p50_us": p50_us, "delay_p99_us": p99_us}
 
 
-def figures(loads: Sequence[Load]) -> dict[str, Any]:
-    """The medians of several runs of one load. `busy`: the share of a core that the broker had;
-    `cpu_spread`: of the CPU for a publication, the largest less the least, as a share."""
-    cpu_us = [load.cpu_s / load.publications * 1e6 for load in loads if load.cpu_s is not None]
-    each_us = [
-        load.cpu_s / load.deliveries * 1e6
-        for load in loads
-        if load.cpu_s is not None and load.deliveries
-    ]
-    busy = [load.cpu_s / load.seconds for load in loads if load.cpu_s is not None]
-    deliveries = median(load.deliveries / load.publications for load in loads)
+def medians(loads: Sequence[Load]) -> Figures:
+    """What several runs of one load come to."""
+    used = [(load, load.cpu_s) for load in loads if load.cpu_s is not None]
+    cpu_us = [cpu_s / load.publications * 1e6 for load, cpu_s in used]
+    each_us = [cpu_s / load.deliveries * 1e6 for load, cpu_s in used if load.deliveries]
+    busy = [cpu_s / load.seconds for load, cpu_s in used]
+    spread = (max(cpu_us) - min(cpu_us)) / (median(cpu_us) or 1) if cpu_us else None
     return {
         "publications_per_s": round(median(load.per_s for load in loads)),
         "deliveries_per_s": round(median(load.deliveries / load.seconds for load in loads)),
-        "deliveries_per_publication": round(deliveries, 2),
-        "cpu_us_per_publication": round(median(cpu_us), 3) if cpu_us else None,
-        "cpu_us_per_delivery": round(median(each_us), 4) if each_us else None,
-        "cpu_spread": round((max(cpu_us) - min(cpu_us)) / median(cpu_us), 3) if cpu_us else None,
-        "busy": round(median(busy), 2) if busy else None,
+        "deliveries_per_publication": _median(
+            [load.deliveries / load.publications for load in loads], 2
+        ),
+        "cpu_us_per_publication": _median(cpu_us, 3),
+        "cpu_us_per_delivery": _median(each_us, 4),
+        "cpu_spread": spread if spread is None else round(spread, 3),
+        "busy": _median(busy, 2),
         "missing": sum(load.missing for load in loads),
     }
 
 
+def _median(values: Sequence[float], digits: int) -> float | None:
+    return round(median(values), digits) if values else None
+
+
 def profile(
-    points: Sequence[Point], count: int, progress: Callable[[str], None]
+    points: Sequence[Point], most: int, progress: Callable[[str], None]
 ) -> list[profiling.Cost]:
     """The largest costs of the broker process, for each point at full speed."""
-    warm_up()
+    compile_index()
     costs = []
     for point in points:
         progress(str(point))
-        costs += profiling.largest(str(point), functions(point, count), count)
+        seconds, count = functions(point, most)
+        costs += profiling.largest(str(point), seconds, count)
     return costs
 
 
-def functions(point: Point, count: int) -> dict[str, float]:
-    """Seconds of processor time by function of the broker, for so many events."""
+def functions(point: Point, most: int) -> tuple[dict[str, float], int]:
+    """Seconds of processor time by function of the broker; and for how many events, at most
+    `most`."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "profile.json"
         with Bench() as bench, bench.connected(OURS, point, file) as session:
-            session.run(min(count, FIRST_EVENTS))
+            count = min(most, session.warm_up(most) * PROFILED_RUNS)
             session.process.send_signal(signal.SIGUSR1)
             session.run(count)
-        found: dict[str, float] = json.loads(file.read_text())
-        return found
+        seconds: dict[str, float] = json.loads(file.read_text())
+        return seconds, count

@@ -1,8 +1,8 @@
 """Receiving in compiled code, from many connections: one call polls, reads, counts and acknowledges
 for a while.
 
-`Subscribers` holds what the call works on. Nothing is kept of an event but that it came, and of some
-how long they took; of a frame that is cut only its head is kept until the rest is there.
+`Subscribers` holds what the call works on. Nothing is kept of an event but that it came, and of
+some how long they took; of a frame that is cut only its head is kept until the rest is there.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from reefcast_lab.bench.live.heads import CUT, DELIVERY, NUMBERED, QUESTION, Byt
 from reefcast_lab.bench.live.nats import PONG
 
 DELIVERIES, WIDE, LAST_US = 0, 1, 2
-"""What is counted, in shared memory: deliveries, those to connections that want everything, and when
-the last one came."""
+"""What is counted, in shared memory: deliveries, those to connections that want everything, and
+when the last one came."""
 COUNTS = 3
 READ_BYTES = 256 * 1024
 HEAD_BYTES = 16 * 1024
@@ -44,14 +44,14 @@ Longs = npt.NDArray[np.int64]
 Ints = npt.NDArray[np.int32]
 Shorts = npt.NDArray[np.int16]
 
-_poll = types.ExternalFunction("poll", types.int32(types.uintp, types.uint64, types.int32))
-_recv = types.ExternalFunction(
+_poll: Any = types.ExternalFunction("poll", types.int32(types.uintp, types.uint64, types.int32))
+_recv: Any = types.ExternalFunction(
     "recv", types.int64(types.int32, types.uintp, types.uint64, types.int32)
 )
-_send = types.ExternalFunction(
+_send: Any = types.ExternalFunction(
     "send", types.int64(types.int32, types.uintp, types.uint64, types.int32)
 )
-_clock = types.ExternalFunction("clock_gettime", types.int32(types.int32, types.uintp))
+_clock: Any = types.ExternalFunction("clock_gettime", types.int32(types.int32, types.uintp))
 # The columns of `state`, a row for each connection.
 _REST, _SKIP, _STAMP, _TAKEN, _ACKNOWLEDGED, _UNACKNOWLEDGED_BYTES = range(6)
 _COLUMNS = 6
@@ -60,13 +60,14 @@ _COLUMNS = 6
 @njit(cache=True)
 def now_us(time: Longs) -> Any:
     """Microseconds since 1970; `time` is room for seconds and nanoseconds."""
-    _clock(types.int32(0), time.ctypes.data)
+    _clock(np.int32(0), time.ctypes.data)
     return time[0] * 1_000_000 + time[1] // 1000
 
 
 @njit(cache=True)
 def _count(counts: Longs, delays: Longs, run: Longs, wide: bool, sent_us: Any, now: Any) -> None:
-    """A delivery is whole. `run`: [delays noted, deliveries of the run, every which one is noted]."""
+    """A delivery is whole. `run`: [delays noted, deliveries of the run, every which one is
+    noted]."""
     counts[DELIVERIES] += 1
     counts[LAST_US] = now
     if wide:
@@ -90,8 +91,9 @@ def walk(
     wide: bool,
     now: Any,
 ) -> int:
-    """Walk over the first `size` bytes of `data`, those of one connection that were not walked over.
-    How many questions must be answered; -1 if a head is longer than `rest`, where a cut one goes."""
+    """Walk over the first `size` bytes of `data`, those of one connection that were not walked
+    over. How many questions must be answered; -1 if a head is longer than `rest`, where a cut one
+    goes."""
     start, questions = state[_SKIP], 0
     if start and start <= size and state[_STAMP]:
         _count(counts, delays, run, wide, state[_STAMP], now)
@@ -99,7 +101,7 @@ def walk(
         kind, stamp, end = head(protocol, data, start, size)
         if kind == CUT:
             break
-        if kind == DELIVERY or kind == NUMBERED:
+        if kind in (DELIVERY, NUMBERED):
             state[_TAKEN] += 1
         state[_STAMP] = 0
         if kind == DELIVERY:
@@ -123,7 +125,7 @@ def _acknowledge(fd: Any, state: Longs, ack: Bytes) -> None:
     """Acknowledge what was taken, as a client does (`reefcast.client.connection`)."""
     for k in range(4):
         ack[_ACK_BYTES - 4 + k] = state[_TAKEN] >> (24 - 8 * k) & 255
-    _send(fd, ack.ctypes.data, types.uint64(_ACK_BYTES), types.int32(0))
+    _send(fd, ack.ctypes.data, np.uint64(_ACK_BYTES), np.int32(0))
     state[_ACKNOWLEDGED] = state[_TAKEN]
     state[_UNACKNOWLEDGED_BYTES] = 0
 
@@ -156,7 +158,7 @@ def receive(
     until = now_us(time) + SLICE_US
     now = until - SLICE_US
     while now < until:
-        ready = _poll(polled.ctypes.data, types.uint64(fds.size), types.int32(WAIT_MS))
+        ready = _poll(polled.ctypes.data, np.uint64(fds.size), np.int32(WAIT_MS))
         now = now_us(time)
         for i in range(fds.size if ready > 0 else 0):
             if polled[i, 3] == 0:
@@ -164,8 +166,8 @@ def receive(
             state = states[i]
             had = state[_REST]
             data[:had] = rests[i, :had]
-            room = types.uint64(data.size - had)
-            got = _recv(fds[i], data[had:].ctypes.data, room, types.int32(0))
+            room = np.uint64(data.size - had)
+            got = _recv(fds[i], data[had:].ctypes.data, room, np.int32(0))
             if got == 0 or (got < 0 and polled[i, 3] & _BAD):
                 return i
             if got < 0:
@@ -177,7 +179,7 @@ def receive(
             if asked < 0:
                 return i
             for _ in range(asked):
-                _send(fds[i], pong.ctypes.data, types.uint64(pong.size), types.int32(0))
+                _send(fds[i], pong.ctypes.data, np.uint64(pong.size), np.int32(0))
             state[_UNACKNOWLEDGED_BYTES] += got
             due = state[_TAKEN] - state[_ACKNOWLEDGED] >= ACK_EVERY
             if protocol == heads.REEFCAST and (

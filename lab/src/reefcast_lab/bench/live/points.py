@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import product
+from typing import Any
 
 from reefcast.errors import ConfigurationError
 from reefcast_lab.bench.live import quotes
@@ -60,16 +61,26 @@ class Point:
         return wide + [narrow[i::OTHER_CONNECTIONS] for i in range(OTHER_CONNECTIONS) if narrow]
 
 
+PROFILED = (
+    Point(),
+    Point(others=10_000),
+    Point(fanout=5),
+    Point(fanout=10),
+    Point(fanout=50),
+)
+"""What is profiled if nothing was chosen."""
+
+
 def usual() -> list[Point]:
-    """The plan of a run that nothing was said to: one dimension at a time around `Point()`."""
-    return [
-        Point(),
-        Point(others=10_000),
-        *(Point(fanout=fanout) for fanout in FANOUTS[1:]),
+    """The plan of a run for which nothing was chosen: one dimension at a time around `Point()`."""
+    points = [
+        *PROFILED,
+        *(Point(fanout=fanout) for fanout in FANOUTS),
         *(Point(payload=payload) for payload in PAYLOADS),
         *(Point(attributes=attributes) for attributes in ATTRIBUTES),
-        *(point for point in _beside_others(Point()) if point != Point(others=10_000)),
+        *_beside_others(Point()),
     ]
+    return list(dict.fromkeys(points))
 
 
 def full() -> list[Point]:
@@ -84,21 +95,16 @@ def _beside_others(point: Point) -> Iterator[Point]:
             yield replace(point, others=others, selectivity=selectivity)
 
 
-def chosen(texts: Sequence[str]) -> list[Point]:
-    """Points as they are written on a command line; see `parse`."""
-    return [parse(text) for text in texts]
-
-
 def parse(text: str) -> Point:
     """Read a point from `NAME=NUMBER,...`; what is not named is as in the base point."""
     point = Point()
     for part in filter(None, text.split(",")):
-        name, _, value = part.partition("=")
-        point = replace(point, **{name: _number(name.strip(), value.strip(), text)})
+        name, _, value = (side.strip() for side in part.partition("="))
+        point = replace(point, **{name: _number(name, value, text)})
     return point
 
 
-def _number(name: str, value: str, text: str) -> float:
+def _number(name: str, value: str, text: str) -> Any:
     known = [field.name for field in fields(Point)]
     if name not in known:
         raise ConfigurationError(f"{text!r}: a point has {', '.join(known)}, but no {name!r}")
@@ -108,9 +114,7 @@ def _number(name: str, value: str, text: str) -> float:
     return _one_of(int, value, text, range(lowest, MOST[name] + 1))
 
 
-def _one_of(
-    read: Callable[[str], float], value: str, text: str, allowed: Sequence[float]
-) -> float:
+def _one_of(read: Callable[[str], float], value: str, text: str, allowed: Sequence[float]) -> float:
     try:
         if (number := read(value)) in allowed:
             return number

@@ -47,17 +47,15 @@ class Frames:
         """How far one call to the socket goes that begins with the event `first`: at most `most`
         events, and at least one."""
         end = int(np.searchsorted(self.starts, self.starts[first] + AT_ONCE_BYTES, "right")) - 1
-        return min(max(end, first + 1), first + most, self.places.size)
+        return min(max(end, first + 1), first + most, len(self.places))
 
     def stamped(self, first: int, end: int, seq: int) -> memoryview:
         """The frames from `first` to before `end`, numbered from `seq` on, and of now."""
         heads.stamp(self.data, self.places[first:end], seq, time.time_ns() // 1000)
-        return memoryview(self.data)[self.starts[first] : self.starts[end]]
+        return self.data[self.starts[first] : self.starts[end]].data
 
 
-def _frames(
-    made_for: Wire, point: Point, payload: bytes, count: int
-) -> list[tuple[bytes, int]]:
+def _frames(made_for: Wire, point: Point, payload: bytes, count: int) -> list[tuple[bytes, int]]:
     """The frame of each event, and where in it its body begins."""
     made = []
     for seq, attributes in enumerate(quotes.events(count, point.attributes), heads.FIRST_SEQ):
@@ -78,6 +76,7 @@ class Publisher:
 
     def open(self, broker: str, port: int, point: Point) -> None:
         """Connect to a broker, and make the frames of this point."""
+        self.close()  # if something failed before
         self._wire = WIRES[broker]()
         self._frames = Frames(self._wire, point)
         connection = socket.create_connection(("127.0.0.1", port))
@@ -122,7 +121,7 @@ class Publisher:
                 connection.sendall(self._wire.ping)
         if self._wire.credit is not None:
             most = min(most, self._wire.credit)
-        first = (self._seq - heads.FIRST_SEQ) % self._frames.places.size
+        first = (self._seq - heads.FIRST_SEQ) % len(self._frames.places)
         end = self._frames.upto(first, most)
         connection.sendall(self._frames.stamped(first, end, self._seq))
         self._seq += end - first

@@ -1,7 +1,7 @@
 """The receiving process: all connections that subscribe to something, in one loop (`native`).
 
-A connection says hello and subscribes, waits until all that is settled, then counts, acknowledges as
-often as a client does, and says something from time to time. Counts go through shared memory, so
+A connection says hello and subscribes, waits until all that is settled, then counts, acknowledges
+as often as a client does, and says something from time to time. Counts go through shared memory, so
 that asking for them costs the receiver nothing.
 """
 
@@ -26,7 +26,7 @@ class Receiver:
     """The work of the process (`worker.Work`). `shared`: the counts, see `native`."""
 
     def __init__(self, shared: Array[c_longlong]) -> None:
-        self._counts: Longs = np.frombuffer(shared, np.int64)
+        self._counts: Longs = np.ctypeslib.as_array(shared)
         self._wire: Wire
         self._connections: list[socket.socket] = []
         self._subscribers: Subscribers | None = None
@@ -34,6 +34,7 @@ class Receiver:
 
     def open(self, broker: str, port: int, point: Point) -> None:
         """Connect to a broker as the subscribers of this point; returns when all is settled."""
+        self.close()  # if something failed before
         self._wire = WIRES[broker]()
         self._counts[:] = 0
         taken = []

@@ -41,7 +41,11 @@ class Wire(ABC):
 
     @abstractmethod
     def subscribe(
-        self, connection: socket.socket, name: str, filters: Sequence[str], meanwhile: Callable[[], None]
+        self,
+        connection: socket.socket,
+        name: str,
+        filters: Sequence[str],
+        meanwhile: Callable[[], None],
     ) -> int:
         """Begin as a subscriber; how many numbered frames came. `meanwhile` is called when some of
         the filters are there."""
@@ -69,7 +73,11 @@ class Reefcast(Wire):
         self._frames = FrameReader()
 
     def subscribe(
-        self, connection: socket.socket, name: str, filters: Sequence[str], meanwhile: Callable[[], None]
+        self,
+        connection: socket.socket,
+        name: str,
+        filters: Sequence[str],
+        meanwhile: Callable[[], None],
     ) -> int:
         hello = wire.hello(Role.CLIENT, name, "", name, queue_policy="block")
         answers = FrameReader()
@@ -129,7 +137,11 @@ class Mqtt(Wire):
     number = heads.MQTT
 
     def subscribe(
-        self, connection: socket.socket, name: str, filters: Sequence[str], meanwhile: Callable[[], None]
+        self,
+        connection: socket.socket,
+        name: str,
+        filters: Sequence[str],
+        meanwhile: Callable[[], None],
     ) -> int:
         connection.sendall(mqtt.connect(name) + mqtt.subscribe())
         _read_exactly(connection, mqtt.CONNACK_BYTES + mqtt.SUBACK_BYTES)
@@ -150,7 +162,11 @@ class Nats(Wire):
     number = heads.NATS
 
     def subscribe(
-        self, connection: socket.socket, name: str, filters: Sequence[str], meanwhile: Callable[[], None]
+        self,
+        connection: socket.socket,
+        name: str,
+        filters: Sequence[str],
+        meanwhile: Callable[[], None],
     ) -> int:
         connection.sendall(nats.CONNECT + nats.subscribe() + nats.PING)
         _read_until(connection, nats.PONG)
@@ -191,4 +207,3 @@ def _read_until(connection: socket.socket, end: bytes) -> None:
     data = b""
     while not data.endswith(end):
         data += read(connection)
-
