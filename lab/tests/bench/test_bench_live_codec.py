@@ -89,7 +89,7 @@ def _walked(protocol: int, pieces: Sequence[bytes]) -> tuple[list[int], int, lis
     does."""
     state = np.zeros(native._COLUMNS, np.int64)
     counts, delays = np.zeros(native.COUNTS, np.int64), np.zeros(100, np.int64)
-    rest, run, asked = np.zeros(native.HEAD_BYTES, np.uint8), np.array([0, 0, 1]), 0
+    rest, run, asked = np.zeros(native.HEAD_BYTES, np.uint8), np.array([0, 0, 1, 0]), 0
     for piece in pieces:
         data = np.frombuffer(rest[: state[native._REST]].tobytes() + piece, np.uint8)
         asked += native.walk(
@@ -99,7 +99,7 @@ def _walked(protocol: int, pieces: Sequence[bytes]) -> tuple[list[int], int, lis
     return (
         [int(counts[native.DELIVERIES]), int(counts[native.WIDE]), taken],
         asked,
-        list(map(int, delays[: run[0]])),
+        list(map(int, delays[: run[native._NOTED]])),
     )
 
 
@@ -131,7 +131,7 @@ def test_every_delivery_is_counted_however_the_stream_is_cut(
 
 def test_a_head_longer_than_there_is_room_for_is_refused() -> None:
     state = np.zeros(native._COLUMNS, np.int64)
-    counts, delays, run = np.zeros(3, np.int64), np.zeros(1, np.int64), np.array([0, 0, 1])
+    counts, delays, run = np.zeros(3, np.int64), np.zeros(1, np.int64), np.array([0, 0, 1, 0])
     cut = np.frombuffer(b"MSG" + bytes(40), np.uint8)
     rest = np.zeros(16, np.uint8)
     asked = native.walk(heads.NATS, cut, cut.size, state, rest, counts, delays, run, True, 0)

@@ -153,7 +153,7 @@ class Session:
         come."""
         bench = self._bench
         expected = count * self._wide
-        bench.receiver.ask("begin_run", -(-expected // DELAYS))
+        bench.receiver.ask("begin_run", -(-expected // DELAYS), not rate_per_s)
         had = list(bench.counts)
         before, since = cpu.used_s(self.process.pid), time.monotonic()
         bench.publisher.begin("publish", count, rate_per_s)
@@ -189,12 +189,13 @@ class Session:
     def warm_up(self, most: int) -> int:
         """Runs until it is known how many events take `RUN_S`, at most `most`: how many."""
         count = min(FIRST_EVENTS, most)
+        self.run(count)  # the first may have to wait for anything
         while True:
             load = self.run(count)
             fitting = max(int(count * RUN_S / load.seconds), 1)
-            if load.seconds > RUN_S / 4 or count == most:
+            if load.seconds > RUN_S / 2 or count == most:
                 return min(fitting, most)
-            count = min(count * 10, fitting, most)
+            count = min(count * 10, max(fitting, count + 1), most)
 
     def delays_us(self) -> list[int | None]:
         """What `SHARES` of the deliveries of the last run took at most."""

@@ -35,6 +35,10 @@ HEAD_BYTES = 16 * 1024
 DELAYS = 1_000_000
 """So many are kept of one run."""
 WAIT_MS, SLICE_US = 10, 10_000
+PAUSE_US = 200
+"""A receiver that waits for every event is woken by the broker for each, at the broker's cost, if
+it is not still busy with the one before; so figures of CPU would differ by up to a factor of three
+with what else runs. One that pauses is never waiting: what is paid is for sending alone."""
 _BAD = select.POLLERR | select.POLLHUP | select.POLLNVAL
 _ACK_HEAD = np.frombuffer(wire.HEAD.pack(6, FrameKind.ACK) + b"\xce" + bytes(4), np.uint8)
 _ACK_BYTES = _ACK_HEAD.size
@@ -51,10 +55,13 @@ _recv: Any = types.ExternalFunction(
 _send: Any = types.ExternalFunction(
     "send", types.int64(types.int32, types.uintp, types.uint64, types.int32)
 )
+_usleep: Any = types.ExternalFunction("usleep", types.int32(types.uint32))
 _clock: Any = types.ExternalFunction("clock_gettime", types.int32(types.int32, types.uintp))
 # The columns of `state`, a row for each connection.
 _REST, _SKIP, _STAMP, _TAKEN, _ACKNOWLEDGED, _UNACKNOWLEDGED_BYTES = range(6)
 _COLUMNS = 6
+# The fields of `run`: delays noted, deliveries of the run, every which one is noted, pause (us).
+_NOTED, _DELIVERED, _EVERY, _PAUSE = range(4)
 
 
 @njit(cache=True)
@@ -66,16 +73,15 @@ def now_us(time: Longs) -> Any:
 
 @njit(cache=True)
 def _count(counts: Longs, delays: Longs, run: Longs, wide: bool, sent_us: Any, now: Any) -> None:
-    """A delivery is whole. `run`: [delays noted, deliveries of the run, every which one is
-    noted]."""
+    """A delivery is whole."""
     counts[DELIVERIES] += 1
     counts[LAST_US] = now
     if wide:
         counts[WIDE] += 1
-    run[1] += 1
-    if run[1] % run[2] == 0 and run[0] < delays.size:
-        delays[run[0]] = now - sent_us
-        run[0] += 1
+    run[_DELIVERED] += 1
+    if run[_DELIVERED] % run[_EVERY] == 0 and run[_NOTED] < delays.size:
+        delays[run[_NOTED]] = now - sent_us
+        run[_NOTED] += 1
 
 
 @njit(cache=True)
@@ -157,8 +163,13 @@ def receive(
     """Receive for `SLICE_US`; -1, or the number of a connection that is gone."""
     until = now_us(time) + SLICE_US
     now = until - SLICE_US
+    wait_ms = np.int32(0 if run[_PAUSE] else WAIT_MS)
+    most = np.int64(0)
     while now < until:
-        ready = _poll(polled.ctypes.data, np.uint64(fds.size), np.int32(WAIT_MS))
+        if run[_PAUSE] and most < data.size // 2:
+            _usleep(np.uint32(run[_PAUSE]))
+        most = np.int64(0)
+        ready = _poll(polled.ctypes.data, np.uint64(fds.size), wait_ms)
         now = now_us(time)
         for i in range(fds.size if ready > 0 else 0):
             if polled[i, 3] == 0:
@@ -173,6 +184,7 @@ def receive(
             if got < 0:
                 continue
             now = now_us(time)
+            most = max(most, got)
             asked = walk(
                 protocol, data, had + got, state, rests[i], counts, delays, run, i < wide, now
             )
@@ -214,19 +226,20 @@ class Subscribers:
         self._data = np.empty(READ_BYTES + HEAD_BYTES, np.uint8)
         self._ack, self._pong = _ACK_HEAD.copy(), _PONG.copy()
         self._counts = counts
-        self._run = np.array([0, 0, 1])
+        self._run = np.array([0, 0, 1, 0])
         self._time = np.zeros(2, np.int64)
         for connection in connections:
             connection.setblocking(False)
 
-    def begin_run(self, every: int) -> None:
-        """From now on the delay of each `every`th delivery is kept, and none from before."""
-        self._run[:] = 0, 0, every
+    def begin_run(self, every: int, pause: bool) -> None:
+        """From now on the delay of each `every`th delivery is kept, and none from before. `pause`:
+        whether to let `PAUSE_US` pass between two looks."""
+        self._run[:] = 0, 0, every, PAUSE_US if pause else 0
 
     @property
     def delays_us(self) -> Longs:
         """What was kept of this run."""
-        return self.delays[: self._run[0]]
+        return self.delays[: self._run[_NOTED]]
 
     def receive(self) -> None:
         """Receive for a moment; raises `PeerError` if the broker closed a connection."""

@@ -54,10 +54,10 @@ class Receiver:
         while self._connections:
             self._connections.pop().close()
 
-    def begin_run(self, every: int) -> None:
-        """From now on note how long each `every`th delivery took."""
+    def begin_run(self, every: int, pause: bool) -> None:
+        """From now on note how long each `every`th delivery took; `pause`: see `Subscribers`."""
         if self._subscribers is not None:
-            self._subscribers.begin_run(every)
+            self._subscribers.begin_run(every, pause)
 
     def delays_us(self, *shares: float) -> list[float]:
         """What those shares of the noted deliveries took at most; nothing if there are none."""
