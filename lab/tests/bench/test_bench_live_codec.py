@@ -129,6 +129,22 @@ def test_every_delivery_is_counted_however_the_stream_is_cut(
     assert asked == sum(each.asks for each in said)
 
 
+BODY = wire.encode_publication(Publication(PUBLISHER, heads.FIRST_SEQ, NOW_US - 7, {"a": 1}))
+STREAMS = {
+    Reefcast.number: wire.encode(FrameKind.PING, 0) + wire.encode_deliver([1, 300], BODY),
+    Mqtt.number: b"\xd0\x00" + mqtt.publish(BODY + bytes(200)),
+    Nats.number: nats.PONG + b"MSG e 1 %d\r\n%s\r\n" % (len(BODY), BODY),
+}
+
+
+@pytest.mark.parametrize("protocol", list(STREAMS))
+def test_a_stream_may_be_cut_anywhere(protocol: int) -> None:
+    stream = STREAMS[protocol] * 2
+    for cut in range(1, len(stream)):
+        counts, _, delays = _walked(protocol, [stream[:cut], stream[cut:]])
+        assert (counts[0], delays) == (2, [7, 7]), cut
+
+
 def test_a_head_longer_than_there_is_room_for_is_refused() -> None:
     state = np.zeros(native._COLUMNS, np.int64)
     counts, delays, run = np.zeros(3, np.int64), np.zeros(1, np.int64), np.array([0, 0, 1, 0])

@@ -149,6 +149,22 @@ def test_a_row_has_medians() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("seconds", "cpu_s", "times"),
+    [
+        (0.07, 0.05, 10.0),
+        (0.7, 0.05, 2.0 / 0.7),
+        (0.5, 0.2, 1.5),
+        (0.07, None, 10.0),
+        (4.0, 3.0, 0.175),
+    ],
+)
+def test_a_run_lasts_long_enough_for_the_broker_to_be_measured(
+    seconds: float, cpu_s: float | None, times: float
+) -> None:
+    assert Load(100, 100, 0, seconds, cpu_s).times_fitting == pytest.approx(times)
+
+
 def test_without_processor_times_the_rest_is_told() -> None:
     figures = medians([Load(100, 0, 100, 2.0, None)])
     assert figures["publications_per_s"] == 50

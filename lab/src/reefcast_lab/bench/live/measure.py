@@ -2,7 +2,7 @@
 
 For a row the subscribers connect to a fresh broker, then come
 
-- runs that warm up, each longer than the one before; they tell how many events take `RUN_S`;
+- runs that warm up, each longer than the one before; they tell how many events a run needs;
 - a while without events, which tells what an idle broker uses;
 - runs as fast as it goes. CPU of a run is what the broker used from before its first event until
   nothing came any more, less what it would have used idle. The row has medians;
@@ -35,6 +35,8 @@ from reefcast_lab.bench.live.wires import WIRES
 from reefcast_lab.bench.live.worker import Worker
 
 RUN_S, HALF_S, IDLE_S = 0.7, 1.5, 0.4
+CPU_S, LONGEST_S = 0.3, 2.0
+"""The broker has the former in a run, unless it lasts the latter: others may use the processor."""
 FIRST_EVENTS = 16
 """Of the first run."""
 LOOK_S = 0.01
@@ -97,6 +99,13 @@ class Load:
     @property
     def per_s(self) -> float:
         return self.publications / self.seconds
+
+    @property
+    def times_fitting(self) -> float:
+        """How many times as many publications make a run that lasts `RUN_S`; or longer, if the
+        broker would have less than `CPU_S` of the processor until then."""
+        longer = CPU_S / self.cpu_s if self.cpu_s else 0.0
+        return min(max(RUN_S / self.seconds, longer), LONGEST_S / self.seconds)
 
 
 class Bench:
@@ -187,14 +196,14 @@ class Session:
                 return int(missing)
 
     def warm_up(self, most: int) -> int:
-        """Runs until it is known how many events take `RUN_S`, at most `most`: how many."""
+        """Runs until it is known how many events a run needs, at most `most`: how many."""
         count = min(FIRST_EVENTS, most)
         self.run(count)  # the first may have to wait for anything
         while True:
             load = self.run(count)
-            fitting = max(int(count * RUN_S / load.seconds), 1)
+            fitting = int(count * load.times_fitting)
             if load.seconds > RUN_S / 2 or count == most:
-                return min(fitting, most)
+                return max(1, min(fitting, most))
             count = min(count * 10, max(fitting, count + 1), most)
 
     def delays_us(self) -> list[int | None]:
