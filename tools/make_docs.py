@@ -10,6 +10,7 @@ test.
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -71,10 +72,14 @@ def trace_vocabulary() -> str:
 
 
 ROUTING = """\
-The options of the routing that `[network]` names; a key that the routing does not have is refused.
-Every `[[broker]]` may have others, under its own `routing`. [A routing of
-your own](../how-to/write-a-routing.md) brings its own; those of this package have these:
+The options of the routing that `[network]` names. An unknown key is refused. Each `[[broker]]` may
+have other values under its own `routing`. [A routing of your own](../how-to/write-a-routing.md)
+defines its own options; those of this package have the following ones. The pages about
+[covering](../explanation/covering.md), [meshes](../explanation/mesh.md) and
+[gossip](../explanation/gossip.md) explain them.
 """
+MEANING = re.compile(r"^- `(\w+)`: (.*?)(?=^- `|\Z)", re.MULTILINE | re.DOTALL)
+"""What a docstring says of one key."""
 
 
 def network() -> str:
@@ -100,9 +105,13 @@ def _routings() -> Iterator[str]:
 
 def _keys(section: type[msgspec.Struct]) -> Iterator[str]:
     """What the section says of itself, and a table of its keys."""
-    yield from (inspect.getdoc(section) or "", "", "| key | default |", "|---|---|")
+    text = inspect.getdoc(section) or ""
+    meanings = {key: " ".join(said.split()).rstrip(".") for key, said in MEANING.findall(text)}
+    if about := MEANING.sub("", text).strip():
+        yield from (about, "")
+    yield from ("| key | default | meaning |", "|---|---|---|")
     for field in msgspec.structs.fields(section):
-        yield f"| `{field.name}` | {_default(field)} |"
+        yield f"| `{field.name}` | {_default(field)} | {meanings[field.name]} |"
     yield ""
 
 

@@ -5,6 +5,8 @@
 - The core reads no clock, opens no socket, knows no asyncio and draws from no global generator.
 - No module over 500 lines, no function over 70; half of the functions under 10.
 - Nothing is left open in the code.
+- The docstring of a public function of the product begins with a verb in the imperative (`NOT_YET`
+  lists the modules where that is still to come).
 - What silences a checker (in code, tests, tools, examples, pyproject.toml) says why.
 """
 
@@ -68,6 +70,61 @@ ALLOWED_OF_RANDOM = frozenset({"Random", "UUID"})  # the class, which draws noth
 CLOCKS = frozenset({"now", "utcnow", "today"})
 MAX_MODULE_LINES, MAX_FUNCTION_LINES, MAX_MEDIAN_LINES = 500, 70, 9
 LEFT_OPEN = ("TO" + "DO", "FIX" + "ME", "XX" + "X", "NotImplemented" + "Error")
+NOT_YET = frozenset(
+    {
+        "reefcast.matching",
+        "reefcast.matching.cover",
+        "reefcast.matching.cover.index",
+        "reefcast.matching.engine",
+        "reefcast.matching.events",
+        "reefcast.matching.index",
+        "reefcast.matching.machine",
+        "reefcast.matching.marks",
+        "reefcast.matching.packed",
+        "reefcast.matching.placing",
+        "reefcast.matching.plan",
+        "reefcast.matching.predicates",
+        "reefcast.matching.residuals",
+        "reefcast.matching.rows",
+        "reefcast.matching.sweep",
+        "reefcast.protocol.frames",
+        "reefcast.protocol.numbered",
+        "reefcast.protocol.window",
+        "reefcast.server.client_port",
+        "reefcast.server.host",
+    }
+)
+"""Modules of the product whose docstrings do not all begin with a verb; the list only shrinks."""
+NO_VERB_NEEDED = ("property", "cached_property", "group")
+"""Decorators behind which a noun says what there is: properties, and groups of commands."""
+VERBS = frozenset(
+    """
+    Abandon Abort Accept Acknowledge Add Admit Adopt Advance Advertise Advise Allocate Allow
+    Announce Answer Append Apply Arm Ask Assert Assign Attach Balance Become Begin Bind Block Break
+    Bring Broadcast Build Bypass Call Cancel Carry Cast Catch Change Charge Check Choose Claim
+    Classify Clean Clear Close Collect Combine Compare Compile Compute Concatenate Configure Confirm
+    Connect Continue Convert Coordinate Copy Count Crash Create Cut Decide Declare Decode
+    Deduplicate Define Delete Deliver Demote Derive Describe Design Destroy Detach Dial Disable
+    Disarm Discard Disconnect Distribute Divide Do Double Drain Draw Drop Enable Encode Encrypt End
+    Ensure Enter Enumerate Estimate Evaluate Exchange Exclude Execute Expand Expect Explain Export
+    Extend Extract Fail Fetch Fill Find Finish Flush Follow Forget Forward Free Freeze Generate Get
+    Give Go Hand Handle Hash Have Hold Ignore Import Include Increment Inform Inject Insert Inspect
+    Install Intersect Invert Iterate Join Judge Keep Kill Learn Leave Let Limit Link Listen Load
+    Localise Lock Log Look Lose Make Mark Match Measure Merge Move Negate Normalise Note Notify
+    Observe Offer Open Overload Owe Pack Parse Partition Pass Pause Permit Pick Place Plan Prefer
+    Prepare Prevent Print Probe Produce Promote Provide Prune Publish Push Put Queue Raise Reach
+    Read Rearm Reassemble Rebuild Receive Recompute Reconnect Record Recover Recycle Redirect Reduce
+    Refer Refresh Refuse Register Reject Relay Relearn Release Remember Remove Rename Render Renew
+    Reopen Reorder Repair Repeat Replace Replay Report Request Require Reserve Reset Resolve Respond
+    Rest Restart Restore Resume Retry Return Reverse Review Rewrite Rise Rotate Round Route Run
+    Sample Satisfy Save Say Scale Scan Schedule Seal Search Select Send Separate Serve Set Settle
+    Share Shift Show Sign Simplify Skip Slow Solve Sort Split Spread Start Stop Store Stream Submit
+    Subscribe Subsume Subtract Sum Sweep Sync Tell Terminate Test Trace Transform Translate Try Turn
+    Unbind Undo Unlink Unlock Unregister Unsubscribe Update Use Validate Verify Wait Waive Walk Warn
+    Watch Withdraw Withhold Wrap Write Yield
+    """.split()  # noqa: SIM905 (a list of 260 strings would be hard to read)
+)
+"""As docstrings begin; add what is missing, but no word that is as often a noun (Number, Time)."""
 SILENCER = re.compile(
     r"#\s*(?:noqa|type:\s*ignore|pragma|fmt:|mypy:|ruff:|pyright:|pylint:)"
     r"(?:\s*:?\s*(?:\[[^\]]*\]|[A-Z]+[0-9]+(?:,\s*[A-Z]+[0-9]+)*|off|on|skip|no cover))*"
@@ -188,6 +245,22 @@ def too_big(text: str, tree: ast.AST) -> Iterator[str]:
                 yield f"{node.lineno}: {node.name} has {length} lines; {MAX_FUNCTION_LINES} at most"
 
 
+def described(module: str, tree: ast.Module) -> Iterator[str]:
+    """Docstrings of public functions and methods that begin with another word than a verb."""
+    if module.split(".", maxsplit=1)[0] != PRODUCT or module in NOT_YET:
+        return
+    for node in ast.walk(tree):
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            continue
+        kinds = (ast.unparse(each).split("(")[0].split(".")[-1] for each in node.decorator_list)
+        text = ast.get_docstring(node)
+        if text is None or node.name.startswith("_") or any(k in NO_VERB_NEEDED for k in kinds):
+            continue
+        first = re.match(r"\w*", text)
+        if first is not None and first[0] not in VERBS:
+            yield f"{node.lineno}: {node.name}: begin the docstring with a verb, not {first[0]!r}"
+
+
 def left_open(text: str) -> Iterator[str]:
     for number, line in enumerate(text.splitlines(), 1):
         for word in LEFT_OPEN:
@@ -233,6 +306,7 @@ def findings(path: Path) -> Iterator[str]:
     if any(map(path.is_relative_to, PACKAGES)):
         tree, module = ast.parse(text), module_name(path)
         rules += [upward(module, tree), impure(module, tree), too_big(text, tree), left_open(text)]
+        rules += [described(module, tree)]
     for rule in rules:
         for finding in rule:
             yield f"{path.relative_to(ROOT)}:{finding}"

@@ -16,6 +16,12 @@ from sphinx.application import Sphinx
 ROOT = Path(__file__).resolve().parents[2]
 INDEX = "docs/README"
 SECTIONS = ("tutorial", "how-to", "reference", "explanation", "reproduction")
+TITLES = {
+    "reproduction/README": "Reproduction <reproduction/README>",
+    "../CHANGELOG": "Changelog <../CHANGELOG>",
+    "../lab/README": "Laboratory <../lab/README>",
+}
+"""What the navigation calls a page whose heading says more."""
 
 project = "Reefcast"
 author = "The Reefcast developers"
@@ -46,6 +52,11 @@ copybutton_line_continuation_character = "\\"
 # Without a network: no fonts, scripts or icons from elsewhere.
 html_theme = "furo"
 html_theme_options = {"navigation_with_keys": True}
+pygments_dark_style = "github-dark"
+templates_path = ["templates"]
+html_static_path = ["static"]
+html_css_files = ["site.css"]
+html_show_copyright = False
 html_show_sourcelink = False
 html_copy_source = False
 html_extra_path = ["index.html"]
@@ -62,5 +73,5 @@ def _add_navigation(app: Sphinx, name: str, source: list[str]) -> None:
         links = re.findall(r"^- .*?\]\(([^)#:]+)\.md\)", source[0], re.MULTILINE)
         if folder == "docs/reproduction":
             links = re.findall(r"^\| [^|]+ \| \[\w+\.md\]\((\w+)\.md\) \|", source[0], re.MULTILINE)
-        entries = "\n".join(dict.fromkeys(links))
+        entries = "\n".join(TITLES.get(link, link) for link in dict.fromkeys(links))
         source[0] += f"\n```{{toctree}}\n:hidden:\n\n{entries}\n```\n"

@@ -9,8 +9,8 @@ from reefcast.errors import ConfigurationError
 
 
 def make_directory(directory: Path, what: str) -> None:
-    """Make the directory, if needed. One that cannot be written to is refused at the start, not at
-    the first flush: raises `ConfigurationError`, which names `what` was to be written there."""
+    """Create a directory unless it exists. Raises `ConfigurationError`, which names `what` was to
+    be written there, if nothing can be: better at the start than at the first flush."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:

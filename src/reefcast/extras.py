@@ -23,8 +23,8 @@ EXTRAS = {
 
 @contextmanager
 def extra_for(what: str) -> Iterator[None]:
-    """Name the extra that `what` needs, where the block misses a package of one: raises
-    `LocalError`. Other packages are no business of ours."""
+    """Raise `LocalError`, which names the extra that `what` needs, if the block misses a package of
+    one; other missing packages raise as they do."""
     try:
         yield
     except ModuleNotFoundError as error:

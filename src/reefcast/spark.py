@@ -23,7 +23,7 @@ PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
 
 def register(spark: SparkSession) -> None:
-    """Makes `format("reefcast")` known to this session, and lets Spark push filters down to data
-    sources in Python, which it does not do by itself."""
+    """Register `format("reefcast")` with this session, and let Spark push filters down to data
+    sources in Python, which is off by default."""
     spark.dataSource.register(ReefcastSource)
     spark.conf.set(PUSHDOWN, "true")

@@ -5,9 +5,9 @@
         for event in client.subscribe("symbol = 'IBM' AND price < 100"):
             print(event["price"])
 
-The asyncio client runs in a thread of its own. What waits takes a `timeout` in seconds (None: for
-ever) and raises `TimeoutError` after it. All methods may be called from any thread; only callbacks,
-which are called in the client's thread, must not wait for their own client (`LocalError`).
+The asyncio client runs in a thread of its own. Methods that wait have a `timeout` in seconds (None:
+for ever) and raise `TimeoutError` after it. All methods may be called from any thread. Callbacks
+run in the client's thread and must not wait for their own client (`LocalError`).
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ class _Handle(Generic[H]):
 
     @property
     def filters(self) -> tuple[str, ...]:
-        """The filters that stand, without those being taken back."""
+        """The present filters, without those being removed."""
         return self._handle.filters
 
     def settled(self, timeout: float | None = None) -> None:
-        """Returns when every broker that must know of the filters knows them.
+        """Wait until every broker that must know the filters knows them.
 
         Raises `RefusedError` with the broker's reason, `ConnectionLostError` if the connection is
         given up, and `TimeoutError` after `timeout` seconds.
@@ -68,10 +68,11 @@ class _Handle(Generic[H]):
 
 
 class Advertisement(_Handle[AsyncAdvertisement]):
-    """What this client will publish. Publications wait in the broker until it has settled."""
+    """A filter that says what this client will publish. The broker holds publications back until
+    the advertisement has settled."""
 
     def withdraw(self, timeout: float | None = None) -> None:
-        """Takes it back; returns when every broker has forgotten it."""
+        """Withdraw the advertisement, and wait until every broker has forgotten it."""
         self._thread.run(self._handle.withdraw(), timeout)
 
 
@@ -93,7 +94,7 @@ class _Events:
         return event
 
     def next(self, timeout: float | None = None) -> Event | None:
-        """The next event; None at the end.
+        """Wait for the next event and return it; None at the end.
 
         Raises `TimeoutError` after `timeout` seconds, and what iterating raises.
         """
@@ -115,7 +116,7 @@ class _Events:
         return False
 
     def next_batch(self, timeout: float | None = None) -> list[Event]:
-        """All events that wait, at least one; none at the end.
+        """Wait for at least one event and return all that have arrived; an empty list at the end.
 
         Raises `TimeoutError` after `timeout` seconds, and what iterating raises.
         """
@@ -137,14 +138,14 @@ class _Events:
 
 
 class Subscription(_Events, _Handle[AsyncSubscription]):
-    """One or several filters, and an iterator over the events that match one of them, each once.
+    """An iterator over the events that match at least one of its filters, each once.
 
         for event in client.subscribe("symbol = 'IBM'", "price < 100"):
             ...
 
-    The iteration ends when the subscription is cancelled or the client closed; it raises
-    `RefusedError` if a filter was refused, `ConnectionLostError` if the connection is given up,
-    `SlowConsumerError` if the broker ended it because this program did not keep up.
+    The iteration ends when the subscription is cancelled or the client closed. It raises
+    `RefusedError` if a filter was refused, `ConnectionLostError` if the connection is given up, and
+    `SlowConsumerError` if the broker closed it because this program did not keep up.
     """
 
     def __init__(self, thread: LoopThread, handle: AsyncSubscription) -> None:
@@ -153,36 +154,36 @@ class Subscription(_Events, _Handle[AsyncSubscription]):
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """The numbers that its filters have on the present connection (see `on_deliveries`)."""
+        """The numbers of its filters on the present connection (see `on_deliveries`)."""
         return self._handle.numbers
 
     @property
     def waiting(self) -> int:
-        """How many events have come and not been read."""
+        """How many events have arrived and have not been read."""
         return len(self._batch) + self._handle.waiting
 
     @property
     def dropped(self) -> int:
-        """How many of its events the broker dropped, because this program did not keep up."""
+        """How many of its events the broker dropped because this program did not keep up."""
         return self._handle.dropped
 
     def add(self, filter: str, timeout: float | None = None) -> None:
-        """One filter more; returns when it has settled, raises `RefusedError` and leaves the
-        others as they are if it is refused."""
+        """Add a filter and wait until it has settled. Raises `RefusedError` if the broker refuses
+        it; the other filters stay as they are."""
         self._thread.run(self._handle.add(filter), timeout)
 
     def remove(self, filter: str, timeout: float | None = None) -> None:
-        """One filter less; returns when every broker has forgotten it. Raises `LocalError` if the
+        """Remove a filter and wait until every broker has forgotten it. Raises `LocalError` if the
         subscription does not have it."""
         self._thread.run(self._handle.remove(filter), timeout)
 
     def replace(self, old: str, new: str, timeout: float | None = None) -> None:
-        """Puts `new` in the place of `old` without a gap: the old filter is taken back when
-        the new one has settled. An event that matches either on the way arrives once."""
+        """Replace the filter `old` by `new` without a gap: `old` is removed once `new` has settled.
+        An event that matches both meanwhile arrives once."""
         self._thread.run(self._handle.replace(old, new), timeout)
 
     def cancel(self, timeout: float | None = None) -> None:
-        """Takes all filters back and ends the iteration; events not yet read are dropped."""
+        """Remove all filters and end the iteration; events not yet read are dropped."""
         self._batch.clear()
         self._thread.run(self._handle.cancel(), timeout)
 
@@ -201,25 +202,26 @@ class Replay(_Events):
         return self._replay.dropped
 
     def settled(self, timeout: float | None = None) -> None:
-        """Returns when every broker that must know of the filters knows them; raises as that of
-        `Subscription` does."""
+        """Wait until every broker that must know the filters knows them; raises what
+        `Subscription.settled` raises."""
         self._thread.run(self._replay.settled(), timeout)
 
     def cancel(self, timeout: float | None = None) -> None:
-        """Ends the iteration; events not yet read are dropped."""
+        """End the iteration; events not yet read are dropped."""
         self._batch.clear()
         self._thread.run(self._replay.cancel(), timeout)
 
 
 class History(_Events):
-    """An iterator over past events, by their time, each once; raises as `reefcast.History`."""
+    """An iterator over past events by their time, each once; raises what `reefcast.History`
+    raises."""
 
     def __init__(self, thread: LoopThread, history: AsyncHistory) -> None:
         super().__init__(thread, history)
         self._history = history
 
     def cancel(self) -> None:
-        """No more is wanted; ends the iteration."""
+        """Cancel the question and end the iteration."""
         self._batch.clear()
         self._thread.run(self._cancel())
 
@@ -228,7 +230,7 @@ class History(_Events):
 
 
 class Client:
-    """A program's end of the network, as `reefcast.Client`; made by `connect`, for any thread."""
+    """A connection to the network, as `reefcast.Client`; made by `connect`, for any thread."""
 
     def __init__(self, thread: LoopThread, client: BackloggedClient) -> None:
         self._thread = thread
@@ -240,22 +242,22 @@ class Client:
 
     @property
     def id(self) -> str:
-        """The client's id, unique for ever; it is the publisher of what the client publishes."""
+        """The client's id, unique for ever; the `publisher` of its events."""
         return self._client.id
 
     @property
     def connected(self) -> bool:
-        """Whether there is a connection now; without one the client looks for another."""
+        """Whether there is a connection now; without one the client tries to reconnect."""
         return self._client.connected
 
     @property
     def ended(self) -> ReefcastError | None:
-        """Why nothing can be done with this client any more; None while something can."""
+        """Why the client cannot be used any more; None while it can."""
         return self._client.ended
 
     @property
     def unacknowledged(self) -> int:
-        """How many publications the broker has not taken over yet."""
+        """How many publications the broker has not acknowledged yet."""
         return self._client.unacknowledged
 
     def publish(
@@ -267,14 +269,13 @@ class Client:
         topics: Iterable[str] = (),
         **named: object,
     ) -> PublicationId:
-        """Publishes one event; returns its (publisher, seq).
+        """Publish one event and return its id, (publisher, seq).
 
-        `attributes`: a mapping, a Struct of msgspec or a dataclass, or keywords; None means
-        missing. Which values travel, and how: docs/reference/values.md.
-        Encodes it and leaves the rest to the client's thread; waits only while 1000 events
-        (`BACKLOG`) wait there for the broker's credit. Raises `InvalidValueError` for what is no
-        event; an error of sending (`RefusedError`, `ConnectionLostError`) is raised by a later
-        call.
+        `attributes`: a mapping, a msgspec Struct or a dataclass, or keywords; None means missing.
+        docs/reference/values.md says which values travel, and how. Encodes the event and leaves the
+        rest to the client's thread; waits only while 1000 events (`BACKLOG`) wait there for the
+        broker's credit. Raises `InvalidValueError` for what is no event; an error in sending
+        (`RefusedError`, `ConnectionLostError`) is raised by a later call.
         """
         with self._lock:
             identity = (self._client.id, self._seq + 1)
@@ -308,7 +309,7 @@ class Client:
             raise failure
 
     def flush(self, timeout: float | None = None) -> None:
-        """Returns when the broker has taken over all that was published before.
+        """Wait until the broker has acknowledged every event published so far.
 
         Raises `RefusedError` if publications were refused, `ConnectionLostError`, and
         `TimeoutError` after `timeout` seconds.
@@ -317,7 +318,7 @@ class Client:
         self._thread.run(self._client.flush(), timeout)
 
     def advertise(self, filter: str) -> Advertisement:
-        """Announces what this client will publish; `.settled()` waits for the network.
+        """Advertise what this client will publish; `.settled()` waits for the network.
 
         A client that never advertises may publish anything. Raises `FilterSyntaxError`.
         """
@@ -348,10 +349,10 @@ class Client:
         replay: datetime | bool = False,
         handover_s: float = 2.0,
     ) -> Subscription | Replay:
-        """Asks for the events that match one of the filters; `.settled()` waits for the network,
-        iterating does not. `local_queue_limit` (events) overrides the client's; `order_s`, `replay`
-        and `handover_s`: as in `reefcast.Client.subscribe`. Raises `FilterSyntaxError`, and
-        `ConfigurationError`."""
+        """Subscribe to the events that match at least one of the filters; `.settled()` waits for
+        the network, iterating does not. `local_queue_limit` (events) overrides the client's;
+        `order_s`, `replay` and `handover_s`: as in `reefcast.Client.subscribe`. Raises
+        `FilterSyntaxError`, and `ConfigurationError`."""
         client = self._client
         if replay is False:
             work = _subscribe(client, filters, local_queue_limit, order_s)
@@ -367,16 +368,15 @@ class Client:
         until: datetime | None = None,
         limit: int = 0,
     ) -> History:
-        """Asks storages for past events that match; arguments and errors as in
+        """Ask storages for the past events that match; arguments and errors as in
         `reefcast.Client.history`."""
         work = _history(self._client, filter, since, until, limit)
         return History(self._thread, self._thread.run(work))
 
     def close(self) -> None:
-        """Waits for acknowledgements, closes the connection, and ends all iterations and the
-        thread.
+        """Wait for acknowledgements, close the connection, and end all iterations and the thread.
 
-        Raises `RefusedError` if publications were refused that nobody was told of yet, and
+        Raises `RefusedError` if publications were refused and nothing has reported it yet, and
         `ConnectionLostError` if some were not acknowledged within `close_timeout_s`.
         """
         self._end(None)
@@ -444,7 +444,7 @@ async def _replay(
 
 
 def connect(urls: str | Sequence[str] | None = None, **options: Unpack[Options]) -> Client:
-    """Connects to a broker; arguments and errors as in `reefcast.connect`. The callbacks among the
+    """Connect to a broker; arguments and errors as in `reefcast.connect`. The callbacks among the
     options are called in the client's thread."""
     thread = LoopThread()
     try:

@@ -33,7 +33,7 @@ MACHINE: ContextVar[Machine] = ContextVar("machine", default=Machine())  # noqa:
 
 
 def now_us() -> int:
-    """Microseconds UTC."""
+    """Return the time in microseconds UTC."""
     return MACHINE.get().now_us()
 
 
@@ -47,7 +47,7 @@ class Backoff:
         self._max_s, self._rng = max_s, rng
 
     def reset(self) -> None:
-        """An attempt succeeded: the next pause is a short one."""
+        """Start again with a short pause: an attempt succeeded."""
         self._next_s = self._first_s
 
     def pause_s(self) -> float:

@@ -11,14 +11,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from numba.core.caching import _CacheLocator
 
 import reefcast
 from reefcast.matching import warm_up
+from reefcast.matching.native.directories import lasting
 
 PACKAGE = Path(reefcast.__file__).parent
-FOLDERS = ("matching", "matching/cover")
-"""With the kernels of a broker."""
 INDEX = """
 from reefcast.matching import new_index
 from reefcast.model.filters import parse_filter
@@ -55,21 +53,19 @@ def run(package: Path, temporary: Path, program: str, **variables: object) -> tu
     return done.stdout, done.stderr, done.returncode
 
 
-def seed(package: Path, directory: Path) -> None:
+def seed(directory: Path) -> None:
     """Kernels that this process has; compiling them again would take long, and show no more."""
     warm_up()
-    for folder in FOLDERS:
-        module = str(package / "reefcast" / folder / "__init__.py")
-        kept = directory / _CacheLocator.get_suitable_cache_subpath(module)
-        kept.mkdir(parents=True, mode=0o700)
-        for file in (PACKAGE / folder / "__pycache__").glob("*.nb?"):
-            shutil.copy(file, kept)
+    directory.mkdir(parents=True, exist_ok=True)
+    for kept in lasting():
+        for file in kept.glob("*.kernels"):
+            shutil.copy(file, directory)
 
 
 def test_a_read_only_package_and_home(package: Path, tmp_path: Path) -> None:
     directory = tmp_path / f"reefcast-{os.getuid()}"
     directory.mkdir(mode=0o700)
-    seed(package, directory)
+    seed(directory)
     output, errors, code = run(package, tmp_path, INDEX)
     assert (output, code) == ("['key']\n", 0), errors
     assert re.fullmatch(
@@ -80,7 +76,7 @@ def test_a_read_only_package_and_home(package: Path, tmp_path: Path) -> None:
 
 def test_the_directory_that_is_named(package: Path, tmp_path: Path) -> None:
     directory = tmp_path / "a" / "b"
-    seed(package, directory)
+    seed(directory)
     output, errors, code = run(package, tmp_path, INDEX, REEFCAST_CACHE_DIR=directory)
     assert (output, errors, code) == ("['key']\n", "", 0)
     relative = os.path.relpath(tmp_path / "new")
@@ -131,4 +127,5 @@ def test_kernels_take_njit_from_where_the_directory_is_settled() -> None:
         for path in PACKAGE.rglob("*.py")
         if re.search(r"^\s*(from numba import .*\bnjit\b|import numba\b)", path.read_text(), re.M)
     ]
-    assert found == ["matching/kernel_cache.py"]
+    keeps_nothing = "matching/native/definitions.py"
+    assert sorted(found) == ["matching/kernel_cache.py", keeps_nothing]

@@ -120,6 +120,40 @@ def test_half_of_the_functions_are_short() -> None:
     assert not list(tidy.long_median([]))
 
 
+# --- docstrings -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        'def f():\n    """The next hops."""',
+        'async def f():\n    """Whether it is open."""',
+        'class C:\n    def f(self):\n        """Those that are missing, which they are no more."""',
+        'class C:\n    @classmethod\n    def f(cls):\n        """As `g`."""',
+        'def f():\n    """Returns the next hops."""',
+        'def f():\n    """"""',
+    ],
+)
+def test_a_docstring_that_begins_without_a_verb_is_seen(source: str) -> None:
+    (found,) = tidy.described("reefcast.model.x", ast.parse(source))
+    assert "begin the docstring with a verb" in found
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        'def f():\n    """Return the next hops."""',
+        'class C:\n    """A link."""\n    @property\n    def f(self):\n        """Its end."""',
+        'class C:\n    @functools.cached_property\n    def f(self):\n        """Its end."""',
+        '@click.group(cls=Group)\ndef f():\n    """A network."""',
+        'def _f():\n    """The next hops."""',
+        "def f():\n    pass",
+    ],
+)
+def test_other_docstrings_may_begin_with_a_noun(source: str) -> None:
+    assert not list(tidy.described("reefcast.model.x", ast.parse(source)))
+
+
 # --- what silences a checker ----------------------------------------------------------------------
 
 

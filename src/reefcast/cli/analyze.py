@@ -36,9 +36,8 @@ def command(
 
         reefcast analyze out/trace --out report.html
 
-    DIRECTORY holds the trace, of the simulator or of live brokers: they are the same to it. Delays,
-    load, tables, queues and discards are shown. docs/reference/spark-tables.md has the columns of
-    each table.
+    DIRECTORY holds the trace, of the simulator or of live brokers. It shows delays, load, tables,
+    queues and discards. docs/reference/spark-tables.md has the columns of each table.
     """
     from reefcast.pipeline.session import spark_session
     from reefcast.traces.files import read_run
@@ -74,7 +73,7 @@ def title_of(run: dict[str, Any]) -> str:
 
 
 def print_tables(analysis: Analysis) -> None:
-    """The main figures for people."""
+    """Print the main figures as tables."""
     from rich.table import Table
 
     from reefcast.cli.terminal import plain_console

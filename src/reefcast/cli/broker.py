@@ -40,9 +40,9 @@ To publish an event, type in a third one:
 @click.option(
     "--port",
     type=Whole(0, 65535),
-    help=f"Without NETWORK, listen on this port; by default {DEFAULT_PORT}; 0: any that is free.",
+    help=f"Without NETWORK, listen on this port; by default {DEFAULT_PORT}; 0: any free port.",
 )
-@click.option("--verbose", is_flag=True, help="Log who comes and goes, on standard error.")
+@click.option("--verbose", is_flag=True, help="Log on standard error who connects and disconnects.")
 @click.option("--until-eof", is_flag=True, help="Stop when standard input ends, too.")
 @json_option("a line when it is ready")
 def command(
@@ -58,14 +58,16 @@ def command(
 
         reefcast broker
 
-    Alone it serves programs on this machine, with the defaults of a network file, and prints what
-    to type to subscribe and to publish.
+    Alone it serves programs on this machine, with the defaults of a network file, and prints how to
+    subscribe and publish.
 
         reefcast broker net.toml north
 
-    NAME is the broker's in the network file NETWORK. It prints one line when it is ready.
+    NAME is the name of the broker in the network file NETWORK. The broker prints one line when it
+    is ready.
 
-    Either runs until SIGTERM or SIGINT: then it drains its queues, tells its clients, and ends.
+    Either runs until SIGTERM or SIGINT; then it drains its queues, closes its clients' connections,
+    and ends.
     """
     _check(network, name, port)
     logging.basicConfig(
@@ -100,7 +102,7 @@ def _run(network: NetworkFile, name: str, *, until_eof: bool, as_json: bool) -> 
 
 
 def _run_alone(port: int, *, until_eof: bool, as_json: bool) -> None:
-    """Runs a broker that is in no network file; `port`: 0 for any that is free.
+    """Run a broker that is in no network file; `port`: 0 for any free port.
 
     Raises `ConfigurationError` if it cannot listen there."""
     from reefcast.server.process import run_broker

@@ -17,7 +17,8 @@ _URL = re.compile(r"[a-z][a-z0-9+.-]*://|[\w.-]+:\d+(,|$)")
 
 
 def words_argument(metavar: str) -> Callable[[C], C]:
-    """The arguments behind the command's name: perhaps a URL, then `metavar`. See `split_words`."""
+    """Add the arguments behind the command's name: perhaps a URL, then `metavar`. See
+    `split_words`."""
     return click.argument("words", nargs=-1, metavar=f"[URL] {metavar}")
 
 

@@ -37,7 +37,7 @@ topic_option = click.option(
 
 
 def source_options(file_help: str) -> Callable[[F], F]:
-    """`--file` and `--format`, for the commands that read rows."""
+    """Add `--file` and `--format` to a command that reads rows."""
     file = click.option("--file", "path", type=INPUT_FILE, help=file_help)
     format = click.option(
         "--format",
@@ -49,7 +49,7 @@ def source_options(file_help: str) -> Callable[[F], F]:
 
 
 def typed(text: str) -> object:
-    """A value from a text, as JSON says it (12, 1.5, true, null, "12"); else the text itself."""
+    """Return the value that a text is in JSON (12, 1.5, true, null, "12"); else the text itself."""
     try:
         value = msgspec.json.decode(text)
     except msgspec.DecodeError:
@@ -58,7 +58,7 @@ def typed(text: str) -> object:
 
 
 def assignment(text: str) -> tuple[str, object]:
-    """`name=value` of the command line; raises `InvalidValueError`."""
+    """Parse `name=value`. Raises `InvalidValueError`."""
     name, equals, value = text.partition("=")
     if not equals or not name.strip():
         raise InvalidValueError(f"{text!r} is no attribute; write name=value")
@@ -70,15 +70,15 @@ def format_of(path: Path) -> str:
 
 
 def row_count(path: Path | None, format: str) -> int | None:
-    """How many rows there are, where that costs nothing to know."""
+    """Return how many rows there are, where that costs nothing to know."""
     if path is None or format != "parquet":
         return None
     return int(_parquet_file(path).metadata.num_rows)
 
 
 def read_rows(path: Path | None, format: str) -> Iterator[Rows]:
-    """Batches of rows; `path` None is standard input, read as it comes. A missing value (null, an
-    empty cell) is None. Raises `InvalidValueError` with the line that cannot be read."""
+    """Yield batches of rows; `path` None is standard input, read as it comes. A missing value
+    (null, an empty cell) is None. Raises `InvalidValueError` with the line that cannot be read."""
     if format == "parquet":
         if path is None:
             raise LocalError("Parquet cannot be read from standard input; name a file")
@@ -159,8 +159,8 @@ def _attribute(value: object) -> object:
 
 
 async def read_in_thread(batches: Iterator[Rows]) -> AsyncIterator[Rows]:
-    """The same batches, read in a thread of their own while the loop serves the connection; a few
-    are read ahead. The thread does not keep the program alive."""
+    """Yield the same batches, read in a thread of their own while the loop serves the connection; a
+    few are read ahead. The thread does not keep the program alive."""
     loop = asyncio.get_running_loop()
     queue: asyncio.Queue[Rows | Exception | None] = asyncio.Queue(maxsize=4)
 

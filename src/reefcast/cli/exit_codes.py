@@ -33,7 +33,7 @@ _BY_FAULT: dict[type[ReefcastError], int] = {
 
 
 def code_of(error: ReefcastError) -> int:
-    """The exit code that says whose fault it was."""
+    """Return the exit code that says whose fault the error was."""
     for kind, code in _BY_FAULT.items():
         if isinstance(error, kind):
             return code

@@ -57,19 +57,19 @@ def command(
     plan: bool,
     as_json: bool,
 ) -> None:
-    """Say why a filter matches an event, or why not.
+    """Explain why a filter matches an event, or not.
 
         reefcast explain "dest = 'SFO' AND seats > 5" dest=SFO seats=7
 
         reefcast explain "seats > 5" '{"seats": 7}' '{"seats": "7"}'
 
-    An EVENT is a JSON object; NAME=VALUE pairs, as `reefcast publish` takes them, are one event
-    together. Without any, events come from --file or standard input: JSON lines, CSV with a header,
-    or Parquet (files only).
+    An EVENT is a JSON object; NAME=VALUE pairs, as for `reefcast publish`, are one event together.
+    Without an EVENT, events come from --file or standard input: JSON lines, CSV with a header, or
+    Parquet (files only).
 
-    Each condition of the filter is shown with its verdict and the values that it saw. Those that
-    decided are marked by >: for a match they suffice, whatever the others say; otherwise the filter
-    would match if just these were different. With --filters there is a line for each filter.
+    It shows each condition of the filter with its verdict and the values that it saw. The
+    conditions marked by > decided: for a match they suffice, whatever the others are; otherwise the
+    event would match if just these were different. With --filters it prints a line for each filter.
     """
     filters = [] if filters_path is None else list(_filters(filters_path))
     if plan:

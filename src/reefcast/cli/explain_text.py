@@ -21,7 +21,7 @@ _COLOURS = {True: "green", False: "red", None: "yellow"}
 
 
 def summary(explanation: Explanation) -> str:
-    """A sentence: whether the filter matches, and why."""
+    """Return a sentence: whether the filter matches, and why."""
     text = "matches" if explanation.matches else "does not match"
     if explanation.topic is not None:
         text += _under(explanation)
@@ -37,7 +37,7 @@ def _under(explanation: Explanation) -> str:
 
 
 def reasons(explanation: Explanation) -> str:
-    """The first decisive predicates, and how many more there are."""
+    """Return the first decisive predicates, and how many more there are."""
     decisive = explanation.decisive()
     named = [_reason(node, explanation.matches) for node in decisive[:REASONS]]
     if len(decisive) > REASONS:
@@ -54,7 +54,7 @@ def _reason(node: Node, matches: bool) -> str:
 
 
 def tree_lines(explanation: Explanation) -> Iterator[str]:
-    """A line for each connective and predicate, and one for each hint."""
+    """Yield a line for each connective and predicate, and one for each hint."""
     lines = list(_lines(explanation.tree, 0))
     width = min(WIDEST, max(len(text) for _, text, _ in lines))
     for node, text, note in lines:
@@ -73,7 +73,7 @@ def _lines(node: Node, depth: int) -> Iterator[tuple[Node, str, str]]:
 
 
 def verdict_lines(explanation: Explanation) -> Iterator[str]:
-    """One of several filters: whether it matches, and if not, below it, why."""
+    """Yield lines for one of several filters: whether it matches, and if not, why."""
     text = printable(explanation.filter.text)
     if explanation.matches:
         yield f"{click.style('yes', fg='green')}  {text}"
@@ -86,7 +86,8 @@ def verdict_lines(explanation: Explanation) -> Iterator[str]:
 
 
 def plan_lines(plan: dict[str, Any]) -> Iterator[str]:
-    """`CompiledIndex.plan()` in tables. A row is a conjunction: a filter without OR is one."""
+    """Yield `CompiledIndex.plan()` as tables. A row is a conjunction: a filter without OR is
+    one."""
     yield (
         f"filters: {plan['filters']:,}, rows: {plan['rows']:,} "
         f"(decided in Python: {plan['decided_in_python']:,}), memory: {plan['bytes']:,} bytes"
@@ -105,7 +106,7 @@ def plan_lines(plan: dict[str, Any]) -> Iterator[str]:
 
 
 def place_lines(filter: Filter, places: list[dict[str, Any]]) -> Iterator[str]:
-    """`CompiledIndex.plan_of()` in words."""
+    """Yield `CompiledIndex.plan_of()` in words."""
     yield printable(filter.text)
     if not places:
         yield "  no event can match it: it is in the index, and costs nothing"

@@ -14,12 +14,14 @@ from reefcast.model.wording import printable
 
 
 def check_filters(texts: Iterable[str]) -> None:
-    """Before anything else happens: raises `FilterSyntaxError`, and tells doubts."""
+    """Parse the filters before anything else happens, and print doubts about them. Raises
+    `FilterSyntaxError`."""
     tell_doubts(map(parse_filter, texts))
 
 
 def tell_doubts(filters: Iterable[Filter]) -> None:
-    """On standard error, in place of the client library, which would warn as Python does."""
+    """Print doubts on standard error, in place of the client library, which would warn as Python
+    does."""
     warnings.simplefilter("ignore", FilterWarning)
     for filter in filters:
         for doubt in doubts_about(filter):

@@ -56,8 +56,8 @@ def command(
 
         reefcast history "topic = 'fx'" --limit 20
 
-    FILTER must say its topics; storages keep them (`reefcast storage`). URL is any broker's,
-    reefcast://host:port; by default what REEFCAST_URL says, or a broker on this machine.
+    FILTER must name its topics; storages keep them (`reefcast storage`). URL is that of any broker,
+    reefcast://host:port; by default that of REEFCAST_URL, or of a broker on this machine.
     """
     url, filters = split_words(words, "FILTER")
     if len(filters) > 1:

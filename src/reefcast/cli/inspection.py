@@ -35,7 +35,7 @@ OVERLOADED, BAD = "bold white on red", "bold red"
 
 
 def check_tables(network: NetworkFile, asked: Collection[str]) -> None:
-    """Raises `ConfigurationError` for a table that the network's routing does not have."""
+    """Raise `ConfigurationError` for a table that the network's routing does not have."""
     if not asked:
         return
     from reefcast.routing.broker import Broker
@@ -59,7 +59,7 @@ def check_tables(network: NetworkFile, asked: Collection[str]) -> None:
 
 
 def print_status(answers: Answers) -> None:
-    """One table a subject; those that have nothing to say are left out."""
+    """Print one table for each subject; leave out empty ones."""
     there = {name: answer for name, answer in answers.items() if answer is not None}
     _print("Brokers", BROKERS, _brokers(answers))
     if _print("LST", LINKS, _links(there)):
@@ -79,7 +79,8 @@ def print_status(answers: Answers) -> None:
 
 
 def print_storages(storages: Iterable[Answer]) -> None:
-    """What the storages of a network file answer for; `storages`: as `network status` tells it."""
+    """Print what the storages of a network file answer for; `storages`: as `network status` returns
+    it."""
     told = ("answers", "joins", "silent")
     rows = [
         (each["storage"], each["at"], *(", ".join(each[key]) or None for key in told))

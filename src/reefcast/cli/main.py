@@ -10,7 +10,7 @@ from reefcast.cli.exit_codes import EXPLAINED
 SECTIONS = {
     "Run a network": {
         "broker": "Run one broker: alone, or one of a network file.",
-        "network": "Check, run and ask a whole network of brokers.",
+        "network": "Check, run and inspect a whole network of brokers.",
         "peer": "Run a peer: a broker of routing gossip that is in no network file.",
         "storage": "Run a storage, which keeps what is published under some topics, and answers "
         "for it.",
@@ -19,7 +19,7 @@ SECTIONS = {
         "publish": "Publish events from the command line, a file or standard input.",
         "subscribe": "Print the events that match filters.",
         "history": "Print past events that match a filter, oldest first.",
-        "explain": "Say why a filter matches an event, or why not.",
+        "explain": "Explain why a filter matches an event, or not.",
     },
     "Look at what happened": {
         "analyze": "Turn a trace into tables and an HTML report, with Spark.",
@@ -29,7 +29,7 @@ SECTIONS = {
         "topology": "Design an overlay: classify it, draw it, write its network file.",
     },
     "Simulate": {
-        "simulate": "Run a network file in the simulator, and check what came of it.",
+        "simulate": "Run a network file in the simulator, and check every delivery.",
     },
 }
 """The first sentence of each command's help (a test compares them): known without importing it."""
@@ -49,9 +49,8 @@ OF_THE_LABORATORY = ("bench", "burst", "dataset", "demo", "experiment", "gossip"
 def group() -> None:
     """A publish/subscribe network that routes by content.
 
-    Publishers send attributed events; subscribers state a filter, such as
-    "dest = 'SFO' AND dep_delay > 30"; a network of brokers carries each event
-    only where someone wants it.
+    Publishers send events with attributes; subscribers state a filter, such as "dest = 'SFO' AND
+    dep_delay > 30"; a network of brokers carries each event only to where a filter matches.
     """
 
 

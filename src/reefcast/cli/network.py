@@ -48,11 +48,10 @@ def up(network: Path, no_restart: bool, as_json: bool) -> None:
 
         reefcast network up net.toml
 
-    It prints a line when all of them run, all links are up and all storages
-    answer, then watches them until SIGTERM or SIGINT. One that dies is started
-    again, a broker with the links that NETWORK has then. Storages come, go and
-    change their topics as NETWORK does (`reefcast network move-storages`). A trace
-    directory holds one run: what a former one left there is removed.
+    It prints a line when all of them run, all links are up and all storages answer, then watches
+    them until SIGTERM or SIGINT. A process that dies is restarted, a broker with the links that
+    NETWORK has then. Storages follow changes of NETWORK (`reefcast network move-storages`). A trace
+    directory holds one run: the files of a former run are removed.
     """
     sys.exit(asyncio.run(_up(network, restart=not no_restart, as_json=as_json)))
 
@@ -120,7 +119,7 @@ def check(network: Path, as_json: bool) -> None:
 
         reefcast network check net.toml
 
-    Nothing is started, and no broker asked.
+    It starts nothing, and connects to no broker.
     """
     described = load_network(network)
     result = plan_of(described, network)
@@ -158,7 +157,7 @@ def _storage_table(storages: list[dict[str, Any]]) -> Table:
 
 
 def plan_of(network: NetworkFile, file: Path) -> dict[str, Any]:
-    """What would run, as plain data; raises `ConfigurationError` for a missing address."""
+    """Return what would run, as plain data. Raises `ConfigurationError` for a missing address."""
     from reefcast.overlay.topology import diameter
 
     graph = network.graph()
@@ -205,16 +204,16 @@ def plan_of(network: NetworkFile, file: Path) -> dict[str, Any]:
 @rows_option
 @json_option("the answers by broker")
 def status(network: Path, tables: tuple[str, ...], rows: int, as_json: bool) -> None:
-    """Ask every broker of NETWORK how it is.
+    """Show the status of every broker of NETWORK.
 
         reefcast network status net.toml --table PRT
 
-    It shows the brokers; the links that carry something or are in trouble, with
-    the LST; the storages, and what they answer for; and what the routing shows of
-    its tables in any case (CLT with the CIVs, SRT of a TID routing) and counts.
-    `reefcast simulate --inspect` shows the same of simulated brokers.
+    It shows the brokers; the links that carry something or have problems, with the LST; the
+    storages and their topics; and the counters of the routing, with the tables that it always shows
+    (CLT with the CIVs, SRT of a TID routing). `reefcast simulate --inspect` shows the same for
+    simulated brokers.
 
-    A broker tells 1000 rows of a table at most.
+    A broker returns 1000 rows of a table at most.
     """
     from reefcast.cli.inspection import check_tables, print_status, print_storages
     from reefcast.model.wire import StatusRequest

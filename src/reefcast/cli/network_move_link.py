@@ -40,29 +40,31 @@ class Outcome(NamedTuple):
 )
 @network_argument
 @click.argument("broker")
-@click.option("--from", "old", metavar="OLD", required=True, help="Who has the link now.")
-@click.option("--to", "new", metavar="NEW", required=True, help="Who is to have it.")
+@click.option(
+    "--from", "old", metavar="OLD", required=True, help="The broker that has the link now."
+)
+@click.option("--to", "new", metavar="NEW", required=True, help="The broker that gets the link.")
 @click.option(
     "--wait",
     "wait_s",
     type=Number(0),
     default=60.0,
     show_default=True,
-    help="Wait for the end of the move for so many seconds at most.",
+    help="Wait at most so many seconds for the end of the move.",
 )
-@json_option("what came of it; problem: why NETWORK could not be changed")
+@json_option("the result; problem: why NETWORK could not be changed")
 def command(network: Path, broker: str, old: str, new: str, wait_s: float, as_json: bool) -> None:
     """Move a primary link of a running mesh.
 
         reefcast network move-link net.toml b7 --from b3 --to b5
 
-    BROKER gets a link to NEW in place of the one to OLD, while publications flow;
-    none is lost or comes twice. NEW must be behind OLD, within delta hops of
-    BROKER, and [routing] must name a coordinator, which grants one move at a time.
+    BROKER gets a link to NEW in place of the one to OLD, while publications flow; none is lost or
+    arrives twice. NEW must be behind OLD, within delta hops of BROKER, and [routing] must name a
+    coordinator, which grants one move at a time.
 
-    When the link has moved, its [[link]] in NETWORK is changed. If this command
-    ended before, as --wait was over or by Ctrl-C, the link may still move; run it
-    again then: it finds that out, and changes NETWORK.
+    When the link has moved, the command changes its [[link]] in NETWORK. If the command ends before
+    (after --wait, or by Ctrl-C), the link may still move. Run it again then: it sees that the link
+    has moved, and changes NETWORK.
     """
     described = load_network(network)
     coordinator = described.routing.get("coordinator") or broker  # without one, the broker says so

@@ -46,7 +46,7 @@ class Steps(NamedTuple):
     type=DIRECTORY,
     default="history",
     show_default=True,
-    help="Where storages that are new keep their history: each in a directory of its name there.",
+    help="The directory of new storages: each keeps its history there, under its name.",
 )
 @click.option(
     "--wait",
@@ -54,7 +54,7 @@ class Steps(NamedTuple):
     type=Number(0),
     default=600.0,
     show_default=True,
-    help="Wait for so many seconds at most until storages have caught up, and others ended.",
+    help="Wait at most so many seconds until storages have caught up, and others stopped.",
 )
 @json_option("the storages, what each got and gave up, and what is missing still")
 def command(network: Path, plan: Path, directory: Path, wait_s: float, as_json: bool) -> None:
@@ -62,16 +62,16 @@ def command(network: Path, plan: Path, directory: Path, wait_s: float, as_json: 
 
         reefcast network move-storages net.toml plan.toml
 
-    PLAN is what `reefcast plan placement --out` writes. While events flow and
-    history is asked for, storages start where PLAN has new ones, get what others
-    keep, and answer for it. Only when all brokers know that do others give it up;
-    those that keep nothing any more end. Nothing is lost: what a storage gives up
-    stays in its directory, unless its [[storage]] says forget.
+    `reefcast plan placement --out` writes PLAN. While events flow and history is asked for, new
+    storages of PLAN start, fetch the history of their topics, and answer for them. Only when all
+    brokers know that, the former storages give up these topics, and storages without topics stop.
+    Nothing is lost: topics that a storage gives up stay in its directory, unless its [[storage]]
+    says forget.
 
-    `reefcast network up` starts and ends them as NETWORK says; where they run by
-    hand, `reefcast storage` has to be started for new ones. NETWORK is changed
-    twice, before and after. If this command ended in between, run it again.
-    All storages of NETWORK must be there; take out one that is gone for good.
+    `reefcast network up` starts and stops them as NETWORK says; if you run storages by hand, start
+    `reefcast storage` for new ones. The command changes NETWORK twice, before and after. If it ends
+    in between, run it again. All storages of NETWORK must be running; remove one that is gone for
+    good.
     """
     planned = load_plan(plan, load_network(network).names)
     steps, missing = asyncio.run(_place(network, planned, directory, wait_s))

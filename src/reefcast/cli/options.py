@@ -66,12 +66,12 @@ rows_option = click.option(
 
 
 def json_option(what: str) -> Callable[[C], C]:
-    """`--json`, with what is then printed instead of text for people."""
+    """Add `--json`; `what` says what is then printed instead of text for people."""
     return click.option("--json", "as_json", is_flag=True, help=f"Print JSON: {what}.")
 
 
 def tree_option(default: str | None = None) -> Callable[[C], C]:
-    """`--tree`, one factor of a SCOT; required where there is no default."""
+    """Add `--tree`, one factor of a SCOT; required where there is no default."""
     return click.option(
         "--tree",
         metavar="SOURCE",
@@ -85,7 +85,7 @@ def tree_option(default: str | None = None) -> Callable[[C], C]:
 
 
 def clusters_option(default: int | None = None) -> Callable[[C], C]:
-    """`--clusters`, the other factor of a SCOT; required where there is no default."""
+    """Add `--clusters`, the other factor of a SCOT; required where there is no default."""
     return click.option(
         "--clusters",
         type=Whole(1),

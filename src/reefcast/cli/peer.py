@@ -23,13 +23,13 @@ from reefcast.server.peer import Peer
     metavar="HOST:PORT",
     default="127.0.0.1:7301",
     show_default=True,
-    help="Where others reach it; also the peer's name.",
+    help="The address on which others reach it; also the peer's name.",
 )
 @click.option(
     "--join",
     metavar="HOST:PORT,...",
     default="",
-    help="Brokers or peers of the network, any; the first that answers is taken. By default a "
+    help="Brokers or peers of the network, tried until one answers. By default the peer starts a "
     "network of its own.",
 )
 @click.option(
@@ -42,9 +42,9 @@ from reefcast.server.peer import Peer
 @click.option(
     "--insecure",
     is_flag=True,
-    help="Listen where others can reach it, and call them, although there is no encryption.",
+    help="Allow addresses that other machines can reach, although there is no encryption.",
 )
-@click.option("--verbose", is_flag=True, help="Log who comes and goes, on standard error.")
+@click.option("--verbose", is_flag=True, help="Log on standard error who connects and disconnects.")
 @json_option("a line when it is ready, and one for each event")
 def command(
     *,
@@ -59,9 +59,9 @@ def command(
 
         reefcast peer --listen 127.0.0.1:7411 --join 127.0.0.1:7301
 
-    It asks one broker or peer for what it must know. Clients use it as any
-    broker: reefcast://127.0.0.1:7411. It prints one line when it is ready, and runs
-    until SIGTERM or SIGINT: then it leaves its topics, tells its clients, and ends.
+    It asks one broker or peer for what it must know. Clients use it like any broker:
+    reefcast://127.0.0.1:7411. It prints one line when it is ready, and runs until SIGTERM or
+    SIGINT; then it leaves its topics, closes its clients' connections, and ends.
     """
     from reefcast.server.process import run
 

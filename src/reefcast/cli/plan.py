@@ -47,9 +47,8 @@ NAMES = {
 def command() -> None:
     """Plan a network: its storages, clusters, soft links and covering.
 
-    Each plan is made from what happened (a log, a trace) or from tables that say
-    what will, with Spark; it is printed beside figures to compare it by, and
-    written as a table and a picture.
+    Spark computes a plan from a log or a trace of the past, or from tables of what is expected. The
+    plan is printed beside figures to compare it with, and written as a table and a picture.
     """
 
 
@@ -120,12 +119,11 @@ def placement(
 
         reefcast plan placement net.toml --rates rates.csv --capacity 5
 
-    Storages come near to where requests are made. What storages of NETWORK keep
-    is placed in any case, and requests for orders/7 count for orders/#, if that
-    is kept. It prints the plan, and the mean distance from a request to the
-    nearest storage that keeps its topic: of the plan, and of others that it can
-    be compared with; the best one only for small networks, and where scipy is
-    installed (the extra `plan`). `reefcast network move-storages` carries it out.
+    Storages are placed near to where requests are made. All topics that storages of NETWORK keep
+    are placed, and requests for orders/7 count for orders/#, if that is kept. It prints the plan,
+    and the mean distance from a request to the nearest storage of its topic: of the plan, and of
+    others to compare it with; of the best plan only for small networks, and if scipy is installed
+    (the extra `plan`). `reefcast network move-storages` applies the plan.
     """
     from reefcast.network.file import load_network
     from reefcast.pipeline.planning.placement.inputs import inputs
@@ -171,7 +169,8 @@ def _rates(rates: Path | None, log: Path | None, master: str) -> RatesByBroker:
 
 
 def compared(made: Inputs, placement: Placement, seed: int) -> dict[str, float]:
-    """Mean hops, of `NAMES`; of the optimum where it was to be had, else its bound."""
+    """Return the mean hops of each of `NAMES`; of the optimum where it was found, else its
+    bound."""
     from reefcast.pipeline.planning.placement.baselines import at_random, greedy_without_limits
     from reefcast.pipeline.planning.placement.inputs import mean_hops
     from reefcast.pipeline.planning.placement.optimum import LARGEST, optimum
@@ -301,10 +300,9 @@ def clusters(
 
         reefcast plan clusters events.parquet subscriptions.parquet --clusters 4
 
-    EVENTS has the column event (a number) and one for each attribute, SUBSCRIPTIONS
-    has client and filter, and may have cluster: where the client is at home. A
-    publication takes a hop to each cluster that holds somebody who wants it, so
-    subscribers with the same interests come to the same cluster.
+    EVENTS has the column event (a number) and one for each attribute; SUBSCRIPTIONS has client and
+    filter, and may have cluster: the client's home. A publication takes a hop to each cluster with
+    a subscriber for it, so subscribers with the same interests are put into the same cluster.
     """
     from reefcast.pipeline.planning import clusters as planning
     from reefcast.pipeline.planning.tables import read_table
@@ -377,10 +375,9 @@ def links(
 
         reefcast plan links out/trace --fanout 8
 
-    TRACE is that of a run on a tree, at level full. A link counts a publication
-    that would have gone over it past brokers that only passed it on; its gain is
-    that of the mesh: publications, times brokers bypassed, the more where these
-    were overloaded.
+    TRACE is that of a run on a tree, at level full. A link counts the publications that it would
+    have carried past brokers that only forwarded them. Its gain is that of the mesh: publications
+    times bypassed brokers, more if these were overloaded.
     """
     from functools import partial
 
@@ -411,9 +408,9 @@ def covering(
 
         reefcast plan covering subscriptions.parquet
 
-    SUBSCRIPTIONS has subscription (a number) and filter. The plan has a row for
-    each root, a subscription that no other covers, with how many would be sent if
-    it went; their mean is the covering degree of the set.
+    SUBSCRIPTIONS has subscription (a number) and filter. The plan has a row for each root, a
+    subscription that no other covers, with the number of subscriptions to be sent if it is
+    withdrawn; their mean is the covering degree of the set.
     """
     from reefcast.pipeline.planning import covering as planning
     from reefcast.pipeline.planning.tables import read_table

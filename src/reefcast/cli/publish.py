@@ -56,7 +56,7 @@ class Job(msgspec.Struct):
     "--rate",
     type=Number(0),
     default=0.0,
-    help="Events per second, in all; by default (0) as fast as it goes.",
+    help="Events per second, in all; by default (0) as fast as possible.",
 )
 @click.option(
     "--advertise",
@@ -82,10 +82,10 @@ def command(
 
         reefcast publish symbol=IBM price=99.5
 
-    NAME=VALUE pairs are one event (values as in JSON,
-    other text is a string). Without them an event comes from each row of --file, or of standard
-    input: JSON lines, CSV with a header, or Parquet (files only). URL is the broker's,
-    reefcast://host:port; by default what REEFCAST_URL says, or a broker on this machine.
+    NAME=VALUE pairs are one event (values as in JSON, other text is a string). Without them, each
+    row of --file, or of standard input, is an event: JSON lines, CSV with a header, or Parquet
+    (files only). URL is the broker's, reefcast://host:port; by default that of REEFCAST_URL, or of
+    a broker on this machine.
     """
     url, attributes = split_words(words)
     check_filters(advertise)

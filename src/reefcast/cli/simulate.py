@@ -1,4 +1,4 @@
-"""`reefcast simulate`: run a network file in the simulator, and check what came of it."""
+"""`reefcast simulate`: run a network file in the simulator, and check every delivery."""
 
 from __future__ import annotations
 
@@ -143,21 +143,21 @@ def command(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Run a network file in the simulator, and check what came of it.
+    """Run a network file in the simulator, and check every delivery.
 
         reefcast simulate net.toml --seed 7 --inspect --table PRT
 
-    NETWORK is the file. Subscribers and publishers are put to brokers at random. The first second
-    is for their subscriptions and advertisements; then the publications start. One seed gives one
-    run, to the last byte of its trace.
+    Subscribers and publishers are placed at random brokers of the network file NETWORK. In the
+    first second they subscribe and advertise; then the publications start. One seed gives one run,
+    to the last byte of its trace.
 
-    "deliveries" counts all of them, "expected" those that the check demands (none that a fault
-    touched, nor any around the crash of a broker that its neighbours gave up), "delivered" how many
-    of the expected ones arrived. With many publications and subscriptions, every n-th publication
-    stands for the others ("checked_one_in").
+    "deliveries" counts all deliveries, "expected" those that the check requires (none that a fault
+    affected, or around the crash of a broker that its neighbours gave up), and "delivered" the
+    expected ones that arrived. With many publications and subscriptions, only every n-th
+    publication is checked ("checked_one_in").
 
-    For routing gossip what is generated is about one of 20 topics each, and the run ends ten
-    seconds after the last publication.
+    For routing gossip, each generated publication and subscription is about one of 20 topics, and
+    the run ends ten seconds after the last publication.
     """
     from reefcast.cli.inspection import check_tables
     from reefcast.network.file import load_network
@@ -297,7 +297,7 @@ def _check(simulation: Simulation) -> Report:
 
 
 def summarize(simulation: Simulation, report: Report | None) -> dict[str, Any]:
-    """The figures of a run; those of the checks only where it was checked."""
+    """Return the figures of a run; those of the checks only if it was checked."""
     result = simulation.result()
     summary: dict[str, Any] = {
         "routing": simulation.setup.routing,

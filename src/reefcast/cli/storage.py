@@ -31,7 +31,7 @@ SEAL_AFTER_S = 3600.0
 @click.option(
     "--directory",
     type=DIRECTORY,
-    help="Where a storage in no network file keeps its history; made if needed.",
+    help="The directory of a storage without a network file; created if needed.",
 )
 @click.option(
     "--index",
@@ -61,7 +61,7 @@ SEAL_AFTER_S = 3600.0
 @click.option(
     "--forget",
     is_flag=True,
-    help="Remove what DIRECTORY has of other topics; by default it stays there.",
+    help="Delete other topics from DIRECTORY; by default they stay there.",
 )
 @click.option("--until-eof", is_flag=True, help="Stop when standard input ends, too.")
 @json_option("a line whenever it has said for which topics it answers")
@@ -83,17 +83,16 @@ def command(
 
         reefcast storage net.toml s1
 
-    NAME is the storage's in the network file NETWORK. What it keeps, and where, is always what
-    NETWORK says (`reefcast network move-storages`); it ends when NETWORK has it no more.
+    NAME is the name of the storage in the network file NETWORK. It follows its entry there (see
+    `reefcast network move-storages`), and ends when the entry is removed.
 
         reefcast storage fx "a/#" --directory history
 
-    With --directory it is in no network file. TOPIC is a topic or an MQTT pattern; URL is the
-    broker's that it attaches to, reefcast://host:port; by default what REEFCAST_URL says, or a
-    broker on this machine.
+    With --directory it needs no network file. TOPIC is a topic or an MQTT pattern. URL is the
+    broker's, reefcast://host:port; by default that of REEFCAST_URL, or of a broker on this machine.
 
-    It prints a line when it runs, and whenever it answers for other topics, and runs until SIGTERM
-    or SIGINT. What is committed survives a crash. See `reefcast history`.
+    It prints a line when it runs, and whenever its topics change, and runs until SIGTERM or SIGINT.
+    Committed events survive a crash. See `reefcast history`.
     """
     if directory is None:
         _check_named(context, words)
@@ -136,7 +135,7 @@ def _say(as_json: bool, node: StorageNode) -> None:
 
 
 def kinds(indexed: Sequence[str]) -> dict[str, Kind]:
-    """Of attributes to be indexed, written as `price=number`."""
+    """Return the kinds of attributes to be indexed, written as `price=number`."""
     from reefcast.model.values import Kind as Kinds
 
     found = {}
@@ -149,7 +148,7 @@ def kinds(indexed: Sequence[str]) -> dict[str, Kind]:
 
 
 def limits(lifetime_s: float | None, most: int | None) -> Limits:
-    """Of all topics together."""
+    """Return the limits of all topics together."""
     from reefcast.history.limits import Limits as Made
 
     lifetimes = {} if lifetime_s is None else {"#": lifetime_s}

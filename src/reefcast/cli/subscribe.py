@@ -59,7 +59,7 @@ class Job(msgspec.Struct):
     "order_s",
     type=Number(0, MOST_ORDER_S),
     default=0.0,
-    help="Hold events back for up to this many seconds, so that those of a publisher come in its "
+    help="Hold events back for up to this many seconds, so that those of a publisher arrive in its "
     "order; by default (0) they come as they come.",
 )
 @json_option("a line for each event")
@@ -76,8 +76,8 @@ def command(
 
         reefcast subscribe "price < 100"
 
-    An event is printed if one FILTER or more matches it. Ctrl-C ends the command. URL is the
-    broker's, reefcast://host:port; by default what REEFCAST_URL says, or a broker on this machine.
+    It prints events that match at least one FILTER, until Ctrl-C. URL is the broker's,
+    reefcast://host:port; by default that of REEFCAST_URL, or of a broker on this machine.
     """
     url, filters = split_words(words, "FILTER...")
     check_filters(filters)
@@ -134,7 +134,7 @@ async def _print(job: Job, subscription: Subscription) -> None:
 
 
 def json_line(event: Event) -> str:
-    """The payload, if there is one, in base64."""
+    """Return the event as a line of JSON; the payload, if there is one, is in base64."""
     record = {
         "publisher": event.publisher,
         "seq": event.seq,
@@ -149,7 +149,8 @@ def json_line(event: Event) -> str:
 
 
 def text_line(event: Event) -> str:
-    """Time, who published it, attributes as `reefcast publish` takes them."""
+    """Return a line with the time, the publisher, and the attributes as `reefcast publish` takes
+    them."""
     parts = [f"{event.time:%Y-%m-%dT%H:%M:%S.%f}Z", f"{event.publisher}#{event.seq}"]
     parts += [f"{name}={_value(value)}" for name, value in event.attributes.items()]
     if event.topics:

@@ -9,7 +9,8 @@ if TYPE_CHECKING:
 
 
 def plain_console() -> Console:
-    """For names, ids and filters: `[b]` and `:x:` in them are text, not rich's markup or emoji."""
+    """Return a console for names, ids and filters: `[b]` and `:x:` in them are text, not rich's
+    markup or emoji."""
     from rich.console import Console
 
     return Console(markup=False, emoji=False)

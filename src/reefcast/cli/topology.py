@@ -53,9 +53,8 @@ def scot(
 
         reefcast topology scot --tree path:3 --clusters 4 --out scot.toml
 
-    Every cluster is a copy of the tree (its links are aLinks); the brokers that
-    stand at one place of the tree are a region, all linked with one another
-    (iLinks). It prints how brokers and links are classified.
+    Every cluster is a copy of the tree (its links are aLinks); the brokers at one place of the tree
+    are a region, all linked with one another (iLinks). It prints the classes of brokers and links.
     """
     from reefcast.network.tree_sources import tree_of
     from reefcast.overlay.scot import scot as scot_from
@@ -77,7 +76,8 @@ def scot(
 
 
 def write_network(made: Scot, out: Path, routing: str, listen: str) -> None:
-    """Raises `ConfigurationError` for a routing or an address that cannot be."""
+    """Write the network file of a SCOT. Raises `ConfigurationError` for an unknown routing or a
+    wrong address."""
     from reefcast.network.file import dump_network, scot_network
     from reefcast.routing.registry import routing_named
 
@@ -103,7 +103,7 @@ def _addresses(first: str, count: int) -> list[str]:
 
 
 def classification(made: Scot) -> dict[str, Any]:
-    """What the overlay consists of, as plain data; see `overlay.scot` for the words."""
+    """Return what the overlay consists of, as plain data; see `overlay.scot` for the words."""
     brokers = [
         {
             "broker": name,

@@ -30,8 +30,8 @@ def default_urls() -> str:
 
 
 def parse_addresses(urls: str | Sequence[str] | None) -> tuple[Address, ...]:
-    """One URL, several separated by commas, or a sequence of them, in the order of preference;
-    None: see `default_urls`.
+    """Return the addresses that `urls` name, in the order of preference: one URL, several separated
+    by commas, or a sequence of them; for None see `default_urls`.
 
     Raises `ConfigurationError` naming the URL that is wrong.
     """

@@ -22,7 +22,7 @@ class BackloggedClient(Client):
 
     @classmethod
     async def connected_to(cls, urls: str | Sequence[str] | None, options: Options) -> Self:
-        """As `reefcast.connect`."""
+        """Connect as `reefcast.connect` does."""
         return await cls(parse_addresses(urls), complete(options))._open()
 
     @property
@@ -34,8 +34,8 @@ class BackloggedClient(Client):
         return not self.backlog or super()._has_room()
 
     async def send_backlog(self) -> None:
-        """Publishes what is in `backlog`. Two calls share the work without changing the order:
-        between taking a frame and sending it nothing else runs."""
+        """Publish the frames in `backlog`. Two calls share the work without changing the order,
+        because nothing else runs between removing a frame and sending it."""
         while self.backlog:
             if self._session.refusals or not self._has_room():
                 await self._until_room()

@@ -50,12 +50,12 @@ _log = logging.getLogger("reefcast.client")
 
 
 class Client:
-    """A program's end of the network; made by `connect`, to be used in one event loop.
+    """A connection to the network, made by `connect` and used in one event loop.
 
-    Reconnects by itself. A broker that is found again within `session_s` (60 s, see its network
-    file) has kept the session: what was published meanwhile comes then, each event once. At another
-    broker, or one that was restarted, the client subscribes and advertises anew and sends again
-    what was not acknowledged; what others published meanwhile is not delivered.
+    It reconnects by itself. A broker that is reached again within `session_s` (60 s, see its
+    network file) has kept the session: it delivers what was published meanwhile, each event once.
+    At another broker, or one that was restarted, the client subscribes and advertises again and
+    repeats unacknowledged publications; what others published meanwhile is not delivered.
     """
 
     def __init__(
@@ -89,22 +89,22 @@ class Client:
 
     @property
     def id(self) -> str:
-        """The client's id, unique for ever; it is the publisher of what the client publishes."""
+        """The client's id, unique for ever; the `publisher` of its events."""
         return self._session.client_id
 
     @property
     def connected(self) -> bool:
-        """Whether there is a connection now; without one the client looks for another."""
+        """Whether there is a connection now; without one the client tries to reconnect."""
         return self._session.connected
 
     @property
     def ended(self) -> ReefcastError | None:
-        """Why nothing can be done with this client any more; None while something can."""
+        """Why the client cannot be used any more; None while it can."""
         return self._session.ending() if self._session.ended else None
 
     @property
     def unacknowledged(self) -> int:
-        """How many publications the broker has not taken over yet."""
+        """How many publications the broker has not acknowledged yet."""
         return self._outbox.seq - self._outbox.acknowledged_seq
 
     # --- publishing -------------------------------------------------------------------------------
@@ -118,13 +118,13 @@ class Client:
         topics: Iterable[str] = (),
         **named: object,
     ) -> PublicationId:
-        """Publishes one event; returns its (publisher, seq).
+        """Publish one event and return its id, (publisher, seq).
 
-        `attributes`: a mapping, a Struct of msgspec or a dataclass, or keywords; None means
-        missing. Which values travel, and how: docs/reference/values.md.
-        Waits only while the broker gives no credit or there is no connection; the event is written
-        in the next turn of the loop. Raises `InvalidValueError` for what is no event,
-        `RefusedError` if earlier publications were refused, `ConnectionLostError`.
+        `attributes`: a mapping, a msgspec Struct or a dataclass, or keywords; None means missing.
+        docs/reference/values.md says which values travel, and how. Waits only while the broker
+        gives no credit or there is no connection; the event is written in the next turn of the
+        loop. Raises `InvalidValueError` for what is no event, `RefusedError` if earlier
+        publications were refused, and `ConnectionLostError`.
         """
         session, outbox = self._session, self._outbox
         if session.refusals or not self._has_room():
@@ -136,7 +136,7 @@ class Client:
         return identity
 
     async def flush(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 (for convenience)
-        """Returns when the broker has taken over all that was published before.
+        """Wait until the broker has acknowledged every event published so far.
 
         Raises `RefusedError` if publications were refused, `ConnectionLostError`, and
         `TimeoutError` after `timeout` seconds.
@@ -151,7 +151,7 @@ class Client:
                     session.check()
 
     def advertise(self, filter: str) -> Advertisement:
-        """Announces what this client will publish; await it to know that it has settled.
+        """Advertise what this client will publish; await the result to wait until it has settled.
 
         A client that never advertises may publish anything. Raises `FilterSyntaxError`.
         """
@@ -184,17 +184,17 @@ class Client:
         replay: datetime | bool = False,
         handover_s: float = 2.0,
     ) -> Subscription | Replay:
-        """Asks for the events that match one of the filters; see `Subscription`.
+        """Subscribe to the events that match at least one of the filters; see `Subscription`.
 
-        Await it to know that it has settled, or iterate over it at once. `local_queue_limit`
-        (events) overrides the client's. `order_s`: for how many seconds the broker may hold events
-        back, so that those of a publisher come in its order although they took several paths
-        (routings mesh and TID); 0: they come as they come.
+        Await the result to wait until it has settled, or iterate over it at once.
+        `local_queue_limit` (events) overrides the client's. `order_s`: for how many seconds the
+        broker may hold events back so that those of each publisher arrive in order although they
+        took several paths (routings mesh and TID); 0: events arrive as they come.
 
-        `replay`: first what storages have, from that time on (True: all), and then what comes,
-        without a gap, and nothing twice; see `Replay`. `handover_s`: seconds for which storages go
-        on to answer with what comes in meanwhile; at least what an event takes to them on the
-        longest way. Raises `FilterSyntaxError`, and `ConfigurationError`.
+        `replay`: deliver first what storages have from that time on (True: everything), then new
+        events, without a gap and nothing twice; see `Replay`. `handover_s`: for how many seconds
+        storages add new events to their answers; at least as long as an event travels to them on
+        the longest path. Raises `FilterSyntaxError` and `ConfigurationError`.
         """
         if local_queue_limit is None:
             local_queue_limit = self._settings["local_queue_limit"]
@@ -222,11 +222,11 @@ class Client:
         until: datetime | None = None,
         limit: int = 0,
     ) -> History:
-        """Asks storages for past events that match; see `History`.
+        """Ask storages for the past events that match; see `History`.
 
-        The filter must say its topics: `topic = 'fx' AND price > 10`. `since` (inclusive), `until`
-        (exclusive): by the time of publication; `limit`: at most so many, the oldest; 0: all.
-        Raises `FilterSyntaxError` and `ConfigurationError`.
+        The filter must name its topics: `topic = 'fx' AND price > 10`. `since` (inclusive) and
+        `until` (exclusive) bound the time of publication; `limit`: return at most so many, the
+        oldest; 0: all. Raises `FilterSyntaxError` and `ConfigurationError`.
         """
         check_filter(filter)
         question = question_about(
@@ -237,11 +237,11 @@ class Client:
     # --- closing ----------------------------------------------------------------------------------
 
     async def close(self) -> None:
-        """Waits for acknowledgements, closes the connection, and ends all iterations.
+        """Wait for acknowledgements, close the connection and end all iterations.
 
-        Raises `RefusedError` if publications were refused that nobody was told of yet, and
-        `ConnectionLostError` if some were not acknowledged within `close_timeout_s`. A client that
-        ended before raises why, if some were not acknowledged.
+        Raises `RefusedError` if publications were refused and nothing has reported it yet, and
+        `ConnectionLostError` if some were not acknowledged within `close_timeout_s`. For a client
+        that has ended before, raises the reason if some were not acknowledged.
         """
         if self._closing:
             await self._stop()
@@ -446,17 +446,17 @@ class Connecting:
 
 
 def connect(urls: str | Sequence[str] | None = None, **options: Unpack[Options]) -> Connecting:
-    """Connects to a broker: `async with connect(url) as client` or `client = await connect(url)`.
+    """Connect to a broker: `async with connect(url) as client` or `client = await connect(url)`.
 
-    `urls`: one URL, several separated by commas, or a list; the first that answers is taken, the
-    others stand by. Without any, those that the environment variable `REEFCAST_URL` names, or else
+    `urls`: one URL, several separated by commas, or a list; the client uses the first that answers,
+    and the others if that is lost. Without any, the environment variable `REEFCAST_URL`, or else
     `reefcast://127.0.0.1:7301`. `options`: see `Options`. Raises `ConfigurationError` at once;
-    entering it raises `ConnectionLostError` if no broker can be reached, `RefusedError` if it
-    refuses us.
+    entering or awaiting the result raises `ConnectionLostError` if no broker can be reached,
+    `RefusedError` if the broker refuses the client.
     """
     return Connecting(parse_addresses(urls), complete(options))
 
 
 def session_of(client: Client) -> Session:
-    """The protocol's side of a client, for what is built upon it."""
+    """Return the protocol state of a client, for clients built upon it."""
     return client._session

@@ -72,7 +72,7 @@ class Connection(asyncio.Protocol):
             self._transport.write(data)
 
     def read(self, on: bool) -> None:
-        """Goes on reading, or stops."""
+        """Resume reading from the socket, or pause it."""
         gone = self._transport is None or self._transport.is_closing() or self.link.over
         if self._transport is None or gone or self.link.listening is on:
             return
@@ -83,8 +83,8 @@ class Connection(asyncio.Protocol):
             self._transport.pause_reading()
 
     def close(self, reason: str) -> None:
-        """Says so, and leaves when the broker has closed the connection, or `LINGER_S` later. Who
-        closed it with something unread would have it reset, maybe before that is heard."""
+        """Send CLOSE, and disconnect when the broker has closed the connection or after `LINGER_S`.
+        Closing a socket with unread data resets it, maybe before the broker has read the CLOSE."""
         if self._transport is None or self.link.over:
             self._close_transport()
             return
@@ -98,7 +98,7 @@ class Connection(asyncio.Protocol):
             self._transport.close()
 
     def abort(self, error: Exception | None = None, reason: str = "") -> None:
-        """Closes at once; with `error` if no other attempt makes sense."""
+        """Disconnect at once; pass `error` if it makes no sense to try again."""
         self._finish(error, reason)
         if self._transport is not None:
             self._transport.abort()
@@ -212,7 +212,7 @@ class Connection(asyncio.Protocol):
 async def open_connection(
     address: Address, handler: Handler, hello: bytes, timeout_s: float
 ) -> Connection:
-    """Connects, says hello and waits for the broker's; all that within `timeout_s`.
+    """Connect, send the hello and wait for the broker's; all within `timeout_s`.
 
     Raises `OSError`, `TimeoutError` or `ConnectionLostError` where another attempt may help, and
     `RefusedError`, `SlowConsumerError` or `ProtocolError` where it will not.

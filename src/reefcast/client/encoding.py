@@ -19,7 +19,8 @@ from reefcast.model.publication import (
 def merge_attributes(
     attributes: Attributes | None, named: Mapping[str, object]
 ) -> Mapping[str, object]:
-    """What `publish` was given, as one mapping; raises `InvalidValueError` if it was none."""
+    """Return the arguments of `publish` as one mapping. Raises `InvalidValueError` if `attributes`
+    is no mapping, Struct or dataclass."""
     if attributes is None:
         return named
     if not isinstance(attributes, (dict, Mapping)):  # dict for speed
@@ -52,7 +53,8 @@ def encode_event(
     topics: Iterable[str],
     payload: bytes,
 ) -> bytes:
-    """A PUBLISH frame; raises `InvalidValueError` for what the model does not know."""
+    """Encode an event as a PUBLISH frame. Raises `InvalidValueError` for values that no event can
+    have."""
     names = _check_topics(topics) if topics else ()
     content = _check_payload(payload) if payload else b""
     values = as_sent(attributes)

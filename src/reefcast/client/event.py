@@ -14,11 +14,11 @@ T = TypeVar("T")
 
 
 class Event:
-    """One publication as a subscriber sees it: its attributes by name, and what is beside them.
+    """A publication as a subscriber sees it: a mapping of attributes, with topics and a payload.
 
-    `event["price"]` raises KeyError where the attribute is missing, `event.get("price")` gives
-    None; `dict(event)` is a copy of all attributes. An event is decoded at the first look: whoever
-    only counts events pays nothing, and one that is none raises `ProtocolError` then.
+    `event["price"]` raises `KeyError` if the attribute is missing, `event.get("price")` returns
+    None; `dict(event)` copies all attributes. An event is decoded when it is first looked at:
+    counting events costs nothing, and a malformed event raises `ProtocolError` only then.
     """
 
     __slots__ = ("_body", "_decoded")
@@ -40,7 +40,7 @@ class Event:
 
     @property
     def seq(self) -> int:
-        """Counts from 1 for each publisher."""
+        """The publisher's number for it, counted from 1."""
         return self._publication.seq
 
     @property
@@ -65,17 +65,17 @@ class Event:
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """What it was published under, beside its attributes."""
+        """The topics under which it was published, besides its attributes."""
         return self._publication.topics
 
     @property
     def payload(self) -> bytes:
-        """The bytes that came along; no filter sees them."""
+        """The bytes published with it; no filter sees them."""
         return self._publication.payload
 
     @property
     def body(self) -> bytes:
-        """The encoded publication, as it came."""
+        """The encoded publication, as it arrived."""
         return self._body
 
     @property
@@ -84,12 +84,13 @@ class Event:
         return len(self._body)
 
     def as_(self, type: type[T]) -> T:
-        """The attributes as an instance of `type`: a Struct of msgspec, a dataclass, a TypedDict.
+        """Return the attributes as an instance of `type`: a msgspec Struct, a dataclass or a
+        TypedDict.
 
-        Nested ones take the attributes whose names have dots; times, decimals, enumerations and
-        UUIDs are made again of the forms in which they travel (docs/reference/values.md). Other
-        attributes are left aside. Raises `InvalidValueError` for an attribute that is missing or
-        that the type does not take, and for a type of which no event can be.
+        Nested types get the attributes whose names have dots; times, decimals, enumerations and
+        UUIDs are restored from the forms in which they travel (docs/reference/values.md). Other
+        attributes are ignored. Raises `InvalidValueError` for an attribute that is missing or does
+        not fit, and for a type that no event can become.
         """
         from reefcast.client.typed import read_as
 
@@ -105,11 +106,11 @@ class Event:
     @overload
     def get(self, name: str, default: T) -> Value | T: ...
     def get(self, name: str, default: object = None) -> object:
-        """The attribute's value; `default` where it is missing."""
+        """Return the attribute's value, or `default` if the event has no such attribute."""
         return self._publication.attributes.get(name, default)
 
     def keys(self) -> KeysView[str]:
-        """The names of the attributes."""
+        """Return the names of the attributes."""
         return self._publication.attributes.keys()
 
     def __contains__(self, name: object) -> bool:
@@ -126,6 +127,7 @@ class Event:
 
 
 def decode_delivery(payload: bytes) -> tuple[tuple[int, ...], Event]:
-    """The numbers of the filters that matched, and the event; for `on_deliveries` receivers."""
+    """Decode a DELIVER payload into the numbers of the filters that matched and the event; for
+    receivers set by `on_deliveries`."""
     head, body = wire.split_parts(payload)
     return wire.decode_numbers(head), Event(bytes(body))

@@ -9,8 +9,8 @@ from reefcast.errors import FilterWarning, LocalError
 
 
 def check_filter(text: str) -> None:
-    """Raises `FilterSyntaxError` here, with the place, rather than `RefusedError` later; and warns
-    of what is legal and looks like a mistake (`FilterWarning`)."""
+    """Raise `FilterSyntaxError` with the position here, rather than `RefusedError` later; warn
+    (`FilterWarning`) of filters that are legal and look like a mistake."""
     from reefcast.model.doubts import doubts_about
     from reefcast.model.filters import parse_filter
 
@@ -19,7 +19,8 @@ def check_filter(text: str) -> None:
 
 
 def require_text(filter: str) -> str:
-    """The filter itself; raises `LocalError` for a list of filters, or what else it may be."""
+    """Return the filter if it is a string. Raises `LocalError` for a list of filters or anything
+    else."""
     if not isinstance(filter, str):
         raise LocalError(f"a filter is a text, and this is a {_advice(filter)}")
     return filter

@@ -29,14 +29,14 @@ class _Handle:
 
     @property
     def filters(self) -> tuple[str, ...]:
-        """The filters that stand, without those being taken back."""
+        """The present filters, without those being removed."""
         return tuple(entry.filter for entry in self._standing())
 
     async def settled(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 (for convenience)
-        """Returns when every broker that must know of the filters knows them.
+        """Wait until every broker that must know the filters knows them.
 
-        Across a reconnect it waits until it is certain that they do. Raises `RefusedError` with
-        the broker's reason, `ConnectionLostError` if the connection is given up, and `TimeoutError`
+        After a reconnect, waits until that is certain again. Raises `RefusedError` with the
+        broker's reason, `ConnectionLostError` if the connection is given up, and `TimeoutError`
         after `timeout` seconds.
         """
         if not (self._holding.settled or self._session.ended):
@@ -71,7 +71,8 @@ class _Handle:
 
 
 class Advertisement(_Handle):
-    """What this client will publish. Publications wait in the broker until it has settled."""
+    """A filter that says what this client will publish. The broker holds publications back until
+    the advertisement has settled."""
 
     def __init__(self, session: Session, filter: str) -> None:
         check_filter(filter)
@@ -79,21 +80,20 @@ class Advertisement(_Handle):
         self._register(Registration(self._holding, filter, advertises=True))
 
     async def withdraw(self) -> None:
-        """Takes it back; returns when every broker has forgotten it."""
+        """Withdraw the advertisement, and wait until every broker has forgotten it."""
         await self._take_back()
 
 
 class Subscription(_Handle):
-    """One or several filters, and the events that match one of them, each once, whatever the number
-    of filters that it matches.
+    """One or several filters, and the events that match at least one of them, each once.
 
         async for event in client.subscribe("symbol = 'IBM'", "price < 100"):
             ...
 
-    Events wait here until they are read; when `local_queue_limit` of them wait, the client stops
+    Events wait here until they are read. When `local_queue_limit` of them wait, the client stops
     reading from the broker, for all of its subscriptions, and the broker applies its queue policy:
-    by default it drops the oldest of those that wait there, and `dropped` says how many.
-    A subscription that nobody refers to any more is cancelled by itself.
+    by default it drops the oldest of the events that wait there, and `dropped` says how many. A
+    subscription that is garbage-collected is cancelled.
     """
 
     _holding: Inbox
@@ -113,17 +113,17 @@ class Subscription(_Handle):
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """The numbers that its filters have on the present connection (see `on_deliveries`)."""
+        """The numbers of its filters on the present connection (see `on_deliveries`)."""
         return tuple(entry.number for entry in self._holding.registrations)
 
     @property
     def waiting(self) -> int:
-        """How many events have come and not been read."""
+        """How many events have arrived and have not been read."""
         return len(self._holding.events)
 
     @property
     def dropped(self) -> int:
-        """How many of its events the broker dropped, because this program did not keep up."""
+        """How many of its events the broker dropped because this program did not keep up."""
         return self._holding.dropped
 
     def __aiter__(self) -> Self:
@@ -140,7 +140,8 @@ class Subscription(_Handle):
         return self._holding.pop()
 
     async def next_batch(self) -> list[Event]:
-        """All events that wait, at least one; raises `StopAsyncIteration` at the end."""
+        """Wait for at least one event and return all that have arrived. Raises `StopAsyncIteration`
+        at the end."""
         await self._some()
         return self._holding.pop_all()
 
@@ -154,8 +155,8 @@ class Subscription(_Handle):
             await inbox.changed.wait()
 
     async def add(self, filter: str) -> None:
-        """One filter more; returns when it has settled, raises `RefusedError` and leaves the
-        others as they are if it is refused."""
+        """Add a filter and wait until it has settled. Raises `RefusedError` if the broker refuses
+        it; the other filters stay as they are."""
         check_filter(filter)
         entry = self._register(
             Registration(self._holding, filter, watched=True, order_s=self._order_s)
@@ -168,21 +169,21 @@ class Subscription(_Handle):
         entry.watched = False
 
     async def remove(self, filter: str) -> None:
-        """One filter less; returns when every broker has forgotten it. Raises `LocalError` if the
+        """Remove a filter and wait until every broker has forgotten it. Raises `LocalError` if the
         subscription does not have it."""
         entry = self._find(filter)
         self._session.withdraw(entry)
         await self._wait_until(lambda: not entry.unanswered)
 
     async def replace(self, old: str, new: str) -> None:
-        """Puts `new` in the place of `old` without a gap: the old filter is taken back when
-        the new one has settled. An event that matches either on the way arrives once."""
+        """Replace the filter `old` by `new` without a gap: `old` is removed once `new` has settled.
+        An event that matches both meanwhile arrives once."""
         self._find(old)
         await self.add(new)
         await self.remove(old)
 
     async def cancel(self) -> None:
-        """Takes all filters back and ends the iteration; events not yet read are dropped."""
+        """Remove all filters and end the iteration; events not yet read are dropped."""
         await self._take_back()
 
     def _find(self, filter: str) -> Registration[Holding]:
@@ -200,5 +201,6 @@ class Subscription(_Handle):
 
 
 def inbox_of(subscription: Subscription) -> Inbox:
-    """Where its events wait, for what reads them in another way."""
+    """Return the inbox in which the subscription's events wait, for code that reads it in another
+    way."""
     return subscription._holding

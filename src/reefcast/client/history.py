@@ -19,12 +19,13 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class History:
-    """Past events that match a filter, by their time, each once; read it as a `Subscription`:
+    """Past events that match a filter, by their time, each once; read it like a `Subscription`:
 
         async for event in client.history("topic = 'fx' AND price > 10", limit=100):
             ...
 
-    Storages send as fast as it is read. An answer that breaks off goes on at another storage.
+    Storages send as fast as the program reads. If an answer breaks off, another storage continues
+    it.
     """
 
     def __init__(self, session: Session, question: Question, patience_s: float) -> None:
@@ -36,7 +37,7 @@ class History:
         self._started = self._cancelled = False
 
     def start(self) -> None:
-        """Asks, if it has not; to iterate does so by itself."""
+        """Send the question unless it has been sent; iterating does so by itself."""
         if not self._started:
             self._started = True
             self._session.ask(self._asking, self._changed)
@@ -55,14 +56,15 @@ class History:
         return self._events.popleft()
 
     async def next_batch(self) -> list[Event]:
-        """All events that have come, at least one; raises `StopAsyncIteration` at the end."""
+        """Wait for at least one event and return all that have arrived. Raises `StopAsyncIteration`
+        at the end."""
         await self._some()
         events = list(self._events)
         self._events.clear()
         return events
 
     def cancel(self) -> None:
-        """No more is wanted; ends the iteration."""
+        """Cancel the question and end the iteration."""
         self._cancelled = True
         self._events.clear()
         self._session.forget(self._asking)
@@ -85,17 +87,18 @@ class History:
 
     @property
     def hands_over(self) -> bool:
-        """Whether all that was stored has come, and only what came in meanwhile may follow."""
+        """Whether everything stored has arrived, and only events published meanwhile may follow."""
         return self._asking.hands_over and self._asking.error is None
 
     @property
     def answered(self) -> dict[str, tuple[str, ...]]:
-        """The storages that have answered so far, by their ids: the brokers on the way to each,
-        ours first. A storage whose answer broke off is among them if anything came of it."""
+        """The ids of the storages that have answered so far, each with the brokers on the path to
+        it, ours first. A storage whose answer broke off is among them if anything arrived from it.
+        """
         return {storage: path[1:-1] for storage, path in self._asking.answered.items()}
 
     def poll(self) -> list[Event]:
-        """What has come, maybe nothing; raises as iterating does."""
+        """Return the events that have arrived, possibly none. Raises what iterating raises."""
         events, messages = self._asking.drain()
         self._session.say(messages)
         if events:
@@ -110,7 +113,7 @@ class History:
         return []
 
     async def wait(self) -> None:
-        """Until something came; what does not come for too long is asked for again."""
+        """Wait until something arrives; ask again for what does not come for too long."""
         heard = self._asking.heard
         patience_s = self._patience_s + self._asking.question.handover_s
         with self._session.awaiting_answer():
@@ -123,14 +126,15 @@ class History:
 
 
 def either(filters: Sequence[str]) -> str:
-    """One filter for several."""
+    """Return one filter that matches what any of `filters` matches."""
     for text in filters:
         require_text(text)
     return filters[0] if len(filters) == 1 else " OR ".join(f"({text})" for text in filters)
 
 
 def microseconds(time: datetime | None) -> int | None:
-    """Since 1970; raises `ConfigurationError` for a time without a zone."""
+    """Return a time as microseconds since 1970. Raises `ConfigurationError` for a time without a
+    zone."""
     if time is None:
         return None
     if time.tzinfo is None:
@@ -139,7 +143,7 @@ def microseconds(time: datetime | None) -> int | None:
 
 
 def check_handover(handover_s: float) -> float:
-    """Raises `LocalError` for a time that no storage would wait."""
+    """Return `handover_s` if a storage would wait for so long. Raises `LocalError` otherwise."""
     if not 0 <= handover_s <= 3600:
         raise LocalError(f"handover_s {handover_s} is not between 0 and 3600 seconds")
     return handover_s

@@ -42,13 +42,13 @@ class Holding:
         self.changed.fire()
 
     def put(self, event: Event) -> None:
-        """Advertisements get no events; a broker that sends one does no harm."""
+        """Ignore the event: advertisements get none, and a broker that sends one does no harm."""
 
     def lack(self, count: int) -> None:
-        """The broker dropped so many events; of an advertisement's none."""
+        """Note that the broker dropped `count` events; an advertisement has none."""
 
     def end(self, error: ReefcastError | None = None) -> None:
-        """Nothing comes any more; what is there may still be read."""
+        """End the holding: nothing more arrives, and what has arrived may still be read."""
         self.ended = True
         self.error = self.error or error
         self.changed.fire()

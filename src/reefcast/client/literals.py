@@ -7,8 +7,8 @@ from reefcast.model.flat import as_sent
 
 
 def literal(value: object) -> str:
-    """Returns a value as a filter writes it, quotes and all, in the form in which `publish` sends
-    it: `f"placed >= {literal(noon)} AND name = {literal(name)}"`.
+    """Return a value as a filter writes it, with quotes, in the form in which `publish` sends it:
+    `f"placed >= {literal(noon)} AND name = {literal(name)}"`.
 
     Raises `InvalidValueError` for what is no value of one attribute.
     """

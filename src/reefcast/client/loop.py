@@ -6,7 +6,8 @@ import asyncio
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
-    """A fresh loop; also a `loop_factory` for `asyncio.Runner`."""
+    """Create an event loop, uvloop's if it is installed; also a `loop_factory` for
+    `asyncio.Runner`."""
     try:
         import uvloop
     except ImportError:  # not installed: the client does without

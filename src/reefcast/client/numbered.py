@@ -21,11 +21,11 @@ class NumberedClient(Client):
 
     @classmethod
     async def connected_to(cls, urls: str | Sequence[str], id: str, options: Options) -> Self:
-        """As `reefcast.connect`."""
+        """Connect as `reefcast.connect` does."""
         return await cls(parse_addresses(urls), complete(options), id)._open()
 
     async def send(self, frames: Iterable[bytes]) -> None:
-        """Raises as `publish`."""
+        """Publish frames in their order. Raises what `Client.publish` raises."""
         for frame in frames:
             while self._session.refusals or not self._has_room():
                 await self._until_room()

@@ -55,7 +55,7 @@ class Outbox:
         return self.credit > 0 and not self._unsent
 
     def publish(self, frame: bytes) -> None:
-        """Queues the publication with the next number, for which there must be room."""
+        """Queue a publication under the next number; there must be room for it."""
         self.seq += 1
         self._send_publication(frame)
 
@@ -67,28 +67,28 @@ class Outbox:
         self._put(frame)
 
     def acknowledge(self, number: int) -> None:
-        """The broker has taken over all numbered frames up to `number`."""
+        """Forget the numbered frames up to `number`: the broker has acknowledged them."""
         done = self._unacknowledged.acknowledge(number)
         self.acknowledged_seq += sum(1 for frame in done if frame[_KIND_AT] != _CONTROL)
 
     def grant(self, credit: int) -> None:
-        """The broker allows `credit` more publications."""
+        """Add `credit`: the broker allows so many more publications."""
         if credit < 0:
             raise ProtocolError(f"the broker granted a credit of {credit}")
         self.credit += credit
         self._send_unsent()
 
     def disconnect(self) -> None:
-        """The connection is gone; what was not yet taken from the output is numbered all the
-        same."""
+        """Forget the credit and the output of the connection that is gone; frames not yet written
+        from the output keep their numbers."""
         self.credit = 0
         self._output.clear()
         self.output_bytes = 0
 
     def go_on(self, received: int, credit: int) -> None:
-        """A connection is there, to the broker that had this session and has it still. It counted
-        what it has not taken over when it gave credit for it. What it has, it acknowledges when it
-        has said again what belongs before that."""
+        """Resume on a connection to the broker that still has this session. The credit it gives
+        already counts the frames it has not processed; it acknowledges them once it has repeated
+        what belongs before that."""
         skip = received - self._unacknowledged.acknowledged
         if not 0 <= skip <= len(self._unacknowledged):
             raise ProtocolError(f"the broker goes on behind frame {received}, which cannot be")
@@ -101,9 +101,9 @@ class Outbox:
     def begin(
         self, received: int, credit: int, *, same_broker: bool, controls: Iterable[ControlMessage]
     ) -> None:
-        """A connection is there; `controls` go first, but for what was published before any
-        advertisement, then what was published but not taken over. `same_broker`: the process that
-        acknowledged so far."""
+        """Begin on a new connection: first what was published before any advertisement, then
+        `controls`, then the publications that were not acknowledged. `same_broker`: the process
+        that acknowledged frames so far."""
         if same_broker:
             self.acknowledge(received)
         self.disconnect()
@@ -118,7 +118,7 @@ class Outbox:
         self.grant(credit - unasked)
 
     def drain(self) -> bytes:
-        """All that is to be written now."""
+        """Return all bytes to be written now, and empty the output."""
         data = b"".join(self._output)
         self._output.clear()
         self.output_bytes = 0

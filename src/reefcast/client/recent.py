@@ -29,7 +29,7 @@ class RecentDeliveries:
             self._old, self._young = self._young, set()
 
     def is_new(self, delivery: bytes) -> bool:
-        """Whether this publication has not come lately; it has from now on."""
+        """Return whether this publication has not arrived lately, and remember it."""
         (key,) = wire.delivery_keys((delivery,))
         if key in self._young or key in self._old:
             return False

@@ -30,7 +30,7 @@ class Given:
         self._old: RecentIds[PublicationId] = RecentIds()
 
     def is_new(self, event: Event) -> bool:
-        """Whether it was not given; it is from now on."""
+        """Return whether the event has not been returned yet, and remember it."""
         if self._ids is None:
             return True
         if event.time_us < self._since_us:
@@ -44,17 +44,17 @@ class Given:
         return True
 
     def past_is_over(self) -> None:
-        """Nothing comes from storages any more."""
+        """Note that nothing more comes from storages."""
         self._until_us = now_us() + round(SLACK_S * 1e6)
 
 
 class Replay:
-    """Past events by their time, then new ones, each once; read it as a `Subscription`.
+    """Past events by their time, then new ones, each once; read it like a `Subscription`.
 
-    The subscription stands before storages are asked, and their answers stay open for the time of
-    the handover: so what is under way in between is in one of the two, or in both. Ids tell.
-    New events wait here while the past is read; they are more the longer that takes. So are the ids
-    that are remembered.
+    The subscription settles before storages are asked, and their answers stay open for the time of
+    the handover. So an event published meanwhile arrives by one of the two or by both, and its id
+    shows which are duplicates. New events, and the ids to compare, wait in memory while the past is
+    read.
     """
 
     def __init__(self, subscription: Subscription, history: History) -> None:
@@ -69,8 +69,8 @@ class Replay:
         return self
 
     async def settled(self) -> None:
-        """Returns when every broker that must know of the filters knows them; raises as that of
-        `Subscription` does."""
+        """Wait until every broker that must know the filters knows them; raises what
+        `Subscription.settled` raises."""
         await self._subscription.settled()
 
     @property
@@ -89,7 +89,8 @@ class Replay:
         return self._events.popleft()
 
     async def next_batch(self) -> list[Event]:
-        """All events that can be had, at least one; raises `StopAsyncIteration` at the end."""
+        """Wait for at least one event and return all that are there. Raises `StopAsyncIteration` at
+        the end."""
         while not self._events:
             self._events.extend(await self._some())
         events = list(self._events)
@@ -97,7 +98,8 @@ class Replay:
         return events
 
     async def cancel(self) -> None:
-        """Ends both; events not yet read are dropped."""
+        """Cancel the question about the past and the subscription; events not yet read are
+        dropped."""
         if self._history is not None:
             self._history.cancel()
         self._events.clear()

@@ -110,7 +110,7 @@ class Session:
     # --- connections ------------------------------------------------------------------------------
 
     def hello(self) -> bytes:
-        """The first frame on each connection."""
+        """Return the first frame of each connection."""
         settings = self.settings
         hello = wire.hello(
             Role.CLIENT,
@@ -128,8 +128,8 @@ class Session:
         return wire.encode(FrameKind.HELLO, hello)
 
     def established(self, hello: Hello) -> None:
-        """The broker has answered: what it has not taken over goes again; one that does not have
-        this session any more is told everything."""
+        """Resume after the broker's hello: send again what it has not acknowledged, and everything
+        to a broker that no longer has this session."""
         known = hello.peer_session == self._key
         if hello.resumed:
             self.outbox.go_on(hello.received, hello.credit)
@@ -153,7 +153,7 @@ class Session:
         self.acknowledged.fire()
 
     def lost(self) -> None:
-        """The connection is gone."""
+        """Note that the connection is gone."""
         self.connected = False
         if self._serving is not None:
             self._serving.disconnected()
@@ -161,7 +161,8 @@ class Session:
         self.registrations.disconnect()
 
     def end(self, error: ReefcastError | None = None) -> None:
-        """No connection will come any more: all that waits is told so."""
+        """End the session: no connection will come any more, and everything that waits learns
+        so."""
         if self.ended:
             return
         self.ended, self.error = True, error
@@ -176,7 +177,7 @@ class Session:
     # --- frames -----------------------------------------------------------------------------------
 
     def on_frames(self, frames: Iterable[tuple[int, Any]]) -> None:
-        """What came after the hello; raises `ProtocolError`."""
+        """Handle the frames after the hello. Raises `ProtocolError`."""
         receiver = self.settings["on_deliveries"]
         deliveries: list[bytes] = []
         deliver = self._deliver if receiver is None else deliveries.append
@@ -282,7 +283,7 @@ class Session:
     # --- what calls of the application need -------------------------------------------------------
 
     def check(self) -> None:
-        """Raises what publishers must know: the session's end, refused publications."""
+        """Raise what publishers must know: the session's end, or refused publications."""
         if self.ended:
             raise self.ending()
         if self.refusals:
@@ -294,7 +295,7 @@ class Session:
             )
 
     def ending(self) -> ReefcastError:
-        """Why nothing can be done any more."""
+        """Return the error that says why the session has ended."""
         return self.error or LocalError("this client has been closed")
 
     def register(self, registration: Registration[Holding]) -> None:
@@ -303,7 +304,7 @@ class Session:
         self._tell(self.registrations.add(registration))
 
     def withdraw(self, registration: Registration[Holding]) -> None:
-        """Takes a registration back, whatever its state."""
+        """Withdraw a registration, whatever its state."""
         if registration.state not in (State.PENDING, State.SETTLED):
             return
         message = self.registrations.end(registration)
@@ -312,18 +313,19 @@ class Session:
             self.registrations.disconnect()
 
     def serve(self, serving: Serving | None) -> None:
-        """This client is a storage from now on, or no more."""
+        """Make this client a storage, or with None an ordinary client again."""
         self._serving = serving
 
     def ask(self, asking: Asking[Event], changed: Signal) -> None:
-        """From now on it is told what comes, and asked anew after a reconnect."""
+        """Send the question of `asking`; from now on it gets the answers, and is asked again after
+        a reconnect."""
         if self.ended:
             raise self.ending()
         self._asking[asking] = changed
         self.say(asking.start())
 
     def forget(self, asking: Asking[Event]) -> None:
-        """Nothing more is wanted of it."""
+        """Cancel the question of `asking`."""
         if self._asking.pop(asking, None) is not None:
             self.say(asking.cancel())
 
@@ -343,7 +345,8 @@ class Session:
 
     @contextmanager
     def awaiting_answer(self) -> Iterator[None]:
-        """Around a wait for the broker: reading goes on, whatever is full."""
+        """Keep reading from the socket inside the `with` block, whatever is full: it waits for the
+        broker."""
         self._awaiting += 1
         self._watch_reading()
         try:
@@ -356,7 +359,8 @@ class Session:
         self._holdings[holding] = None
 
     def release(self, holding: Holding) -> None:
-        """The application does not want it any more: what it holds is taken back."""
+        """Release a holding that the application no longer wants, and withdraw its
+        registrations."""
         for registration in list(holding.registrations):
             self.withdraw(registration)
         self._holdings.pop(holding, None)

@@ -1,4 +1,4 @@
-"""What a client can be told when it connects."""
+"""The options of a client."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _log = logging.getLogger("reefcast.client")
 
 
 class Option(NamedTuple):
-    """What an option is without being given, and what it means; `{}` stands for the default."""
+    """The default of an option, and what it means; `{}` stands for the default."""
 
     default: Any
     meaning: str
@@ -40,47 +40,46 @@ class Options(TypedDict, total=False):
         str,
         Option(
             "client",
-            "the readable part of the client's id (by default {}); a random part follows it.",
+            "the readable part of the client's id (default: {}); a random part follows it.",
         ),
     ]
     network: Annotated[
-        str, Option("", "the network that the broker must belong to; by default any.")
+        str, Option("", "the network that the broker must belong to (default: any).")
     ]
     queue_limit: Annotated[
         int,
         Option(
             0,
-            "events that the broker keeps waiting for this client; by default as many as its "
-            "network file says.",
+            "how many events may wait at the broker for this client (default: the broker's).",
         ),
     ]
     queue_policy: Annotated[
         str,
         Option(
             "",
-            'what the broker does when there are more: "drop_oldest" (and say how many), "block" '
-            "(publishers wait, for `block_s` of its network file at most; then it disconnects this "
-            'client), or "disconnect" (the client ends with `SlowConsumerError`); by default what '
-            "its network file says.",
+            'what the broker does when more come: "drop_oldest" (and report how many), "block" '
+            "(make publishers wait, for `block_s` of its network file at most, then disconnect "
+            'this client), or "disconnect" (this client ends with `SlowConsumerError`); default: '
+            "the broker's.",
         ),
     ]
     local_queue_limit: Annotated[
         int,
         Option(
             1000,
-            "events of one subscription that may wait in the client for the application ({}); at "
-            "that many the client stops reading from the broker.",
+            "how many events of a subscription may wait in the client until the program reads "
+            "them ({}); then the client stops reading from the broker.",
         ),
     ]
     connect_timeout_s: Annotated[
         float,
-        Option(5.0, "how long `connect` tries ({}); each address has its share of that."),
+        Option(5.0, "how long `connect` tries ({}); the addresses share this time."),
     ]
     reconnect_timeout_s: Annotated[
         float,
         Option(
             60.0,
-            "how long a lost connection is sought again ({}) before everything that waits raises "
+            "how long the client tries to reconnect ({}) before everything that waits raises "
             "`ConnectionLostError`.",
         ),
     ]
@@ -88,36 +87,36 @@ class Options(TypedDict, total=False):
         float,
         Option(
             5.0,
-            "how long a connection may be silent ({}) before it counts as lost; brokers say "
-            f"something every {BROKER_PING_S:g} s.",
+            "how long a connection may be silent ({}) before it counts as lost; brokers send "
+            f"a ping every {BROKER_PING_S:g} s.",
         ),
     ]
     close_timeout_s: Annotated[
         float, Option(10.0, "how long `close` waits for acknowledgements ({}).")
     ]
     history_patience_s: Annotated[
-        float, Option(10.0, "after how long without a word storages are asked again ({}).")
+        float, Option(10.0, "how long storages may be silent before they are asked again ({}).")
     ]
     backoff_first_s: Annotated[
         float,
-        Option(0.05, "the pause between attempts to connect starts near this ({}), and doubles."),
+        Option(0.05, "the first pause between attempts to connect ({}); each further one doubles."),
     ]
     backoff_max_s: Annotated[
         float,
-        Option(2.0, "it stays below this ({}); each is drawn between half and all of its length."),
+        Option(2.0, "the longest pause ({}); each is drawn between half of its length and all."),
     ]
     on_disconnect: Annotated[
-        OnChange | None, Option(None, "called, without arguments, when the connection went.")
+        OnChange | None, Option(None, "called, without arguments, when the connection is lost.")
     ]
     on_reconnect: Annotated[
-        OnChange | None, Option(None, "called, without arguments, when there is another one.")
+        OnChange | None, Option(None, "called, without arguments, when the client has reconnected.")
     ]
     on_dropped: Annotated[
         OnDropped | None,
         Option(
             None,
-            "called with the number of events that the broker dropped since it was called last, "
-            "because this program did not keep up; `subscription.dropped` says how many of which.",
+            "called with the number of events that the broker dropped since the last call, because "
+            "this program did not keep up; `subscription.dropped` counts those of a subscription.",
         ),
     ]
     on_refused: Annotated[
@@ -133,8 +132,8 @@ class Options(TypedDict, total=False):
         Option(
             None,
             "the low-level way to receive: called with a list of undecoded deliveries (see "
-            "`decode_delivery`) instead of putting events into subscriptions; an error in it ends "
-            "the client.",
+            "`decode_delivery`), and no events go to subscriptions; an error in it ends the "
+            "client.",
         ),
     ]
 
@@ -155,7 +154,7 @@ Options.__doc__ = (Options.__doc__ or "").replace(
 
 
 def complete(options: Options) -> Options:
-    """With the defaults of what is not given; raises `ConfigurationError`.
+    """Return the options with defaults for those not given. Raises `ConfigurationError`.
 
     An empty `queue_policy` and a `queue_limit` of 0 stand for the broker's own.
     """
@@ -192,21 +191,22 @@ def _check_times(settings: Options) -> None:
 
 
 def check_local_queue_limit(limit: int) -> int:
-    """Raises `ConfigurationError` for a limit with which no event could wait."""
+    """Return `limit` if at least one event can wait. Raises `ConfigurationError` otherwise."""
     if limit < 1:
         raise ConfigurationError(f"local_queue_limit {limit} is less than 1")
     return limit
 
 
 def check_order_s(order_s: float) -> float:
-    """Raises `ConfigurationError` for what no broker would hold events for."""
+    """Return `order_s` if a broker would hold events for so long. Raises `ConfigurationError`
+    otherwise."""
     if not 0 <= order_s <= MOST_ORDER_S:
         raise ConfigurationError(f"order_s {order_s} is not between 0 and {MOST_ORDER_S:g} seconds")
     return order_s
 
 
 def call_application(callback: Callable[P, None] | None, *args: P.args, **named: P.kwargs) -> None:
-    """Calls back; an error of the application is logged and must not end the client."""
+    """Call a callback of the application; an error in it is logged and does not end the client."""
     if callback is None:
         return
     try:

@@ -35,7 +35,8 @@ class LoopThread:
         return self._stopped
 
     def run(self, work: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
-        """Runs `work` there; after `timeout` seconds, or at Ctrl-C here, it is cancelled."""
+        """Run `work` in the thread and return its result; after `timeout` seconds, or at Ctrl-C
+        here, cancel it."""
         if self.is_current:
             work.close()
             raise LocalError("a callback must not wait for its own client; use another thread")

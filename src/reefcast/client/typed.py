@@ -45,7 +45,8 @@ class _MisfitError(Exception):
 
 
 def read_as(type: type[T], attributes: Attributes, event: str) -> T:
-    """The attributes as this type; `InvalidValueError` names the `event`, attribute and type."""
+    """Return the attributes as an instance of `type`. Raises `InvalidValueError`, which names the
+    `event`, the attribute and the type."""
     name = getattr(type, "__name__", str(type))
     key: Any = type  # which a checker takes for one that may not be hashable
     try:

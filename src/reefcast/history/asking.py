@@ -78,7 +78,8 @@ def question_about(
     handover_s: float = 0.0,
     for_storage: bool = False,
 ) -> Question:
-    """Raises `FilterSyntaxError`, and `ConfigurationError` for what no storage can be asked."""
+    """Return the question for a filter and a span of time. Raises `FilterSyntaxError`, and
+    `ConfigurationError` for what no storage can be asked."""
     topics = topic_patterns_of(parse_filter(filter))
     if topics is None:
         raise ConfigurationError(
@@ -142,7 +143,7 @@ class Answer(Generic[E]):
         self.events.extend(events)
 
     def credit(self) -> int:
-        """Events that may come in addition now; told in large steps."""
+        """Return how many more events may come now, in large steps, and count them as granted."""
         if self.taken < WINDOW // 2:
             return 0
         taken, self.taken = self.taken, 0
@@ -173,7 +174,7 @@ class Asking(Generic[E]):
     # --- what is said -----------------------------------------------------------------------------
 
     def start(self) -> list[ServiceMessage]:
-        """The first question; also after a reconnect, when all paths are void."""
+        """Return the messages that ask first; also after a reconnect, when all paths are void."""
         self._started = True
         self._finding.clear()
         self._answers.clear()
@@ -203,7 +204,7 @@ class Asking(Generic[E]):
         )
 
     def cancel(self) -> list[ServiceMessage]:
-        """No more is wanted."""
+        """Return the messages that cancel all that is open."""
         messages = self._cancelled(self._answers.values())
         self._answers.clear()
         self._finding.clear()
@@ -221,7 +222,8 @@ class Asking(Generic[E]):
     # --- what is heard ----------------------------------------------------------------------------
 
     def handle(self, message: ServiceMessage) -> list[ServiceMessage]:
-        """What is for another question, or late, is passed over."""
+        """Handle a message from the network and return the answers to it; messages for another
+        question, or too late, are ignored."""
         if isinstance(message, Found):
             return self._found(message)
         if isinstance(message, OnPath):
@@ -294,7 +296,8 @@ class Asking(Generic[E]):
         return self._find(topics, after)
 
     def hangs(self) -> list[ServiceMessage]:
-        """Nothing has come for too long, and something should: all that is open is asked again."""
+        """Return the messages that ask again for all that is open: nothing has come for too long,
+        and something should."""
         self._finding.clear()
         silent = [a for a in self._answers.values() if not (a.over or a.events or a.late)]
         error = ConnectionLostError("no storage answered in time")
@@ -326,7 +329,8 @@ class Asking(Generic[E]):
         return self._started and not self._finding and told
 
     def drain(self) -> tuple[list[E], list[ServiceMessage]]:
-        """The events that can be given now, in order, and what is to be said because of that."""
+        """Return the events that can be delivered now, in order, and the messages that follow from
+        that."""
         found: list[E] = []
         while not self._finding and not self.over:
             answers = list(self._answers.values())

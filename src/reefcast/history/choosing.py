@@ -33,12 +33,12 @@ class Chooser:
         return self._left == 0
 
     def raise_damage(self) -> None:
-        """If the rows behind what was chosen last are damaged."""
+        """Raise the error if the rows behind the last chosen ones are damaged."""
         if self._damage is not None:
             raise self._damage
 
     def choose(self, block: list[Row], sources: Sequence[Source]) -> list[bytes]:
-        """The bodies of a block, as far as they are wanted."""
+        """Return the bodies of a block that are wanted."""
         bodies: list[bytes] = []
         for row in block:
             if row[4] is not None:

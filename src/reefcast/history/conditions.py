@@ -44,7 +44,8 @@ Demands = list[Indexed]
 
 
 def demands(filter: Filter, attributes: Sequence[str]) -> list[Demands]:
-    """Of each conjunction; `attributes`: the indexed ones, by number."""
+    """Return what each conjunction demands of the indexed attributes; `attributes`: these, by
+    number."""
     numbers = {name: number for number, name in enumerate(attributes)}
     return [_demands_of(conjunction, numbers) for conjunction in filter.conjunctions]
 
@@ -96,13 +97,13 @@ def _between(name: str, c: Constraint) -> Condition:
 
 
 def both(conditions: Sequence[Condition], word: str = "AND") -> Condition:
-    """All of them; with `word` "OR" one of them."""
+    """Combine conditions with AND, or with another `word` ("OR")."""
     text = f" {word} ".join(f"({each.text})" for each in conditions)
     return Condition(text, tuple(value for each in conditions for value in each.parameters))
 
 
 def is_whole(filter: Filter, topic: str) -> bool:
-    """Whether the filter holds for whatever is on this topic."""
+    """Return whether the filter holds for every event on this topic."""
     return any(
         not conjunction.residuals
         and all(

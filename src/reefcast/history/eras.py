@@ -40,7 +40,7 @@ class Eras:
         self._latest = self.all[max(self.all)] if self.all else None
 
     def next(self, database: sqlite3.Connection, times_us: Iterable[int]) -> int:
-        """The number for a batch with these times, in the transaction that is open."""
+        """Return the number of the era for a batch with these times, in the open transaction."""
         times = list(times_us)
         era = self._latest
         if era is None or era.rows >= ROWS:
@@ -64,7 +64,7 @@ class Eras:
                 del self.all[number]
 
     def between(self, first_us: int, last_us: int) -> list[Era]:
-        """With rows of this time (both inclusive), by time."""
+        """Return the eras with rows in this span (both ends inclusive), by time."""
         found = [
             era
             for era in list(self.all.values())

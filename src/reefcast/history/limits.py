@@ -98,8 +98,8 @@ class Topics:
         self.rows = self.bytes = 0
 
     def load(self, database: sqlite3.Connection) -> None:
-        """As the database has them. Numbers that were given out are not given out again: readers
-        may know them."""
+        """Load the topics from the database. Numbers are never given out twice, because readers may
+        know them."""
         by_name, by_id = {}, {}
         for id, name, rows, size, expired, evicted, *last in database.execute(
             "SELECT * FROM topic"
@@ -119,7 +119,7 @@ class Topics:
         yield from list(self.by_name.values())
 
     def get(self, name: str) -> Topic:
-        """A new one, if there is none of this name."""
+        """Return the topic of this name, and add it if there is none."""
         topic = self.by_name.get(name)
         if topic is None:
             topic = Topic(self._next, name, self._limits.lifetime_us(name))
@@ -128,13 +128,13 @@ class Topics:
         return topic
 
     def sealed(self, name: str, last: Key) -> None:
-        """A segment has rows of this topic, up to this position."""
+        """Note that a segment has rows of this topic, up to this position."""
         self._sealed[name] = max(last, self._sealed.get(name, last))
         topic = self.get(name)
         topic.last = max(last, topic.last or last)
 
     def matching(self, patterns: Iterable[str]) -> list[Topic]:
-        """Whose name is one of these or matches one as a pattern."""
+        """Return the topics whose name is among `patterns` or matches one of them."""
         found: dict[str, Topic] = {}
         for pattern in patterns:
             if pattern in self.by_name:
@@ -145,11 +145,11 @@ class Topics:
         return list(found.values())
 
     def forgotten(self, name: str) -> bool:
-        """Whether what there is of this topic goes."""
+        """Return whether the rows of this topic are to be removed."""
         return self.forgets and self.kept is not None and not self.kept.has(name)
 
     def count(self, topic: Topic, rows: int, size: int) -> None:
-        """So many more, or fewer."""
+        """Add to the counts of rows and bytes of a topic, or subtract from them."""
         topic.rows += rows
         topic.bytes += size
         self.rows += rows
@@ -157,7 +157,7 @@ class Topics:
         self._changed[topic.id] = topic
 
     def save(self, database: sqlite3.Connection) -> None:
-        """What has changed, in the transaction that is open."""
+        """Save the topics that have changed, in the open transaction."""
         database.executemany(
             "INSERT OR REPLACE INTO topic VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             [
@@ -170,11 +170,11 @@ class Topics:
     # --- what is too much -------------------------------------------------------------------------
 
     def excess(self) -> Excess:
-        """Beyond the limits of all topics."""
+        """Return by how much all topics together exceed their limits."""
         return _excess(self.rows, self.bytes, self._limits.rows, self._limits.bytes)
 
     def excess_of(self, topic: Topic) -> Excess:
-        """Beyond the limits of one topic."""
+        """Return by how much one topic exceeds its limits."""
         if self.forgotten(topic.name):
             return Excess(topic.rows, 0, topic.rows)
         limits = self._limits
@@ -189,7 +189,7 @@ class Excess(NamedTuple):
     guess: int
 
     def enough(self, sizes: Sequence[int]) -> int:
-        """How many of the oldest rows, of these sizes, have to go."""
+        """Return how many of the oldest rows, of these sizes, have to go."""
         size = 0
         for rows, each in enumerate(sizes):
             if rows >= self.rows and size >= self.bytes:

@@ -38,15 +38,15 @@ class Source(ABC):
 
     @abstractmethod
     def fetch(self, size: int) -> None:
-        """About so many rows more; at least one, or it is done. Called when `rows` is empty. Where
-        something is damaged a row without a body stands for it, and the source goes on behind."""
+        """Fetch about `size` more rows: at least one, or the source is done. Called when `rows` is
+        empty. A damaged place yields a row without a body, and the source continues behind it."""
 
     @abstractmethod
     def where(self) -> str:
-        """In words: the topic and the file."""
+        """Return the topic and the file in words."""
 
     def read_until(self, bound: Key | None) -> list[Row]:
-        """What is not behind `bound`; None: all."""
+        """Remove and return the rows up to `bound`, or all for None."""
         if bound is None:
             taken, self.rows = self.rows, []
             return taken
@@ -56,7 +56,7 @@ class Source(ABC):
 
 
 def merged(sources: Sequence[Source], batch: int) -> Iterator[list[Row]]:
-    """Blocks of rows, in order, each of about `batch` at most, the first ones shorter."""
+    """Yield blocks of rows in order, each of about `batch` at most, the first ones shorter."""
     if len(sources) == 1:
         yield from _single(sources[0], batch)
         return

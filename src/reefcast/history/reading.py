@@ -248,7 +248,7 @@ def database_sources(
     span: Span,
     seeds: Seeds,
 ) -> list[Source]:
-    """Of all access paths into these topics; `wanted` None: everything."""
+    """Return a source for each access path into these topics; `wanted` None: everything."""
     found: list[Source] = []
     for topic in topics:
         into = [WHOLE]

@@ -46,35 +46,37 @@ class Reply:
         return bool(self._found) or (self._is_late and bool(self._late))
 
     def found(self, bodies: Sequence[bytes]) -> list[ServiceMessage]:
-        """The next ones of what is stored, in the order of their positions."""
+        """Add the next stored bodies, in the order of their positions, and return what can be sent
+        now."""
         self._found.extend(bodies)
         return self._ready()
 
     def all_found(self) -> list[ServiceMessage]:
-        """Nothing more is stored."""
+        """Note that nothing more is stored, and return what can be sent now."""
         self._all_found = True
         self._closed = self._closed or not self.request.handover_s
         return self._ready()
 
     def close(self) -> list[ServiceMessage]:
-        """The time of the handover is over."""
+        """Note that the time of the handover is over, and return what can be sent now."""
         self._closed = True
         return self._ready()
 
     def grant(self, count: int) -> list[ServiceMessage]:
-        """Credit for so many publications more."""
+        """Allow so many publications more, and return what can be sent now."""
         self._credit += count
         return self._ready()
 
     def came(self, publication: Publication, body: bytes) -> list[ServiceMessage]:
-        """Has just been stored. It may be found as well, if that was while the answer was read."""
+        """Add an event that has just been stored. Reading may find it as well, if it was stored
+        meanwhile."""
         if self._closed or not self._wants(publication):
             return []
         self._late.append(body)
         return self._ready()
 
     def fail(self, reason: str) -> list[ServiceMessage]:
-        """It cannot go on."""
+        """End the answer with an error."""
         return [] if self.over else [self._end(reason)]
 
     def _wants(self, publication: Publication) -> bool:

@@ -43,7 +43,7 @@ class RequestLog:
         return int(number) if broker == self._broker and number.isdigit() else -1
 
     def asked(self, time_us: int, topics: Sequence[str]) -> None:
-        """A request of a client; one more row for each of its topics."""
+        """Record a request of a client: a row for each of its topics."""
         times_us, names = self._rows
         if len(names) + len(topics) > MOST_ROWS:
             self.lost += len(topics)
@@ -52,12 +52,13 @@ class RequestLog:
         names.extend(topics)
 
     def drain(self) -> Rows:
-        """What was collected, which is now the caller's to `write` (in a thread, if it likes)."""
+        """Return the rows collected so far, for the caller to `write` (in a thread, if it
+        likes)."""
         taken, self._rows = self._rows, ([], [])
         return taken
 
     def write(self, rows: Rows) -> None:
-        """A file more, if there are rows; not from two threads at once."""
+        """Write a file with the rows, unless there are none; not from two threads at once."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -76,7 +77,7 @@ class RequestLog:
         hidden.rename(target)
 
     def remove_old(self, before_s: float) -> None:
-        """This broker's files that were written before this time (seconds since 1970)."""
+        """Remove this broker's files written before this time (seconds since 1970)."""
         for file in self._files():
             if file.stat().st_mtime < before_s:
                 file.unlink(missing_ok=True)

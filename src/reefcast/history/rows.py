@@ -58,18 +58,19 @@ class Seeds(dict[bytes, int]):
 
 
 def topic_seed(topic: str) -> int:
-    """Part of the checksum of the topic's rows."""
+    """Return the topic's part of the checksum of its rows."""
     return xxh3_64_intdigest(topic.encode(), 2)
 
 
 def checksum(seed: int, time_us: int, seq: int, expiry_us: int | None, body: bytes) -> int:
-    """`seed`: the topic's, XOR the publisher's. 63 bits, for SQLite has no more."""
+    """Return the checksum of a row: 63 bits, since SQLite has no more. `seed`: the topic's, XOR the
+    publisher's."""
     seed ^= time_us ^ seq * _OF_SEQ ^ (expiry_us or 0) * _OF_EXPIRY
     return xxh3_64_intdigest(body, seed & _MASK) >> 1
 
 
 def topics_of(publication: Publication) -> tuple[str, ...]:
-    """Those under which it can be asked for."""
+    """Return the topics by which a publication can be asked for."""
     topics = publication.topics
     if topics:
         return topics if len(topics) == 1 else tuple(dict.fromkeys(topics))
@@ -78,8 +79,9 @@ def topics_of(publication: Publication) -> tuple[str, ...]:
 
 
 def decoded(item: Incoming) -> tuple[Publication, tuple[str, ...]]:
-    """With the topics under which it is stored. Raises `ProtocolError` for a body that is no
-    publication, `InvalidValueError` for topics that it does not have."""
+    """Decode an item and return the publication with the topics under which it is stored. Raises
+    `ProtocolError` for a body that is no publication, `InvalidValueError` for topics that it does
+    not have."""
     publication = decode_publication(item.body)
     topics = has = topics_of(publication)
     if item.topics is not None:
@@ -93,7 +95,7 @@ def decoded(item: Incoming) -> tuple[Publication, tuple[str, ...]]:
 
 
 def column_value(value: Value | None) -> Any:
-    """As the column of an indexed attribute holds it (see `schema`)."""
+    """Return a value as the column of an indexed attribute holds it (see `schema`)."""
     if value is None:
         return None
     if value != value:  # noqa: PLR0124 (true of NaN alone)
@@ -102,7 +104,7 @@ def column_value(value: Value | None) -> Any:
 
 
 def expiry_of(time_us: int, lifetime_us: int | None) -> int | None:
-    """None: never."""
+    """Return when a publication expires; None: never."""
     return None if lifetime_us is None else min(time_us + lifetime_us, INT64_MAX)
 
 
@@ -112,8 +114,8 @@ def expiry_of(time_us: int, lifetime_us: int | None) -> int | None:
 def checked(
     raw: Sequence[tuple[Any, ...]], seed: int, seeds: Seeds, source: int, before: Key
 ) -> list[Row]:
-    """Rows of the topic with this seed, in their order, behind the position `before`. Of each:
-    time, publisher, seq, expiry, checksum, body."""
+    """Check rows of the topic with this seed, given in their order behind the position `before` as
+    time, publisher, seq, expiry, checksum and body; a damaged row gets no body."""
     try:
         rows: list[Row] = [
             (time_us, publisher, seq, source, body)

@@ -45,7 +45,7 @@ class Saved(NamedTuple):
 
 
 def set_aside(path: Path) -> Path:
-    """The database, with the part of it that stands in its log; returns its new name."""
+    """Rename the database and its log, and return the new name."""
     target = path.with_name(path.name + SET_ASIDE)
     for suffix in ("", "-wal"):
         source = path.with_name(path.name + suffix)
@@ -57,7 +57,7 @@ def set_aside(path: Path) -> Path:
 
 
 def save(aside: Path, writer: Writer) -> Saved:
-    """Into the database of this writer."""
+    """Save what can be read of the old database into that of `writer`."""
     if not aside.exists():
         return Saved(0, 0)
     with closing(_Pages(aside)) as pages:
@@ -84,7 +84,7 @@ class _Pages:
         return int.from_bytes(self._log[frame : frame + 4], "big")
 
     def get(self, number: int) -> bytes:
-        """Empty if there is none."""
+        """Return the page with this number; empty if there is none."""
         start = self._frames.get(number)
         if start is not None:
             return self._log[start : start + PAGE]
@@ -112,7 +112,7 @@ class _Salvage:
         self.damaged = 0
 
     def items(self) -> Iterator[Incoming]:
-        """Every sound row once."""
+        """Yield every sound row once."""
         shared: dict[Key, bytes] = {}
         waiting: list[tuple[Any, ...]] = []
         for page in self._pages:

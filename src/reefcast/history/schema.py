@@ -69,7 +69,7 @@ CREATE TABLE whole (topic TEXT PRIMARY KEY, until_us INTEGER NOT NULL);
 
 
 def connect(path: Path, *, writes: bool = False) -> sqlite3.Connection:
-    """To be used by one thread at a time, not always the same."""
+    """Open a connection to the database, for one thread at a time, not always the same."""
     database = sqlite3.connect(path, BUSY_S, isolation_level=None, check_same_thread=False)
     database.execute(f"PRAGMA cache_size = -{CACHE_KIB if writes else CACHE_KIB // 8}")
     if writes:
@@ -83,7 +83,7 @@ def connect(path: Path, *, writes: bool = False) -> sqlite3.Connection:
 
 
 def column(number: int) -> str:
-    """Of the indexed attribute with this number."""
+    """Return the name of the column of the indexed attribute with this number."""
     return f"a{number}"
 
 
@@ -92,7 +92,7 @@ def index(number: int) -> str:
 
 
 def prepare(database: sqlite3.Connection, path: Path, indexed: Mapping[str, Kind]) -> None:
-    """Makes the tables, or checks that they are those of a history with these attributes.
+    """Create the tables, or check that they are those of a history with these attributes.
 
     Raises `ConfigurationError` if they are others; `DamagedError` if they are none of ours.
     """
@@ -137,6 +137,6 @@ def _create(database: sqlite3.Connection, indexed: Mapping[str, Kind]) -> None:
 
 
 def is_damage(error: BaseException) -> bool:
-    """Whether SQLite says that the file is damaged, not that it is busy, full or closed."""
+    """Return whether SQLite says that the file is damaged, not that it is busy, full or closed."""
     code = getattr(error, "sqlite_errorcode", 0)
     return code & 0xFF in _CORRUPT or code in _UNREADABLE

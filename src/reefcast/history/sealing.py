@@ -35,8 +35,8 @@ _FIRST = "SELECT min(time_us) FROM message INDEXED BY by_time WHERE time_us >= ?
 
 
 def closed(database: sqlite3.Connection, segments: Segments, before_us: int) -> list[int]:
-    """Where stretches start that end by `before_us` and have rows. A file whose rows are still
-    being dropped is waited for: it has them."""
+    """Return the starts of the stretches that end by `before_us` and have rows. While rows of a
+    written file are still being dropped, its stretch waits."""
     busy = {segment.footer.since_us for segment in segments.all if segments.is_dropping(segment)}
     found: list[int] = []
     length_us, since_us = segments.length_us, INT64_MIN
@@ -60,7 +60,8 @@ def export(
     report: Callable[[DamagedError], None],
     pause: Callable[[], None],
 ) -> Segment | None:
-    """`sources`: one for each of the topics, which are sorted by name."""
+    """Write one stretch into a segment and verify it; None if there are no rows. `sources`: one for
+    each of the topics, which are sorted by name."""
     folder = segments.folder / f"since_us={since_us}"
     folder.mkdir(parents=True, exist_ok=True)
     taken = [int(Path(name).stem) for name in segments.names(since_us)]
@@ -171,7 +172,7 @@ class _File:
         return footer
 
     def abandon(self) -> None:
-        """Closes what is open, whatever happened."""
+        """Close the writer, whatever happened."""
         self._writer.close()
 
 
@@ -182,7 +183,8 @@ def _of_kind(value: Value | None, kind: Kind) -> Any:
 
 
 def as_json(attributes: Mapping[str, Value]) -> str:
-    """A JSON object; NaN and the infinities, which JSON does not know, as strings."""
+    """Return the attributes as a JSON object; NaN and the infinities, which JSON does not know,
+    become strings."""
     return msgspec.json.encode(
         {name: _finite(value) for name, value in attributes.items()}
     ).decode()

@@ -41,7 +41,8 @@ Wanted = list[dict[str, Constraint]]
 
 
 def wanted_of(filter: Filter | None, indexed: Mapping[str, Kind]) -> Wanted:
-    """Empty if some conjunction says nothing about columns: then all rows are read."""
+    """Return what each conjunction demands of columns; empty if one demands nothing, since then all
+    rows are read."""
     found = [
         {
             name: constraint
@@ -54,7 +55,8 @@ def wanted_of(filter: Filter | None, indexed: Mapping[str, Kind]) -> Wanted:
 
 
 def keys(segment: Segment, first: int, most: int) -> list[tuple[Any, ...]]:
-    """Topic, time, publisher and seq of some rows, from this one on. Raises `DamagedError`."""
+    """Return topic, time, publisher and seq of some rows, beginning with row `first`. Raises
+    `DamagedError`."""
     try:
         file = SegmentFile(segment, None, {})
         group = file.group_of(first)
@@ -77,7 +79,7 @@ Place = tuple[str, Key]
 
 
 def held(segments: Segments, topics: Topics, places: set[Place]) -> set[Place]:
-    """What sound rows there are at these places, and at others near them."""
+    """Return those of `places`, and others near them, where segments have sound rows."""
     found: set[Place] = set()
     seeds = Seeds()
     for segment in segments.all:
@@ -128,7 +130,7 @@ class SegmentFile:
         return self._file.read_row_group(group, columns=columns, use_threads=False)
 
     def last_time_us(self, group: int) -> int | None:
-        """By the statistics; None if they do not say."""
+        """Return the latest time in a row group by its statistics; None if they do not say."""
         statistics = self._statistics(group, "time_us")
         return None if statistics is None else int(statistics.max)
 
@@ -138,8 +140,8 @@ class SegmentFile:
         return statistics if statistics is not None and statistics.has_min_max else None
 
     def rows(self, group: int) -> Any:
-        """The columns that a row needs, and `row`, its number in the file: of those rows that the
-        filter may want."""
+        """Return the columns that a row needs, and `row`, its number in the file, of the rows that
+        the filter may want."""
         if group in self._kept:
             self._kept.move_to_end(group)
             return self._kept[group]
@@ -285,7 +287,7 @@ def segment_sources(
     seeds: Seeds,
     first_number: int,
 ) -> list[Source]:
-    """Of these topics' rows in all segments."""
+    """Return a source for each segment with rows of these topics."""
     asked = {topic.name: topic for topic in topics}
     found: list[Source] = []
     for segment in segments.all:

@@ -70,7 +70,7 @@ class Segment(NamedTuple):
 
 
 def open_segment(folder: Path, path: Path) -> Segment:
-    """Raises `DamagedError` for a file that is no segment."""
+    """Open a segment and read its footer. Raises `DamagedError` for a file that is no segment."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -83,7 +83,7 @@ def open_segment(folder: Path, path: Path) -> Segment:
 
 
 def verify(path: Path, footer: Footer) -> None:
-    """Reads it all once, with the checksums of its pages. Raises `DamagedError`."""
+    """Read the whole file once, with the checksums of its pages. Raises `DamagedError`."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -132,7 +132,8 @@ class Segments:
                 report(error)
 
     def verify(self, report: Callable[[DamagedError], None]) -> None:
-        """Reads all of them, as far as there are checksums; leaves out those that are damaged."""
+        """Verify all segments, as far as they have checksums; leave out and report the damaged
+        ones."""
         for segment in self.all:
             try:
                 verify(segment.path, segment.footer)
@@ -142,14 +143,14 @@ class Segments:
                 report(error)
 
     def set_aside(self) -> None:
-        """The damaged ones, where nobody takes them for segments."""
+        """Rename the damaged segments, so that nobody takes them for segments."""
         for path in self.damaged:
             path.replace(path.with_name(f"{HIDDEN}{path.name}{SET_ASIDE}"))
         self.damaged.clear()
 
     def load_dropped(self, database: sqlite3.Connection) -> list[str]:
-        """How many rows of each have gone from this database; returns those that are not there any
-        more."""
+        """Load how many rows of each segment have been dropped from the database; return the names
+        of segments that are gone."""
         self.dropped = dict(database.execute("SELECT file, rows FROM dropped"))
         return sorted(self.dropped.keys() - {segment.name for segment in self.all})
 
@@ -161,8 +162,8 @@ class Segments:
         self.all = tuple(each for each in self.all if each is not segment)
 
     def remove_old(self, now_us: int, forgotten: Callable[[str], bool]) -> list[str]:
-        """Those all of whose rows have expired or all of whose topics are forgotten, and the oldest
-        beyond the limit, of which the database has nothing any more; returns their names."""
+        """Remove segments of which the database has no rows left: those whose rows have all expired
+        or whose topics are all forgotten, and the oldest beyond the limit. Return their names."""
         by_age = sorted(self.all, key=lambda each: each.footer.since_us)
         size = sum(each.bytes for each in by_age)
         removed = []
@@ -185,23 +186,24 @@ class Segments:
         return removed
 
     def to_drop(self) -> tuple[Segment, int] | None:
-        """One that the database still has rows of, and how many of its rows have gone there."""
+        """Return a segment that the database still has rows of, and how many of its rows have been
+        dropped there."""
         for segment in self.all:
             if self.is_dropping(segment):
                 return segment, self.dropped.get(segment.name, 0)
         return None
 
     def is_dropping(self, segment: Segment) -> bool:
-        """Whether the database still has rows of it."""
+        """Return whether the database still has rows of this segment."""
         return self.dropped.get(segment.name, 0) < segment.footer.rows
 
     def tell(self, topics: Topics) -> None:
-        """Which topics there are, of which the database need know nothing."""
+        """Tell `topics` which topics the segments have; the database need not know them."""
         for segment in self.all:
             for extent in segment.footer.extents:
                 time_us, publisher, seq = extent.last
                 topics.sealed(extent.topic, (time_us, publisher.encode(), seq))
 
     def names(self, since_us: int) -> Sequence[str]:
-        """Of the files of one stretch."""
+        """Return the names of the files of one stretch."""
         return [each.path.name for each in self.all if each.footer.since_us == since_us]

@@ -140,7 +140,8 @@ class HistoryService(Service):
         return self._close(self.table.by(link)) + self._end_open(link)
 
     def away(self, client: LinkName) -> Sequence[Send]:
-        """Others are asked until it is back; then it says again what it stores."""
+        """Send questions elsewhere until this storage is back; then it says again what it
+        stores."""
         self._stores.pop(client, None)
         return self._close(self.table.by(client)) + self._end_open(client)
 

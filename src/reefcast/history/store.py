@@ -156,7 +156,7 @@ class HistoryStore:
             self._writer.forget_file(file)
 
     def close(self) -> None:
-        """Leaves the directory to others."""
+        """Close the files, and unlock the directory for others."""
         self._close_readers()
         self._database.close()
         self._lock.close()
@@ -166,8 +166,8 @@ class HistoryStore:
             self._idle.pop().close()
 
     def rebuild(self) -> None:
-        """Sets the database aside, saves what can be read of it into a new one, and reports what
-        was lost. For a database whose pages are damaged; no `read` may be under way."""
+        """Rename the database, save what can be read of it into a new one, and report what was
+        lost. For a database whose pages are damaged; no `read` may be under way."""
         self._close_readers()
         with suppress(AttributeError, sqlite3.Error):
             self._database.close()
@@ -185,8 +185,9 @@ class HistoryStore:
     # --- changes: one at a time ------------------------------------------------------------------
 
     def append(self, items: Sequence[Incoming]) -> Appended:
-        """Stores a batch; what it returned for is there after `kill -9`, and none of a batch that
-        failed. What is stored already (the same topic, time, publisher and seq) stays as it is.
+        """Store a batch; once it returns, the batch survives `kill -9`, and a batch that failed
+        leaves nothing behind. What is stored already (the same topic, time, publisher and seq)
+        stays as it is.
 
         Raises `ProtocolError` for a body that is no publication, `InvalidValueError` for one that
         has not the topics it is to be stored under, `DamagedError` (see `rebuild`), `LocalError`
@@ -196,8 +197,8 @@ class HistoryStore:
             return self._writer.append(items)
 
     def clean(self, now_us: int, most: int = STEP) -> Cleaned:
-        """Removes what has expired and what is too much, at most so many rows; call it again, now
-        or later, while it says `more`."""
+        """Remove rows that have expired or exceed the limits, at most `most`; call it again, now or
+        later, while the result says `more`."""
         with self._changing():
             for file in self._segments.remove_old(now_us, self._topics.forgotten):
                 self._writer.forget_file(file)
@@ -229,8 +230,8 @@ class HistoryStore:
         return len(found)
 
     def seal(self, segment: Segment) -> None:
-        """What `export` wrote is read from there from now on; `clean` drops it from the database,
-        in small steps."""
+        """Read from this segment, which `export` wrote, from now on; `clean` drops its rows from
+        the database in small steps."""
         self._segments.add(segment)
 
     @contextmanager
@@ -253,9 +254,9 @@ class HistoryStore:
     # --- topics, and what is lacking of them -----------------------------------------------------
 
     def keep(self, topics: Sequence[str], *, forget: bool = False) -> None:
-        """From now on `append` stores under these topics (names or patterns) alone; before the
-        first call, under all. `forget`: what there is of others goes, while `clean` is called, and
-        with it what is known of its being whole; a sealed file goes when it has nothing else."""
+        """Store only these topics (names or patterns) from now on; before the first call, all are
+        stored. `forget`: `clean` removes the rows of other topics, and what is known of their
+        completeness; a sealed file goes when it has nothing else."""
         with self._changing():
             if forget:
                 marks = {topic: self.whole_us(topic) for topic in topics}
@@ -263,13 +264,13 @@ class HistoryStore:
             self._topics.kept, self._topics.forgets = Kept(topics), forget
 
     def whole_us(self, topic: str) -> int | None:
-        """Up to when (microseconds) nothing is lacking here that another storage could tell of this
-        topic or pattern; None: everything may be."""
+        """Return up to when (microseconds) nothing of this topic or pattern is lacking here that
+        another storage has; None: everything may be lacking."""
         covering = (us for known, us in self._whole.items() if topic_pattern_covers(known, topic))
         return max(covering, default=None)
 
     def note_whole(self, marks: Mapping[str, int]) -> None:
-        """Of these topics or patterns nothing is lacking up to these times."""
+        """Note that nothing is lacking of these topics or patterns up to these times."""
         with self._changing():
             self._set_whole({**self._whole, **marks})
 
@@ -278,8 +279,8 @@ class HistoryStore:
         self._whole = marks
 
     def lacking(self, bodies: Sequence[bytes]) -> list[Incoming]:
-        """What is to be appended of what a replica has: that which no sealed segment has. What the
-        database has, `append` finds out."""
+        """Return the bodies of a replica that no sealed segment has, for `append`, which finds out
+        by itself what the database has."""
         if not self._segments.all:
             return list(map(Incoming, bodies))
         from reefcast.history.segment_reading import held
@@ -296,18 +297,18 @@ class HistoryStore:
     # --- sealing ---------------------------------------------------------------------------------
 
     def closed(self, before_us: int) -> list[int]:
-        """The starts of the stretches that end by this time and of which the database has rows that
-        no segment has: each is to be exported. Microseconds."""
+        """Return the starts (microseconds) of the stretches to be exported: they end by this time,
+        and the database has rows of them that no segment has."""
         with self._reading() as database:
             return sealing.closed(database, self._segments, before_us)
 
     def export(
         self, since_us: int, now_us: int, pause: Callable[[], None] = lambda: None
     ) -> Segment | None:
-        """Writes the stretch that starts there into a Parquet file, and verifies it; None if there
-        is nothing to write. Takes its time, and does not stand in the way of `append`; `pause` is
-        called after every 2000 rows or so, and may wait. What is damaged is reported, and left
-        out. Raises `LocalError` if no file can be written: then all is as it was."""
+        """Write the stretch that starts at `since_us` into a Parquet file and verify it; None if
+        there are no rows. Does not block `append`; calls `pause`, which may wait, after every 2000
+        rows or so. Reports damaged rows and leaves them out. Raises `LocalError` if no file can be
+        written; the store stays as it was."""
         span = Span(
             (since_us - 1, ABOVE_ALL, INT64_MAX), since_us + self._segments.length_us - 1, now_us
         )
@@ -333,8 +334,8 @@ class HistoryStore:
         batch: int = BATCH,
         report: Report | None = None,
     ) -> Iterator[list[bytes]]:
-        """The bodies of what is stored under these topics (names or patterns) and for which the
-        filter holds, ordered by (time, publisher, seq), each once, in batches.
+        """Yield in batches the bodies stored under these topics (names or patterns) for which the
+        filter holds, ordered by (time, publisher, seq), each once.
 
         `since_us` (inclusive), `until_us` (exclusive) and `now_us` (what has expired by then is
         left out) are microseconds; `after`: only what is behind this position; `limit`: at most so
@@ -384,9 +385,9 @@ class HistoryStore:
                 database.close()
 
     def verify(self) -> list[DamagedError]:
-        """What is damaged, wherever it lies: all rows are read, and SQLite compares its indexes
-        with its tables. Minutes for millions of rows. What was found in the indexes alone is
-        repaired by `rebuild`, as damaged pages are."""
+        """Return all damage, wherever it lies: read all rows, and have SQLite compare its indexes
+        with its tables. Takes minutes for millions of rows. `rebuild` repairs damage in the indexes
+        as it does damaged pages."""
         found: list[DamagedError] = []
         try:
             with self._reading() as database:
@@ -401,7 +402,7 @@ class HistoryStore:
         return found
 
     def positions(self, topics: Iterable[str] | None = None) -> dict[str, Position]:
-        """The last position that was ever stored of each of these topics (None: of all)."""
+        """Return the last position ever stored of each of these topics (None: of all)."""
         return {
             topic.name: (topic.last[0], topic.last[1].decode(), topic.last[2])
             for topic in (self._topics if topics is None else self._topics.matching(topics))
@@ -409,7 +410,7 @@ class HistoryStore:
         }
 
     def counts(self) -> dict[str, TopicCounts]:
-        """By topic."""
+        """Return the counts of each topic."""
         return {t.name: TopicCounts(t.rows, t.bytes, t.expired, t.evicted) for t in self._topics}
 
 

@@ -55,7 +55,7 @@ class StorageTable(TableView[Key]):
     # --- what changes it --------------------------------------------------------------------------
 
     def heard(self, stored: Stored, link: LinkName) -> bool:
-        """A neighbour's word; returns whether it is news."""
+        """Update the table by what a neighbour says; return whether it is news."""
         key, distance = (stored.topic, stored.storage), min(stored.distance + 1, FARTHEST)
         known = self.routes.get(key)
         if known is not None and (
@@ -68,22 +68,23 @@ class StorageTable(TableView[Key]):
         return True
 
     def opened(self, key: Key, link: LinkName) -> None:
-        """The storage is a client of this broker."""
+        """Open the route to a storage that is a client of this broker."""
         known = self.routes.get(key)
         seq = 0 if known is None else known.seq
         self.routes[key] = Route(seq + 2 - seq % 2, 0, link)
 
     def closed(self, key: Key) -> None:
-        """It is not any more, or there is no route to it."""
+        """Close the route to a storage that is no longer a client here, or that no route leads
+        to."""
         known = self.routes[key]
         self.routes[key] = Route(known.seq + 1, FARTHEST, known.link)
 
     def by(self, link: LinkName) -> list[Key]:
-        """The open routes by this link."""
+        """Return the open routes over this link."""
         return [key for key, route in self.routes.items() if route.open and route.link == link]
 
     def news(self, key: Key) -> Stored:
-        """What neighbours are told."""
+        """Return the message that tells neighbours of a route."""
         route = self.routes[key]
         topic, storage = key
         name = self.names.get(storage, "")
@@ -94,7 +95,7 @@ class StorageTable(TableView[Key]):
     # --- who answers ------------------------------------------------------------------------------
 
     def next_link(self, storage: str) -> LinkName | None:
-        """The route to a storage; None if there is none."""
+        """Return the link towards a storage; None if no route leads there."""
         routes = [
             route for (_, name), route in self.routes.items() if name == storage and route.open
         ]
@@ -103,8 +104,9 @@ class StorageTable(TableView[Key]):
     def parts(
         self, topics: Iterable[str], but: str = "", *, every: bool = False
     ) -> tuple[list[Part], list[str]]:
-        """Whom to ask about these topics (names or patterns), and those that nobody stores; `but`:
-        who asks, and need not ask itself; `every`: all that have something of them."""
+        """Return whom to ask about these topics (names or patterns), and the topics that nobody
+        stores. `but`: the storage that asks, and need not ask itself; `every`: ask all that have
+        something of them."""
         asked: dict[str, list[str]] = {}
         missing = []
         for topic in topics:

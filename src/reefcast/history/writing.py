@@ -118,7 +118,7 @@ class Writer:
     # --- in --------------------------------------------------------------------------------------
 
     def append(self, items: Sequence[Incoming]) -> Appended:
-        """Committed when it returns."""
+        """Store a batch; it is committed on return."""
         publications = list(map(decoded, items))
         with self._transaction():
             prepared = self._prepare(items, publications)
@@ -207,7 +207,7 @@ class Writer:
     # --- what is lacking -------------------------------------------------------------------------
 
     def save_whole(self, marks: Mapping[str, int]) -> None:
-        """These and no others; see `HistoryStore.note_whole`."""
+        """Replace the marks of completeness by these; see `HistoryStore.note_whole`."""
         with self._transaction():
             self._database.execute("DELETE FROM whole")
             self._database.executemany("INSERT INTO whole VALUES (?, ?)", marks.items())
@@ -215,7 +215,7 @@ class Writer:
     # --- out -------------------------------------------------------------------------------------
 
     def clean(self, now_us: int, most: int) -> Cleaned:
-        """At most so many rows."""
+        """Remove at most `most` rows that have expired or exceed the limits."""
         with self._transaction():
             expired = self._expire(now_us, most)
             evicted = self._evict(self._topics, most - expired)
@@ -247,13 +247,13 @@ class Writer:
         return len(going)
 
     def forget_file(self, file: str) -> None:
-        """A sealed segment that is gone: its name may be given again."""
+        """Forget a sealed segment that has been removed: its name may be used again."""
         with self._transaction():
             self._database.execute("DELETE FROM dropped WHERE file = ?", (file,))
 
     def drop(self, file: str, keys: Sequence[tuple[Any, ...]], done: int) -> int:
-        """Rows with these keys (topic's number, position), which a sealed segment has; `done`: how
-        many of its rows have been gone through. Returns how many there were."""
+        """Delete the rows with these keys (topic's number, position), which a sealed segment has;
+        return how many there were. `done`: how many rows of the segment have been gone through."""
         with self._transaction():
             found = [
                 row

@@ -87,7 +87,7 @@ def _number_block(state: Int, block: Int) -> Int:
 
 @unit
 def new_block(state: Int, partition: Int, capacity: Int, cuts: Int) -> Int:
-    """An empty block of the partition; one user more for the cuts.
+    """Return an empty block of the partition, with one more user of the cuts.
 
     Bitmaps are read a group of 512 rows at a time, so behind the last there must be something to
     read; what is read there is masked by `B_DEAD`, which has whole groups.
@@ -123,7 +123,7 @@ def new_block(state: Int, partition: Int, capacity: Int, cuts: Int) -> Int:
 
 @unit
 def leave_block(state: Int, block: Int) -> None:
-    """Gives back the block, not its rows."""
+    """Free the block, not its rows."""
     number = get8(block, B_NUMBER)
     put8(get8(state, S_BLOCKS), number, get8(state, S_FREE_BLOCK))
     put8(state, S_FREE_BLOCK, number + 1)
@@ -153,7 +153,7 @@ def _settle(block: Int, place: Int, row: Int, doubted: Int) -> None:
 
 @unit
 def enter(block: Int, row: Int) -> None:
-    """There must be room."""
+    """Enter a row into a block, which must have room."""
     place, shift = get8(block, B_USED), get8(block, B_SHIFT)
     column = 8 * (place >> 6)
     excluded, unsure = get8(block, B_EXCLUDED) + column, get8(block, B_UNSURE) + column
@@ -163,7 +163,7 @@ def enter(block: Int, row: Int) -> None:
 
 @unit
 def fill(state: Int, block: Int, rows: Int, count: Int) -> None:
-    """Enters `count` rows into an empty block.
+    """Enter `count` rows into an empty block.
 
     64 at a time, into a column of words that lie side by side: those of the bitmaps lie far apart.
     """
@@ -194,7 +194,8 @@ def take_out(block: Int, place: Int) -> None:
 
 @unit
 def list_rows(block: Int, out: Int) -> Int:
-    """Writes the addresses of the rows, in the order of their coming; how many."""
+    """Write the addresses of the rows, in the order in which they came, and return how many there
+    are."""
     rows, count = get8(block, B_ROWS), 0
     for place in range(get8(block, B_USED)):
         row = get8(rows, place)
@@ -206,7 +207,7 @@ def list_rows(block: Int, out: Int) -> Int:
 
 @unit
 def grow(state: Int, block: Int) -> Int:
-    """The same rows under the same cuts, with twice the room; the old block is gone."""
+    """Return a block with the same rows and cuts and twice the room; free the old block."""
     cuts = get8(block, B_CUTS)
     larger = new_block(state, get8(block, B_PARTITION), 2 * get8(block, B_CAPACITY), cuts)
     size = 1 << get8(block, B_SHIFT)
@@ -235,9 +236,9 @@ def grow(state: Int, block: Int) -> Int:
 
 @unit
 def unsure_pairs(block: Int) -> Int:
-    """Over all slots, how many pairs of rows are unsure in the same one: a measure of how badly
-    the cuts fit the rows. Not how many rows are: all that came after a drift may share one slot,
-    and be checked for each event there."""
+    """Return how many pairs of rows are unsure in the same slot, over all slots: a measure of how
+    badly the cuts fit the rows. The number of unsure rows would not do: all that came after a drift
+    may share one slot, and be checked for each event there."""
     table, words = get8(block, B_UNSURE), 1 << get8(block, B_SHIFT) >> 3
     pairs = 0
     for slot in range(get8(get8(block, B_CUTS), C_SLOTS)):

@@ -49,13 +49,13 @@ def _head_of(shard: Int, hashed: Int) -> Int:
 
 @part
 def first_of(table: Int, hashed: Int) -> Int:
-    """The first item of the chain, or 0."""
+    """Return the first item of the chain, or 0."""
     return get8(_head_of(_shard_of(table, hashed), hashed), 0)
 
 
 @unit
 def enter_item(state: Int, table: Int, item: Int) -> None:
-    """I_HASH is there."""
+    """Add an item to the table; its I_HASH must be set."""
     hashed = get8(item, I_HASH)
     shard = _shard_of(table, hashed)
     put8(shard, H_COUNT, get8(shard, H_COUNT) + 1)
@@ -87,7 +87,7 @@ def _grow(state: Int, shard: Int) -> None:
 
 @unit
 def take_item(table: Int, item: Int) -> None:
-    """Takes the item out of the table."""
+    """Remove an item from the table."""
     hashed = get8(item, I_HASH)
     shard = _shard_of(table, hashed)
     put8(shard, H_COUNT, get8(shard, H_COUNT) - 1)
@@ -99,7 +99,8 @@ def take_item(table: Int, item: Int) -> None:
 
 @part
 def first_at(table: Int, shard: Int, chain: Int) -> Int:
-    """The first item of the shard's chain of this number, -1 if there are not so many."""
+    """Return the first item of the shard's chain of this number, -1 if there are not so many
+    chains."""
     at = table + 8 * SHARD_WORDS * shard
     if chain >= get8(at, H_ROOM):
         return -1
@@ -108,7 +109,7 @@ def first_at(table: Int, shard: Int, chain: Int) -> Int:
 
 @part
 def leave_table(table: Int) -> None:
-    """Gives back the table, not its items."""
+    """Free the table, not its items."""
     for i in range(SHARDS):
         release(get8(table + 8 * SHARD_WORDS * i, H_HEADS))
     release(table)

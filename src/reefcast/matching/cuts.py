@@ -91,7 +91,7 @@ def entry_at(cuts: Int, i: Int) -> Int:
 
 @part
 def entry_of(cuts: Int, attribute: Int) -> Int:
-    """The attribute's entry, or 0."""
+    """Return the attribute's entry, or 0."""
     low, high = 0, get8(cuts, C_ATTRIBUTES)
     while low < high:
         middle = (low + high) >> 1
@@ -106,14 +106,14 @@ def entry_of(cuts: Int, attribute: Int) -> Int:
 
 @part
 def number_rank(boundaries: Int, count: Int, key: Int) -> Int:
-    """How many of the boundaries are at or below the key. Behind them there are HIGHEST, up to a
-    whole group."""
+    """Return how many of the boundaries are at or below the key. Behind them there are HIGHEST, up
+    to a whole group."""
     return min(count, count_up_to(boundaries, (count + GROUP_WORDS - 1) >> 3, key))
 
 
 @part
 def scaled(cuts: Int, entry: Int, rank: Int, key: Int) -> Int:
-    """The scaled key of a key with this rank."""
+    """Return the scaled key of a key with this rank."""
     start = get8(cuts, get8(entry, CA_NUMBER_AT) + rank - 1) if rank > 0 else LOWEST
     shift = get8(cuts, get8(entry, CA_SCALE_AT) + rank)
     return 1 + (rank << SCALE_BITS | shifted_right(key - start, shift))
@@ -121,7 +121,7 @@ def scaled(cuts: Int, entry: Int, rank: Int, key: Int) -> Int:
 
 @part
 def text_rank(boundaries: Int, count: Int, start: Int, size: Int) -> Int:
-    """2 i + 1 for what equals boundary i, 2 i for what lies before it."""
+    """Return 2 i + 1 for what equals boundary i, 2 i for what lies before it."""
     low, high = 0, count
     while low < high:
         middle = (low + high) >> 1
@@ -137,7 +137,7 @@ def text_rank(boundaries: Int, count: Int, start: Int, size: Int) -> Int:
 
 @unit
 def rank_of_text(cuts: Int, entry: Int, text: Int) -> Int:
-    """`text_rank` of a text, which remembers the last answer."""
+    """Return `text_rank` of a text, which remembers the last answer."""
     memo = (get8(cuts, C_SERIAL) << 24) + get8(entry, CA_SLOT)
     if get8(text, T_MEMO) != memo:
         boundaries = cuts + 8 * get8(entry, CA_TEXT_AT)
@@ -168,7 +168,7 @@ def lane_groups(cuts: Int) -> Int:
 
 @unit
 def event_slots(state: Int, cuts: Int) -> None:
-    """Writes for the event at hand to S_SLOTS, S_SLOT_ROOM words each: the slot of each attribute;
+    """Write for the event at hand to S_SLOTS, S_SLOT_ROOM words each: the slot of each attribute;
     those of S_SCALED_COUNT attributes with a number and a lane; those of S_OTHER_COUNT others in
     which rows may be unsure; and the scaled keys of all lanes, 0 for none."""
     stamp, room = get8(state, S_STAMP), get8(state, S_SLOT_ROOM)
@@ -209,7 +209,7 @@ def event_slots(state: Int, cuts: Int) -> None:
 
 @unit
 def leave_cuts(state: Int, cuts: Int) -> None:
-    """One user less; the last one takes the cuts along."""
+    """Count one user less; the last one frees the cuts."""
     if cuts == 0:
         return
     put8(cuts, C_USERS, get8(cuts, C_USERS) - 1)

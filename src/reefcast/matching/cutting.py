@@ -96,7 +96,7 @@ MOST_ATTRIBUTES = 256
 
 @part
 def predicate_on(row: Int, attribute: Int) -> Int:
-    """The number of the row's predicate on the attribute, or -1."""
+    """Return the number of the row's predicate on the attribute, or -1."""
     for i in range(count_of(row)):
         if attribute_of(tag_of(row, i)) == attribute:
             return i
@@ -292,7 +292,7 @@ def _head(state: Int, cuts: Int, attributes: Int) -> None:
 
 @unit
 def make_cuts(state: Int, rows: Int, count: Int) -> Int:
-    """Cuts for the rows whose addresses are at `rows`; one user."""
+    """Return cuts for the rows whose addresses are at `rows`, with one user."""
     step = 1 + (count - 1) // SAMPLE if count > 0 else 1
     sampled = (count + step - 1) // step
     predicates = 0

@@ -85,7 +85,7 @@ FIRST_ROOM = 16
 
 @kernel
 def start(state: Int) -> None:
-    """Builds an empty index in a state of zeros."""
+    """Build an empty index in a state of zeros."""
     put8(state, S_TEXTS, new_table(state))
     put8(state, S_PARTITIONS, new_table(state))
     put8(state, S_ATTRIBUTES, new_zeroed(state, 8 * A_WORDS * FIRST_ROOM))
@@ -189,8 +189,7 @@ def match_events(state: Int, data: Int, out: Int, room: Int) -> Int:
 def match_columns(
     state: Int, table: Int, attributes: Int, columns: Int, rows: Int, out: Int, room: Int
 ) -> Int:
-    """The same for the rows of columns; `attributes` has each column's number, see
-    `attribute_number`."""
+    """Match the rows of columns; `attributes` has each column's number, see `attribute_number`."""
     if room < rows + 1:
         return TOO_SHORT
     first = end = rows + 1
@@ -218,7 +217,7 @@ def match_columns(
 
 @kernel
 def attribute_number(state: Int, name: Int, size: Int) -> Int:
-    """The number of the attribute, -1 if no filter names it."""
+    """Return the number of the attribute, -1 if no filter names it."""
     text = find_text(state, name, size)
     return get8(text, T_ATTRIBUTE) - 1 if text != 0 else -1
 
@@ -247,7 +246,7 @@ def _leave_items(table: Int, state: Int) -> None:
 
 @kernel
 def finish(state: Int) -> None:
-    """Gives all memory back; the state is of no use any more."""
+    """Free all memory; the state cannot be used any more."""
     for handle in range(get8(state, S_HANDLE_ROOM)):
         row = get8(get8(state, S_FIRST), handle)
         while row != 0:

@@ -159,7 +159,7 @@ def _read_cell(value: Int, column: Int, form: Int, i: Int) -> None:
 
 @unit
 def read_columns(state: Int, table: Int, attributes: Int, count: Int, row: Int) -> None:
-    """Reads one row of `count` columns; `attributes` has each one's number, or -1."""
+    """Read one row of `count` columns; `attributes` has each one's number, or -1."""
     begin_event(state)
     for c in range(count):
         attribute = get8(attributes, c)

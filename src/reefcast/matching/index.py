@@ -24,7 +24,7 @@ from reefcast.matching.machine import Array
 from reefcast.matching.residuals import Open, decide, open_of
 from reefcast.matching.state import S_BYTES, S_SEED, STATE_WORDS
 from reefcast.model.expression import evaluate
-from reefcast.model.filters import TOPIC, Filter, parse_filter
+from reefcast.model.filters import TOPIC, Filter
 from reefcast.model.publication import INT64_MAX, INT64_MIN, Publication, Value
 from reefcast.model.values import kind_of, plain
 
@@ -80,18 +80,20 @@ class CompiledIndex(Generic[K]):
         return key in self._handles
 
     def memory_bytes(self) -> int:
-        """Bytes of the compiled tables, and of those that map keys; not of keys and filters."""
+        """Return the bytes of the compiled tables, and of those that map keys; not of keys and
+        filters."""
         numbers = 32 * max(0, len(self._handles) - SMALL_INTS)
         tables = self._keys.nbytes + sys.getsizeof(self._handles)
         return int(self._numbers[S_BYTES]) + tables + numbers
 
     def plan(self) -> dict[str, Any]:
-        """What has become of the filters: partitions, bitmaps, buckets; see `plan.plan_of`."""
+        """Return how the filters are stored: partitions, bitmaps, buckets; see `plan.plan_of`."""
         found = {"filters": len(self), "bytes": self.memory_bytes()}
         return {**found, **plan.plan_of(self._state)}
 
     def plan_of(self, key: K) -> list[dict[str, Any]]:
-        """Where a filter's conjunctions lie, and how they are matched; see `plan.places_of`."""
+        """Return where a filter's conjunctions are stored, and how they are matched; see
+        `plan.places_of`."""
         handle = self._handles.get(key)
         if handle is None:
             raise LocalError(f"key {key!r} is not in the index")
@@ -311,14 +313,3 @@ def _what_is_no_value(events: Sequence[Event]) -> str:
 
 def _finish(numbers: Array) -> None:
     engine.finish(int(numbers.ctypes.data))
-
-
-def warm_up() -> None:
-    """Uses every kernel once."""
-    index: CompiledIndex[int] = CompiledIndex()
-    index.add(0, parse_filter("a = 'x' AND b > 1"))
-    index.match(Publication("warm_up", 1, 0, {"a": "x", "b": 2}))
-    index.match_batch(
-        {name: np.zeros(1, dtype) for name, dtype in (("a", float), ("b", int), ("c", bool))}
-    )
-    index.remove(0)

@@ -44,11 +44,12 @@ class EventIndex(Protocol[K]):
     def __contains__(self, key: object) -> bool: ...
 
     def match(self, publication: Publication) -> list[K]:
-        """The keys of the filters that hold for `publication`."""
+        """Return the keys of the filters that hold for `publication`."""
         ...
 
     def match_many(self, publications: Sequence[Publication]) -> list[list[K]]:
-        """`match` of each, in one call of the compiled kernel: a live broker's bursts."""
+        """Match each publication, all in one call of the compiled kernel: a live broker's
+        bursts."""
         ...
 
 
@@ -56,6 +57,7 @@ class MatchIndex(EventIndex[K], Protocol[K]):
     """The same, asked about columns too."""
 
     def match_batch(self, columns: Any) -> Matches:
-        """The events that are the rows of `columns`: a mapping from names to arrays (numpy, Arrow,
-        pandas, lists), an Arrow table or record batch, a data frame. See `columns.columns_of`."""
+        """Match the events that are the rows of `columns`: a mapping from names to arrays (numpy,
+        Arrow, pandas, lists), an Arrow table or record batch, a data frame. See
+        `columns.columns_of`."""
         ...

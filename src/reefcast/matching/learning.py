@@ -16,7 +16,7 @@ FEW_ROWS = 32
 
 @part
 def is_equality(row: Int, i: Int) -> bool:
-    """Whether predicate i of the row demands one value."""
+    """Return whether predicate i of the row demands one value."""
     how, bounds = how_of(tag_of(row, i)), bounds_of(count_of(row)) + 2 * i
     if how == IS_TEXT:
         return True
@@ -25,7 +25,8 @@ def is_equality(row: Int, i: Int) -> bool:
 
 @part
 def learn_values(state: Int, attribute: Int, rows: Int, count: Int, values: Int) -> bool:
-    """Whether the attribute partitions from now on: enough rows compare it with enough values."""
+    """Return whether the attribute partitions from now on: enough rows compare it with enough
+    values."""
     at = attribute_at(state, attribute)
     if get8(at, A_SPLIT) & BY_VALUE:
         return False
@@ -47,7 +48,7 @@ def learn_values(state: Int, attribute: Int, rows: Int, count: Int, values: Int)
 
 @part
 def learn_rare(state: Int, rows: Int, count: Int) -> bool:
-    """Attributes that few of the rows know partition by their presence."""
+    """Let attributes that few of the rows know partition by their presence."""
     for r in range(count):
         row = get8(rows, r)
         for i in range(count_of(row)):

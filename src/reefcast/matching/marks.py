@@ -200,7 +200,7 @@ def _mark_predicate(
 
 @unit
 def scale(cuts: Int, row: Int, bounds_at: Int) -> None:
-    """Writes the row's scaled bounds; where it demands nothing of a lane, they hold all keys."""
+    """Write the row's scaled bounds; where it demands nothing of a lane, they hold all keys."""
     for group in range(lane_groups(cuts)):
         for word in range(2):
             put8(bounds_at, 4 * group + word, 0)

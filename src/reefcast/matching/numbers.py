@@ -26,7 +26,7 @@ TURN = 2**63 - 1
 
 @part
 def key_of_bits(bits: Int) -> Int:
-    """The key of the float64 with these bits."""
+    """Return the key of the float64 with these bits."""
     if (bits & TURN) > INFINITY:
         return NAN
     if bits >= 0:
@@ -43,7 +43,7 @@ def key_of_float(number: float) -> Int:
 
 @part
 def key_of_int(number: Int) -> tuple[Int, Int]:
-    """(key, rest)."""
+    """Return an integer as (key, rest)."""
     nearest = np.float64(number)
     key = key_of_float(nearest)
     if -EXACT <= number <= EXACT:

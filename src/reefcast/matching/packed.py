@@ -83,7 +83,7 @@ def read_map(at: Int) -> tuple[Int, Int]:
 
 @part
 def read_string(at: Int) -> tuple[Int, Int]:
-    """(where its characters start, how many bytes they are)."""
+    """Return (where its characters start, how many bytes they are)."""
     tag = get1(at, 0)
     if tag < NIL:
         return at + 1, tag & 31
@@ -93,7 +93,7 @@ def read_string(at: Int) -> tuple[Int, Int]:
 
 @part
 def read_int(at: Int) -> tuple[Int, Int]:
-    """(number, where it ends); of a small or an int64 one."""
+    """Return (number, where it ends), of a small or an int64 one."""
     tag = get1(at, 0)
     if tag < FIXED_MAP:
         return tag, at + 1

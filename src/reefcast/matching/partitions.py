@@ -76,7 +76,7 @@ def _hash(state: Int, attribute: Int, kind: Int, key: Int) -> Int:
 
 @unit
 def find_partition(state: Int, attribute: Int, kind: Int, key: Int) -> Int:
-    """The partition, or 0."""
+    """Return the partition, or 0."""
     partition = first_of(get8(state, S_PARTITIONS), _hash(state, attribute, kind, key))
     while partition != 0 and (
         get8(partition, P_KEY) != key
@@ -108,7 +108,7 @@ def count_partition(state: Int, partition: Int, change: Int) -> None:
 
 @part
 def drop_partition(state: Int, partition: Int) -> None:
-    """One without rows."""
+    """Drop a partition without rows."""
     take_item(get8(state, S_PARTITIONS), partition)
     count_partition(state, partition, -1)
     leave_partition(state, partition)
@@ -116,7 +116,7 @@ def drop_partition(state: Int, partition: Int) -> None:
 
 @unit
 def leave_partition(state: Int, partition: Int) -> None:
-    """Gives back its memory, not its rows."""
+    """Free the partition's memory, not its rows."""
     if get8(partition, P_BLOCKS):
         for i in range(get8(partition, P_COUNT)):
             leave_block(state, get8(get8(partition, P_LIST), i))
@@ -279,7 +279,7 @@ def put_row(state: Int, partition: Int, row: Int) -> None:
 
 @part
 def tidy(state: Int, partition: Int, block: Int) -> None:
-    """A row has left the block: makes it smaller, or its partition, if that is due."""
+    """Make the block that a row has left smaller, or its partition, if that is due."""
     alive, count = get8(block, B_ALIVE), get8(partition, P_COUNT)
     if count == 1:
         if get8(partition, P_ROWS) <= SHORTEST_BLOCKS:

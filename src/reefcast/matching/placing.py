@@ -167,7 +167,7 @@ def _move(state: Int, default: Int, block: Int, row: Int) -> None:
 
 @unit
 def remove_row(state: Int, row: Int) -> None:
-    """Takes the row out of its partition; the row itself stays as it is."""
+    """Remove the row from its partition; the row itself stays as it is."""
     number, place = block_of(row), place_of(row)
     if number != 0:
         block = get8(get8(state, S_BLOCKS), number)

@@ -87,7 +87,7 @@ def _found(out: Int, kinds: Int, how: Int, low: Int, high: Int, end: Int) -> Int
 
 @unit
 def skip(state: Int, at: Int, count: Int) -> Int:
-    """Where so many values end, lists of values among them."""
+    """Return where so many values end, lists of values among them."""
     value, left = get8(state, S_VALUE), count
     while left > 0:
         left -= 1
@@ -298,7 +298,7 @@ def value_holds(how: Int, bounds: Int, value: Int) -> Int:
 
 @unit
 def leave_bounds(state: Int, how: Int, bound: Int) -> None:
-    """Gives back what a predicate holds."""
+    """Free what a predicate holds."""
     if how == IS_TEXT:
         leave_text(state, bound)
     elif how == AMONG_NUMBERS:

@@ -72,7 +72,7 @@ HANDLE_MASK, BLOCK_MASK, PLACE_MASK = 0xFFFFFFFF, 0xFFFFF, 0xFFF
 
 @part
 def bounds_of(count: Int) -> Int:
-    """The word where the bounds of so many predicates start."""
+    """Return the word where the bounds of so many predicates start."""
     return 1 + ((count + 2) >> 1)
 
 
@@ -247,7 +247,7 @@ def leave_row(state: Int, row: Int) -> None:
 
 @part
 def bring_to_front(row: Int, i: Int) -> None:
-    """Exchanges predicate i and the first."""
+    """Exchange predicate i and the first."""
     bounds = bounds_of(count_of(row))
     tag = tag_of(row, 0)
     put4(row, 3, tag_of(row, i))

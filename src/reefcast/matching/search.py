@@ -95,7 +95,7 @@ def _check(state: Int, row: Int, out: Int, end: Int) -> Int:
 
 @part
 def check_all(state: Int, scratch: Int, out: Int, end: Int) -> Int:
-    """Checks the rows that were put off."""
+    """Check the rows that were put off."""
     for i in range(get8(scratch, X_CHECKS)):
         end = _check(state, get8(scratch, X_CHECKS + 1 + i), out, end)
     put8(scratch, X_CHECKS, 0)
@@ -104,7 +104,7 @@ def check_all(state: Int, scratch: Int, out: Int, end: Int) -> Int:
 
 @part
 def check_later(state: Int, row: Int, scratch: Int, out: Int, end: Int) -> Int:
-    """Puts the check of a row off; the new end."""
+    """Put the check of a row off, and return the new end."""
     if get8(scratch, X_SWEEPING):
         put8(out, end, -row)
         return end + 1
@@ -202,7 +202,7 @@ def _search_group(
 
 @unit
 def search_block(state: Int, block: Int, scratch: Int, out: Int, end: Int, room: Int) -> Int:
-    """The event's slots are those under the block's cuts."""
+    """Search a block; the event's slots are those under the block's cuts."""
     shift, excluded, dead = get8(block, B_SHIFT), get8(block, B_EXCLUDED), get8(block, B_DEAD)
     slots, cuts = get8(state, S_SLOTS), get8(block, B_CUTS)
     count = get8(cuts, C_ATTRIBUTES)
@@ -277,7 +277,7 @@ def _drop_repeated(state: Int, out: Int, start: Int, end: Int) -> Int:
 
 @unit
 def search_splits(state: Int, out: Int, start: Int, found: Int, room: Int) -> Int:
-    """The rest of `search`, when the default partition's rows are there up to `found`."""
+    """Do the rest of `search`, when the default partition's rows are there up to `found`."""
     end, scratch = found, get8(state, S_SCRATCH)
     for i in range(get8(state, S_SPLIT_COUNT)):
         if end >= 0:
@@ -290,8 +290,8 @@ def search_splits(state: Int, out: Int, start: Int, found: Int, room: Int) -> In
 
 @unit
 def search(state: Int, out: Int, start: Int, room: Int) -> Int:
-    """Writes what holds for the event at hand to `out` from word `start` on; where it ends, or
-    `TOO_SHORT`."""
+    """Write what holds for the event at hand to `out` from word `start` on, and return where it
+    ends, or `TOO_SHORT`."""
     scratch = get8(state, S_SCRATCH)
     end = _search_partition(state, get8(state, S_DEFAULT), scratch, out, start, room)
     return search_splits(state, out, start, end, room)

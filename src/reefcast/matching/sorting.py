@@ -30,7 +30,7 @@ def _sink(words: Int, start: Int, end: Int, as_texts: Int) -> None:
 
 @unit
 def sort_words(words: Int, count: Int, as_texts: Int) -> None:
-    """Ascending."""
+    """Sort the words, ascending."""
     for i in range(count // 2 - 1, -1, -1):
         _sink(words, i, count, as_texts)
     for end in range(count - 1, 0, -1):
@@ -42,7 +42,7 @@ def sort_words(words: Int, count: Int, as_texts: Int) -> None:
 
 @part
 def distinct(words: Int, count: Int) -> Int:
-    """Leaves one of each of the sorted words; how many are left."""
+    """Keep one of each of the sorted words, and return how many are left."""
     kept = 0
     for i in range(count):
         if kept == 0 or get8(words, i) != get8(words, kept - 1):
@@ -53,7 +53,7 @@ def distinct(words: Int, count: Int) -> Int:
 
 @part
 def is_among(words: Int, count: Int, value: Int) -> bool:
-    """Whether one of the ascending words is `value`."""
+    """Return whether one of the ascending words is `value`."""
     low, high = 0, count
     while low < high:
         middle = (low + high) >> 1
@@ -66,7 +66,8 @@ def is_among(words: Int, count: Int, value: Int) -> bool:
 
 @part
 def quantiles(words: Int, count: Int, limit: Int, as_texts: Int) -> Int:
-    """Sorts, and leaves at most `limit` different words, as even as may be; how many."""
+    """Sort the words and keep at most `limit` different ones, as evenly as possible; return how
+    many."""
     sort_words(words, count, as_texts)
     different = 0
     for i in range(count):

@@ -126,7 +126,7 @@ P_WORDS = 11
 
 @part
 def new(state: Int, size: Int) -> Int:
-    """Room of `size` bytes, counted with what the allocator adds."""
+    """Allocate `size` bytes, counted with what the allocator adds."""
     put8(state, S_BYTES, get8(state, S_BYTES) + size + 8)
     return allocate(size)
 
@@ -146,7 +146,7 @@ def give_back(state: Int, address: Int, size: Int) -> None:
 
 @part
 def longer(state: Int, address: Int, old: Int, size: Int) -> Int:
-    """The `old` bytes at `address` moved to room of `size` bytes, zeros behind them."""
+    """Move the `old` bytes at `address` to room of `size` bytes, with zeros behind them."""
     larger = new_zeroed(state, size)
     if address != 0:
         copy_bytes(larger, address, old)

@@ -172,8 +172,8 @@ def _search_all(
 
 @unit
 def gather(state: Int, made: Int, event: Int, out: Int, start: Int, room: Int) -> Int:
-    """Writes what was found for an event of the tile, whose values are at hand; where that ends, or
-    TOO_SHORT."""
+    """Write what was found for an event of the tile, whose values are at hand, and return where
+    that ends, or TOO_SHORT."""
     ends, found, end = get8(made, W_ENDS), get8(made, W_FOUND), start
     tile, scratch = get8(made, W_TILE), get8(state, S_SCRATCH)
     for b in range(get8(made, W_BLOCKS)):

@@ -49,7 +49,7 @@ def hash_of(state: Int, start: Int, size: Int) -> Int:
 
 @unit
 def find_text(state: Int, start: Int, size: Int) -> Int:
-    """The text of these bytes, or 0."""
+    """Return the text of these bytes, or 0."""
     hashed = hash_of(state, start, size)
     text = first_of(get8(state, S_TEXTS), hashed)
     while text != 0:
@@ -65,7 +65,7 @@ def find_text(state: Int, start: Int, size: Int) -> Int:
 
 @unit
 def use_text(state: Int, start: Int, size: Int) -> Int:
-    """The text of these bytes, made if need be, with one user more."""
+    """Return the text of these bytes, created if needed, with one more user."""
     text = find_text(state, start, size)
     if text == 0:
         text = new(state, 8 * T_BYTES + size)
@@ -82,7 +82,7 @@ def use_text(state: Int, start: Int, size: Int) -> Int:
 
 @unit
 def leave_text(state: Int, text: Int) -> None:
-    """One user less; the last one takes the text along."""
+    """Count one user less; the last one frees the text."""
     put8(text, T_USERS, get8(text, T_USERS) - 1)
     if get8(text, T_USERS) > 0:
         return
@@ -95,7 +95,8 @@ def leave_text(state: Int, text: Int) -> None:
 
 @part
 def compare_text(start: Int, size: Int, text: Int) -> Int:
-    """Below, at or above 0, as these bytes are to the text: UTF-8 keeps the code points' order."""
+    """Return a number below, at or above 0, as these bytes are less than, equal to or greater than
+    the text: UTF-8 keeps the code points' order."""
     other = get8(text, T_SIZE)
     order = compare_bytes(start, text + 8 * T_BYTES, min(size, other))
     if order != 0:

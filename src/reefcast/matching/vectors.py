@@ -8,19 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from llvmlite import ir
-from numba import types
+from reefcast.matching.machine import built_in, place_of
+from reefcast.matching.native.llvm import ir, types, word
 
-from reefcast.matching.machine import WORD, built_in, place_of
-
-GROUP = ir.VectorType(WORD, 8)
 GROUP_WORDS, GROUP_BYTES = 8, 64
 """512 rows, a line of the cache."""
 
 
 @built_in
 def prefetch(_context: Any, _address: Any) -> Any:
-    """Asks for the line of the cache that the address is in; it will be read soon."""
+    """Request the line of the cache that the address is in; it will be read soon."""
 
     def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
@@ -37,16 +34,20 @@ def prefetch(_context: Any, _address: Any) -> Any:
 # --- parts of the code that is made ---------------------------------------------------------------
 
 
+def _group() -> Any:
+    return ir.VectorType(word(), GROUP_WORDS)
+
+
 def _group_at(builder: Any, address: Any) -> Any:
-    return builder.load(builder.inttoptr(address, GROUP.as_pointer()), align=8)
+    return builder.load(builder.inttoptr(address, _group().as_pointer()), align=8)
 
 
 def _put_group(builder: Any, group: Any, address: Any) -> None:
-    builder.store(group, builder.inttoptr(address, GROUP.as_pointer()), align=8)
+    builder.store(group, builder.inttoptr(address, _group().as_pointer()), align=8)
 
 
 def _no_bits() -> Any:
-    return ir.Constant(GROUP, [0] * GROUP_WORDS)
+    return ir.Constant(_group(), [0] * GROUP_WORDS)
 
 
 def _any_bit(builder: Any, group: Any) -> Any:
@@ -63,13 +64,13 @@ def _loop(
 ) -> list[Any]:
     """A loop over i below `count`: starts, step(i, what the last step gave), ...; it ends early
     when `more` of what a step gave is false."""
-    zero, entry = ir.Constant(WORD, 0), builder.block
+    zero, entry = ir.Constant(word(), 0), builder.block
     loop, done = builder.append_basic_block("loop"), builder.append_basic_block("done")
     builder.cbranch(builder.icmp_signed(">", count, zero), loop, done)
     builder.position_at_end(loop)
-    i, values = builder.phi(WORD), [builder.phi(start.type) for start in starts]
+    i, values = builder.phi(word()), [builder.phi(start.type) for start in starts]
     later = step(i, values)
-    following = builder.add(i, ir.Constant(WORD, 1))
+    following = builder.add(i, ir.Constant(word(), 1))
     _join(entry, loop, [(i, zero, following), *zip(values, starts, later, strict=True)])
     goes_on = builder.icmp_signed("<", following, count)
     builder.cbranch(builder.and_(goes_on, more(later)) if more else goes_on, loop, done)
@@ -112,10 +113,10 @@ def _counts_up_to(builder: Any, words: Any, groups: Any, values: Sequence[Any]) 
     spread = [_spread(builder, value) for value in values]
 
     def step(i: Any, counts: list[Any]) -> list[Any]:
-        group = _group_at(builder, builder.add(words, builder.shl(i, ir.Constant(WORD, 6))))
+        group = _group_at(builder, builder.add(words, builder.shl(i, ir.Constant(word(), 6))))
         below = [builder.icmp_signed("<=", group, value) for value in spread]
         return [
-            builder.sub(count, builder.sext(each, GROUP))
+            builder.sub(count, builder.sext(each, _group()))
             for count, each in zip(counts, below, strict=True)
         ]
 
@@ -125,13 +126,13 @@ def _counts_up_to(builder: Any, words: Any, groups: Any, values: Sequence[Any]) 
 
 def _spread(builder: Any, value: Any) -> Any:
     """A group of eight times this word."""
-    single = builder.insert_element(_no_bits(), value, ir.Constant(WORD, 0))
+    single = builder.insert_element(_no_bits(), value, ir.Constant(word(), 0))
     lanes = ir.Constant(ir.VectorType(ir.IntType(32), GROUP_WORDS), [0] * GROUP_WORDS)
     return builder.shuffle_vector(single, _no_bits(), lanes)
 
 
 def _sum(builder: Any, group: Any) -> Any:
-    name, kind = "llvm.vector.reduce.add.v8i64", ir.FunctionType(WORD, [GROUP])
+    name, kind = "llvm.vector.reduce.add.v8i64", ir.FunctionType(word(), [_group()])
     sum_of = builder.module.globals.get(name) or ir.Function(builder.module, kind, name)
     return builder.call(sum_of, [group])
 
@@ -141,11 +142,11 @@ def _sum(builder: Any, group: Any) -> Any:
 
 @built_in
 def filled_words(_context: Any, _words: Any) -> Any:
-    """filled_words(words): bit i is 1 if word i of the 8 is not 0."""
+    """Compute filled_words(words): bit i is 1 if word i of the 8 is not 0."""
 
     def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         filled = builder.icmp_signed("!=", _group_at(builder, arguments[0]), _no_bits())
-        return builder.zext(builder.bitcast(filled, ir.IntType(8)), WORD)
+        return builder.zext(builder.bitcast(filled, ir.IntType(8)), word())
 
     return types.int64(types.int64), generate
 
@@ -154,16 +155,16 @@ def filled_words(_context: Any, _words: Any) -> Any:
 def survivors_of(
     _context: Any, _dead: Any, _base: Any, _slots: Any, _count: Any, _shift: Any, _out: Any
 ) -> Any:
-    """survivors_of(dead, base, slots, count, shift, out): out[0:8] gets the bits that are neither
-    in dead[0:8], nor, for any of the `count` numbers at `slots`, in the 8 words at
-    base + (number << shift). 1 if there is a bit, else 0."""
+    """Compute survivors_of(dead, base, slots, count, shift, out): out[0:8] gets the bits that are
+    neither in dead[0:8], nor, for any of the `count` numbers at `slots`, in the 8 words at base +
+    (number << shift). The result is 1 if there is a bit, else 0."""
 
     def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         dead, base, slots, count, shift, out = arguments
         first = _group_at(builder, dead)
         left = builder.not_(_union(builder, first, base, slots, count, shift))
         _put_group(builder, left, out)
-        return builder.zext(_any_bit(builder, left), WORD)
+        return builder.zext(_any_bit(builder, left), word())
 
     return types.int64(*[types.int64] * 6), generate
 
@@ -172,8 +173,8 @@ def survivors_of(
 def common_of(
     _context: Any, _start: Any, _base: Any, _slots: Any, _count: Any, _shift: Any, _out: Any
 ) -> Any:
-    """common_of(start, base, slots, count, shift, out): out[0:8] gets the bits of start[0:8] that
-    are in any of the others, as above."""
+    """Compute common_of(start, base, slots, count, shift, out): out[0:8] gets the bits of
+    start[0:8] that are in any of the others, as above."""
 
     def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         start, base, slots, count, shift, out = arguments
@@ -188,9 +189,10 @@ def common_of(
 def select_rows(
     _c: Any, _base: Any, _out_of: Any, _outs: Any, _in_all: Any, _ins: Any, _start: Any, _out: Any
 ) -> Any:
-    """select_rows(base, out_of, outs, in_all, ins, start, out): out[0:8] = start[0:8] without the
-    bits in any of the bitmaps whose offsets from `base` are the `outs` words at `out_of`, and only
-    with those in each of the `ins` bitmaps at `in_all`. 1 if any bit is left."""
+    """Compute select_rows(base, out_of, outs, in_all, ins, start, out): out[0:8] = start[0:8]
+    without the bits in any of the bitmaps whose offsets from `base` are the `outs` words at
+    `out_of`, and only with those in each of the `ins` bitmaps at `in_all`. The result is 1 if any
+    bit is left."""
 
     def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         base, out_of, outs, in_all, ins, start, out = arguments
@@ -201,7 +203,7 @@ def select_rows(
         rows = _fold(builder, _group_at(builder, start), base, out_of, outs, without)
         rows = _fold(builder, rows, base, in_all, ins, builder.and_)
         _put_group(builder, rows, out)
-        return builder.zext(_any_bit(builder, rows), WORD)
+        return builder.zext(_any_bit(builder, rows), word())
 
     return types.int64(*[types.int64] * 7), generate
 
@@ -211,9 +213,9 @@ def select_rows(
 
 @built_in
 def compare_lanes(_context: Any, _bounds: Any, _keys: Any, _groups: Any) -> Any:
-    """compare_lanes(bounds, keys, groups): for 8 * groups keys of 16 bits, and for each 8 of them 8
-    lower bounds and 8 upper ones: bit 0 of the result says that a key is outside its bounds, bit 1
-    that one equals a bound. Keys that are 0 do not count."""
+    """Compute compare_lanes(bounds, keys, groups): for 8 * groups keys of 16 bits, and for each 8
+    of them 8 lower bounds and 8 upper ones: bit 0 of the result says that a key is outside its
+    bounds, bit 1 that one equals a bound. Keys that are 0 do not count."""
 
     def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         bounds, keys, groups = arguments
@@ -221,8 +223,8 @@ def compare_lanes(_context: Any, _bounds: Any, _keys: Any, _groups: Any) -> Any:
         zeros = ir.Constant(lanes, [0] * 8)
 
         def load(address: Any, i: Any, size: int, offset: int) -> Any:
-            at = builder.add(address, builder.mul(i, ir.Constant(WORD, size)))
-            at = builder.add(at, ir.Constant(WORD, offset))
+            at = builder.add(address, builder.mul(i, ir.Constant(word(), size)))
+            at = builder.add(at, ir.Constant(word(), offset))
             return builder.load(builder.inttoptr(at, lanes.as_pointer()), align=2)
 
         def step(i: Any, results: list[Any]) -> list[Any]:
@@ -238,19 +240,20 @@ def compare_lanes(_context: Any, _bounds: Any, _keys: Any, _groups: Any) -> Any:
                 some = builder.icmp_unsigned(
                     "!=", builder.bitcast(either, byte), ir.Constant(byte, 0)
                 )
-                more = builder.select(some, ir.Constant(WORD, flag), ir.Constant(WORD, 0))
+                more = builder.select(some, ir.Constant(word(), flag), ir.Constant(word(), 0))
                 result = builder.or_(result, more)
             return [result]
 
-        return _loop(builder, groups, [ir.Constant(WORD, 0)], step)[0]
+        return _loop(builder, groups, [ir.Constant(word(), 0)], step)[0]
 
     return types.int64(*[types.int64] * 3), generate
 
 
 @built_in
 def count_up_to(_context: Any, _words: Any, _groups: Any, _value: Any) -> Any:
-    """count_up_to(words, groups, value): how many of the 8 * groups words are at or below `value`.
-    Without a branch that depends on them: faster than cutting ascending words in halves."""
+    """Compute count_up_to(words, groups, value): how many of the 8 * groups words are at or below
+    `value`. Without a branch that depends on them: faster than cutting ascending words in halves.
+    """
 
     def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         words, groups, value = arguments
@@ -261,12 +264,12 @@ def count_up_to(_context: Any, _words: Any, _groups: Any, _value: Any) -> Any:
 
 @built_in
 def count_up_to_both(_context: Any, _words: Any, _groups: Any, _low: Any, _high: Any) -> Any:
-    """count_up_to_both(words, groups, low, high): `count_up_to` of `low`, and 2^32 times that of
-    `high`."""
+    """Compute count_up_to_both(words, groups, low, high): `count_up_to` of `low`, and 2^32 times
+    that of `high`."""
 
     def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         words, groups, *ends = arguments
         low, high = _counts_up_to(builder, words, groups, ends)
-        return builder.or_(low, builder.shl(high, ir.Constant(WORD, 32)))
+        return builder.or_(low, builder.shl(high, ir.Constant(word(), 32)))
 
     return types.int64(*[types.int64] * 4), generate

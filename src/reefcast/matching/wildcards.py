@@ -22,7 +22,7 @@ L = 76
 
 @part
 def read_pattern(state: Int, at: Int) -> tuple[Int, Int]:
-    """(the pattern, where it ends) of a packed `model.constraint.Pattern`."""
+    """Return (the pattern, where it ends) of a packed `model.constraint.Pattern`."""
     _, at = read_array(at)
     operator, size = read_string(at)
     topic = 0 if get1(operator, 0) == L else 1

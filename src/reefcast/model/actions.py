@@ -268,7 +268,8 @@ ACTIONS: dict[str, Callable[..., Any]] = {
 
 
 def transformer() -> object:
-    """What lark wants: an object with a method, taking the children, for each rule."""
+    """Return the transformer for lark: an object with a method for each rule, which gets the
+    children."""
     from lark import Transformer, v_args
 
     methods = {rule: staticmethod(action) for rule, action in ACTIONS.items()}

@@ -28,8 +28,9 @@ _TIMES = ("M", "m")
 
 
 def form_of(kind: type) -> Form:
-    """What makes of an attribute of this class the form in which it travels; `foreign` if nobody
-    here knows the class. It raises `InvalidValueError` for what would lose something on the way."""
+    """Return the function that turns an attribute of this class into the form in which it travels;
+    `foreign` for a class unknown here. The function raises `InvalidValueError` for values that
+    would lose something on the way."""
     return next((form for base, form in _FORMS.items() if issubclass(kind, base)), foreign)
 
 
@@ -109,7 +110,7 @@ def _enumeration(name: str, value: Enum) -> object:
 
 
 def foreign(name: str, value: object) -> object:
-    """Scalars of numpy as what they are; what is none comes back as it is."""
+    """Return a scalar of numpy as a Python value, and any other value as it is."""
     if not callable(getattr(value, "item", None)):
         return value
     if getattr(value, "ndim", 0):

@@ -100,7 +100,7 @@ _LEAST: dict[Kind, Value] = {Kind.NUMBER: -math.inf, Kind.STRING: ""}
 
 
 def compared(operator: str, value: Value) -> Constraint:
-    """`attribute operator value`; the operator is one of = <> < <= > >=."""
+    """Return the constraint `attribute operator value`; the operator is one of = <> < <= > >=."""
     kind, value = kind_of(value), canonical(value)
     if kind is Kind.BOOLEAN:
         return _boolean(operator, bool(value))
@@ -138,7 +138,7 @@ def _compared_with_nan(operator: str) -> Constraint:
 
 
 def among(values: Iterable[Value], negated: bool = False) -> Constraint:
-    """`attribute [NOT] IN (values)`; values of one kind, at least one."""
+    """Return the constraint `attribute [NOT] IN (values)`; at least one value, all of one kind."""
     listed = _sorted(values)
     kind = kind_of(listed[0])
     if not negated:
@@ -150,7 +150,7 @@ def among(values: Iterable[Value], negated: bool = False) -> Constraint:
 
 
 def matching(pattern: Pattern) -> Constraint:
-    """`attribute [NOT] LIKE text` or `[NOT] MATCHES text`."""
+    """Return the constraint `attribute [NOT] LIKE text` or `[NOT] MATCHES text`."""
     if pattern.operator == "LIKE":
         prefix, rest = wildcards.like_prefix(pattern.text, pattern.escape)
     else:
@@ -176,7 +176,7 @@ def _string(**fields: Any) -> Constraint:
 
 
 def satisfies(constraint: Constraint, value: Value | None) -> bool:
-    """Whether an attribute with this value (None: missing) meets the constraint."""
+    """Return whether an attribute with this value (None: missing) satisfies the constraint."""
     if value is None or constraint.missing:
         return constraint.missing and value is None
     if constraint.kind is None:
@@ -212,14 +212,14 @@ def _below_high(constraint: Constraint, value: Value) -> bool:
 
 
 def is_empty(constraint: Constraint) -> bool:
-    """Whether nothing satisfies the constraint; exact but for patterns, where False says only
-    that no contradiction was seen."""
+    """Return whether nothing satisfies the constraint; exact but for patterns, where False says
+    only that no contradiction was found."""
     return constraint.members == ()
 
 
 def intersect(a: Constraint, b: Constraint) -> Constraint:
-    """The constraint that holds where both do; `EMPTY` (see `is_empty`) where they exclude each
-    other."""
+    """Return the constraint that holds where both do; `EMPTY` (see `is_empty`) where they exclude
+    each other."""
     if a.missing or b.missing:
         return MISSING if a.missing and b.missing else EMPTY
     if a.kind is None or b.kind is None:
@@ -234,7 +234,7 @@ def intersect(a: Constraint, b: Constraint) -> Constraint:
 
 
 def exclusive(a: Constraint, b: Constraint) -> bool:
-    """Whether `intersect` is empty, without making it where that is not needed."""
+    """Return whether `intersect` would be empty, without computing it where that is not needed."""
     if a.missing or b.missing:
         return not (a.missing and b.missing)
     if a.kind is None or b.kind is None:
@@ -305,8 +305,8 @@ def _high_within(outer: Constraint, inner: Constraint) -> bool:
 
 
 def constraint_covers(a: Constraint, b: Constraint) -> bool:
-    """Whether whatever satisfies `b` satisfies `a`: exact for intervals and sets over a dense
-    order, sound (never true where it is not so) with patterns."""
+    """Return whether every value that satisfies `b` satisfies `a`: exact for intervals and sets
+    over a dense order, sound (never wrongly true) with patterns."""
     if is_empty(b):
         return True
     if a.missing or b.missing:
@@ -344,7 +344,7 @@ def _covered_by(pattern: Pattern, c: Constraint) -> bool:
 
 
 def unite(constraints: Iterable[Constraint]) -> Constraint:
-    """The OR of constraints with members, all of one kind, at least one."""
+    """Return the OR of constraints that list their members, all of one kind, at least one."""
     members = _sorted(value for each in constraints for value in each.members or ())
     return among(members)
 

@@ -25,8 +25,8 @@ from reefcast.model.filters import TOPIC, Conjunction, Filter
 
 
 def covers(f: Filter, g: Filter) -> bool:
-    """Whether `f` holds wherever `g` does: exact if both are conjunctions of intervals and sets;
-    else True is certain, False is not."""
+    """Return whether `f` holds wherever `g` does: exact if both are conjunctions of intervals and
+    sets; else True is certain, False is not."""
     if f is g or f.text == g.text:
         return True
     return all(
@@ -36,8 +36,8 @@ def covers(f: Filter, g: Filter) -> bool:
 
 
 def intersects(f: Filter, g: Filter) -> bool:
-    """Whether some publication satisfies both: exact if both are conjunctions of intervals and
-    sets; else False is certain, True is not."""
+    """Return whether some publication satisfies both: exact if both are conjunctions of intervals
+    and sets; else False is certain, True is not."""
     return any(
         _conjunctions_intersect(mine, theirs)
         for mine in f.conjunctions
@@ -46,7 +46,7 @@ def intersects(f: Filter, g: Filter) -> bool:
 
 
 def equals(f: Filter, g: Filter) -> bool:
-    """Whether `f` and `g` hold for the same publications; as exact as `covers`."""
+    """Return whether `f` and `g` hold for the same publications; as exact as `covers`."""
     return covers(f, g) and covers(g, f)
 
 

@@ -28,7 +28,8 @@ _NUMBER = re.compile(r"\s*[+-]?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE
 
 
 def doubts_about(filter: Filter) -> tuple[str, ...]:
-    """Sentences, most often none; each names the part of the filter that it is about."""
+    """Return sentences about parts of the filter that look like a mistake, most often none; each
+    quotes its part."""
     found = list(_never(filter))
     if "'" in filter.text or '"' in filter.text:
         quoted = _quoted_names(filter.text) if '"' in filter.text else ()

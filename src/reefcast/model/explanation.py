@@ -83,7 +83,7 @@ class Node:
         return ", ".join(_seen_in_words(*each) for each in self.seen)
 
     def predicates(self) -> Iterator[Node]:
-        """The leaves below, or the node itself, as they stand in the text."""
+        """Yield the leaves below, or the node itself if it has none, in the order of the text."""
         if not self.terms:
             yield self
         for term in self.terms:
@@ -105,16 +105,16 @@ class Explanation:
     topics: dict[str, bool]
 
     def decisive(self) -> list[Node]:
-        """The predicates that decided (see the module); a set as small as there is."""
+        """Return the predicates that decided (see the module); no smaller set would do."""
         return [node for node in self.tree.predicates() if node.decisive]
 
     def never(self) -> bool:
-        """Whether no event can match, as far as the normal form shows."""
+        """Return whether no event can match, as far as the normal form shows."""
         return not self.filter.conjunctions
 
 
 def explain(filter: Filter, attributes: Attributes, topics: Iterable[str] = ()) -> Explanation:
-    """The explanation for an event; it matches as `filter.holds(attributes, topics)` says."""
+    """Explain why an event matches or not, as `filter.holds(attributes, topics)` decides."""
     rows: dict[str, Attributes] = {topic: {**attributes, TOPIC: topic} for topic in topics}
     trees = {topic: _tree(filter.expression, row) for topic, row in rows.items()}
     if not trees:

@@ -136,12 +136,12 @@ Result = Value | None
 
 
 def evaluate(expression: Expression, attributes: Attributes) -> Result:
-    """The value of `expression` for one publication; None is NULL and UNKNOWN."""
+    """Return the value of `expression` for one publication; None is NULL and UNKNOWN."""
     return _MEANING[type(expression)](expression, attributes)
 
 
 def truth(value: Result) -> bool | None:
-    """As a condition, what is not boolean is UNKNOWN."""
+    """Return the value as a condition: a value that is not boolean is UNKNOWN."""
     return value if isinstance(value, bool) else None
 
 
@@ -279,7 +279,7 @@ def children(expression: Expression) -> tuple[Expression, ...]:
 
 
 def attributes_of(expression: Expression) -> frozenset[str]:
-    """The names of the attributes that the expression mentions."""
+    """Return the names of the attributes that the expression mentions."""
     names, left = set(), [expression]
     while left:
         each = left.pop()
@@ -293,7 +293,7 @@ def attributes_of(expression: Expression) -> frozenset[str]:
 
 
 def to_sql(expression: Expression) -> str:
-    """A text that `language.parse` reads back, and Spark SQL too (but for MATCHES)."""
+    """Return a text that `language.parse` reads back, and Spark SQL too (but for MATCHES)."""
     match expression:
         case And(terms):
             return " AND ".join(_operand(term, And, Or) for term in terms)
@@ -339,7 +339,8 @@ def _predicate(expression: In | Like | IsNull | Matches) -> str:
 
 
 def literal_to_sql(value: Value) -> str:
-    """Floats with an exponent, for Spark takes 0.1 for a decimal."""
+    """Return a value as a constant of SQL; floats have an exponent, because Spark reads 0.1 as a
+    decimal."""
     if isinstance(value, str):
         return "'" + value.replace("'", "''") + "'"
     if isinstance(value, bool):
@@ -360,5 +361,6 @@ def _not_finite_to_sql(value: float) -> str:
 
 
 def name_to_sql(name: str) -> str:
-    """Always in double quotes: no list of Spark's special words would stay complete."""
+    """Return an attribute's name in double quotes, always: no list of Spark's reserved words would
+    stay complete."""
     return '"' + name.replace('"', '""') + '"'

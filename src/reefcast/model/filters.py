@@ -26,16 +26,17 @@ _encode = msgspec.msgpack.Encoder(enc_hook=plain).encode
 
 
 def pack(conjunctions: Iterable[Conjunction]) -> bytes:
-    """A normal form as indexes read it: msgpack, for each conjunction whether it has residuals, and
-    its constraints."""
+    """Encode a normal form for indexes: in msgpack, for each conjunction whether it has residuals,
+    and its constraints."""
     return _encode([(bool(c.residuals), c.constraints) for c in conjunctions])
 
 
 class Filter:
-    """A filter; two with the same text are equal.
+    """A parsed filter; two filters with the same text are equal.
 
-    `text` is as its author wrote it, `expression` what it says, `conjunctions` its normal form (see
-    `model.normal`); a filter that can never match has none. `packed` is the latter, for indexes.
+    `text` is what its author wrote, `expression` what it means, `conjunctions` its normal form (see
+    `model.normal`), which is empty if the filter can never match, and `packed` the normal form as
+    indexes read it.
     """
 
     __slots__ = ("__weakref__", "conjunctions", "expression", "packed", "text")
@@ -53,11 +54,11 @@ class Filter:
         self.packed = pack(self.conjunctions)
 
     def holds(self, attributes: Attributes, topics: Collection[str] = ()) -> bool:
-        """Whether the filter is TRUE for these attributes, by name; None means missing.
+        """Return whether the filter is TRUE for these attributes, by name; None means missing.
 
-        With topics, whether it is TRUE for one of them as the value of `topic`. This evaluates the
-        expression: the slow, obvious twin of every index. Raises `InvalidValueError` for a value
-        that no attribute can have, if the filter looks at it.
+        With topics, returns whether it is TRUE for one of them as the value of `topic`. This
+        evaluates the expression: the slow, obvious twin of every index. Raises `InvalidValueError`
+        for a value that no attribute can have, if the filter looks at it.
         """
         if not topics:
             return evaluate(self.expression, attributes) is True
@@ -66,13 +67,13 @@ class Filter:
         )
 
     def matches(self, publication: Publication) -> bool:
-        """Whether it holds for what the publication carries."""
+        """Return whether the filter is TRUE for the publication's attributes and topics."""
         if self is TRUE:  # what most publishers advertise
             return True
         return self.holds(publication.attributes, publication.topics)
 
     def looks_at_topics(self) -> bool:
-        """Whether an event's topics can make a difference."""
+        """Return whether an event's topics can make a difference."""
         return any(
             TOPIC in c.constraints or any(TOPIC in attributes_of(r) for r in c.residuals)
             for c in self.conjunctions
@@ -93,8 +94,8 @@ _used: WeakValueDictionary[str, Filter] = WeakValueDictionary()
 
 @lru_cache(maxsize=LATEST)
 def parse_filter(text: str) -> Filter:
-    """The filter that `text` says; raises `FilterSyntaxError`. While somebody uses it, it is not
-    made again; when nobody does, it goes."""
+    """Return the filter that `text` says. Raises `FilterSyntaxError`. While a filter is in use, the
+    same text returns the same object; it is freed when nobody uses it."""
     filter = _used.get(text)
     if filter is None:
         filter = _used[text] = Filter(text, parse(text))

@@ -34,14 +34,14 @@ _BUILT_IN = frozenset((int, float, bool, str, type(None)))
 
 
 def as_sent(attributes: Mapping[str, object]) -> dict[str, Value]:
-    """The attributes of the event that publishes these; raises `InvalidValueError`."""
+    """Return the attributes as they are published. Raises `InvalidValueError`."""
     if _BUILT_IN.issuperset(map(type, attributes.values())):
         return check_attributes(attributes)
     return check_attributes(flatten(attributes))
 
 
 def flatten(attributes: Mapping[str, object]) -> dict[str, object]:
-    """The attributes by their whole names, each in the form in which it travels.
+    """Return the attributes by their full names with dots, each in the form in which it travels.
 
     Raises `InvalidValueError` for what has none, and for a name that is there twice.
     """
@@ -80,7 +80,7 @@ def _form(kind: type) -> Form | None:
 
 
 def is_nested(kind: type) -> bool:
-    """Whether values of a class have fields: mappings, Structs and dataclasses."""
+    """Return whether values of a class have fields: mappings, Structs and dataclasses."""
     return issubclass(kind, (Mapping, msgspec.Struct)) or dataclasses.is_dataclass(kind)
 
 
@@ -91,7 +91,7 @@ def _no_name(prefix: str, key: object) -> str:
 
 
 def fields_of(value: Any) -> Mapping[str, object]:
-    """What a nested value has by name."""
+    """Return the fields of a nested value by name."""
     if isinstance(value, Mapping):
         return value
     if isinstance(value, msgspec.Struct):

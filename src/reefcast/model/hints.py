@@ -39,8 +39,8 @@ SIMILAR = 0.8
 
 
 def hints_for(predicate: Expression, attributes: Attributes) -> tuple[str, ...]:
-    """Sentences, most often none or one; `predicate` is FALSE or UNKNOWN where TRUE was needed, or
-    the other way round."""
+    """Return sentences that may help, most often none or one; `predicate` is FALSE or UNKNOWN where
+    TRUE was needed, or the other way round."""
     if not attributes_of(predicate):
         return ("this is the same for every event",)
     found = [

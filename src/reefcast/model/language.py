@@ -23,7 +23,8 @@ MAX_LENGTH = 64 * 1024
 
 
 def parse(text: str) -> Expression:
-    """The expression that `text` says; raises `FilterSyntaxError` with line, column, expected."""
+    """Return the expression that `text` says. Raises `FilterSyntaxError` with the line, the column
+    and what was expected."""
     _check_characters(text)
     expression = quick.read(text)
     return _slowly(text) if expression is None else expression

@@ -161,12 +161,14 @@ class Header(msgspec.Struct, array_like=True, frozen=True, gc=False, forbid_unkn
     hops: Annotated[int, msgspec.Meta(ge=0, le=MOST_HOPS)] = 0
 
     def packed(self) -> tuple[object, ...]:
-        """The fields as they cross the wire: what msgpack can say; the last ones may be missing."""
+        """Return the fields as they cross the wire, as values of msgpack; the last ones may be
+        missing."""
         return msgspec.structs.astuple(self)
 
     @classmethod
     def unpacked(cls, fields: list[object]) -> Self:
-        """The inverse of `packed`; raises `msgspec.ValidationError` for what is none."""
+        """Return the header with these fields, the inverse of `packed`. Raises
+        `msgspec.ValidationError` for fields that fit no header."""
         return msgspec.convert(fields, cls)
 
 

@@ -97,7 +97,7 @@ class _Work:
 
 
 def normal_form(expression: Expression) -> Form:
-    """The conjunctions, at most `MAX_CONJUNCTIONS`, in an order that follows the text."""
+    """Return the conjunctions, at most `MAX_CONJUNCTIONS`, in an order that follows the text."""
     try:
         return _form(expression, False, _Work())
     except _TooLargeError:

@@ -24,7 +24,8 @@ class LikePart(NamedTuple):
 
 
 def like_parts(pattern: str, escape: str) -> list[LikePart]:
-    """Raises `ValueError` where the escape character escapes nothing."""
+    """Return the parts of a LIKE pattern. Raises `ValueError` where the escape character escapes
+    nothing."""
     parts = []
     characters = iter(pattern)
     for character in characters:
@@ -43,7 +44,7 @@ def like_parts(pattern: str, escape: str) -> list[LikePart]:
 
 
 def check_topic_pattern(pattern: str) -> None:
-    """Raises `ValueError` where a wildcard is out of place."""
+    """Raise `ValueError` if a wildcard is out of place."""
     if not pattern:
         raise ValueError("a topic pattern must not be empty")
     levels = pattern.split("/")
@@ -56,7 +57,7 @@ def check_topic_pattern(pattern: str) -> None:
 
 @lru_cache(maxsize=1 << 14)
 def like_regex(pattern: str, escape: str) -> re.Pattern[str]:
-    """For `fullmatch`.
+    """Return the regular expression of a LIKE pattern, for `fullmatch`.
 
     The text between two `%` is found at its first place and never looked for again (an atomic
     group), or a pattern with many `%` would take a time that is a power of the text's length.
@@ -76,7 +77,7 @@ def like_regex(pattern: str, escape: str) -> re.Pattern[str]:
 
 @lru_cache(maxsize=1 << 14)
 def topic_regex(pattern: str) -> re.Pattern[str]:
-    """For `fullmatch`."""
+    """Return the regular expression of a topic pattern, for `fullmatch`."""
     check_topic_pattern(pattern)
     levels = pattern.split("/")
     open_end = levels[-1] == "#"
@@ -97,7 +98,7 @@ def is_topic_match(text: str, pattern: str) -> bool:
 
 
 def like_prefix(pattern: str, escape: str) -> tuple[str, str]:
-    """What every match starts with, and how the pattern goes on: "" (that is all), "%" (with
+    """Return what every match starts with, and how the pattern continues: "" (it ends), "%" (with
     anything) or "more"."""
     parts = like_parts(pattern, escape)
     length = next((i for i, part in enumerate(parts) if part.kind), len(parts))
@@ -108,13 +109,14 @@ def like_prefix(pattern: str, escape: str) -> tuple[str, str]:
 
 
 def topic_prefix(pattern: str) -> tuple[str, str]:
-    """As `like_prefix`, but never "%": the rest always says more than a prefix can."""
+    """Return a prefix as `like_prefix` does, but never "%": the rest always says more than a prefix
+    can."""
     wildcard = re.search(r"/#|#|\+", pattern)
     return (pattern, "") if wildcard is None else (pattern[: wildcard.start()], "more")
 
 
 def topic_pattern_covers(pattern: str, other: str) -> bool:
-    """Whether `pattern` matches every topic that `other` matches; exact."""
+    """Return whether `pattern` matches every topic that `other` matches; exact."""
     ours, theirs = pattern.split("/"), other.split("/")
     if ours[0] in ("+", "#") and theirs[0].startswith("$"):
         return False
@@ -131,7 +133,7 @@ def topic_pattern_covers(pattern: str, other: str) -> bool:
 
 
 def topic_patterns_meet(one: str, other: str) -> bool:
-    """Whether some topic matches both patterns; a name is a pattern without wildcards."""
+    """Return whether some topic matches both patterns; a name is a pattern without wildcards."""
     for a, b in ((one, other), (other, one)):
         if a[:1] == "$" and b[:1] in ("+", "#"):
             return False
@@ -149,7 +151,7 @@ def _levels_meet(one: list[str], other: list[str]) -> bool:
 
 
 def next_prefix(prefix: str) -> str | None:
-    """The least string after all that start with `prefix`; None if there is none."""
+    """Return the least string after all that start with `prefix`; None if there is none."""
     for end in range(len(prefix), 0, -1):
         following = ord(prefix[end - 1]) + 1
         if following <= 0x10FFFF:

@@ -47,7 +47,8 @@ class Publication(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 def check_attributes(attributes: Mapping[str, object]) -> dict[str, Value]:
-    """The attributes as the wire takes them; raises `InvalidValueError` naming the attribute.
+    """Return the attributes as the wire takes them. Raises `InvalidValueError`, which names the
+    attribute.
 
     None means missing and is left out (a data frame's row may be passed as it is).
     """

@@ -80,7 +80,7 @@ class _QuotedName(_Token):
 
 
 def read(text: str) -> Expression | None:
-    """The expression that `text` says; None if lark should look."""
+    """Return the expression that `text` says; None if lark should parse it."""
     reader = _Reader(text)
     try:
         part = reader.condition()
@@ -214,7 +214,8 @@ class _Reader:
         return part
 
     def factor(self) -> Part:
-        """A number may have a sign of its own, which is no minus of it."""
+        """Parse a factor; a number may have a sign of its own, which is not a minus applied to
+        it."""
         word = self.word()
         if word in ("+", "-") and self.words[self.at + 1][:1] in _NUMERALS:
             self.at += 1
@@ -250,7 +251,7 @@ class _Reader:
         return self.literal()
 
     def value(self) -> Part:
-        """In a list."""
+        """Parse a value of a list."""
         sign = self.word()
         if sign in ("+", "-"):
             self.at += 1

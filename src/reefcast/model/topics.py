@@ -14,7 +14,8 @@ CACHED = 1 << 16
 
 @lru_cache(maxsize=CACHED)
 def topics_of(filter: Filter) -> tuple[str, ...] | None:
-    """The names of the topics that a filter is about, sorted; None if it does not say which."""
+    """Return the names of the topics that a filter is about, sorted; None if it does not say
+    which."""
     found: set[str] = set()
     for conjunction in filter.conjunctions:
         constraint = conjunction.constraints.get(TOPIC)
@@ -26,9 +27,9 @@ def topics_of(filter: Filter) -> tuple[str, ...] | None:
 
 @lru_cache(maxsize=CACHED)
 def topic_patterns_of(filter: Filter) -> tuple[str, ...] | None:
-    """The topics that a filter is about, as names and as patterns of MATCHES, sorted, none of which
-    covers another; None if it does not say which. A name that holds a wildcard passes for a
-    pattern: then it asks for more than the filter matches."""
+    """Return the topics that a filter is about, as names and patterns of MATCHES, sorted, none of
+    which covers another; None if the filter does not say which. A name that contains a wildcard
+    counts as a pattern, and asks for more than the filter matches."""
     found: set[str] = set()
     for conjunction in filter.conjunctions:
         constraint = conjunction.constraints.get(TOPIC)
@@ -57,6 +58,6 @@ def _members(constraint: Constraint) -> set[str]:
 
 
 def topic_filter(topics: Iterable[str]) -> str:
-    """The text of a filter for all that is published under these names and patterns."""
+    """Return the text of a filter for all events published under these names and patterns."""
     quoted = ["'" + topic.replace("'", "''") + "'" for topic in topics]
     return " OR ".join(f"topic MATCHES {text}" for text in quoted)

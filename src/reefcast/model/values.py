@@ -39,7 +39,8 @@ _KINDS: dict[type, Kind] = {
 
 
 def kind_of(value: Value) -> Kind:
-    """The kind of a value; `InvalidValueError` for what is none (bytes, None, ...)."""
+    """Return the kind of a value. Raises `InvalidValueError` for what is none (bytes, None,
+    ...)."""
     kind = _KINDS.get(type(value))
     return _kind_of_subclass(value) if kind is None else kind
 
@@ -53,8 +54,8 @@ def _kind_of_subclass(value: Value) -> Kind:
 
 
 def plain(value: object) -> Value:
-    """A value of a subclass (numpy.float64, an enumeration) as what it is; encoders take only the
-    four types themselves. `InvalidValueError` for what is no value."""
+    """Return a value of a subclass (numpy.float64, an enumeration) as one of the four types;
+    encoders take no others. Raises `InvalidValueError` for what is no value."""
     for base, convert in _PLAIN.items():
         if isinstance(value, base):
             converted: Value = convert(value)
@@ -75,13 +76,13 @@ def is_nan(value: Value) -> bool:
 
 
 def canonical(value: Value) -> Value:
-    """The value itself, but every NaN is `NAN`."""
+    """Return the value itself, but `NAN` for every NaN."""
     return NAN if is_nan(value) else value
 
 
 def compare(left: Any, right: Any) -> int | None:
-    """-1, 0 or 1 as the value `left` is less than, equal to or greater than `right`; None if they
-    are unlike."""
+    """Return -1, 0 or 1 as the value `left` is less than, equal to or greater than `right`; None if
+    they are of unlike kinds."""
     if kind_of(left) is not kind_of(right):
         return None
     if left < right:
@@ -92,11 +93,11 @@ def compare(left: Any, right: Any) -> int | None:
 
 
 def less(left: Any, right: Any) -> bool:
-    """`left < right` for two values of one kind, neither NaN."""
+    """Return `left < right` for two values of one kind, neither NaN."""
     return bool(left < right)
 
 
 def sort_key(value: Value) -> tuple[bool, Any]:
-    """Sorts values of one kind by the order above."""
+    """Return a key that sorts values of one kind by the order above."""
     nan = is_nan(value)
     return (nan, 0 if nan else value)

@@ -42,7 +42,8 @@ class Agreed(NamedTuple):
 
 
 def agree(mine: Offer, theirs: Offer) -> Agreed:
-    """What both can do; raises `ProtocolError` if they have no version in common."""
+    """Return the version and the features that both ends have. Raises `ProtocolError` if they have
+    no version in common."""
     version = min(mine.version, theirs.version)
     if version < max(mine.oldest, theirs.oldest):
         raise ProtocolError(

@@ -154,7 +154,7 @@ class Hello(Offer, frozen=True, kw_only=True, omit_defaults=True):
 def hello(
     role: Role, name: str, network: str, session: str, *, offer: Offer = OFFER, **fields: Any
 ) -> Hello:
-    """What one end says first; `fields`: the other ones of `Hello`."""
+    """Return the first message of one end; `fields`: the other fields of `Hello`."""
     said = {"role": role, "name": name, "network": network, "session": session, **fields}
     return Hello(offer.version, offer.oldest, offer.features, **said)
 
@@ -220,22 +220,23 @@ def frame(kind: FrameKind, payload: bytes) -> bytes:
 
 
 def encode(kind: FrameKind, value: object) -> bytes:
-    """A frame of any kind but PUBLISH and DELIVER."""
+    """Encode a frame of any kind but PUBLISH and DELIVER."""
     return frame(kind, _encoder.encode(value))
 
 
 def encode_publication(publication: Publication) -> bytes:
-    """The body; done once, by the publisher's client."""
+    """Encode a publication's body; its publisher's client does so once."""
     return _encoder.encode(publication)
 
 
 def header_bytes(header: Header) -> int:
-    """Bytes by which this header is longer than one that holds nothing but a hop count."""
+    """Return by how many bytes this header is longer than one with nothing but a hop count."""
     return len(_encoder.encode(header.packed())) - len(_encoder.encode((header.hops,)))
 
 
 def encode_parts(kind: FrameKind, header: tuple[object, ...], body: bytes) -> bytes:
-    """A PUBLISH (`Header.packed`) or DELIVER (the subscriptions' numbers) frame."""
+    """Encode a PUBLISH (with `Header.packed`) or DELIVER (with the subscriptions' numbers)
+    frame."""
     head = _encoder.encode(header)
     return _PARTS.pack(5 + len(head) + len(body), kind, len(head)) + head + body
 
@@ -246,7 +247,7 @@ def encode_publish(publish: Publish) -> bytes:
 
 
 def again(frame: bytes) -> bytes:
-    """The frame of a publication, marked as one that was sent before."""
+    """Return the frame of a publication, marked as sent before."""
     return frame[:LENGTH_BYTES] + _AGAIN + frame[HEAD_BYTES:]
 
 
@@ -259,7 +260,8 @@ def encode_deliver(numbers: Sequence[int], body: bytes, again: bool = False) -> 
 
 
 def numbers_of(deliver: bytes) -> bytes:
-    """The subscriptions' numbers of a whole DELIVER frame, still encoded (see `decode_numbers`)."""
+    """Return the subscriptions' numbers of a whole DELIVER frame, still encoded (see
+    `decode_numbers`)."""
     start = HEAD_BYTES + LENGTH_BYTES
     return deliver[start : start + _LENGTH.unpack_from(deliver, HEAD_BYTES)[0]]
 
@@ -272,7 +274,7 @@ def _decode(decoder: msgspec.msgpack.Decoder[T], payload: bytes | memoryview, wh
 
 
 def decode_offer(payload: bytes | memoryview) -> Offer:
-    """What a hello offers, of whatever version it is."""
+    """Decode the versions and features that a hello of any version offers."""
     return _decode(_offer, payload, "hello")
 
 
@@ -293,7 +295,7 @@ def decode_congestion(payload: bytes | memoryview) -> Congestion:
 
 
 def decode_number(payload: bytes | memoryview) -> int:
-    """The payload of ACK, CREDIT, PING and DONE."""
+    """Decode the payload of ACK, CREDIT, PING or DONE."""
     return _decode(_int, payload, "number")
 
 
@@ -306,12 +308,12 @@ def decode_move(payload: bytes | memoryview) -> MoveLink:
 
 
 def decode_any(payload: bytes | memoryview) -> object:
-    """What STATUS is answered with: plain msgpack."""
+    """Decode the answer to STATUS, which is plain msgpack."""
     return _decode(_any, payload, "status")
 
 
 def split_parts(payload: bytes | memoryview) -> tuple[bytes | memoryview, bytes | memoryview]:
-    """Header and body of a PUBLISH or DELIVER payload."""
+    """Split a PUBLISH or DELIVER payload into header and body."""
     if len(payload) < LENGTH_BYTES:
         raise ProtocolError("malformed publication: the frame is shorter than its header's length")
     end = LENGTH_BYTES + _LENGTH.unpack_from(payload)[0]
@@ -321,8 +323,8 @@ def split_parts(payload: bytes | memoryview) -> tuple[bytes | memoryview, bytes 
 
 
 def delivery_keys(deliveries: Iterable[bytes]) -> list[int]:
-    """For each payload of a DELIVER frame a number that tells its publication from all others: the
-    hash of the first bytes of the body, which hold the publication's id."""
+    """Return for each DELIVER payload a number that tells its publication from all others: the hash
+    of the first bytes of the body, which hold the publication's id."""
     unpack = _LENGTH.unpack_from
     try:
         return [
@@ -361,7 +363,7 @@ class Codec:
         return message
 
     def decode_publish(self, payload: bytes, again: bool = False) -> Publish:
-        """The payload of a PUBLISH or (`again`) PUBLISH_AGAIN frame."""
+        """Decode the payload of a PUBLISH or (`again`) PUBLISH_AGAIN frame."""
         head, body = split_parts(payload)
         if head == _FIRST_HOP:
             header = FIRST_HOP
@@ -390,5 +392,5 @@ CLIENT_CODEC = Codec()
 
 
 def decode_numbers(head: bytes | memoryview) -> tuple[int, ...]:
-    """The subscriptions' numbers in front of a delivery."""
+    """Decode the subscriptions' numbers in front of a delivery."""
     return _decode(_numbers, head, "delivery header")

@@ -28,7 +28,8 @@ _KINDS = {Kind.NUMBER: "a number", Kind.STRING: "a string", Kind.BOOLEAN: "a boo
 
 
 def readable(expression: Expression) -> str:
-    """The text of an expression, names without quotes and floats without exponents if they can."""
+    """Return the text of an expression, where possible with names without quotes and floats without
+    exponents."""
     return _TOKEN.sub(_plainer, to_sql(expression))
 
 
@@ -42,15 +43,15 @@ def _plainer(token: re.Match[str]) -> str:
 
 
 def readable_name(name: str) -> str:
-    """An attribute's name as a filter spells it."""
+    """Return an attribute's name as a filter spells it."""
     if re.fullmatch(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*", name) and name.upper() not in KEYWORDS:
         return name
     return '"' + name.replace('"', '""') + '"'
 
 
 def readable_value(value: Value) -> str:
-    """A value as a constant of the filter language, but NaN and infinities by name and long strings
-    cut."""
+    """Return a value as a constant of the filter language, but NaN and infinities by name and long
+    strings cut."""
     if isinstance(value, str):
         shown = value if len(value) <= LONGEST_STRING else value[:LONGEST_STRING] + "..."
         return literal_to_sql(printable(shown))
@@ -60,7 +61,8 @@ def readable_value(value: Value) -> str:
 
 
 def printable(text: str) -> str:
-    """Without control characters, which could do anything to a terminal: as Python escapes them."""
+    """Return the text with control characters, which could do anything to a terminal, escaped as in
+    Python."""
     return "".join(
         each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
     )

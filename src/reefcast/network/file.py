@@ -1,7 +1,6 @@
-"""The network file: one TOML file that describes a whole overlay, live or simulated.
+"""The network file: one TOML file that describes a whole network, live or simulated.
 
-Every parameter states its unit and meaning in `sections`; `load_network` refuses what contradicts
-itself with a sentence that says where.
+A file that contradicts itself, or has an unknown key, is refused with a sentence that says where.
 """
 
 from __future__ import annotations
@@ -69,7 +68,8 @@ class NetworkFile(Section, kw_only=True):
         return graph(self.names, (entry.between for entry in self.link))
 
     def neighbours(self, name: str) -> list[str]:
-        """Sorted; raises `ConfigurationError` for an unknown broker."""
+        """Return the broker's neighbours, sorted. Raises `ConfigurationError` for an unknown
+        broker."""
         self.entry(name)
         return self.graph()[name]
 
@@ -82,11 +82,11 @@ class NetworkFile(Section, kw_only=True):
         )
 
     def address(self, name: str) -> tuple[str, int]:
-        """Where the broker listens, or the peer: host and port."""
+        """Return where the broker or the peer listens: host and port."""
         return (self._peer(name) or self.entry(name)).address
 
     def is_node(self, name: str) -> bool:
-        """Whether it is the name of a broker, or may be that of a peer."""
+        """Return whether this is the name of a broker, or may be that of a peer."""
         return name in self.names or self._peer(name) is not None
 
     def _peer(self, name: str) -> BrokerEntry | None:
@@ -102,15 +102,17 @@ class NetworkFile(Section, kw_only=True):
         return entry if self.network.insecure or is_loopback(host) else None
 
     def for_peers(self) -> NetworkFile:
-        """What a peer must know of this network: what holds for all, and who is in a file."""
+        """Return what a peer must know of this network: what holds for all, and the brokers in the
+        file."""
         section = NetworkSection(name=self.network.name, routing=self.network.routing)
         brokers = [BrokerEntry(each.name, each.listen) for each in self.broker if not each.is_peer]
         return NetworkFile(network=section, routing=self.routing, broker=brokers)
 
     def scot(self) -> Scot | None:
-        """The SCOT that the brokers' regions and clusters say; None where they say nothing.
+        """Return the SCOT that the brokers' regions and clusters describe; None if they have none.
 
-        Raises `ConfigurationError`, naming the property of a SCOT that does not hold."""
+        Raises `ConfigurationError`, naming the property of a SCOT that does not hold.
+        """
         places: dict[str, Place] = {}
         for entry in self.broker:
             if entry.region is not None and entry.cluster is not None:
@@ -122,8 +124,8 @@ class NetworkFile(Section, kw_only=True):
         return scot_of(self.graph(), places) if places else None
 
     def routing_options(self, broker: str = "") -> RoutingOptions:
-        """What `[routing]` says, for all brokers or for this one; raises `ConfigurationError` for
-        what the routing does not know."""
+        """Return the options under `[routing]`, for all brokers or for this one. Raises
+        `ConfigurationError` for options that the routing does not have."""
         routing = self.network.routing
         own = self.entry(broker).routing if broker else {}
         where = f"routing of broker {broker}" if own else "[routing]"
@@ -137,16 +139,16 @@ class NetworkFile(Section, kw_only=True):
             raise ConfigurationError(f"{where}: {error}") from error
 
     def statistics_window(self) -> Window:
-        """Which statistics count."""
+        """Return which statistics count."""
         section = self.statistics
         return Window(section.window_s, section.rows, section.total)
 
     def overload_limit(self) -> Overload:
-        """When a link counts as overloaded."""
+        """Return when a link counts as overloaded."""
         return Overload(self.overload.tau, self.overload.window_s)
 
     def validate(self) -> NetworkFile:
-        """Raises `ConfigurationError` for what contradicts itself; returns itself."""
+        """Return the network itself. Raises `ConfigurationError` if it contradicts itself."""
         _check_brokers(self)
         _check_overlay(self)
         _check_numbers(self)
@@ -155,7 +157,7 @@ class NetworkFile(Section, kw_only=True):
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach `host`."""
+    """Return whether only this machine can reach `host`."""
     if host == "localhost":
         return True
     try:
@@ -217,12 +219,13 @@ def _check_numbers(network: NetworkFile) -> None:
 
 
 def read_network(data: bytes | str) -> NetworkFile:
-    """A network from TOML text; raises `ConfigurationError` saying where it is wrong."""
+    """Parse a network from TOML text and validate it. Raises `ConfigurationError` that says where
+    it is wrong."""
     return parse_network(data).validate()
 
 
 def parse_network(data: bytes | str) -> NetworkFile:
-    """The same, not yet validated: something may be added to it."""
+    """Parse a network from TOML text without validating it, so that something may be added."""
     try:
         _check_all_keys(msgspec.toml.decode(data))
         return msgspec.toml.decode(data, type=NetworkFile)
@@ -239,7 +242,7 @@ def _check_all_keys(plain: dict[str, Any]) -> None:
 
 
 def load_network(file: Path | str) -> NetworkFile:
-    """A network from a file; raises `ConfigurationError` naming the file."""
+    """Load a network from a file. Raises `ConfigurationError`, which names the file."""
     try:
         return read_network(Path(file).read_bytes())
     except OSError as error:
@@ -251,9 +254,10 @@ def load_network(file: Path | str) -> NetworkFile:
 def scot_network(
     made: Scot, listen: Iterable[str], *, name: str = "reefcast", routing: str
 ) -> NetworkFile:
-    """The network of a SCOT. `listen`: the brokers' addresses, in the order of `made.graph`.
+    """Return the network of a SCOT. `listen`: the brokers' addresses, in the order of `made.graph`.
 
-    Raises `ConfigurationError` for a name or an address that cannot be."""
+    Raises `ConfigurationError` for a name or an address that cannot be.
+    """
     brokers = [
         BrokerEntry(broker, address, made.places[broker].region, made.places[broker].cluster)
         for broker, address in zip(made.graph, listen, strict=True)
@@ -264,7 +268,7 @@ def scot_network(
 
 
 def dump_network(network: NetworkFile) -> str:
-    """The network as TOML text that `parse_network` reads as the same."""
+    """Return the network as TOML text that `parse_network` reads as the same."""
     plain: dict[str, Any] = msgspec.to_builtins(network, builtin_types=_TIMES)
     lines: list[str] = []
     for name in ("network", "routing", "trace", "limits", "overload", "statistics", "requests"):

@@ -9,13 +9,14 @@ from reefcast.network.rewriting import rewrite
 
 
 def write_moved_link(file: Path, broker: str, old: str, new: str) -> None:
-    """In `file` the link of `broker` to `old` leads to `new` from now on. Raises
-    `ConfigurationError` if there is no such link, else as `rewrite` does."""
+    """Change the link of `broker` to `old` in `file` so that it leads to `new`. Raises
+    `ConfigurationError` if there is no such link, and what `rewrite` raises."""
     rewrite(file, lambda text, _: with_moved_link(text, broker, old, new))
 
 
 def with_moved_link(text: str, broker: str, old: str, new: str) -> str:
-    """The text of such a file; raises `ConfigurationError` if it has no such link."""
+    """Return the text of a network file with the link moved. Raises `ConfigurationError` if it has
+    no such link."""
     import tomlkit
 
     document = tomlkit.parse(text)

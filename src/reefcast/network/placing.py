@@ -33,12 +33,13 @@ LISTS = ("topics", "joining")
 def planned_storages(
     storages: Sequence[StorageEntry], plan: Iterable[PlannedStorage], directory: str
 ) -> list[StorageEntry]:
-    """The storages of the plan: that of the same broker, if there is one (of several the one that
-    has the most of its topics), else a new one, limited and indexed as the one that has the most of
-    its topics; its history is in `directory`, under its name.
+    """Return the storages of the plan: the storage at the same broker, if there is one (of several
+    the one with most of its topics), else a new one, limited and indexed as the storage with most
+    of its topics; its history is in `directory`, under its name.
 
     Raises `ConfigurationError` for a plan by which what is stored now would be stored no more, and
-    for topics of which several storages have parts: none could be taken over from."""
+    for topics of which several storages have parts: none could be taken over from.
+    """
     made: list[StorageEntry] = []
     taken = {entry.name for entry in storages}
     for each in plan:
@@ -103,7 +104,7 @@ def _kept(topic: str, storages: Iterable[StorageEntry]) -> bool:
 
 
 def widened(storages: Sequence[StorageEntry], then: Sequence[StorageEntry]) -> list[StorageEntry]:
-    """The storages of both; see the module's docstring."""
+    """Return the storages of both; see the module's docstring."""
     wanted = {entry.name: entry for entry in then}
     both = [_joined(entry, wanted.pop(entry.name, entry).topics, storages) for entry in storages]
     for entry in wanted.values():
@@ -126,7 +127,8 @@ def _begun(topic: str, storages: Iterable[StorageEntry]) -> bool:
 
 
 def said_in(entry: StorageEntry) -> tuple[Any, ...]:
-    """What two entries have in common that say the same: the order of topics says nothing."""
+    """Return a key that is equal for two entries that say the same: the order of topics says
+    nothing."""
     plain = msgspec.structs.asdict(entry)
     return tuple(
         tuple(sorted(value)) if key in LISTS else value for key, value in sorted(plain.items())
@@ -141,8 +143,8 @@ def say_the_same(some: Iterable[StorageEntry], others: Iterable[StorageEntry]) -
 
 
 def with_storages(text: str, storages: Sequence[StorageEntry]) -> str:
-    """The text of a network file that has these storages; of those that it has, only the topics are
-    changed."""
+    """Return the text of a network file with these storages; of those that it has already, only the
+    topics are changed."""
     import tomlkit
 
     document = tomlkit.parse(text)

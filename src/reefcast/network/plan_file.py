@@ -25,7 +25,7 @@ class _PlanFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def dump_plan(storages: Iterable[PlannedStorage], remarks: Iterable[str] = ()) -> str:
-    """The text of a plan file; `remarks` stand at its head."""
+    """Return the text of a plan file, headed by `remarks`."""
     lines = [f"# {remark}" for remark in remarks]
     for storage in storages:
         topics = ", ".join(map(_text, storage.topics))
@@ -39,7 +39,7 @@ def _text(value: str) -> str:
 
 
 def load_plan(file: Path, brokers: Iterable[str]) -> tuple[PlannedStorage, ...]:
-    """The storages of a plan, for an overlay of these brokers.
+    """Load the storages of a plan for an overlay of these brokers.
 
     Raises `ConfigurationError`, naming the file, for what is no plan, for a broker that there is
     not or that has two storages, and for a topic that comes twice at one.

@@ -13,12 +13,12 @@ from reefcast.network.file import NetworkFile, read_network
 
 
 def rewrite(file: Path, change: Callable[[str, NetworkFile], str]) -> NetworkFile:
-    """Gives `file` the text that `change` makes of its text and what that says; returns what it
-    says then. Whoever reads the file meanwhile gets it as it was or as it is then; who changes it
-    as well waits.
+    """Replace the text of `file` by what `change` makes of the text and the network in it; return
+    the new network. Readers meanwhile see the old file or the new one; other writers wait.
 
     Raises `ConfigurationError` if the file is wrong, or would be, and `OSError` if it cannot be
-    written, as well as what `change` raises; the file is as it was then."""
+    written, as well as what `change` raises; the file is as it was then.
+    """
     file = file.resolve()
     with _alone_in(file.parent):
         text = file.read_bytes().decode()
@@ -41,7 +41,7 @@ def _alone_in(folder: Path) -> Iterator[None]:
 
 
 def replace_text(file: Path, text: str) -> None:
-    """The file has this text from one moment to the next; its mode stays."""
+    """Replace the text of a file in one step; its mode stays."""
     mode = file.stat().st_mode
     descriptor, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}-")
     written = Path(name)

@@ -14,9 +14,13 @@ class Section(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class NetworkSection(Section):
-    """`name`: brokers of different networks refuse one another. `routing`: one of
-    `routing.registry`, or `my_module:MyRouting`; its parameters, if it has any, are the keys of
-    `[routing]`. `insecure`: listen on other than loopback addresses although there is no TLS."""
+    """What holds for the whole network.
+
+    - `name`: the name of the network; brokers of different networks refuse each other.
+    - `routing`: the name of a routing, or `my_module:MyRouting` for one of your own. Its options
+      are the keys of `[routing]`.
+    - `insecure`: allow addresses other than loopback, although there is no encryption.
+    """
 
     name: str = "reefcast"
     routing: str = "acyclic"
@@ -24,9 +28,14 @@ class NetworkSection(Section):
 
 
 class TraceSection(Section):
-    """`level`: one of `traces.vocabulary.LEVELS`. `directory`: where the Parquet goes. `sample`:
-    share of the publications that level "sampled" writes down (0 to 1). `flush_s`: seconds between
-    files."""
+    """What live brokers write to a trace.
+
+    - `level`: "off"; "counters" (snapshots of tables, queues and counters); "sampled" (also rows
+      about single publications, for a share of them); "full" (for all of them).
+    - `directory`: the directory of the Parquet files.
+    - `sample`: the share of the publications at level "sampled" (0 to 1).
+    - `flush_s`: seconds between files.
+    """
 
     level: str = "off"
     directory: str = "out/trace"
@@ -37,20 +46,25 @@ class TraceSection(Section):
 class LimitsSection(Section):
     """Limits of live brokers.
 
-    `credit`: publications that a publisher may have under way at its broker. `queue_limit`:
-    publications that wait for one subscriber before `queue_policy` acts, unless the subscriber asks
-    for less, or for another policy: "drop_oldest" (the subscriber is told how many were dropped),
-    "disconnect" (with a word), or "block" (those who publish for it wait until half of its queue is
-    left). `block_s`: seconds for which they wait at most; then the subscriber is disconnected.
-    `link_high`: publications not yet acknowledged on a broker link above which the credits of those
-    who feed it are withheld (until half of that is left). `link_buffer`: publications kept for a
-    neighbour that is away. `link_patience_s`: seconds until a neighbour that is away is given up.
-    `max_clients`: clients, with those whose connections are lost. `session_s`: seconds for which a
-    broker keeps the session of a client that lost its connection: what it subscribed to, and what
-    comes for it (at most `queue_limit`).
-    `drain_s`: seconds that a broker takes at most to empty its queues when it is told to stop.
-    `silence_s`: seconds without a word after which the connection to a neighbour is given up, as
-    that hangs or cannot be reached; what is for it waits as for one that is away."""
+    - `credit`: how many unacknowledged publications a publisher may have at its broker.
+    - `queue_limit`: how many publications may wait for a client before `queue_policy` acts, unless
+      the client asks for fewer.
+    - `queue_policy`: what happens then, unless the client asks for another policy: "drop_oldest"
+      (the client learns how many were dropped), "disconnect" (with the reason), or "block" (its
+      publishers wait until half of its queue is left).
+    - `block_s`: how many seconds publishers wait with "block"; then the client is disconnected.
+    - `link_high`: how many unacknowledged publications a link may have before the broker withholds
+      credit from the publishers that feed it (until half of that is left).
+    - `link_buffer`: how many publications are kept for a neighbour that is away.
+    - `link_patience_s`: seconds until a neighbour that is away is given up.
+    - `max_clients`: how many clients a broker serves, including those that lost their connection.
+    - `session_s`: how many seconds a broker keeps the session of a client that lost its
+      connection: its subscriptions, and the events for it (at most `queue_limit`).
+    - `drain_s`: how many seconds a broker takes at most to empty its queues when it is told to
+      stop.
+    - `silence_s`: after how many seconds of silence the connection to a neighbour is given up,
+      because it hangs or cannot be reached; its events wait as for a neighbour that is away.
+    """
 
     credit: int = 4096
     queue_limit: int = 10_000
@@ -66,24 +80,29 @@ class LimitsSection(Section):
 
 
 class OverloadSection(Section):
-    """When a link between brokers counts as overloaded, for the routings that go round it: when
-    `Q_len * (1 + Q_in) / (1 + Q_out) > tau` (OctopiA's equation 3). `Q_len`: publications that
-    wait for the link now; `Q_in`, `Q_out`: those that came and went in the last full window.
+    """When a link between brokers counts as overloaded, for routings that avoid overloaded links:
+    when `Q_len * (1 + Q_in) / (1 + Q_out) > tau` (OctopiA's equation 3). `Q_len` is the number
+    of publications that wait for the link now; `Q_in` and `Q_out` are those that came and went
+    in the last full window.
 
-    `tau`: the threshold, in publications waiting while as many go as come. `window_s`: the
-    paper's t_w, seconds from one count of `Q_in` and `Q_out` to the next."""
+    - `tau`: the threshold, in waiting publications while as many go as come.
+    - `window_s`: the paper's t_w, the length of a window in seconds.
+    """
 
     tau: float = 10.0
     window_s: float = 0.05
 
 
 class StatisticsSection(Section):
-    """What a broker remembers of the publications that its clients got, for the routings that
-    decide by it (`covering = "incremental"`).
+    """Statistics of the publications that a broker's clients got, for routings that decide by them
+    (`covering = "incremental"`). A row is a publication that a subscription got.
 
-    `directory`: where each broker has a file of its own. A row is a publication that a subscription
-    got. `window_s`: seconds for which it counts; `rows`: the latest that count for a subscription
-    and an advertisement; `total`: rows that a broker keeps."""
+    - `directory`: the directory, in which each broker has a file.
+    - `window_s`: how many seconds a row counts.
+    - `rows`: how many rows count, the latest, for each pair of a subscription and an
+      advertisement.
+    - `total`: how many rows a broker keeps in all.
+    """
 
     directory: str = "out/statistics"
     window_s: float = 3600.0
@@ -92,11 +111,12 @@ class StatisticsSection(Section):
 
 
 class RequestsSection(Section):
-    """The log of requests about the past, from which `reefcast plan placement --log` computes where
-    storages should stand: each live broker writes down what its clients ask for.
+    """The log of requests about the past, by which `reefcast plan placement --log` places storages.
 
-    `directory`: where, for all brokers; empty: nowhere. `flush_s`: seconds between files; what was
-    not written is lost where a broker dies. `keep_s`: seconds after which files are removed."""
+    - `directory`: the directory of the log, for all brokers; empty: no log.
+    - `flush_s`: seconds between files; rows not yet written are lost if a broker dies.
+    - `keep_s`: seconds after which files are removed.
+    """
 
     directory: str = ""
     flush_s: float = 60.0
@@ -104,10 +124,16 @@ class RequestsSection(Section):
 
 
 class BrokerEntry(Section):
-    """`listen`: host:port. `region`, `cluster`: the broker's place in a SCOT (see
-    `overlay.scot`), a label of the tree and a cluster index from 0; all brokers have both or
-    none, and the links must then be exactly those of the SCOT. `routing`: keys of `[routing]` that
-    this broker has otherwise, for instance `{covering = "lazy"}`."""
+    """A broker of the network.
+
+    - `name`: its name.
+    - `listen`: its address, host:port.
+    - `region`: its place in a SCOT: the label in the tree. Either all brokers have a region and a
+      cluster, or none; the links must then be exactly those of the SCOT.
+    - `cluster`: the index of its cluster in a SCOT, from 0.
+    - `routing`: keys of `[routing]` with other values for this broker, such as `{covering =
+      "lazy"}`.
+    """
 
     name: str
     listen: str = ""
@@ -133,9 +159,13 @@ class BrokerEntry(Section):
 
 
 class LinkEntry(Section):
-    """`between`: two brokers. The other three serve the simulator only. `latency_s`: seconds on the
-    way; `bandwidth_mbit_per_s`: millions of bits that leave in a second; `jitter_s`: mean seconds
-    of an exponential extra delay (order on the link is kept)."""
+    """A link between two brokers. All keys but `between` serve the simulator only.
+
+    - `between`: the names of the two brokers.
+    - `latency_s`: seconds that a message travels.
+    - `bandwidth_mbit_per_s`: millions of bits a second.
+    - `jitter_s`: the mean of an exponential extra delay, in seconds (the order is kept).
+    """
 
     between: tuple[str, str]
     latency_s: float = 0.001
@@ -144,17 +174,22 @@ class LinkEntry(Section):
 
 
 class StorageEntry(Section):
-    """A storage, as `reefcast storage` runs one. `name`: what brokers call it; its client's id has
-    a random part behind that. `broker`: where it attaches. `topics`: names, and patterns as MQTT
-    has them. `directory`: where its history is kept, its own, as seen from where it is started.
-    `index`: attributes to look events up by, each with its kind, for instance
-    `{price = "number"}`.
-    `lifetime_s`: seconds after which events are forgotten, by default never; `most`: events that it
-    keeps, the newest, by default all.
-    `seal_after_s`: seconds from the end of a day (UTC) until it is moved into a Parquet file.
-    `forget`: what it has of topics that it does not keep any more is removed. `joining`: those of
-    its topics that it takes over from other storages, and does not answer for before it has all
-    that those have; `reefcast network move-storages` writes it, and removes it in the end."""
+    """A storage, as `reefcast storage` runs one.
+
+    - `name`: its name; the id of its client is the name with a random part.
+    - `broker`: the broker to which it connects.
+    - `topics`: the topics that it keeps, as names and MQTT patterns.
+    - `directory`: the directory of its history, relative to where it is started; no other storage
+      may use it.
+    - `index`: attributes by which events can be looked up, each with its kind, for instance
+      `{price = "number"}`.
+    - `lifetime_s`: seconds after which it forgets events; by default never.
+    - `most`: how many events it keeps, the newest; by default all.
+    - `seal_after_s`: seconds from the end of a day (UTC) until it moves the day to a Parquet file.
+    - `forget`: delete topics that it no longer keeps.
+    - `joining`: topics that it takes over from other storages: it does not answer for them before
+      it has everything that these have. `reefcast network move-storages` adds and removes them.
+    """
 
     name: str
     broker: str
@@ -188,8 +223,8 @@ SECTIONS: dict[str, type[Section]] = {
 
 
 def check_keys(given: object, section: type[msgspec.Struct], where: str) -> None:
-    """Raises `ConfigurationError` for a key that the section does not have; says which it has.
-    What is no table at all is for others to refuse."""
+    """Raise `ConfigurationError` for a key that the section does not have, and say which it has.
+    What is no table at all is left for others to refuse."""
     known = [field.name for field in msgspec.structs.fields(section)]
     for key in given if isinstance(given, dict) else ():
         if key not in known:
@@ -198,8 +233,8 @@ def check_keys(given: object, section: type[msgspec.Struct], where: str) -> None
 
 
 def check_choices(given: dict[str, Any], section: type[msgspec.Struct], where: str) -> None:
-    """Raises `ConfigurationError` for a value that is none of those that its key can have; says
-    which these are."""
+    """Raise `ConfigurationError` for a value that its key cannot have, and say which it can
+    have."""
     info = msgspec.inspect.type_info(section)
     for field in info.fields if isinstance(info, msgspec.inspect.StructType) else ():
         if field.name in given and isinstance(field.type, msgspec.inspect.LiteralType):

@@ -15,7 +15,7 @@ KINDS = tuple(kind.name.lower() for kind in Kind)
 
 
 def storage_named(name: str, storages: Sequence[StorageEntry]) -> StorageEntry:
-    """Raises `ConfigurationError` if there is none."""
+    """Return the storage of this name. Raises `ConfigurationError` if there is none."""
     for entry in storages:
         if entry.name == name:
             return entry
@@ -24,7 +24,7 @@ def storage_named(name: str, storages: Sequence[StorageEntry]) -> StorageEntry:
 
 
 def check_storages(storages: Sequence[StorageEntry], brokers: Collection[str]) -> None:
-    """Raises `ConfigurationError` for what cannot be, naming the storage."""
+    """Raise `ConfigurationError`, which names the storage, for entries that make no sense."""
     names: set[str] = set()
     directories: dict[str, str] = {}
     for entry in storages:

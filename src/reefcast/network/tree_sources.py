@@ -50,9 +50,10 @@ GENERATORS: dict[str, tuple[str, Callable[..., Graph]]] = {
 
 
 def tree_of(source: str) -> Graph:
-    """The tree of a source, as the module says; its labels are fit for names of brokers.
+    """Return the tree of a source, as the module says; its labels are fit for names of brokers.
 
-    Raises `ConfigurationError` for a source that cannot be read, or makes no tree."""
+    Raises `ConfigurationError` for a source that cannot be read, or makes no tree.
+    """
     kind, *numbers = source.split(":")
     if kind in GENERATORS:
         return _generated(kind, numbers)
@@ -84,9 +85,10 @@ def _generated(kind: str, numbers: list[str]) -> Graph:
 
 
 def edge_list(file: Path) -> Graph:
-    """A graph from text, one link a line; its nodes are in the order of their first link.
+    """Read a graph from text, one link a line; its nodes are in the order of their first link.
 
-    Raises `ConfigurationError` naming file and line."""
+    Raises `ConfigurationError` naming file and line.
+    """
     edges: list[tuple[str, str]] = []
     for number, line in enumerate(_text(file).splitlines(), 1):
         ends = line.partition("#")[0].split()
@@ -110,9 +112,10 @@ def _text(file: Path) -> str:
 
 
 def graphml(file: Path) -> Graph:
-    """A connected graph from GraphML: without direction, each link once, none to itself.
+    """Read a connected graph from GraphML: without direction, each link once, none to itself.
 
-    Raises `ConfigurationError` for what is no GraphML, and for a graph that is not connected."""
+    Raises `ConfigurationError` for what is no GraphML, and for a graph that is not connected.
+    """
     nodes, edges = _read_graphml(file)
     if not nodes:
         raise ConfigurationError(f"{file}: the graph has no nodes")
@@ -154,8 +157,8 @@ def _sizes_of_parts(network: Graph) -> list[int]:
 
 
 def unique_names(nodes: Iterable[tuple[str, str]]) -> list[str]:
-    """A name fit for a broker for each (id, label): letters, digits, `.`, `_` and `-` of its
-    label, else of its id; `.2`, `.3` and so on after those that would be there already."""
+    """Return a name fit for a broker for each (id, label): the letters, digits, `.`, `_` and `-` of
+    its label, else of its id; followed by `.2`, `.3` and so on if the name is used already."""
     taken: dict[str, None] = {}
     for key, label in nodes:
         plain = _plain(label) or _plain(key) or "node"

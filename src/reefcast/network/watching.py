@@ -22,8 +22,8 @@ class Watched:
         return (found.st_mtime_ns, found.st_size, found.st_ino)
 
     def look(self) -> NetworkFile | None:
-        """What it says now, if it is another file than at the last look; else None. Raises
-        `ConfigurationError` if nobody can read it, once for each change."""
+        """Return the network if its file has changed since the last look; else None. Raises
+        `ConfigurationError` for a file that cannot be read, once for each change."""
         signature = self._signature()
         if signature == self._seen:
             return None

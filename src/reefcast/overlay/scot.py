@@ -52,11 +52,11 @@ class Neighbours:
     secondary: dict[str, int]
 
     def link_kind(self, neighbour: str) -> str:
-        """Of the link to a neighbour: "a_link" or "i_link"."""
+        """Return the kind of the link to a neighbour: "a_link" or "i_link"."""
         return "i_link" if neighbour in self.secondary else "a_link"
 
     def cluster_of(self, neighbour: str) -> int:
-        """The cluster that the link to a neighbour leads to."""
+        """Return the cluster that the link to a neighbour leads to."""
         return self.secondary.get(neighbour, self.cluster)
 
 
@@ -88,7 +88,8 @@ class Scot:
         return diameter(self.tree) + (self.clusters > 1)
 
     def cluster(self, index: int) -> list[str]:
-        """The brokers of `C_index`; raises `ConfigurationError` where there is none."""
+        """Return the brokers of `C_index`. Raises `ConfigurationError` if there is no such
+        cluster."""
         if not 0 <= index < self.clusters:
             raise ConfigurationError(
                 f"there is no cluster {index}: the clusters are 0 to {self.clusters - 1}"
@@ -96,7 +97,8 @@ class Scot:
         return [name for name, place in self.places.items() if place.cluster == index]
 
     def region(self, label: str) -> list[str]:
-        """The brokers of `R_label`; raises `ConfigurationError` where there is none."""
+        """Return the brokers of `R_label`. Raises `ConfigurationError` if there is no such
+        region."""
         if label not in self.tree:
             raise ConfigurationError(
                 f"there is no region {label!r}: the regions are {', '.join(self.tree)}"
@@ -104,11 +106,11 @@ class Scot:
         return [name for name, place in self.places.items() if place.region == label]
 
     def is_edge(self, name: str) -> bool:
-        """Whether a broker has at most one primary neighbour; else it is an inner one."""
+        """Return whether a broker has at most one primary neighbour; else it is an inner one."""
         return len(self.tree[self.places[name].region]) <= 1
 
     def neighbours(self, name: str) -> Neighbours:
-        """Of one broker."""
+        """Return the neighbours of one broker."""
         region, here = self.places[name].region, self.places[name].cluster
         around = [(self.places[other].cluster, other) for other in self.graph[name]]
         return Neighbours(
@@ -126,9 +128,10 @@ class Scot:
 
 
 def scot(tree: Graph, clusters: int) -> Scot:
-    """`SCOT(tree, clusters)`; its brokers are named `x-y`, cluster by cluster.
+    """Return `SCOT(tree, clusters)`; its brokers are named `x-y`, cluster by cluster.
 
-    Raises `ConfigurationError` naming the property that does not hold."""
+    Raises `ConfigurationError` naming the property that does not hold.
+    """
     if clusters < 1:
         raise ConfigurationError(
             f"Index property: {clusters} clusters cannot be numbered from 0; ask for 1 or more"
@@ -141,10 +144,11 @@ def scot(tree: Graph, clusters: int) -> Scot:
 
 
 def scot_product(acyclic: Graph, connectivity: Graph) -> Scot:
-    """The product of two factors, the second with the labels "0" to "m-1".
+    """Return the product of two factors, the second with the labels "0" to "m-1".
 
     Raises `ConfigurationError` naming the property that does not hold; it is that of the label
-    order when the factors would do the other way round."""
+    order when the factors would do the other way round.
+    """
     fault = _fault_of(acyclic, connectivity)
     if fault and not _fault_of(connectivity, acyclic):
         fault = (
@@ -156,9 +160,10 @@ def scot_product(acyclic: Graph, connectivity: Graph) -> Scot:
 
 
 def scot_of(overlay: Graph, places: Mapping[str, Place]) -> Scot:
-    """The SCOT that an overlay is, its brokers standing at `places`.
+    """Return the SCOT that an overlay is, its brokers standing at `places`.
 
-    Raises `ConfigurationError` naming the property, and the link that is missing or too many."""
+    Raises `ConfigurationError` naming the property, and the link that is missing or too many.
+    """
     clusters = _check_places(overlay, places)
     tree = _acyclic_factor(overlay, places, clusters)
     made = _made(tree, clusters, {name: places[name] for name in overlay})
@@ -171,9 +176,11 @@ def scot_of(overlay: Graph, places: Mapping[str, Place]) -> Scot:
 
 
 def evaluation_tree() -> Graph:
-    """The tree of the paper's evaluation overlay `S_e`, 14 labels; with 4 clusters 56 brokers.
+    """Return the tree of the paper's evaluation overlay `S_e`, 14 labels; with 4 clusters 56
+    brokers.
 
-    The paper gives it as a picture only: the inner F, G, H, I are taken as a path."""
+    The paper gives it as a picture only: the inner F, G, H, I are taken as a path.
+    """
     edges = [*itertools.pairwise("FGHI")]
     leaves = {"F": "ABC", "G": "DE", "H": "JK", "I": "LMN"}
     edges += [(inner, leaf) for inner, around in leaves.items() for leaf in around]
@@ -181,7 +188,8 @@ def evaluation_tree() -> Graph:
 
 
 def acyclic_fault(tree: Graph) -> str:
-    """What keeps a graph from being an acyclic factor, naming the property; "" if nothing."""
+    """Return the property that keeps a graph from being an acyclic factor, in words; "" if none
+    does."""
     if not tree:
         return "Acyclic property: the tree has no nodes"
     if not is_connected(tree):

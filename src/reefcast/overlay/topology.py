@@ -17,13 +17,14 @@ Edge = tuple[str, str]
 
 
 def names(n: int) -> list[str]:
-    """`b01`, `b02`, ...: as many digits as the largest needs, so that they sort."""
+    """Return `b01`, `b02`, ...: with as many digits as the largest needs, so that they sort."""
     width = len(str(n))
     return [f"b{i:0{width}d}" for i in range(1, n + 1)]
 
 
 def graph(nodes: Iterable[str], edges: Iterable[Edge]) -> Graph:
-    """Raises `ConfigurationError` for an edge to an unknown node, to itself, or given twice."""
+    """Build a graph. Raises `ConfigurationError` for an edge to an unknown node, to itself, or
+    given twice."""
     neighbours: dict[str, set[str]] = {node: set() for node in nodes}
     for a, b in edges:
         for end in (a, b):
@@ -39,7 +40,7 @@ def graph(nodes: Iterable[str], edges: Iterable[Edge]) -> Graph:
 
 
 def edges_of(graph: Graph) -> list[Edge]:
-    """Each edge once, smaller name first, sorted."""
+    """Return each edge once, smaller name first, sorted."""
     return sorted((a, b) for a, around in graph.items() for b in around if a < b)
 
 
@@ -48,22 +49,24 @@ def path(nodes: Sequence[str]) -> Graph:
 
 
 def star(nodes: Sequence[str]) -> Graph:
-    """The first is the centre."""
+    """Return a star; the first node is the centre."""
     return graph(nodes, ((nodes[0], node) for node in nodes[1:]))
 
 
 def balanced_tree(nodes: Sequence[str], fanout: int) -> Graph:
-    """Breadth-first: each node gets `fanout` children while there are nodes."""
+    """Return a tree filled breadth-first: each node gets `fanout` children while there are
+    nodes."""
     return graph(nodes, ((nodes[(i - 1) // fanout], nodes[i]) for i in range(1, len(nodes))))
 
 
 def random_tree(nodes: Sequence[str], rng: random.Random) -> Graph:
-    """Each node after the first hangs on one of those before it, chosen evenly."""
+    """Return a tree in which each node after the first hangs on one of those before it, chosen
+    uniformly."""
     return graph(nodes, ((nodes[rng.randrange(i)], nodes[i]) for i in range(1, len(nodes))))
 
 
 def hops_from(graph: Graph, start: str) -> dict[str, int]:
-    """Hops from `start` to every node that can be reached."""
+    """Return the hops from `start` to every node that can be reached."""
     hops = {start: 0}
     waiting = deque([start])
     while waiting:
@@ -76,7 +79,7 @@ def hops_from(graph: Graph, start: str) -> dict[str, int]:
 
 
 def diameter(graph: Graph) -> int:
-    """The longest of the shortest paths, in hops, of a connected graph."""
+    """Return the longest of the shortest paths, in hops, of a connected graph."""
     return max(max(hops_from(graph, node).values()) for node in graph)
 
 
@@ -89,8 +92,8 @@ def is_tree(graph: Graph) -> bool:
 
 
 def centre(graph: Graph) -> str:
-    """The node from which the farthest is nearest; of several the one nearest to all in sum, then
-    the first by name. Of a connected graph that is not empty."""
+    """Return the node whose farthest node is nearest; of several the one nearest to all in sum,
+    then the first by name. For a connected graph that is not empty."""
 
     def farness(node: str) -> tuple[int, int, str]:
         hops = hops_from(graph, node).values()
@@ -100,8 +103,8 @@ def centre(graph: Graph) -> str:
 
 
 def spanning_tree(network: Graph) -> Graph:
-    """Breadth-first from the centre of a connected graph: every node is as near to the centre as
-    it was, and the diameter is at most twice the distance of the farthest."""
+    """Return the breadth-first tree from the centre of a connected graph: every node is as near to
+    the centre as it was, and the diameter is at most twice the distance of the farthest."""
     start = centre(network)
     reached = {start}
     edges: list[Edge] = []

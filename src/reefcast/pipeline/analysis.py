@@ -79,7 +79,7 @@ class Analysis:
 
 
 def analyze(spark: SparkSession, directory: Path) -> Analysis:
-    """Runs the jobs over the trace in `directory`; raises `ConfigurationError` if it is none."""
+    """Run the jobs over the trace in `directory`. Raises `ConfigurationError` if there is none."""
     run = read_run(directory)
     size = sum(file.stat().st_size for file in directory.glob("*/*.parquet"))
     with ExitStack() as stack:
@@ -126,7 +126,7 @@ def _analyzed(traces: dict[str, DataFrame], run: Row, stack: ExitStack) -> Analy
 
 
 def read_kind(spark: SparkSession, directory: Path, kind: str) -> DataFrame:
-    """One data set of the trace, empty if it was not written."""
+    """Read one data set of the trace, empty if it was not written."""
     schema = ", ".join(f"`{c.name}` {_SQL_TYPES[c.type]}" for c in KINDS[kind])
     folder = directory / kind
     if not folder.is_dir():
@@ -238,7 +238,7 @@ TABLES = {
 
 
 def write_tables(analysis: Analysis, directory: Path) -> list[Path]:
-    """A Parquet file for each of `TABLES`, <name>.parquet; those without rows too."""
+    """Write a Parquet file for each of `TABLES`, <name>.parquet; those without rows too."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -43,7 +43,8 @@ Draw = Callable[[Figure], None]
 
 
 def svg_for_page(name: str, width: float, height: float, draw: Draw) -> str:
-    """An SVG element drawn by `draw`; inches, and `name` makes its ids unique in the page."""
+    """Return an SVG element drawn by `draw`; sizes in inches, and `name` makes its ids unique in
+    the page."""
     svg = _svg(name, width, height, draw, transparent=True)
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
@@ -56,7 +57,7 @@ def svg_for_page(name: str, width: float, height: float, draw: Draw) -> str:
 
 
 def svg_file(name: str, width: float, height: float, draw: Draw) -> str:
-    """The text of an SVG file drawn by `draw`; inches."""
+    """Return the text of an SVG file drawn by `draw`; sizes in inches."""
     svg = _svg(name, width, height, draw, transparent=False)
     return _with_font(svg, "sans-serif").replace(INK, _DARK).replace(PAPER, _WHITE)
 

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 
 def delays(analysis: Analysis) -> str:
-    """Histogram over a logarithmic axis, and the share delivered within a delay."""
+    """Draw a histogram of delays over a logarithmic axis, and the share delivered within a
+    delay."""
     return svg_for_page("delays", 6.4, 3.6, lambda figure: _draw_delays(figure, analysis))
 
 
@@ -46,8 +47,8 @@ def _draw_delays(figure: Figure, analysis: Analysis) -> None:
 
 
 def over_time(analysis: Analysis) -> str:
-    """For each second of the run: publications and deliveries above, the longest delay below, and
-    the faults of a simulated run."""
+    """Draw for each second of the run publications and deliveries above, the longest delay below,
+    and the faults of a simulated run."""
     return svg_for_page("time", 10, 4.2, lambda figure: _draw_over_time(figure, analysis))
 
 
@@ -89,7 +90,7 @@ def _mark(axes: Axes, faults: list[dict[str, Any]], ended_s: float) -> None:
 
 
 def brokers(analysis: Analysis) -> str:
-    """Messages that each broker took in, passed on and handed out."""
+    """Draw the messages that each broker received, forwarded and delivered."""
     parts = (
         ("published", "from publishers"),
         ("sent", "to other brokers"),
@@ -106,7 +107,7 @@ def brokers(analysis: Analysis) -> str:
 
 
 def tables(analysis: Analysis) -> str:
-    """The most rows that each table had, per broker."""
+    """Draw the most rows that each table had, per broker."""
     kinds = sorted({row["table"] for row in analysis.tables})
     names = [row["broker"] for row in analysis.brokers]
     rows = {(row["table"], row["broker"]): row["most"] for row in analysis.tables}

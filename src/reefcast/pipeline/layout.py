@@ -20,8 +20,8 @@ Points = NDArray[np.float64]
 def positions(
     brokers: Sequence[str], links: Iterable[Sequence[str]]
 ) -> dict[str, tuple[float, float]]:
-    """Coordinates of each broker of a connected overlay, centred on the origin, one hop about one
-    unit apart, the long axis horizontal."""
+    """Return coordinates for each broker of a connected overlay, centred on the origin, one hop
+    about one unit apart, the long axis horizontal."""
     overlay = graph(brokers, [(a, b) for a, b in links])
     if len(overlay) == 1:
         return dict.fromkeys(overlay, (0.0, 0.0))

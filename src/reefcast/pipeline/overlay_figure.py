@@ -47,14 +47,14 @@ _DASHES = (0, (1.6, 0.7))
 
 
 def overlay(analysis: Analysis, notes: Mapping[str, str]) -> str:
-    """Brokers and links; the load of a link is its width and colour and the number on it.
+    """Draw brokers and links; the load of a link is its width and colour and the number on it.
     `notes`: a word or two to be written under a broker."""
     made = scot_run(analysis)
     return _grid(analysis, notes, made) if made else _plane(analysis, notes)
 
 
 def scot_run(analysis: Analysis) -> Scot | None:
-    """The SCOT on which the run was; None if it was another overlay."""
+    """Return the SCOT on which the run was; None if it was another overlay."""
     run = analysis.run
     places = {name: Place(**place) for name, place in run.get("places", {}).items()}
     if not places:

@@ -56,7 +56,7 @@ def page_values(report: Report) -> dict[str, Any]:
 
 
 def draw(report: Report) -> dict[str, str]:
-    """The figures for which there are data, by name."""
+    """Draw the figures for which there are data, by name."""
     analysis = report.analysis
     drawn = {"overlay": overlay(analysis, report.notes)}
     if analysis.delay_bins:
@@ -70,7 +70,7 @@ def draw(report: Report) -> dict[str, str]:
 
 
 def cards(analysis: Analysis) -> list[Card]:
-    """The headline figures."""
+    """Return the headline figures."""
     found = []
     if analysis.delays["count"]:
         median, late = (units.duration(analysis.delays[name]) for name in ("p50", "p99"))
@@ -118,7 +118,7 @@ CASES = (
 
 
 def cases(analysis: Analysis) -> list[tuple[str, int, str]]:
-    """Name, count and meaning; empty for a run without dynamic routing."""
+    """Return name, count and meaning of each case; empty for a run without dynamic routing."""
     if analysis.run["routing"] != "idr":
         return []
     counts = {row["counter"]: row["count"] for row in analysis.counters}
@@ -126,6 +126,6 @@ def cases(analysis: Analysis) -> list[tuple[str, int, str]]:
 
 
 def longest_queues(analysis: Analysis) -> list[dict[str, object]]:
-    """The ten longest queues that were not always empty."""
+    """Return the ten longest queues that were not always empty."""
     waiting = [row for row in analysis.queues if row["most"]]
     return sorted(waiting, key=lambda row: -row["most"])[:10]

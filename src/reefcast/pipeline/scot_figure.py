@@ -40,7 +40,7 @@ Places = dict[str, Point]
 
 
 def scot_figure(made: Scot) -> str:
-    """The text of an SVG file; every broker bears its name, aLinks and iLinks differ."""
+    """Return the text of an SVG file; every broker bears its name, aLinks and iLinks differ."""
     layer = layer_of(made)
     ground = _ground_of(layer)
     xs, ys = zip(*ground, strict=True)
@@ -68,8 +68,8 @@ def scot_figure(made: Scot) -> str:
 
 
 def layer_of(made: Scot) -> Places:
-    """Where the regions stand in the first layer: like the tree, the first label rather to the
-    left, with room for the names, and no two in one column."""
+    """Return where the regions stand in the first layer: like the tree, the first label rather to
+    the left, with room for the names, and no two in one column."""
     labels = list(made.tree)
     flat = positions(labels, edges_of(made.tree))
     side = _HOP if flat[labels[0]][0] <= flat[labels[-1]][0] else -_HOP

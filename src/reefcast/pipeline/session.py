@@ -63,12 +63,12 @@ _LOCAL = {
 
 
 def is_connect(master: str) -> bool:
-    """Whether a Spark Connect server runs the jobs, so that this process needs no Java."""
+    """Return whether a Spark Connect server runs the jobs, so that this process needs no Java."""
     return master.startswith("sc://")
 
 
 def settings(master: str, *, brief: bool = False) -> dict[str, str]:
-    """What we set, by the kind of the master; `brief` as in `spark_session`."""
+    """Return the settings for a kind of master; `brief` as in `spark_session`."""
     ours = _JOBS | SEMANTICS
     if is_connect(master):  # which starts no Java process
         return ours
@@ -81,9 +81,9 @@ def settings(master: str, *, brief: bool = False) -> dict[str, str]:
 def spark_session(
     application: str, master: str = DEFAULT_MASTER, *, brief: bool = False
 ) -> Iterator[SparkSession]:
-    """A session for the jobs of one command; stopped, with its Java process, at the end, unless the
-    program had one before. `brief`: for jobs of a few seconds, which take less of the processor
-    where the Java process does not spend it on compiling itself well.
+    """Open a session for the jobs of one command; it is stopped, with its Java process, at the end,
+    unless the program had one before. `brief`: for jobs of a few seconds, which take less of the
+    processor where the Java process does not spend it on compiling itself well.
 
     Raises `LocalError` where Java is missing or the master cannot be had, `ModuleNotFoundError`
     where PySpark is missing.
@@ -113,9 +113,9 @@ PARTITION_BYTES = 64 * 2**20
 
 @contextlib.contextmanager
 def sized(spark: SparkSession, input_bytes: int) -> Iterator[None]:
-    """For jobs over an input of this size: as many partitions after a shuffle as it needs, where
-    that is more than the session has; and then methods generated for whole stages, which pay where
-    rows are many."""
+    """Set the session for jobs over an input of this size: as many partitions after a shuffle as it
+    needs, where that is more than the session has; and then methods generated for whole stages,
+    which pay where rows are many."""
     settings = {}
     if input_bytes > PARTITION_BYTES * int(str(spark.conf.get("spark.sql.shuffle.partitions"))):
         partitions = str(1 + input_bytes // PARTITION_BYTES)
@@ -134,7 +134,8 @@ def sized(spark: SparkSession, input_bytes: int) -> Iterator[None]:
 
 
 def check_java() -> None:
-    """Spark's own message about a missing or old Java is a page long; ours is a sentence."""
+    """Raise an error about a missing or old Java in one sentence; Spark's own message is a page
+    long."""
     java = _java_command()
     version = _java_version(java) if java else None
     if version is not None and version >= JAVA_NEEDED:

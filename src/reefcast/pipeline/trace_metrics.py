@@ -37,8 +37,9 @@ DIGITS = 4
 
 
 def delivery_counts(deliveries: DataFrame) -> DataFrame:
-    """broker, hops, delay_us (to `DIGITS` digits), subscribers, total_us, most_us: a row for each
-    of the first three; `subscribers` counts clients, of which one row may stand for several."""
+    """Return broker, hops, delay_us (to `DIGITS` digits), subscribers, total_us, most_us: a row for
+    each of the first three; `subscribers` counts clients, of which one row may stand for several.
+    """
     delay = F.col("time_us") - F.col("published_us")
     step = F.pow(F.lit(10.0), F.floor(F.log10(F.greatest(delay, F.lit(1)))) - (DIGITS - 1))
     step = F.greatest(step.cast("bigint"), F.lit(1))
@@ -55,7 +56,7 @@ def delivery_counts(deliveries: DataFrame) -> DataFrame:
 
 
 def delays(counts: DataFrame, scale: float) -> DataFrame:
-    """count, mean, p50, p90, p99, p999, max, within_1s (a share); one row."""
+    """Return count, mean, p50, p90, p99, p999, max, within_1s (a share); one row."""
     weight = F.col("subscribers")
     summary = counts.agg(
         scaled(F.sum(weight), scale).alias("count"),
@@ -72,7 +73,7 @@ def delays(counts: DataFrame, scale: float) -> DataFrame:
 
 
 def delay_bins(counts: DataFrame, scale: float) -> DataFrame:
-    """low_us, high_us, count; rising. Delays under a microsecond count as one."""
+    """Return low_us, high_us, count; rising. Delays under a microsecond count as one."""
     bin_number = F.floor(F.log10(F.greatest("delay_us", F.lit(1))) * BINS_PER_DECADE)
     return (
         counts.groupBy(bin_number.alias("bin"))
@@ -87,7 +88,7 @@ def delay_bins(counts: DataFrame, scale: float) -> DataFrame:
 
 
 def delays_by_hops(counts: DataFrame, scale: float) -> DataFrame:
-    """hops, count, p50, p99; rising hops."""
+    """Return hops, count, p50, p99; rising hops."""
     weight = F.col("subscribers")
     return (
         counts.groupBy("hops")
@@ -102,7 +103,7 @@ def delays_by_hops(counts: DataFrame, scale: float) -> DataFrame:
 
 
 def deliveries_by_broker(counts: DataFrame, scale: float) -> DataFrame:
-    """broker, deliveries."""
+    """Return broker, deliveries."""
     total = scaled(F.sum("subscribers"), scale)
     return counts.groupBy("broker").agg(total.alias("deliveries")).select("broker", "deliveries")
 
@@ -111,8 +112,8 @@ def deliveries_by_broker(counts: DataFrame, scale: float) -> DataFrame:
 
 
 def message_counts(messages: DataFrame, brokers: Sequence[str], scale: float) -> DataFrame:
-    """broker, link, message, count, size_bytes of what brokers sent to brokers, scaled up already;
-    control messages are never sampled."""
+    """Return broker, link, message, count, size_bytes of what brokers sent to brokers, scaled up
+    already; control messages are never sampled."""
     share = F.when(F.col("message") == "publish", F.lit(scale)).otherwise(F.lit(1.0))
     return (
         messages.where(F.col("link").isin(list(brokers)))
@@ -127,7 +128,7 @@ def message_counts(messages: DataFrame, brokers: Sequence[str], scale: float) ->
 
 
 def link_load(counts: DataFrame) -> DataFrame:
-    """a, b, publications, control, size_bytes: both directions of a link together, a < b."""
+    """Return a, b, publications, control, size_bytes: both directions of a link together, a < b."""
     is_publication = F.col("message") == "publish"
     ends = F.least("broker", "link").alias("a"), F.greatest("broker", "link").alias("b")
     return (
@@ -143,7 +144,7 @@ def link_load(counts: DataFrame) -> DataFrame:
 
 
 def messages_by_type(counts: DataFrame) -> DataFrame:
-    """message, count, size_bytes."""
+    """Return message, count, size_bytes."""
     return (
         counts.groupBy("message")
         .agg(F.sum("count").alias("count"), F.sum("size_bytes").alias("size_bytes"))
@@ -153,13 +154,13 @@ def messages_by_type(counts: DataFrame) -> DataFrame:
 
 
 def sent_by_broker(counts: DataFrame) -> DataFrame:
-    """broker, sent: publications to other brokers."""
+    """Return broker, sent: publications to other brokers."""
     publications = counts.where(F.col("message") == "publish")
     return publications.groupBy("broker").agg(F.sum("count").alias("sent")).select("broker", "sent")
 
 
 def published_by_broker(publishes: DataFrame, scale: float) -> DataFrame:
-    """broker, published, bytes (of bodies), first_us, last_us."""
+    """Return broker, published, bytes (of bodies), first_us, last_us."""
     return (
         publishes.groupBy("broker")
         .agg(
@@ -173,7 +174,7 @@ def published_by_broker(publishes: DataFrame, scale: float) -> DataFrame:
 
 
 def matching_by_broker(matchings: DataFrame) -> DataFrame:
-    """broker, matching_ns (mean), matched (mean rows of the table)."""
+    """Return broker, matching_ns (mean), matched (mean rows of the table)."""
     return (
         matchings.groupBy("broker")
         .agg(whole(F.mean("duration_ns")).alias("matching_ns"), F.mean("matched").alias("matched"))
@@ -184,7 +185,7 @@ def matching_by_broker(matchings: DataFrame) -> DataFrame:
 def pure_forwarders(
     messages: DataFrame, deliveries: DataFrame, brokers: Sequence[str], scale: float
 ) -> DataFrame:
-    """pure_forwarders, reached: over publications, brokers that got a copy without having a
+    """Return pure_forwarders, reached: over publications, brokers that got a copy without having a
     subscriber for it, and brokers that got one at all. One row."""
     id = ("publisher", "seq")
     to_brokers = (F.col("message") == "publish") & F.col("link").isin(list(brokers))
@@ -209,7 +210,7 @@ _PARTS = ("published", "sent", "subscribers", "total_us", "most_us", "queue_len"
 
 
 def over_time(traces: Mapping[str, DataFrame], brokers: Sequence[str], scale: float) -> DataFrame:
-    """second, published, sent (between brokers), deliveries, delay_mean_us, delay_max_us,
+    """Return second, published, sent (between brokers), deliveries, delay_mean_us, delay_max_us,
     queue_max: a row for each second in which there was any of it, of time_us / 1e6."""
     delay = F.col("time_us") - F.col("published_us")
     to_brokers = (F.col("message") == "publish") & F.col("link").isin(list(brokers))
@@ -251,7 +252,7 @@ def _by_second(rows: DataFrame, **figures: Column) -> DataFrame:
 
 
 def table_sizes(tables: DataFrame) -> DataFrame:
-    """broker, table, rows (at the end), most."""
+    """Return broker, table, rows (at the end), most."""
     return (
         tables.groupBy("broker", "table")
         .agg(F.max_by("rows", "time_us").alias("rows"), F.max("rows").alias("most"))
@@ -261,7 +262,7 @@ def table_sizes(tables: DataFrame) -> DataFrame:
 
 
 def queue_lengths(queues: DataFrame) -> DataFrame:
-    """broker, link, mean, most; `link` is NULL for the broker's own input queue."""
+    """Return broker, link, mean, most; `link` is NULL for the broker's own input queue."""
     return (
         queues.groupBy("broker", "link")
         .agg(F.mean("queue_len").alias("mean"), F.max("queue_len").alias("most"))
@@ -271,20 +272,20 @@ def queue_lengths(queues: DataFrame) -> DataFrame:
 
 
 def discards(rows: DataFrame, scale: float) -> DataFrame:
-    """reason, count; most frequent first."""
+    """Return reason, count; most frequent first."""
     counted = rows.groupBy("reason").agg(scaled(F.count("*"), scale).alias("count"))
     return counted.orderBy(F.desc("count"), "reason").select("reason", "count")
 
 
 def counters(rows: DataFrame) -> DataFrame:
-    """counter, count: the last state of each counter of a broker, summed over brokers."""
+    """Return counter, count: the last state of each counter of a broker, summed over brokers."""
     last = _last_counts(rows.where(F.col("link").isNull()))
     summed = last.groupBy("counter").agg(F.sum("count").alias("count"))
     return summed.orderBy("counter").select("counter", "count")
 
 
 def overloaded(rows: DataFrame) -> DataFrame:
-    """broker, link, count: decisions that met the link overloaded."""
+    """Return broker, link, count: decisions that met the link overloaded."""
     last = _last_counts(rows.where(F.col("counter") == FOUND_OVERLOADED))
     return last.select("broker", "link", "count").orderBy("broker", "link")
 
@@ -300,7 +301,7 @@ def _last_counts(rows: DataFrame) -> DataFrame:
 
 
 def scaled(count: Column, scale: float) -> Column:
-    """A whole number; 0 of nothing."""
+    """Scale a count to a whole number; 0 of nothing."""
     return whole(F.coalesce(count, F.lit(0)) * F.lit(scale))
 
 

@@ -4,29 +4,29 @@ from __future__ import annotations
 
 
 def count(value: float | None) -> str:
-    """1234567 as "1 234 567" (thin spaces)."""
+    """Write 1234567 as "1 234 567" (thin spaces)."""
     return "–" if value is None else f"{value:,.0f}".replace(",", "\N{NARROW NO-BREAK SPACE}")
 
 
 def counted(number: int, what: str) -> str:
-    """1 and "link" as "1 link", 2 as "2 links"."""
+    """Write 1 and "link" as "1 link", 2 as "2 links"."""
     return f"{count(number)} {what}{'' if number == 1 else 's'}"
 
 
 def short(value: float) -> str:
-    """Three digits and k, M or G: labels in figures."""
+    """Write three digits and k, M or G, for labels in figures."""
     return _scaled(value, ((1e9, "G"), (1e6, "M"), (1e3, "k")), "")
 
 
 def duration(value_us: float | None) -> str:
-    """Microseconds as µs, ms or s."""
+    """Write microseconds as µs, ms or s."""
     if value_us is None:
         return "–"
     return _scaled(value_us, ((1e6, " s"), (1e3, " ms")), " µs")
 
 
 def size(value_bytes: float | None) -> str:
-    """Bytes as kB, MB or GB (powers of 1000)."""
+    """Write bytes as kB, MB or GB (powers of 1000)."""
     if value_bytes is None:
         return "–"
     return _scaled(value_bytes, ((1e9, " GB"), (1e6, " MB"), (1e3, " kB")), " B")

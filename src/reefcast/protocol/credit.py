@@ -63,13 +63,13 @@ class Account:
         self.blockers: set[LinkName] = set()
 
     def spend(self, count: int) -> bool:
-        """`count` publications were processed; False if the client grossly overdraws."""
+        """Count `count` publications as processed; return False if the client grossly overdraws."""
         self.allowance -= count
         self.owed += count
         return self.allowance >= -2 * self.window
 
     def grant(self) -> int:
-        """The credit to give back now; small amounts are saved up."""
+        """Return the credit to give back now; small amounts are saved up."""
         if self.blockers or self.owed * 8 < self.window:
             return 0
         granted, self.owed = self.owed, 0
@@ -77,7 +77,7 @@ class Account:
         return granted
 
     def reopen(self) -> int:
-        """The client is back: the credit that its new connection starts with."""
+        """Return the credit that the new connection of a client that is back starts with."""
         if not self.blockers:
             self.owed = 0
         self.allowance = max(0, self.window - self.owed)
@@ -129,7 +129,7 @@ class CongestionControl:
         self.targets.setdefault(target, set()).add(reason)
 
     def relieved(self, target: LinkName, reason: str = OWN_QUEUE) -> None:
-        """The reason is gone; if it was the last, those who wait for `target` get credit."""
+        """Remove a reason; if it was the last, publishers that wait for `target` get credit."""
         reasons = self.targets.get(target)
         if reasons is None or reason not in reasons:
             return
@@ -150,7 +150,7 @@ class CongestionControl:
             self._grant(client, granted)
 
     def fed(self, source: LinkName, targets: Set[LinkName], now: float) -> None:
-        """Publications from `source` went to `targets`."""
+        """Note that publications from `source` went to `targets`."""
         congested = self.targets.keys() & targets
         if not congested:
             return
@@ -162,7 +162,7 @@ class CongestionControl:
             self._announce(True)
 
     def notice(self, notice: Congestion, link: LinkName, now: float) -> None:
-        """A notice came in by `link`; a new one is believed and passed on."""
+        """Handle a notice that came by `link`; a new one is believed and passed on."""
         known = self._notices.get(notice.origin)
         if notice.origin == self._name or (known and known.number >= notice.number):
             return
@@ -178,7 +178,7 @@ class CongestionControl:
         self._flood(notice, link)
 
     def tick(self, now: float) -> None:
-        """Renews the broker's own notice, and lets those of others expire."""
+        """Renew the broker's own notice, and let those of others expire."""
         if self._announced and now >= self._renew_at_s:
             self._renew_at_s = now + RENEW_S
             self._announce(True)

@@ -94,7 +94,7 @@ class Link:
     # --- what comes -------------------------------------------------------------------------------
 
     def await_hello(self, until_s: float) -> None:
-        """The other end has to say hello until then."""
+        """Wait for the other end's hello until then."""
         self._next_s = until_s
 
     def receive(self, data: bytes) -> Iterator[tuple[int, bytes]]:
@@ -105,9 +105,9 @@ class Link:
         return self._reader.feed(data)
 
     def handle(self, kind: int, payload: bytes) -> Any:
-        """What of a frame is for the user: of a HELLO the `Hello`, of a CLOSE the `Close`, of
-        an ACK the number, of a PING None, of a PROOF that this end has answered None, of all others
-        the payload. Raises `ProtocolError` for what has no place here."""
+        """Return what of a frame is for the user: of a HELLO the `Hello`, of a CLOSE the `Close`,
+        of an ACK the number, of a PING None, of a PROOF that this end has answered None, of all
+        others the payload. Raises `ProtocolError` for a frame out of place."""
         if kind == FrameKind.CLOSE:
             close = wire.decode_close(payload)
             self._take(Step.PEER_CLOSED)
@@ -142,8 +142,8 @@ class Link:
         return hello
 
     def admit(self, silence_s: float, ping_s: float, now: float) -> None:
-        """The other end is let in. `silence_s`: after so long without a word it is given up;
-        `ping_s`: after so long without another word this end says one."""
+        """Admit the other end. `silence_s`: seconds of silence after which it is given up;
+        `ping_s`: seconds without another frame after which this end sends a PING."""
         self._take(Step.ADMIT)
         self._reader.max_bytes = MAX_FRAME_BYTES
         self._silence_s, self._ping_s = silence_s, ping_s
@@ -153,16 +153,16 @@ class Link:
     # --- what goes --------------------------------------------------------------------------------
 
     def say_hello(self, hello: Hello) -> None:
-        """Also sets what is acknowledged: the frames after those that the hello counts."""
+        """Send the hello, and acknowledge the frames after those that it counts."""
         self.taken.begin(hello.received)
         self._write(wire.encode(FrameKind.HELLO, hello))
 
     def took(self, count: int) -> None:
-        """So many numbered frames more count as taken over; see `acknowledge_soon`."""
+        """Count so many more numbered frames as processed; see `acknowledge_soon`."""
         self.taken.count += count
 
     def acknowledge_soon(self, now: float) -> bool:
-        """What was taken over has been dealt with, too; returns whether `due_s` is sooner by that.
+        """Acknowledge the frames processed so far, soon; return whether `due_s` is sooner by that.
         A time once set stays, also where there is nothing to tell any more: to set a timer for each
         frame would cost more."""
         if self.state is not State.OPEN:
@@ -176,7 +176,7 @@ class Link:
         return False
 
     def acknowledge_now(self) -> None:
-        """As `acknowledge_soon`, if there is something to tell."""
+        """Acknowledge the frames processed so far, if there are any."""
         if self.state is State.OPEN and self.taken.untold:
             self.acknowledge()
 
@@ -184,7 +184,7 @@ class Link:
         self._write(wire.encode(FrameKind.ACK, self.taken.tell()))
 
     def close(self, close: Close, now: float) -> bytes:
-        """This end leaves; returns the last frame, which goes behind all that was written."""
+        """Close this end; return the last frame, which goes behind all that was written."""
         self._take(Step.CLOSE)
         if self.taken.untold:
             self.acknowledge()
@@ -192,14 +192,14 @@ class Link:
         return wire.encode(FrameKind.CLOSE, close)
 
     def lost(self) -> None:
-        """The connection is gone."""
+        """Note that the connection is gone."""
         self._take(Step.LOSE)
         self._next_s = self.taken.due_s = math.inf
 
     # --- time -------------------------------------------------------------------------------------
 
     def time_passed(self, now: float) -> Overdue | None:
-        """Does what is due; returns what is overdue, if something is."""
+        """Do what is due; return what is overdue, if something is."""
         if now >= self.taken.due_s:
             self.acknowledge_now()
             self.taken.due_s = math.inf

@@ -93,7 +93,7 @@ class Taken:
         self.due_s = math.inf
 
     def begin(self, count: int) -> None:
-        """Both ends go on at `count`."""
+        """Begin to count at `count`, as the other end does."""
         self.count = self.told = count
 
     @property
@@ -101,6 +101,6 @@ class Taken:
         return self.count > self.told
 
     def tell(self) -> int:
-        """The number to acknowledge now."""
+        """Return the number to acknowledge now."""
         self.told = self.count
         return self.count

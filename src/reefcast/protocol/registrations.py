@@ -91,7 +91,7 @@ class Registrations(Generic[OwnerType]):
         self._last_token = 0
 
     def add(self, registration: Registration[OwnerType]) -> ControlMessage:
-        """Returns the message that tells the broker."""
+        """Add a registration; return the message that tells the broker."""
         self._last_number += 1
         registration.number = self._last_number
         self.by_number[registration.number] = registration
@@ -102,7 +102,7 @@ class Registrations(Generic[OwnerType]):
         return Subscribe(identity, registration.filter, token, registration.order_s)
 
     def end(self, registration: Registration[OwnerType]) -> ControlMessage:
-        """Takes back a registration that is PENDING or SETTLED; returns the message."""
+        """End a registration that is PENDING or SETTLED; return the message."""
         self._by_token.pop(registration.token, None)
         identity = (self._client_id, registration.number)
         token = self._next_token(registration)
@@ -112,7 +112,7 @@ class Registrations(Generic[OwnerType]):
         return Unsubscribe(identity, token)
 
     def settled(self, token: int) -> None:
-        """An answer; one that nobody waits for any more (taken back meanwhile) is passed over."""
+        """Handle an answer; one that nobody waits for any more (withdrawn meanwhile) is ignored."""
         registration = self._by_token.pop(token, None)
         if registration is None:
             return
@@ -133,7 +133,7 @@ class Registrations(Generic[OwnerType]):
         self._forget(registration, State.REFUSED)
 
     def disconnect(self) -> None:
-        """The connection is gone, and maybe the broker's side of it all."""
+        """Handle that the connection is gone, and maybe the broker's side of everything."""
         for registration in list(self.by_number.values()):
             if registration.state is State.ENDING:
                 self._forget(registration, State.ENDED)
@@ -141,13 +141,15 @@ class Registrations(Generic[OwnerType]):
                 registration.become(State.PENDING)
 
     def go_on(self) -> None:
-        """The broker has it all still: what no answer is due for had settled."""
+        """Resume at a broker that has everything still: registrations without a pending answer had
+        settled."""
         for registration in list(self.by_number.values()):
             if registration.token not in self._by_token:
                 registration.become(State.SETTLED)
 
     def renew(self) -> list[ControlMessage]:
-        """What to tell a broker that knows nothing: advertisements first, then subscriptions."""
+        """Return the messages for a broker that knows nothing: advertisements first, then
+        subscriptions."""
         standing = sorted(
             self.by_number.values(), key=lambda entry: (not entry.advertises, entry.number)
         )

@@ -37,13 +37,14 @@ class SendWindow:
         return not (len(self._sent) or self._waiting)
 
     def add_sent(self, frame: bytes, publish: Publish | None) -> None:
-        """The frame goes out now, under the next number."""
+        """Add a frame that is sent now, under the next number."""
         self._sent.add(Entry(frame, publish))
         if publish is not None:
             self.queue_len += 1
 
     def add_waiting(self, frame: bytes, publish: Publish | None, limit: int) -> Publish | None:
-        """The frame waits for a connection; returns the publication that had to go for it.
+        """Add a frame that waits for a connection; return the publication that had to be dropped
+        for it.
 
         At most `limit` publications wait; the oldest goes, control messages never do.
         """
@@ -64,7 +65,7 @@ class SendWindow:
             self.queue_len -= entry.publish is not None
 
     def resume(self) -> list[bytes]:
-        """There is a connection again: the frames to send, in order; all have a number now."""
+        """Return the frames to send on a new connection, in order; all have a number now."""
         for entry in self._waiting.values():
             self._sent.add(entry)
         self._waiting.clear()

@@ -56,11 +56,14 @@ class CoverHeader(Header, frozen=True, gc=False):
 
 
 class AcyclicOptions(CoveringOptions, frozen=True):
-    """`covering`: which of the subscriptions that a neighbour wants it is told of: all ("none"), or
-    only what no other one covers, by one of four strategies ("lazy", "active", "packing",
-    "incremental", see `routing.covering`). `theta`: with "incremental", the share of the
-    publications that must be wanted by others, too, where a subscription that went is preserved
-    (0 to 1)."""
+    """Options of advertisement-based routing.
+
+    - `covering`: which of the subscriptions that a neighbour wants are sent to it: all ("none"),
+      or only those that no other one covers, by one of four strategies ("lazy", "active",
+      "packing", "incremental").
+    - `theta`: with "incremental", the share of a subscription's publications that must be wanted
+      by others too where an unsubscription stops (0 to 1).
+    """
 
     theta: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.9
 
@@ -123,8 +126,8 @@ class Acyclic(TreeRouter, ActsLater):
         return super().subscribe(id, filter, link, local)
 
     def prunes(self, *rows: Row | None) -> Mapping[EntityId, Prune]:
-        """For subscriptions of this broker's clients that go, how far each must go: the pruning
-        distance of each advertisement under which it got anything."""
+        """Return how far the unsubscriptions of this broker's clients must go: the pruning distance
+        of each advertisement under which the subscription got anything."""
         prunes: dict[EntityId, Prune] = {}
         for row in rows:
             if row is not None and row.local and self.counts:

@@ -176,7 +176,7 @@ class Broker:
     # --- entry ------------------------------------------------------------------------------------
 
     def handle(self, item: Input, link: LinkName, now: float) -> list[Effect]:
-        """One input that came by `link` ("" for timers) at `now` (seconds, any fixed origin).
+        """Handle an input that came by `link` ("" for timers) at `now` (seconds, any fixed origin).
 
         Raises `LocalError` if the driver breaks the rules (a message on a link that is not up), and
         `ProtocolError`, changing nothing, if the other end sent what it must not. Publications that
@@ -194,7 +194,7 @@ class Broker:
     def handle_publications(
         self, batch: Sequence[Publish], link: LinkName, now: float
     ) -> list[Effect]:
-        """Publications that came by `link` in this order; they are matched in one call.
+        """Handle publications that came by `link` in this order; they are matched in one call.
 
         After any input, `last_routed` holds each publication that was routed, in this order, with
         its decision. Raises `PartlyFailed` if it failed on some: the others are done.
@@ -444,7 +444,7 @@ class Broker:
         return self._opens_links.soft_links
 
     def alongside(self, link: LinkName) -> Sequence[LinkName]:
-        """The soft links that lead to brokers behind this neighbour."""
+        """Return the soft links that lead to brokers behind this neighbour."""
         return self._opens_links.alongside(link)
 
     @property
@@ -464,7 +464,7 @@ class Broker:
     # --- what can be seen -------------------------------------------------------------------------
 
     def waiting(self) -> Iterator[Publish]:
-        """The publications that wait in its memory, for advertisements or for neighbours."""
+        """Yield the publications that wait in memory, for advertisements or for neighbours."""
         for client in self.clients.values():
             yield from client.held
         yield from self.neighbours.waiting()
@@ -475,7 +475,7 @@ class Broker:
         return any(client.held for client in self.clients.values())
 
     def tables(self) -> dict[str, int]:
-        """Rows per table, under the papers' names."""
+        """Return the number of rows of each table, under the papers' names."""
         return {name: len(table) for name, table in self.router.tables().items()}
 
     @property
@@ -486,9 +486,9 @@ class Broker:
     def status(
         self, now: float, asked: Collection[str] = (), most_rows: int = MOST_ROWS, skip: int = 0
     ) -> dict[str, Any]:
-        """What an operator asks for at `now`, as plain data (see `routing.status`): `most_rows`
-        rows, behind the first `skip`, of the tables in `asked`, and of those that are shown in any
-        case. Drivers add what only they know."""
+        """Return what operators see at `now`, as plain data (see `routing.status`): `most_rows`
+        rows, behind the first `skip`, of the tables in `asked` and of those that are always shown.
+        Drivers add what only they know."""
         self.links.pass_time(now)
         return {
             "broker": self.name,

@@ -1,8 +1,9 @@
-"""What only some routings can do, each a class that such a routing derives from besides `Router`.
+"""Capabilities that only some routings have: classes that such a routing derives from besides
+`Router`.
 
-Each class says which part of the broker asks it, and when. As it stands here, it answers for a
-routing that does not have the capability: a part of the broker asks `capability(router, ...)`, and
-need not know which routings there are.
+Each class says which part of the broker calls it, and when. The methods here are the answers for a
+routing without the capability: the broker calls `capability(router, ...)`, and need not know which
+routings there are.
 """
 
 from __future__ import annotations
@@ -28,30 +29,31 @@ def capability(router: Router, kind: type[C]) -> C:
 
 
 class Refuses:
-    """A routing that cannot serve every subscriber. The broker asks before it takes up a
-    subscription of a client."""
+    """A routing that cannot serve every subscriber. The broker asks before it adds a subscription
+    of a client."""
 
     def objection(self, filter: Filter) -> str | None:
-        """Say why it cannot serve who wants this: a sentence that says what to do."""
+        """Return why the broker cannot serve a subscriber to this: a sentence that says what to
+        do."""
         return None
 
 
 class ActsLater:
-    """A routing for which routing publications gives cause to change its tables, or to send
-    something. The broker asks after each batch of publications, if it set `unfinished`: `route`
-    itself changes no table."""
+    """A routing that may change its tables, or send something, after publications were routed:
+    `route` itself changes no table. The broker calls it after a batch of publications if it set
+    `unfinished`."""
 
     unfinished: bool = False
     """Kept by the router: whether `afterwards` has something to do."""
 
     def afterwards(self) -> Sequence[Action]:
-        """Do what the last publications gave cause for."""
+        """Do what the last publications made necessary."""
         return []
 
 
 class Relearns:
-    """A routing whose tables hold what neighbours told, so that a restart means learning it again.
-    `neighbour_links` tells it how far that is, and `relearning` asks who waits for whom."""
+    """A routing whose tables hold what neighbours told, so that a broker that restarts learns them
+    again. `neighbour_links` reports how far that is, and `relearning` asks who waits for whom."""
 
     relearning: bool = False
     """Kept by the broker: whether neighbours still have to tell what they know."""
@@ -59,13 +61,13 @@ class Relearns:
     """Kept by the router: whether what it asked for when that was over is still to come."""
 
     def passes_on(self, source: LinkName, target: LinkName) -> bool:
-        """Say whether neighbour `target` is told what neighbour `source` tells: then `target` is
+        """Return whether neighbour `target` is told what neighbour `source` tells: then `target` is
         told `Synced` only when `source` has said it."""
         return False
 
     def synced(self, link: LinkName) -> list[Send]:
-        """Sweep what a neighbour told and has not told again: it has said `Synced`, all that still
-        holds."""
+        """Remove what a neighbour told before and has not told again: it has said `Synced`, so
+        everything that still holds has been told."""
         return []
 
     def relearned(self) -> Sequence[Action]:
@@ -73,8 +75,8 @@ class Relearns:
         return []
 
     def all_synced(self) -> Sequence[Action]:
-        """Do what had to wait until nobody was absent any more (`Router.absent`): all have told
-        all, or were given up."""
+        """Do what had to wait until nobody was absent any more (`Router.absent`): all neighbours
+        have told everything, or were given up."""
         return []
 
 
@@ -84,13 +86,13 @@ class SettlesTogether:
     comes, and when a neighbour has lost its memory."""
 
     def needs(self, subscription: Filter, told: Iterable[EntityId]) -> list[EntityId]:
-        """Choose those of these advertisements, whose brokers are being told of another
-        subscription, that this one needs, too: it settles when they have been told."""
+        """Return those of the advertisements in `told`, whose brokers are being told of another
+        subscription, that this one needs too: it settles when they have been told."""
         return []
 
     def stand_ins(self, id: EntityId) -> list[tuple[LinkName, EntityId]]:
-        """Name the subscriptions that neighbours were sent and that stand there for `id`, with
-        these neighbours: it settles when they have."""
+        """Return the subscriptions that neighbours were sent in place of `id`, with these
+        neighbours: `id` settles when they have."""
         return []
 
     def known_as(self, id: EntityId, link: LinkName) -> EntityId:
@@ -98,36 +100,36 @@ class SettlesTogether:
         return id
 
     def came_by(self, id: EntityId) -> LinkName | None:
-        """Choose of the neighbours that told of this advertisement the one that its publications
-        come from; None if no more than one tells."""
+        """Return the neighbour that publications under this advertisement come from; None if no
+        more than one tells of it."""
         return None
 
 
 class HandsOver:
-    """A routing whose publications find their way to a neighbour only as long as it is told of
-    something. `neighbour_links` asks about those that waited for a neighbour: when it comes up, and
+    """A routing whose publications reach a neighbour only while it is told of something.
+    `neighbour_links` asks about publications that waited for a neighbour: when it comes up, and
     when it is about to get them."""
 
     waiting: Sequence[Publish] = ()
-    """Kept by the router: publications that wait in it for another way."""
+    """Kept by the router: publications that wait in it until they can be routed."""
 
     def advertised(self, publication: Publication, link: LinkName) -> bool:
-        """Say whether neighbour `link` knows of an advertisement that this lies in, as far as that
-        is needed for it to find its way there."""
+        """Return whether neighbour `link` knows an advertisement that covers this publication, as
+        far as the publication needs that to reach it."""
         return True
 
     def is_astray(self, publish: Publish, link: LinkName) -> bool:
-        """Say whether this copy, which waited for neighbour `link`, finds no way there any more."""
+        """Return whether this copy, which waited for neighbour `link`, can no longer reach it."""
         return False
 
     def reroute(self, strays: Sequence[Publish]) -> Sequence[Action]:
-        """Find another way for such copies."""
+        """Route such copies over other neighbours."""
         return []
 
 
 class SoftLink(Enum):
-    """The state of a soft link. OPENING: asked for. OPENED, ACCEPTED: up, by this broker's wish or
-    by the other's. CLOSING: publications may still come over it, and none goes."""
+    """The state of a soft link. OPENING: requested. OPENED, ACCEPTED: up, by this broker's wish or
+    the other's. CLOSING: publications may still arrive over it, and none are sent."""
 
     OPENING = "opening"
     OPENED = "opened"
@@ -140,10 +142,10 @@ class SoftLink(Enum):
 
 
 class OpensLinks:
-    """A routing that opens and closes links besides those of the overlay: soft links, which only
-    publications cross, and what its brokers say to each other. It answers with `OpenLink` and
-    `CloseLink`. The broker tells it what becomes of these links, and starts its rounds when the
-    first link comes up; `unopened` asks it about each message."""
+    """A routing that opens and closes links besides those of the overlay: soft links, which carry
+    publications and the messages of this routing. It returns `OpenLink` and `CloseLink`. The broker
+    reports what becomes of these links, and starts its rounds when the first link comes up;
+    `unopened` asks it about each message."""
 
     soft_links: Mapping[LinkName, SoftLink] = MappingProxyType({})
     """Kept by the router."""
@@ -151,38 +153,37 @@ class OpensLinks:
     """How often `round` is due, in seconds; 0.0: never."""
 
     def round(self) -> list[Action]:
-        """Look at the links again: another `round_s` have passed."""
+        """Review the links: another `round_s` have passed."""
         return []
 
     def soft_up(self, link: LinkName) -> list[Action]:
-        """Take up a soft link that came up, of this broker's wish (`OpenLink`) or the other's; or
+        """Accept a soft link that came up, by this broker's wish (`OpenLink`) or the other's; or
         close it."""
         return [CloseLink(link)]
 
     def soft_down(self, link: LinkName, lost: Sequence[Publish]) -> Sequence[Action]:
-        """Forget a soft link that is gone, or could not be had; `lost`: see `LinkDown`."""
+        """Forget a soft link that is gone, or could not be opened; `lost`: see `LinkDown`."""
         return []
 
     def awaits_link(self, link: LinkName) -> bool:
-        """Say whether this soft link is about to come up, and what is sent over it waits until
-        then."""
+        """Return whether this soft link is about to come up; messages to it wait until then."""
         return False
 
     def alongside(self, link: LinkName) -> Sequence[LinkName]:
-        """Name the soft links that lead to brokers behind this neighbour."""
+        """Return the soft links that lead to brokers behind this neighbour."""
         return ()
 
 
 class MovesLinks(ABC):
     """A routing that can give a broker another neighbour in the overlay while it runs. The broker
-    hands on the operator's wish, and refuses it for a routing that cannot."""
+    passes the operator's wish to it, and refuses the wish for other routings."""
 
     leaving: bool = False
     """Kept by the broker: whether it is about to stop, and takes part in no further move."""
 
     @abstractmethod
     def move(self, old: LinkName, new: LinkName) -> Sequence[Action]:
-        """Set out to replace the link to `old` by one to `new`. Raises `ConfigurationError` if that
+        """Begin to replace the link to `old` by one to `new`. Raises `ConfigurationError` if that
         is not allowed."""
 
 

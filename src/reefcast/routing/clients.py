@@ -36,7 +36,8 @@ class ClientState:
         self._last_number = 0
 
     def advertise_implicitly(self, broker: str, seq: int) -> EntityId:
-        """It published without ever advertising: notes TRUE, under an id of its own.
+        """Note an advertisement TRUE, under an id of its own, for a client that publishes without
+        ever advertising.
 
         `seq` is the publication's number; clients' own numbers are above 0. The broker is part of
         the id: a client that lost it sends the same publication again through another one, while
@@ -48,7 +49,7 @@ class ClientState:
         return self._implicit
 
     def change(self, message: TableChange, filter: Filter | None) -> str | None:
-        """Takes note of a control message of this client; returns why it is wrong, if it is."""
+        """Note a control message of this client; return what is wrong with it, if anything."""
         owner, number = message.id
         if owner != self.name:
             return f"the id ({owner!r}, {number}) is not one of client {self.name!r}"
@@ -83,7 +84,8 @@ class ClientState:
             self.superseded, self._implicit = Unadvertise(self._implicit), None
 
     def take_ended(self) -> list[Unadvertise]:
-        """The advertisements whose routes nothing needs any more, now that nothing is held."""
+        """Return the advertisements whose routes nothing needs any more, now that nothing is held,
+        and forget them."""
         ended, self.withdrawn = self.withdrawn, []
         if self.superseded is not None and not self.unsettled:
             ended.append(self.superseded)
@@ -91,11 +93,11 @@ class ClientState:
         return ended
 
     def advertised(self) -> list[str]:
-        """The texts of its advertisements, in their order."""
+        """Return the texts of the client's advertisements, in their order."""
         return [filter.text for filter in self._advertised]
 
     def objection(self, publication: Publication) -> str | None:
-        """Why this client must not publish this; None if it may."""
+        """Return why this client must not publish this; None if it may."""
         if publication.publisher != self.name:
             return f"publisher {publication.publisher!r} is not this client ({self.name!r})"
         for filter in self._advertised.asked:

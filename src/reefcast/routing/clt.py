@@ -51,7 +51,8 @@ class ScotHeader(Header, frozen=True, gc=False):
     civ: Annotated[int, msgspec.Meta(ge=0)] = 0
 
     def packed(self) -> tuple[object, ...]:
-        """The CIV of more than 63 clusters as bytes: msgpack's integers end there."""
+        """Return the fields, the CIV of more than 63 clusters as bytes: msgpack's integers end
+        there."""
         civ = self.civ
         wide = civ > INT64_MAX
         return (self.hops, civ.to_bytes((civ.bit_length() + 7) // 8) if wide else civ)
@@ -63,7 +64,7 @@ class ScotHeader(Header, frozen=True, gc=False):
 
 
 def civ_of(header: Header) -> int:
-    """The clusters that a copy still has to be sent to."""
+    """Return the clusters that a copy still has to be sent to."""
     return header.civ if isinstance(header, ScotHeader) else 0
 
 
@@ -92,7 +93,7 @@ class ClusterLinkTable(Table[ClusterLinkRow]):
         self._by_witness: dict[EntityId, dict[ClusterLinkRow, None]] = {}
 
     def hosted_by(self, client: LinkName) -> Collection[ClusterLinkRow]:
-        """The advertisements of one client of this broker."""
+        """Return the advertisements of one client of this broker."""
         return self._by_hop.get(client, {}).values()
 
     def remove(self, id: EntityId, link: LinkName) -> ClusterLinkRow | None:
@@ -115,7 +116,8 @@ class ClusterLinkTable(Table[ClusterLinkRow]):
         return list(self._by_witness.get(subscription, ()))
 
     def describe(self, row: ClusterLinkRow) -> tuple[Cell, ...]:
-        """The CIV as the paper writes it, cluster 0 at the right."""
+        """Return the cells of a row, the CIV as the paper writes it, with cluster 0 at the
+        right."""
         context = "advertisement" if row.local else "subscription"
         civ = format(row.civ, f"0{self._clusters}b")
         return (written(row.id), row.filter.text, row.last_hop, context, civ)

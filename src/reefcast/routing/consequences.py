@@ -57,7 +57,8 @@ class Consequences:
     def begin_work(
         self, link: LinkName, message: TableChange | PeerMessage | None = None
     ) -> PendingWork:
-        """The pending work of what is handled now; `message`, if any, is to be answered."""
+        """Begin the pending work of the input being handled; `message`, if any, is to be
+        answered."""
         work = PendingWork(link)
         if message is not None and message.token:
             self.settlement.owe(work, link, message.token)
@@ -71,9 +72,9 @@ class Consequences:
         return work
 
     def wait_for_stand_ins(self, work: PendingWork, id: EntityId) -> None:
-        """A subscription came of which some neighbours need not be told, because they are being
-        told of others. Not the one that it came by: if the same id came by other links, too, and
-        stands for something there, both ends would wait for each other."""
+        """Let `work`, of a subscription, wait for the subscriptions that neighbours are told of in
+        its place. Not for one told to the neighbour that it came from: if the same id came by other
+        links, too, and stands for something there, both ends would wait for each other."""
         row = self._router.prt.get(id)
         settlement, settling = self.settlement, self.settling
         if row is not None:
@@ -82,12 +83,12 @@ class Consequences:
         settlement.join_said(work, told)
 
     def act(self, actions: Sequence[Action]) -> list[Effect]:
-        """What is done without anybody waiting for it."""
+        """Return the effects of actions that nobody waits for."""
         return self.send(PendingWork(), actions)
 
     def send(self, work: PendingWork, actions: Sequence[Action]) -> list[Effect]:
-        """What is to be done, sends with their tokens; and the answers, if there is nothing to wait
-        for."""
+        """Return the effects of actions, sends with their tokens; and the answers, if there is
+        nothing to wait for."""
         effects: list[Effect] = []
         for action in actions:
             if isinstance(action, Await):
@@ -123,7 +124,8 @@ class Consequences:
         self.due.append(lambda: self.act(action.then()))
 
     def finish(self, answers: Iterable[Send]) -> list[Effect]:
-        """Answers to links that are still up, then what waited for something to settle."""
+        """Return the answers to links that are still up, then the effects of what waited for
+        something to settle."""
         effects: list[Effect] = [send for send in answers if self._is_up(send.link)]
         due = self.due.copy()
         self.due.clear()

@@ -40,7 +40,7 @@ class Failures(list[Failure]):
         self.append(Failure(publish, error))
 
     def told(self, broker: str, effects: list[Effect]) -> list[Effect]:
-        """`effects`, in a `PartlyFailed` if there are failures."""
+        """Return `effects`, or raise them in a `PartlyFailed` if there are failures."""
         if not self:
             return effects
         failures = tuple(self)
@@ -50,8 +50,8 @@ class Failures(list[Failure]):
     def matched(
         self, match: Match, batch: Sequence[Publish], link: LinkName
     ) -> tuple[list[Publish], list[Any]]:
-        """Those that `match` does not fail on, and what it finds for each: as it changes nothing,
-        each can be asked about by itself."""
+        """Match each publication by itself; return those that `match` does not fail on, and what it
+        finds for each. It changes nothing, so it may be called again."""
         rest: list[Publish] = []
         found: list[Any] = []
         for publish in batch:

@@ -67,7 +67,7 @@ class Gate:
         self._onward = onward
 
     def publish(self, client: ClientState, batch: Sequence[Publish], now: float) -> list[Effect]:
-        """The client published these, in this order."""
+        """Accept publications of the client, in this order."""
         effects: list[Effect] = []
         if not client.ever_advertised and batch:
             id = client.advertise_implicitly(self._broker, batch[0].publication.seq)
@@ -104,7 +104,7 @@ class Gate:
     def advertise(
         self, client: ClientState, message: Advertise, filter: Filter, now: float
     ) -> list[Effect]:
-        """The client advertises: its publications wait until that has settled."""
+        """Handle an advertisement of the client; its publications wait until that has settled."""
         work = self._then.begin_work(client.name, message)
         client.unsettled += 1
         client.holding = True
@@ -119,7 +119,8 @@ class Gate:
             self._then.due.append(partial(self.release, client))
 
     def release(self, client: ClientState) -> list[Effect]:
-        """Its advertisements have settled, or patience is over."""
+        """Route what was held for the client: its advertisements have settled, or patience is
+        over."""
         held, client.held, client.holding = client.held, [], False
         effects = self._onward.route(held, client.name) if held else []
         for message in client.take_ended():
@@ -128,7 +129,7 @@ class Gate:
         return effects + (self._onward.left(client) if client.leaving else [])
 
     def patience_is_over(self, client: ClientState, now: float) -> list[Effect]:
-        """The timer of a client has come due."""
+        """Handle the timer of a client that has come due."""
         if self._then.relearning.active:
             return [SetTimer(HOLD_TIMER + client.name, now + HOLD_S)]
         return self.release(client)

@@ -71,13 +71,13 @@ class Wait:
             self.withdrawn.add(message.id)
 
     def delays(self, message: ControlMessage | Publish) -> bool:
-        """Whether this has to wait, too."""
+        """Return whether this message has to wait, too."""
         if isinstance(message, Advertise):
             return message.id in self.withdrawn
         return isinstance(message, Publish | Unadvertise)
 
     def drop_oldest(self) -> Publish:
-        """Take out the oldest publication; the remaining items keep their order."""
+        """Remove the oldest publication; the remaining items keep their order."""
         for place, send in enumerate(self.items):
             if isinstance(send.message, Publish):
                 del self.items[place]
@@ -102,32 +102,35 @@ class Holding:
         self._returns: dict[LinkName, Wait] = {}
 
     def queue_len(self, link: LinkName) -> int:
-        """Publications that wait for `link`."""
+        """Return how many publications wait for `link`."""
         wait = self.closed.get(link)
         return 0 if wait is None else wait.publications
 
     # --- a wait begins ----------------------------------------------------------------------------
 
     def leaves(self, link: LinkName) -> None:
-        """The neighbour is about to stop."""
+        """Hold publications for a neighbour that is about to stop."""
         self._returns.pop(link, None)
         self.closed.setdefault(link, Wait())
 
     def publications(self) -> Iterator[Publish]:
-        """All that wait, for whomever."""
+        """Return all publications that wait, for any neighbour."""
         sends = (send for wait in self.closed.values() for send in wait.items)
         return (send.message for send in sends if isinstance(send.message, Publish))
 
     def misses(self, link: LinkName) -> None:
-        """The neighbour has not been here yet, and is not waited for any longer."""
+        """Hold publications for a neighbour that has not been here yet, and is no longer waited
+        for."""
         self.closed.setdefault(link, Wait())
 
     def begin(self, link: LinkName, kept: Iterable[Publish]) -> tuple[Wait, list[Effect]]:
-        """The neighbour is here, without memory; returns the new wait, and what had to go because
-        too many wait. What was withdrawn meanwhile need not be withdrawn from it any more.
+        """Begin a wait for a neighbour that is here, without memory; return the wait, and what had
+        to be discarded because too many wait. What was withdrawn meanwhile need not be withdrawn
+        from it any more.
 
         All that waits goes as *again*: also of what was not sent by this link, a copy may have come
-        to the neighbour by another one in its former life, or come sooner by another way."""
+        to the neighbour by another one in its former life, or come sooner by another way.
+        """
         before, wait = self.closed.get(link), Wait()
         held = () if before is None else (send.message for send in before.items)
         for message in (*kept, *held):
@@ -137,7 +140,7 @@ class Holding:
         return wait, self._bounded(link, wait)
 
     def pass_on(self, send: Send) -> Sequence[Effect]:
-        """The send; or, if it has to wait, what had to go for it."""
+        """Return the send; or, if it has to wait, what had to be discarded for it."""
         wait = self.closed.get(send.link)
         if wait is None or not wait.delays(send.message):
             return (send,)
@@ -151,16 +154,16 @@ class Holding:
     # --- a wait ends ------------------------------------------------------------------------------
 
     def told(self, link: LinkName, wait: Wait) -> list[Effect]:
-        """The neighbour has answered what it was told when `wait` began."""
+        """Handle that the neighbour has answered what it was told when `wait` began."""
         wait.told = True
         return self._release(link) if wait.relearned else []
 
     def is_present(self, link: LinkName, wait: Wait) -> bool:
-        """Whether `wait` began when the neighbour came up last."""
+        """Return whether `wait` began when the neighbour came up last."""
         return self._returns.get(link) is wait
 
     def relearned(self, link: LinkName, now: float) -> list[Effect]:
-        """The neighbour has relearned."""
+        """Handle that the neighbour has relearned."""
         wait = self._returns.get(link)
         if wait is None or wait.relearned:
             return []
@@ -170,7 +173,7 @@ class Holding:
         return [SetTimer(TIMER + link, now + ANSWER_S)]
 
     def answers_are_due(self, link: LinkName) -> list[Effect]:
-        """The neighbour has been waited for long enough."""
+        """Release what waits: the neighbour has been waited for long enough."""
         wait = self._returns.get(link)
         return self._release(link) if wait is not None and wait.relearned else []
 
@@ -183,7 +186,7 @@ class Holding:
         return list(items)
 
     def given_up(self, link: LinkName) -> list[Publish]:
-        """The link is no more; returns the publications that waited for it."""
+        """Forget a link that is gone; return the publications that waited for it."""
         self._returns.pop(link, None)
         wait = self.closed.pop(link, None)
         items = () if wait is None else wait.items
@@ -192,7 +195,8 @@ class Holding:
     # --- sweeping ---------------------------------------------------------------------------------
 
     def may_sweep(self, link: LinkName) -> bool:
-        """The neighbour has said `Synced`: whether it has answered all before."""
+        """Return whether the neighbour, which has said `Synced`, has answered everything before
+        that."""
         wait = self._returns.get(link)
         if wait is None:
             return True

@@ -87,14 +87,14 @@ class LinkStatusTable:
         """How often a decision looked at the link and found it overloaded."""
 
     def pass_time(self, now: float) -> None:
-        """It is `now` (seconds): closes the window if it is over."""
+        """Close the window if it is over at `now` (seconds)."""
         window = int(now / self.window_s)
         if window != self._window:
             self._close(window - self._window)
             self._window = window
 
     def overloaded(self, link: LinkName) -> bool:
-        """For a decision; counted if so."""
+        """Return whether a link is overloaded, for a decision; count it if so."""
         if self._queues.queue_len(link) * self._ratio.get(link, 1.0) <= self.tau:
             return False
         self.found_overloaded[link] += 1
@@ -149,17 +149,18 @@ class Links:
         self._last_out: dict[LinkName, int] = {}
 
     def queue_len(self, link: LinkName) -> int:
-        """Publications waiting on `link`; those too that were put there since the present input
-        came: the driver hears of them when all of it has been routed."""
+        """Return how many publications wait on `link`, including those put there since the present
+        input came: the driver learns of them when all of it has been routed."""
         return self._queues.queue_len(link) + self._put.get(link, 0) + self.held(link)
 
     def rates(self, link: LinkName) -> Rates:
-        """Over the last whole window."""
+        """Return the rates over the last whole window."""
         came, gone = self._last_in.get(link, 0), self._last_out.get(link, 0)
         return Rates(came / WINDOW_S, gone / WINDOW_S)
 
     def status(self, link: LinkName) -> dict[str, Any]:
-        """Its row of the LST, how often a decision met it overloaded, and its rates."""
+        """Return the link's row of the LST, how often a decision met it overloaded, and its
+        rates."""
         return {
             **self.lst.status(link)._asdict(),
             "found_overloaded": self.lst.found_overloaded[link],
@@ -169,7 +170,7 @@ class Links:
     # --- for the broker ---------------------------------------------------------------------------
 
     def pass_time(self, now: float) -> None:
-        """An input comes, and it is `now` (seconds): closes the windows that are over."""
+        """Close the windows that are over at `now` (seconds), when an input comes."""
         self.now = now
         if self._put:
             self._put.clear()
@@ -188,15 +189,16 @@ class Links:
             self._window = window
 
     def came(self, link: LinkName, count: int) -> None:
-        """`count` publications came in over `link`."""
+        """Count `count` publications that came in over `link`."""
         self._came[link] += count
 
     def waits(self, link: LinkName) -> None:
-        """A publication waits at the broker until it may go out over `link` (see `held`)."""
+        """Count a publication that waits at the broker until it may go out over `link` (see
+        `held`)."""
         self._gone[link] += 1
 
     def goes(self, link: LinkName) -> None:
-        """A publication goes out over `link`."""
+        """Count a publication that goes out over `link`."""
         self._gone[link] += 1
         self._put[link] += 1
 

@@ -81,12 +81,12 @@ class NeighbourLinks:
     # --- a link comes up, or goes -----------------------------------------------------------------
 
     def begin(self, now: float) -> list[Effect]:
-        """Some link has come up: the patience with the others begins, if it did not yet."""
+        """Start the patience with other neighbours when the first link has come up."""
         begins = self._relearning.start_patience()
         return [SetTimer(RELEARN_TIMER, now + RELEARN_S)] if begins else []
 
     def up(self, up: LinkUp, link: LinkName) -> list[Effect]:
-        """The neighbour is here, without memory of this broker: it is told all."""
+        """Handle a neighbour that is here, without memory of this broker: it is told everything."""
         router, then, settlement = self._router, self._then, self._then.settlement
         if link not in router.brokers:
             router.brokers.append(link)
@@ -103,11 +103,11 @@ class NeighbourLinks:
         return effects + then.finish(settlement.resume(link, before, then.settling.stand_ins))
 
     def holds_for(self, links: Iterable[LinkName]) -> bool:
-        """Whether publications wait for one of these neighbours."""
+        """Return whether publications wait for one of these neighbours."""
         return any(self._holding.queue_len(link) for link in links)
 
     def waiting(self) -> Iterator[Publish]:
-        """The publications that wait for a neighbour, or for a way to one."""
+        """Yield the publications that wait for a neighbour, or for a next hop."""
         yield from self._holding.publications()
         yield from self._hands_over.waiting
 
@@ -125,13 +125,13 @@ class NeighbourLinks:
         return [Advertise((f"@{self._name}", self._lent), TRUE.text)]
 
     def greet(self, link: LinkName) -> list[Effect]:
-        """All that it must know has been sent to the neighbour: says so."""
+        """Tell the neighbour that everything it must know has been sent."""
         relearns = self._relearning.active
         effects = self._tell_synced(self._relearning.came_up(link))
         return effects if relearns else [*effects, Send(link, Relearned())]
 
     def lose(self, link: LinkName) -> list[Effect]:
-        """The link has been given up: what came from there is taken back."""
+        """Withdraw what came from a link that has been given up."""
         then = self._then
         self._owed.pop(link, None)
         self._router.brokers.remove(link)
@@ -142,7 +142,7 @@ class NeighbourLinks:
         return effects + then.finish(then.settlement.forget(link))  # may release what was held
 
     def lost(self, link: LinkName) -> list[Effect]:
-        """All has been done about that: it is waited for no longer."""
+        """Stop waiting for a neighbour, after `lose` is done with."""
         return self._tell_synced(self._relearning.went(link))
 
     # --- what neighbours say ----------------------------------------------------------------------
@@ -155,7 +155,7 @@ class NeighbourLinks:
         return self._hand_over(self._holding.relearned(link, now))
 
     def leaves(self, link: LinkName, token: int) -> list[Effect]:
-        """The neighbour is about to stop."""
+        """Handle that a neighbour is about to stop."""
         self._owed[link] = token
         return self._answer_those_who_leave()
 
@@ -211,7 +211,8 @@ class NeighbourLinks:
     # --- this broker stops ------------------------------------------------------------------------
 
     def leave(self, links: Sequence[LinkName], now: float) -> list[Effect]:
-        """Tells those neighbours; waits for them alone, once they have been told."""
+        """Tell these neighbours that this broker stops; wait for them alone, once they have been
+        told."""
         if self._leaving:
             self._unanswered.intersection_update(links)
             return self._answer_those_who_leave()
@@ -239,7 +240,7 @@ class NeighbourLinks:
     # --- timers -----------------------------------------------------------------------------------
 
     def due(self, key: str, now: float) -> list[Effect] | None:
-        """A timer has come due; None if it is none of these."""
+        """Handle a timer that has come due; None if it is none of these."""
         if key == RELEARN_TIMER:
             return self._stop_relearning(now)
         if key == ABSENT_TIMER:

@@ -61,7 +61,7 @@ class Line:
         insort(self.held, held, key=lambda h: h.seq)
 
     def ready(self, now: float) -> list[Held]:
-        """Those to be handed out: all up to the last one that is due or follows upon the one
+        """Return those to be delivered: all up to the last one that is due or follows upon the one
         before it."""
         held, last, count = self.held, self.last, 0
         for place, (seq, due, _, _) in enumerate(held):
@@ -105,7 +105,7 @@ class Client:
                 self.lines[eldest] = line
 
     def ready(self, publisher: str, now: float) -> list[Held]:
-        """See `Line.ready`."""
+        """Return a publisher's events to be delivered; see `Line.ready`."""
         line = self.lines[publisher]
         ready = line.ready(now)
         if line.held:
@@ -135,8 +135,8 @@ class Ordering:
         self._clients: dict[LinkName, Client] = {}
 
     def changed(self, message: TableChange, link: LinkName) -> None:
-        """A client's subscription came or went; the last one that asks for order keeps what is held
-        until it is due."""
+        """Handle a client's subscription that came or went; the last one that asks for order keeps
+        what is held until it is due."""
         if isinstance(message, Subscribe) and message.order_s > 0:
             client = self._clients.setdefault(link, Client(self._kept))
             client.windows[message.id[1]] = message.order_s
@@ -149,11 +149,11 @@ class Ordering:
             del self._clients[link]
 
     def left(self, link: LinkName) -> None:
-        """The client is gone, with all that was held for it."""
+        """Forget a client that is gone, with all that was held for it."""
         self._clients.pop(link, None)
 
     def arranged(self, effects: list[Effect], now: float) -> list[Effect]:
-        """The same, with deliveries held and handed out as their clients want."""
+        """Return the effects, with deliveries held and released as their clients want."""
         if not self._clients:
             return effects
         found: list[Effect] = []
@@ -196,7 +196,7 @@ class Ordering:
         return [*self._handed_out(link, ready), *self._timer(link, client)]
 
     def due(self, link: LinkName, now: float) -> list[Effect]:
-        """The timer of a client has come due."""
+        """Handle the timer of a client that has come due."""
         client = self._clients.get(link)
         if client is None:
             return []

@@ -23,7 +23,7 @@ class RecentIds(Generic[T]):
         return id in self._young or id in self._old
 
     def is_new(self, id: T) -> bool:
-        """Whether it was not seen lately; it is from now on."""
+        """Return whether the id was not seen lately, and remember it."""
         if id in self:
             return False
         if len(self._young) >= self._remembered:

@@ -31,8 +31,8 @@ ROUTINGS = {
 
 @cache
 def routing_named(name: str) -> type[Router]:
-    """Raises `ConfigurationError` for a name that is not registered, and a place where there is no
-    routing."""
+    """Return the routing of this name. Raises `ConfigurationError` for a name that is not
+    registered, and a place where there is no routing."""
     place = name if ":" in name else ROUTINGS.get(name)
     if place is None:
         raise ConfigurationError(
@@ -51,7 +51,7 @@ def routing_named(name: str) -> type[Router]:
 
 
 def check_overlay(routing: str, graph: Graph, scot: Scot | None) -> None:
-    """Raises `ConfigurationError` if the routing does not work on this overlay."""
+    """Raise `ConfigurationError` if the routing does not work on this overlay."""
     shape = routing_named(routing).overlay
     edges = edges_of(graph)
     if shape is Shape.NONE and edges:

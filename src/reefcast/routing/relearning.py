@@ -46,18 +46,18 @@ class Relearning:
         return sorted(self._absent)
 
     def start_patience(self) -> bool:
-        """Whether the timer of patience is to be set now: once, while relearning."""
+        """Return whether the timer of patience is to be set now: once, while relearning."""
         start = self.active and not self._patience_runs
         self._patience_runs = True
         return start
 
     def came_up(self, link: LinkName) -> list[LinkName]:
-        """A neighbour without memory of us came up; returns who is to be told `Synced`."""
+        """Add a neighbour without memory of us that came up; return who is to be told `Synced`."""
         self._untold[link] = None
         return self._tell()
 
     def heard(self, link: LinkName) -> list[LinkName]:
-        """`link` said `Synced`; returns who is to be told now."""
+        """Note that `link` said `Synced`; return who is to be told now."""
         before = self.complete
         self._missing.discard(link)
         self._absent.discard(link)
@@ -65,18 +65,18 @@ class Relearning:
         return self._tell()
 
     def went(self, link: LinkName) -> list[LinkName]:
-        """`link` was given up: it is waited for no longer."""
+        """Stop waiting for `link`, which was given up."""
         self._untold.pop(link, None)
         return self.heard(link)
 
     def give_up(self) -> list[LinkName]:
-        """Some neighbour stayed away for too long; returns who is to be told now."""
+        """Give up the neighbours that stayed away for too long; return who is to be told now."""
         self._absent |= self._missing
         self._missing.clear()
         return self._tell()
 
     def forget_absent(self) -> list[LinkName]:
-        """Nobody waits any longer for those that were given up; returns who is to be told now."""
+        """Stop waiting for those that were given up; return who is to be told now."""
         self._just_complete |= bool(self._absent)
         self._absent.clear()
         return self._tell()
@@ -95,11 +95,12 @@ class Relearning:
         return ready
 
     def is_just_over(self) -> bool:
-        """True once, when relearning is over: what was held back may go."""
+        """Return True once, when relearning is over: what was held back may go."""
         over, self._just_over = self._just_over, False
         return over
 
     def is_just_complete(self) -> bool:
-        """True once, when nobody is missing nor absent any more: what waited to settle may."""
+        """Return True once, when nobody is missing nor absent any more: what waited to settle
+        may."""
         complete, self._just_complete = self._just_complete, False
         return complete

@@ -106,8 +106,8 @@ class RoutingOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     def check_brokers(
         self, names: Collection[LinkName], is_broker: Callable[[LinkName], bool]
     ) -> None:
-        """Raises `ConfigurationError` for what does not suit a network of these brokers. There may
-        be others that are in no file: `is_broker`."""
+        """Raise `ConfigurationError` for options that do not suit a network of these brokers. There
+        may be others that are in no file: `is_broker`."""
 
     @property
     def keeps_statistics(self) -> bool:
@@ -180,7 +180,7 @@ class Router(ABC):
         return [next_hops.and_to(self.unheard()) for next_hops in found] if self.absent else found
 
     def unheard(self) -> Sequence[LinkName]:
-        """Name those of `absent` that get whatever comes here."""
+        """Return those of `absent` that get everything published here."""
         return self.absent
 
     @abstractmethod
@@ -198,7 +198,8 @@ class Router(ABC):
     def change(
         self, message: TableChange, filter: Filter | None, link: LinkName, *, local: bool
     ) -> Sequence[Action]:
-        """Do what the methods below do for this message; `filter`: its own, parsed."""
+        """Handle a change of the tables by the methods below; `filter`: the message's own,
+        parsed."""
         if isinstance(message, Advertise) and filter is not None:
             return self.advertise(message.id, filter, link, local)
         if isinstance(message, Subscribe) and filter is not None:
@@ -210,22 +211,22 @@ class Router(ABC):
     def advertise(
         self, id: EntityId, filter: Filter, link: LinkName, local: bool
     ) -> Sequence[Action]:
-        """Take up what a publisher announced that it will publish."""
+        """Add an advertisement."""
         return []
 
     def unadvertise(self, id: EntityId, link: LinkName) -> Sequence[Action]:
-        """Undo `advertise`; an id that is not here is ignored."""
+        """Remove an advertisement; an id that is not here is ignored."""
         return []
 
     def subscribe(
         self, id: EntityId, filter: Filter, link: LinkName, local: bool
     ) -> Sequence[Action]:
-        """Take up what a subscriber wants."""
+        """Add a subscription."""
         self.prt.add(Row(id, filter, link, local))
         return []
 
     def unsubscribe(self, id: EntityId, link: LinkName) -> Sequence[Action]:
-        """Undo `subscribe`; an id that is not here is ignored."""
+        """Remove a subscription; an id that is not here is ignored."""
         self.prt.remove(id, link)
         return []
 
@@ -245,7 +246,7 @@ class Router(ABC):
         return []
 
     def link_down(self, link: LinkName) -> Sequence[Action]:
-        """Take back what came from a neighbour or client that is gone."""
+        """Withdraw what came from a neighbour or client that is gone."""
         return [act for row in self.prt.from_hop(link) for act in self.unsubscribe(row.id, link)]
 
     # --- what can be seen -------------------------------------------------------------------------

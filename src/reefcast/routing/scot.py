@@ -87,13 +87,16 @@ them is on its way no longer than these take to come."""
 
 
 def everywhere(link: LinkName, filter: Filter) -> bool:
-    """Inside a cluster each subscription goes to every broker."""
+    """Return True: inside a cluster each subscription goes to every broker."""
     return True
 
 
 class ScotOptions(CoveringOptions, frozen=True):
-    """`covering`: of the subscriptions of a cluster, which each of its brokers is told of:
-    "none" (that is, of all), "lazy", "active" or "packing", see `routing.covering`."""
+    """Options of OctopiA's routings.
+
+    - `covering`: which subscriptions of a cluster are sent to each of its brokers: all ("none"),
+    or only those that no other one covers ("lazy", "active" or "packing").
+    """
 
     def __post_init__(self) -> None:
         if self.covering == "incremental":
@@ -137,7 +140,7 @@ class ScotRouter(Router, Relearns, SettlesTogether):
         self._own = 1 << self.cluster
 
     def new_tree(self, where: Surroundings) -> SubscriptionTree:
-        """Of the subscriptions of the cluster, over its aLinks."""
+        """Return the tree of the subscriptions of the cluster, over its aLinks."""
         new_outgoing = outgoing(where.options.covering, 1.0, self.counters)
         return SubscriptionTree(
             self.prt, self.a_links, everywhere, lambda link: new_outgoing(), self.counters
@@ -198,7 +201,7 @@ class ScotRouter(Router, Relearns, SettlesTogether):
         return self.take_in(Row(id, filter, link, local))
 
     def take_in(self, row: Row) -> list[Send]:
-        """A subscription of this cluster came."""
+        """Handle a subscription of this cluster that came."""
         known = self.prt.by(row.id, row.last_hop)
         sends = self.tree.subscribe(row)
         if known is not None and known.filter == row.filter:
@@ -319,7 +322,7 @@ class ScotRouter(Router, Relearns, SettlesTogether):
         return self._unsubscribe_all(self.prt.unconfirmed(link), link)
 
     def link_down(self, link: LinkName) -> list[Send]:
-        """A neighbour, or a client, is gone."""
+        """Handle that a neighbour, or a client, is gone."""
         if link in self.a_links:
             self.a_links.remove(link)
         if link in self._cluster_of:
@@ -331,18 +334,21 @@ class ScotRouter(Router, Relearns, SettlesTogether):
         return sends
 
     def unheard(self) -> list[LinkName]:
-        """Only those of this cluster: which others a publication enters is said by its bits."""
+        """Return only the absent neighbours of this cluster: which others a publication enters is
+        said by its bits."""
         return [link for link in self.absent if link not in self._cluster_of]
 
     def i_links_up(self) -> dict[int, LinkName]:
-        """The links to other clusters, by these; also to those whose link has yet to come up."""
+        """Return the links to other clusters, by these; also those whose link has yet to come
+        up."""
         if not self.absent:
             return self.i_links
         away = {self._cluster_of[link]: link for link in self.absent if link in self._cluster_of}
         return away | self.i_links
 
     def passes_on(self, source: LinkName, target: LinkName) -> bool:
-        """Only subscriptions are passed on, from aLink to aLink."""
+        """Return whether subscriptions are passed on from one link to another: only from aLink to
+        aLink."""
         secondary = self._cluster_of
         return source != target and source not in secondary and target not in secondary
 
@@ -368,12 +374,13 @@ class ScotRouter(Router, Relearns, SettlesTogether):
             yield self.choose(publish, next_hops, link, bits)
 
     def is_neighbour(self, link: LinkName) -> bool:
-        """Whether publications come by this link from another broker."""
+        """Return whether publications come by this link from another broker."""
         return link in self.a_links or link in self._cluster_of
 
     def choose(self, publish: Publish, next_hops: NextHops, link: LinkName, bits: int) -> Decision:
-        """The next hops of a publication that came by `link`. `next_hops`: where the matching rows
-        of the PRT lead; `bits`: the clusters that it has still to be sent to from here."""
+        """Return the next hops of a publication that came by `link`. `next_hops`: where the
+        matching rows of the PRT lead; `bits`: the clusters that it has still to be sent to from
+        here."""
         local, hops, matched = next_hops
         onward = Header(publish.header.hops + 1) if hops or bits else FIRST_HOP
         copies = [(hop, onward) for hop in self.inside(hops, link)]
@@ -382,7 +389,7 @@ class ScotRouter(Router, Relearns, SettlesTogether):
         return self._between_clusters(Decision(local, copies, matched), link, onward, bits)
 
     def inside(self, next_hops: list[LinkName], link: LinkName) -> Iterable[LinkName]:
-        """Where copies go inside the cluster of a publication that came by `link`."""
+        """Return where copies go inside the cluster of a publication that came by `link`."""
         return [hop for hop in next_hops if hop != link]
 
     @abstractmethod

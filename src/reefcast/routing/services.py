@@ -18,28 +18,28 @@ class Service(ABC):
 
     @abstractmethod
     def handle(self, message: ServiceMessage, link: LinkName, *, client: bool) -> Sequence[Send]:
-        """One of `messages` came, from a client or a neighbour. Raises `ProtocolError`, changing
+        """Handle one of `messages`, from a client or a neighbour. Raises `ProtocolError`, changing
         nothing, for what must not come by this link."""
 
     @abstractmethod
     def link_up(self, link: LinkName, *, client: bool) -> Sequence[Send]:
-        """A client, or a neighbour without memory of this broker, even if its link was up. What a
-        neighbour says may come before: a link beside the overlay becomes one of it at the other end
-        first."""
+        """Handle a new link to a client, or to a neighbour without memory of this broker, even if
+        its link was up. What a neighbour says may come before: a link beside the overlay becomes
+        one of it at the other end first."""
 
     @abstractmethod
     def link_down(self, link: LinkName, *, client: bool) -> Sequence[Send]:
-        """It is gone, or is no link of the overlay any more. Also told of links to brokers that
-        never were."""
+        """Handle a link that is gone, or is no link of the overlay any more. Also called for links
+        to brokers that never were."""
 
     @abstractmethod
     def away(self, client: LinkName) -> Sequence[Send]:
-        """A client has lost its connection, and may come back: there is no link that is up anew
-        then."""
+        """Handle that a client has lost its connection, and may come back: there is no link that is
+        up anew then."""
 
     @abstractmethod
     def tables(self) -> Mapping[str, TableView[Any]]:
-        """As `Router.tables`."""
+        """Return tables as `Router.tables` does."""
 
 
 class Services(tuple[Service, ...]):
@@ -50,13 +50,13 @@ class Services(tuple[Service, ...]):
         return [message for service in self for message in service.messages]
 
     def link_up(self, link: LinkName, *, client: bool) -> list[Send]:
-        """See `Service.link_up`."""
+        """Report a new link to every service; see `Service.link_up`."""
         return [send for service in self for send in service.link_up(link, client=client)]
 
     def link_down(self, link: LinkName, *, client: bool) -> list[Send]:
-        """See `Service.link_down`."""
+        """Report a link that is gone to every service; see `Service.link_down`."""
         return [send for service in self for send in service.link_down(link, client=client)]
 
     def away(self, client: LinkName) -> list[Send]:
-        """See `Service.away`."""
+        """Report a client that is away to every service; see `Service.away`."""
         return [send for service in self for send in service.away(client)]

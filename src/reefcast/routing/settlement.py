@@ -106,15 +106,14 @@ def _said_by(message: ControlMessage) -> tuple[EntityId, ...]:
 
 
 def brought_by(message: TableChange | PeerMessage | None) -> EntityId | None:
-    """The advertisement or subscription that it is for."""
+    """Return the advertisement or subscription that a message brings, if any."""
     if isinstance(message, Advertise | Subscribe):
         return message.id
     return message.brings if isinstance(message, PeerMessage) else None
 
 
 def kept_by(message: ControlMessage | None) -> EntityId | None:
-    """The advertisement or subscription that it is about, if it is about one, and does not take it
-    back."""
+    """Return the advertisement or subscription that a message is about, unless it withdraws it."""
     if isinstance(message, Unadvertise | Unsubscribe):
         return None
     id: EntityId | None = getattr(message, "id", None)
@@ -136,13 +135,13 @@ class Settlement:
         self._said: dict[tuple[LinkName, EntityId], int] = {}
 
     def owe(self, work: PendingWork, link: LinkName, token: int) -> None:
-        """`token` is to be answered on `link` when `work` is complete, if its other end has not
-        lost its memory until then."""
+        """Owe `link` the answer to `token` when `work` is complete, if the other end has not lost
+        its memory by then."""
         work.answers.append((link, self._lives.get(link, 0), token))
 
     def follow(self, work: PendingWork, link: LinkName, id: EntityId) -> None:
-        """`work` is of what came with `id` by `link`; it waits for what came so before and is not
-        complete yet."""
+        """Let `work`, of what came with `id` by `link`, wait for earlier work of the same that is
+        not complete yet."""
         work.key = (link, id)
         earlier = self._under_way.get(work.key)
         if earlier is not None:
@@ -156,11 +155,11 @@ class Settlement:
         return self._told.keys()
 
     def join_told(self, work: PendingWork, advertisements: Iterable[EntityId]) -> None:
-        """`work` waits for what tells of these, too; they are some of `unanswered`."""
+        """Let `work` wait for what tells of these, too; they are some of `unanswered`."""
         self._join(work, [self._told[id] for id in advertisements])
 
     def join_said(self, work: PendingWork, said: Iterable[tuple[LinkName, EntityId]]) -> None:
-        """`work` waits for what brings these subscriptions to these neighbours, if that is still
+        """Let `work` wait for what brings these subscriptions to these neighbours, if that is still
         under way."""
         self._join(work, [(key[0], self._said[key]) for key in said if key in self._said])
 
@@ -172,7 +171,7 @@ class Settlement:
                 work.outstanding += 1
 
     def hold(self, work: PendingWork, id: EntityId | None) -> None:
-        """The broker is relearning: `work`, of what came with `id`, stays open until `let_go`."""
+        """Keep `work`, of what came with `id`, open until `let_go`: the broker is relearning."""
         work.outstanding += 1
         self._held.append(work)
         if id is not None:
@@ -184,13 +183,15 @@ class Settlement:
         return [(id, work) for id, pending in self._held_by_id.items() for work in pending]
 
     def let_go(self) -> list[Send]:
-        """The broker has relearned all; returns the answers that this completes."""
+        """Release what was held, now that the broker has relearned everything; return the answers
+        that this completes."""
         held, self._held = self._held, []
         self._held_by_id = {}
         return [send for work in held for send in self.release(work)]
 
     def attach(self, work: PendingWork, message: ControlMessage, link: LinkName) -> ControlMessage:
-        """`message` with a token, so that `work` waits for its answer; answers carry none."""
+        """Return `message` with a token, so that `work` waits for its answer; answers carry
+        none."""
         if not isinstance(message, TableChange | PeerMessage) or not _settles(message):
             return message
         token = self._last_tokens[link] = self._last_tokens.get(link, 0) + 1
@@ -212,7 +213,7 @@ class Settlement:
         return [work for work in held if link is None or work.came_by == link]
 
     def answered(self, link: LinkName, token: int, reason: str = "") -> list[Send]:
-        """The neighbour answered a token; returns the answers that this completes.
+        """Handle a neighbour's answer to a token; return the answers that this completes.
 
         An unknown token is no error: the link was reset in between.
         """
@@ -233,13 +234,13 @@ class Settlement:
         return sent.pending
 
     def release(self, work: PendingWork, reason: str = "") -> list[Send]:
-        """One thing less to wait for; returns the answers that this completes."""
+        """Count one thing less to wait for; return the answers that this completes."""
         work.outstanding -= 1
         work.reason = work.reason or reason
         return self.close(work)
 
     def close(self, work: PendingWork) -> list[Send]:
-        """If `work` is complete: answer everybody who waits for it."""
+        """Answer everybody who waits for `work`, if it is complete."""
         if work.outstanding > 0:
             return []
         if work.key is not None and self._under_way.get(work.key) is work:
@@ -261,7 +262,8 @@ class Settlement:
         return Refused(token, work.reason) if work.reason else Settled(token)
 
     def begin_life(self, link: LinkName) -> list[Sent]:
-        """The neighbour lost its memory, and will answer nothing of this; see `resume`."""
+        """Return what waits for answers of a neighbour that lost its memory, and will answer
+        nothing of it; see `resume`."""
         self._end_life(link)
         return [
             Sent(sent.message, self._done(link, token))
@@ -269,9 +271,9 @@ class Settlement:
         ]
 
     def resume(self, link: LinkName, before: Iterable[Sent], stand_ins: StandIns) -> list[Send]:
-        """The neighbour has been told all again: what waited for a message of its former life waits
-        for what brings the same now, or what stands for that; returns the answers that are complete
-        because nothing does."""
+        """Continue after the neighbour has been told everything again: what waited for a message of
+        its former life waits for what brings the same now, or what stands for that. Return the
+        answers that are complete because nothing does."""
         answers: list[Send] = []
         for sent in before:
             said = [(link, id) for id in _said_by(sent.message)]
@@ -282,8 +284,8 @@ class Settlement:
         return answers
 
     def forget(self, link: LinkName, kept: Collection[int] = ()) -> list[Send]:
-        """The link was given up, or ended; returns the answers that this completes. `kept`: tokens
-        of what was not sent yet, and will be."""
+        """Forget a link that was given up, or ended; return the answers that this completes.
+        `kept`: tokens of what was not sent yet, and will be."""
         self._end_life(link)
         tokens = [token for token in self._waiting.get(link, ()) if token not in kept]
         given_up = [self._done(link, token) for token in tokens]

@@ -20,10 +20,11 @@ def router_status(
     asked: Collection[str],
     between: tuple[int, int],
 ) -> dict[str, Any]:
-    """`tables`: rows of each table, of services only where there are some; `rows`: those `between`
-    two numbers (the second is that behind the last) for the tables in `asked`, and those that are
-    shown in any case; `counted`: those of the counters that say what the routing does, in its
-    words; `legend`: what tables and counts mean (`Router.legend`)."""
+    """Return the status of a router. `tables`: the number of rows of each table, of services only
+    where there are some; `rows`: those `between` two numbers (the second is that behind the last)
+    for the tables in `asked`, and those that are shown in any case; `counted`: those of the
+    counters that say what the routing does, in its words; `legend`: what tables and counts mean
+    (`Router.legend`)."""
     tables = dict(router.tables())
     for service in services:
         tables |= {name: table for name, table in service.tables().items() if len(table)}
@@ -47,8 +48,9 @@ def links_status(
     place: Neighbours | None,
     soft_links: Iterable[LinkName] = (),
 ) -> dict[str, Any]:
-    """`region`, `cluster`: None where the overlay is no SCOT. `lst`: the LST and what else is known
-    of each link, by neighbour; `tau`: above which load a link is overloaded."""
+    """Return the status of the links. `region`, `cluster`: None where the overlay is no SCOT.
+    `lst`: the LST and what else is known of each link, by neighbour; `tau`: above which load a link
+    is overloaded."""
     soft = {link: {**links.status(link), "kind": "soft", "cluster": None} for link in soft_links}
     return {
         "region": place and place.region,

@@ -61,7 +61,7 @@ class NextHops(NamedTuple):
     matched: int
 
     def and_to(self, links: Iterable[LinkName]) -> NextHops:
-        """These, and to those neighbours in any case."""
+        """Return these next hops and those neighbours."""
         return self._replace(hops=sorted({*self.hops, *links}))
 
 
@@ -75,15 +75,15 @@ class NextHopIndex(ABC):
 
     @abstractmethod
     def add(self, key: Row, filter: Filter) -> None:
-        """See `matching.interface.EventIndex`."""
+        """Add a row; see `matching.interface.EventIndex`."""
 
     @abstractmethod
     def remove(self, key: Row) -> None:
-        """See `matching.interface.EventIndex`."""
+        """Remove a row; see `matching.interface.EventIndex`."""
 
     @abstractmethod
     def next_hops(self, publications: Sequence[Publication]) -> list[NextHops]:
-        """`next_hops_of` what each publication matches."""
+        """Return `next_hops_of` the rows that each publication matches."""
 
     @abstractmethod
     def digests(
@@ -92,12 +92,12 @@ class NextHopIndex(ABC):
         keys: Sequence[K],
         digest: Callable[[list[Row], K], T],
     ) -> list[T]:
-        """`digest(rows, key)` of the rows that each publication matches; it may be kept and given
-        again for the same rows and an equal key."""
+        """Return `digest(rows, key)` of the rows that each publication matches; it may be kept and
+        returned again for the same rows and an equal key."""
 
 
 def next_hops_of(rows: Sequence[Row]) -> NextHops:
-    """Matching rows, in any order, as deliveries and as next hops."""
+    """Return matching rows, in any order, as deliveries and next hops."""
     local: dict[LinkName, list[int]] = {}
     hops: dict[LinkName, None] = {}
     known = local.get
@@ -144,9 +144,9 @@ class RowIndex(NextHopIndex):
 
 
 def together(rows: Sequence[Row]) -> Row | None:
-    """One row in the place of these, which have one id. Each may stand for others, too, where it
-    came from: so their filters add up, and where they lead to different next hops they lead
-    here."""
+    """Return one row in the place of these, which have one id. Each may stand for others, too,
+    where it came from: so their filters add up, and where they lead to different next hops they
+    lead here."""
     filters: list[Filter] = []
     for row in rows:
         if not any(covers(filter, row.filter) for filter in filters):
@@ -174,7 +174,7 @@ Cell = str | int | float | bool
 
 
 def written(id: EntityId) -> str:
-    """An id as operators read it."""
+    """Return an id as operators read it."""
     return f"{id[0]}#{id[1]}"
 
 
@@ -193,7 +193,7 @@ class TableView(ABC, Generic[E]):
 
     @abstractmethod
     def describe(self, row: E) -> tuple[Cell, ...]:
-        """A cell for each of `columns`."""
+        """Return a cell for each of `columns`."""
 
 
 class Table(TableView[R]):
@@ -220,7 +220,7 @@ class Table(TableView[R]):
         return (written(row.id), row.filter.text, row.last_hop)
 
     def get(self, id: EntityId) -> R | None:
-        """The latest."""
+        """Return the latest row of this id."""
         return self._rows.get(id)
 
     def all_of(self, id: EntityId) -> Sequence[R]:
@@ -228,7 +228,7 @@ class Table(TableView[R]):
         return () if row is None else self._several.get(id, (row,))
 
     def by(self, id: EntityId, link: LinkName) -> R | None:
-        """The one that came by `link`."""
+        """Return the row of this id that came by `link`."""
         row = self._rows.get(id)
         if row is None or row.last_hop == link:
             return row
@@ -238,7 +238,7 @@ class Table(TableView[R]):
         return list(self._rows)
 
     def told(self, id: EntityId, link: LinkName) -> Row | None:
-        """What `link` is told of it: what came by others."""
+        """Return what `link` is told of this id: what came by others."""
         several = self._several.get(id)
         if several is None:
             row = self._rows.get(id)
@@ -249,7 +249,7 @@ class Table(TableView[R]):
         return list(self._by_hop.get(link, {}).values())
 
     def add(self, row: R) -> None:
-        """None of this id has come by this link."""
+        """Add a row; none of this id has come by this link."""
         before = self._rows.get(row.id)
         if before is not None:
             self._several.setdefault(row.id, [before]).append(row)
@@ -257,7 +257,7 @@ class Table(TableView[R]):
         self._by_hop.setdefault(row.last_hop, {})[row.id] = row
 
     def remove(self, id: EntityId, link: LinkName) -> R | None:
-        """Takes the row out if it came by `link`; None if there is none."""
+        """Remove the row if it came by `link` and return it; None if there is none."""
         row = self.by(id, link)
         if row is None:
             return None
@@ -277,15 +277,15 @@ class Table(TableView[R]):
         return row
 
     def confirm(self, id: EntityId, link: LinkName) -> None:
-        """The row was said again by `link`: it is not stale."""
+        """Mark a row as sound: `link` said it again."""
         self._unconfirmed.get(link, {}).pop(id, None)
 
     def doubt(self, link: LinkName) -> None:
-        """The neighbour restarted: all that came from it must be said again."""
+        """Mark all that came from a neighbour as stale until it says it again: it restarted."""
         self._unconfirmed[link] = dict.fromkeys(self._by_hop.get(link, ()))
 
     def doubts_as(self, other: Table[R], link: LinkName) -> None:
-        """Of what came from the neighbour the same must be said again as in another table."""
+        """Mark as stale what is stale from this neighbour in another table."""
         self._unconfirmed[link] = dict(other._unconfirmed.get(link, {}))
 
     def unconfirmed(self, link: LinkName) -> list[EntityId]:
@@ -293,8 +293,8 @@ class Table(TableView[R]):
 
 
 def table_rows(table: TableView[Any], start: int, stop: int) -> dict[str, Any]:
-    """The rows from `start` to before `stop` for an operator, as plain data; and how many more
-    there are behind them."""
+    """Return the rows from `start` to before `stop` for an operator, as plain data; and how many
+    more there are behind them."""
     rows = [table.describe(row) for row in islice(table, start, stop)]
     return {
         "columns": table.columns,
@@ -304,7 +304,8 @@ def table_rows(table: TableView[Any], start: int, stop: int) -> dict[str, Any]:
 
 
 def meeting(filter: Filter, rows: Iterable[R]) -> list[R]:
-    """The rows that intersect `filter`. Rows share a few texts, of which each is asked once."""
+    """Return the rows that intersect `filter`. Rows share a few texts, each of which is tried
+    once."""
     known: dict[str, bool] = {}
     found = []
     for row in rows:
@@ -341,11 +342,11 @@ class AdvertisementTable(Table[Row]):
         return row
 
     def has_text(self, link: LinkName, text: str) -> bool:
-        """Whether an advertisement with this very text came by `link`."""
+        """Return whether an advertisement with this very text came by `link`."""
         return text in self._texts.get(link, ())
 
     def wanted_by(self, link: LinkName, subscription: Filter) -> bool:
-        """Whether some advertisement from `link` intersects `subscription`.
+        """Return whether some advertisement from `link` intersects `subscription`.
 
         Publishers share a few texts of advertisements, so that each text is asked once.
         """

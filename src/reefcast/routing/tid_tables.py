@@ -115,11 +115,11 @@ class Tree(Row):
             self.hops = sorted(self._by_hop)
 
     def advertise(self) -> Advertise:
-        """What tells a neighbour of it."""
+        """Return the message that tells a neighbour of the tree."""
         return Advertise(self.id, self.filter.text, via=self.path)
 
     def bound_from(self) -> str:
-        """How many subscriptions came from where, in words."""
+        """Return in words how many subscriptions came from where."""
         counts = [f"{hop} {self._by_hop[hop]}" for hop in self.hops]
         return ", ".join([f"clients {self.clients}", *counts] if self.clients else counts)
 
@@ -166,12 +166,12 @@ class Tales:
             self.spoiled.add(tree)
 
     def forget(self, tree: EntityId, link: LinkName) -> None:
-        """The neighbour does not hold it any more."""
+        """Forget what the neighbour was told of a tree: it no longer holds it."""
         if tree in self.told:
             self.told[tree][1].pop(link, None)
 
     def forget_all(self, link: LinkName) -> None:
-        """The neighbour has lost its memory, or is gone."""
+        """Forget all that a neighbour was told: it has lost its memory, or is gone."""
         for tree in self.told:
             self.forget(tree, link)
         for bound in self.bound.values():
@@ -201,7 +201,7 @@ class Bindings:
         return list(self._trees.get(row, {}).values())
 
     def bind(self, row: Row, trees: Iterable[Tree], link: LinkName) -> list[Tree]:
-        """Returns those that it was not bound to before."""
+        """Bind a row to trees; return those that it was not bound to before."""
         mine = self._trees.setdefault(row, {})
         new = [tree for tree in trees if tree.id not in mine]
         for tree in new:
@@ -210,7 +210,7 @@ class Bindings:
         return new
 
     def unbind(self, row: Row, trees: Iterable[Tree], link: LinkName) -> list[Tree]:
-        """Returns those that it was bound to by `link`, and is no more."""
+        """Unbind a row from trees; return those that it was bound to by `link`, and is no more."""
         gone = [tree for tree in trees if tree.bound.get(row) == link]
         mine = self._trees.get(row, {})
         for tree in gone:

@@ -332,8 +332,8 @@ class TreeRouting(Router, Relearns, SettlesTogether):
     # --- links ------------------------------------------------------------------------------------
 
     def link_up(self, link: LinkName) -> list[Action]:
-        """It is told every tree, and what is bound to those that came from there. What it bound
-        itself is in doubt until it has answered."""
+        """Tell the neighbour every tree, and what is bound to those that came from there. What it
+        bound itself is in doubt until it has answered."""
         self._tales.forget_all(link)
         for links in self._elsewhere.values():
             links.discard(link)
@@ -379,7 +379,8 @@ class TreeRouting(Router, Relearns, SettlesTogether):
         return list(bound.items())
 
     def link_down(self, link: LinkName) -> list[Send]:
-        """A neighbour, or a client, is gone, with the trees that came from it and what it bound."""
+        """Handle that a neighbour, or a client, is gone, with the trees that came from it and what
+        it bound."""
         self._tales.forget_all(link)
         self._doubted.pop(link, None)
         sends: list[Send] = []
@@ -400,8 +401,8 @@ class TreeRouting(Router, Relearns, SettlesTogether):
     # Nobody waits for anybody (`passes_on`): on a ring all would wait for each other.
 
     def relearned(self) -> list[Action]:
-        """Take each tree from where it was before, or say that it is torn: all neighbours have told
-        what they know."""
+        """Restore each tree as it was, or report that it is torn: all neighbours have told what
+        they know."""
         tales, self._tales = self._tales, Tales()
         sends = [send for id in tales.told for send in self._decide(id, tales)]
         self.repairing = bool(sends)

@@ -57,7 +57,7 @@ Say = Callable[[LinkName, Row], ControlMessage]
 
 
 def plainly(link: LinkName, row: Row) -> Subscribe:
-    """As clients say it."""
+    """Return a subscription as clients say it."""
     return Subscribe(row.id, row.filter.text)
 
 
@@ -92,8 +92,8 @@ class Replacement(NamedTuple):
 
 
 def understood(message: Replace) -> Replacement:
-    """Raises `FilterSyntaxError` for a filter that is none, and `ProtocolError` for an id that
-    comes twice."""
+    """Return the message with its filters parsed. Raises `FilterSyntaxError` for a filter that is
+    none, and `ProtocolError` for an id that comes twice."""
     ids = [message.id, *(id for id, _ in message.subscriptions)]
     if len(set(ids)) < len(ids):
         raise ProtocolError(f"Replace of {message.id} names a subscription twice")
@@ -190,8 +190,8 @@ class SubscriptionTree:
     def unsubscribe(
         self, ids: Iterable[EntityId], link: LinkName, prunes: Mapping[EntityId, Prune] = NO_PRUNES
     ) -> list[Send]:
-        """Those of them that came by `link` go, all at once; `prunes`: how far, for those that need
-        not go all the way."""
+        """Remove those of `ids` that came by `link`, all at once; `prunes`: how far, for those that
+        need not go all the way."""
         gone: dict[EntityId, Filter] = {}
         elsewhere: list[EntityId] = []
         for id in ids:
@@ -221,10 +221,11 @@ class SubscriptionTree:
             self._take_up(link, net, row)
 
     def replace(self, message: Replacement, link: LinkName) -> list[Send]:
-        """What takes the place of a subscription comes, and it goes, in one step.
+        """Replace a subscription by what takes its place, in one step.
 
         All that comes is covered by what goes: a link that does not want this one now does not want
-        them either (section IV-C)."""
+        them either (section IV-C).
+        """
         old = self.prt.by(message.id, link)
         ids = [message.id, *(id for id, _ in message.subscriptions)]
         if old is None or any(self.prt.told(id, link) for id in ids):
@@ -276,7 +277,7 @@ class SubscriptionTree:
         return tuple((id, hops - 1) for id, hops in prune if hops > 0 and self._came_by(id) == link)
 
     def collect_overdue(self) -> list[Send]:
-        """Ghosts with too many false positives go, one hop upstream."""
+        """Remove ghosts with too many false positives, one hop upstream."""
         sends: list[Send] = []
         for link, out in self.outgoing.items():
             for ghost, filter, change in out.collect_overdue():
@@ -286,7 +287,8 @@ class SubscriptionTree:
         return sends
 
     def stand_ins(self, id: EntityId) -> list[tuple[LinkName, EntityId]]:
-        """For each neighbour that wants it and is not told of it the entry that stands for it."""
+        """Return, for each neighbour that wants the subscription and is not told of it, the entry
+        that stands for it."""
         found = [
             (link, out.stand_in(id)) for link, out in self.outgoing.items() if id in out.wanted
         ]
@@ -295,7 +297,7 @@ class SubscriptionTree:
     # --- what a link wants changes ----------------------------------------------------------------
 
     def catch_up(self, link: LinkName) -> list[Send]:
-        """Take up what is wanted over `link` now and was not before."""
+        """Send what is wanted over `link` now and was not before."""
         out, net = self._out(link), Net()
         for row in self.prt:
             if (
@@ -385,6 +387,6 @@ class SubscriptionTree:
         return self.unsubscribe(self.prt.unconfirmed(link), link)
 
     def link_down(self, link: LinkName, prunes: Mapping[EntityId, Prune] = NO_PRUNES) -> list[Send]:
-        """A neighbour or a client is gone; `prunes`: see `unsubscribe`."""
+        """Handle that a neighbour or a client is gone; `prunes`: see `unsubscribe`."""
         self.outgoing.pop(link, None)
         return self.unsubscribe([row.id for row in self.prt.from_hop(link)], link, prunes)

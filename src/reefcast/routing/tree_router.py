@@ -51,7 +51,7 @@ class TreeRouter(Router, Relearns, SettlesTogether, HandsOver):
 
     @abstractmethod
     def new_tree(self, where: Surroundings) -> SubscriptionTree:
-        """An empty one over `brokers`, by these surroundings' options."""
+        """Return an empty tree over `brokers`, with the options of these surroundings."""
 
     # --- advertisements ---------------------------------------------------------------------------
 
@@ -113,8 +113,8 @@ class TreeRouter(Router, Relearns, SettlesTogether, HandsOver):
         return self.tree.unsubscribe([id], link, self.prunes(self.prt.by(id, link)))
 
     def prunes(self, *rows: Row | None) -> Mapping[EntityId, Prune]:
-        """How far the unsubscriptions of these rows are to go, for those that need not go all the
-        way."""
+        """Return how far the unsubscriptions of these rows are to go, for those that need not go
+        all the way."""
         return NO_PRUNES
 
     def stand_ins(self, id: EntityId) -> list[tuple[LinkName, EntityId]]:

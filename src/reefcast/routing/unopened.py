@@ -22,23 +22,24 @@ class Unopened:
         self._waiting: dict[LinkName, list[Effect]] = {}
 
     def pass_on(self, send: Send) -> list[Send]:
-        """The send, or nothing if it has to wait."""
+        """Return the send, or nothing if it has to wait."""
         if not self._router.awaits_link(send.link):
             return [send]
         self._waiting.setdefault(send.link, []).append(send)
         return []
 
     def came_up(self, link: LinkName) -> list[Effect]:
-        """What waited for it."""
+        """Return what waited for the link."""
         return self._waiting.pop(link, [])
 
     def tokens(self, link: LinkName) -> set[int]:
-        """Of control messages that wait for it."""
+        """Return the tokens of control messages that wait for the link."""
         waiting = (item.message for item in self._waiting.get(link, ()) if isinstance(item, Send))
         return {m.token for m in waiting if isinstance(m, TableChange | PeerMessage)}
 
     def went(self, link: LinkName) -> list[Effect]:
-        """It is not to be had, unless the router has another try: what becomes of what waited."""
+        """Return what becomes of what waited for a link that cannot be opened, unless the router
+        tries again."""
         if self._router.awaits_link(link):
             return []
         waited = [item for item in self._waiting.pop(link, ()) if isinstance(item, Send)]

@@ -76,8 +76,8 @@ class AdminConnection:
         return await self._ask(FrameKind.STATUS, request, ProtocolError)
 
     async def move(self, old: str, new: str) -> dict[str, Any]:
-        """Asks it to have a link to `new` in place of that to `old`; returns its status after that.
-        Raises `RefusedError` with the broker's words if it cannot do that at all."""
+        """Ask the broker for a link to `new` in place of that to `old`; return its status after
+        that. Raises `RefusedError` with the broker's reason if it cannot do that at all."""
         return await self._ask(FrameKind.MOVE, MoveLink(old, new), RefusedError)
 
     async def _ask(
@@ -110,7 +110,8 @@ class AdminConnection:
 
 @asynccontextmanager
 async def admin_connection(host: str, port: int) -> AsyncIterator[AdminConnection]:
-    """The broker at this address. Raises `ConnectionLostError` if it cannot be reached."""
+    """Connect to the broker at this address. Raises `ConnectionLostError` if it cannot be
+    reached."""
     place = f"{host}:{port}"
     try:
         async with asyncio.timeout(ANSWER_S):
@@ -128,7 +129,7 @@ async def admin_connection(host: str, port: int) -> AsyncIterator[AdminConnectio
 
 
 async def ask_status(host: str, port: int, request: StatusRequest = UNASKED) -> dict[str, Any]:
-    """The status of the broker at this address; raises as `admin_connection` and `AdminConnection`
-    do."""
+    """Return the status of the broker at this address; raises what `admin_connection` and
+    `AdminConnection` raise."""
     async with admin_connection(host, port) as broker:
         return await broker.status(request)

@@ -30,12 +30,12 @@ class BrokerEnd(End):
         queue.end = self
 
     def attach(self, connection: Connection) -> None:
-        """The link has this connection now: all that was not acknowledged goes out, in order."""
+        """Attach a connection to the link: everything unacknowledged is sent, in order."""
         self.connection = connection
         self.queue.connect(connection.outbox)
 
     def detach(self) -> None:
-        """The link has no connection any more."""
+        """Detach the link from its connection."""
         self.connection = None
         self.queue.disconnect()
 

@@ -75,7 +75,7 @@ class BrokerLink(BrokerEnd):
     # --- connections ------------------------------------------------------------------------------
 
     def hello(self) -> Hello:
-        """What this end says first on each connection; one that seemed to live is left."""
+        """Return the first message on each connection; close a connection that seemed to live."""
         if self.connection is not None:
             self.connection.close("a newer connection took the place of this one")
         return msgspec.structs.replace(
@@ -86,13 +86,14 @@ class BrokerLink(BrokerEnd):
         )
 
     def answer(self, hello: Hello) -> Hello:
-        """What this end says to a neighbour that dialled and said `hello`."""
+        """Return the answer to a neighbour that dialled and said `hello`."""
         if not self.knows(hello):
             self.ticket = MACHINE.get().token(8)
         return self.hello()
 
     def greeted(self, connection: Connection, hello: Hello) -> None:
-        """The other end's hello is here, ours has been sent: resume the link or start it anew."""
+        """Resume the link or begin it anew: the other end's hello is here, and ours has been
+        sent."""
         resumed, kept = self.knows(hello), tuple[Publish, ...]()
         if resumed:
             self.queue.acknowledged(hello.received)
@@ -107,14 +108,14 @@ class BrokerLink(BrokerEnd):
             self._host.driver.handle(LinkUp(LinkKind.BROKER, kept), self.name)
 
     def knows(self, hello: Hello) -> bool:
-        """Whether each end remembers the other, and the same beginning of the link. (A broker that
-        says no ticket does not know the word.)"""
+        """Return whether each end remembers the other, and the same beginning of the link. (A
+        broker that sends no ticket does not know them.)"""
         me = self._host.me.session
         same = hello.ticket in ("", self.ticket)
         return same and hello.session == self.peer_session and hello.peer_session == me
 
     def give_up(self) -> None:
-        """What waited is lost."""
+        """Give the neighbour up: what waited for it is lost."""
         self.queue.give_up()
         self._begin("", "")
 
@@ -124,13 +125,13 @@ class BrokerLink(BrokerEnd):
         self._received = 0
 
     def take_over(self, connection: Connection, peer_session: str) -> None:
-        """The connection of a soft link is that of this one, and goes on."""
+        """Continue with the connection of a soft link."""
         self.connection, self.peer_session = connection, peer_session
         self.reconnects = 0
         connection.end = self
 
     def leave(self) -> None:
-        """The link is no more, whatever the other end thinks."""
+        """End the link, whatever the other end thinks."""
         connection = self.connection
         self.detach()
         if connection is not None:
@@ -149,7 +150,7 @@ class BrokerLink(BrokerEnd):
         self._away(self)
 
     def close(self) -> None:
-        """Nobody waits for the neighbour any more: it is here, or this broker ends."""
+        """Stop waiting for the neighbour: it is here, or this broker ends."""
         if self._patience is not None:
             self._patience.cancel()
             self._patience = None

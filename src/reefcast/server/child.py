@@ -56,8 +56,8 @@ class Child:
         return self._process is not None and self._process.returncode is None
 
     async def start(self) -> None:
-        """Returns when it runs. Raises `LocalError` if it does already, or cannot, and `PeerError`
-        if it takes too long."""
+        """Start the process, and wait until it runs. Raises `LocalError` if it runs already, or
+        cannot run, and `PeerError` if it takes too long."""
         if self.running:
             raise LocalError(f"{self._what} runs already")
         process = self._process = await asyncio.create_subprocess_exec(
@@ -70,7 +70,7 @@ class Child:
         self._be_watched()
 
     async def keep_starting(self) -> None:
-        """The same, but what goes wrong is reported, and it is tried again as if it had died."""
+        """Start the process; report what goes wrong, and try again as if it had died."""
         try:
             await self.start()
         except ReefcastError as error:
@@ -118,13 +118,13 @@ class Child:
                 self._report(str(error))
 
     async def kill(self) -> None:
-        """Ends it as `kill -9` does."""
+        """Kill the process as `kill -9` does."""
         if self._process is not None and self.running:
             self._process.send_signal(signal.SIGKILL)
             await self._process.wait()
 
     async def stop(self, patience_s: float) -> int:
-        """Tells it to end, and leaves it ended; returns its exit code, 0 if it never ran."""
+        """Stop the process for good; return its exit code, 0 if it never ran."""
         if self._watcher is not None:
             self._watcher.cancel()
             await asyncio.gather(self._watcher, return_exceptions=True)

@@ -103,32 +103,32 @@ class ClientPort(Outbox, ABC):
 
     @abstractmethod
     def delivery(self, numbers: Sequence[int], publish: Publish) -> bytes:
-        """A publication, for these subscriptions of the client."""
+        """Return a publication for these subscriptions of the client."""
 
     @abstractmethod
     def message(self, message: ControlMessage) -> bytes: ...
 
     @abstractmethod
     def credit(self, count: int) -> bytes:
-        """The client may publish so many more."""
+        """Return the message that the client may publish so many more."""
 
     @abstractmethod
     def gap(self, dropped: Dropped) -> bytes:
-        """The word of what was dropped."""
+        """Return the message about what was dropped."""
 
     @abstractmethod
     def is_delivery(self, frame: bytes) -> bool: ...
 
     @abstractmethod
     def is_numbered(self, frame: bytes) -> bool:
-        """Of what overtakes: whether it counts."""
+        """Return whether an urgent frame is numbered."""
 
     @abstractmethod
     def numbers_of(self, delivery: bytes) -> Numbers: ...
 
     @abstractmethod
     def body_of(self, delivery: bytes) -> bytes:
-        """The publication, as brokers encode it."""
+        """Return the publication, as brokers encode it."""
 
     # --- what the core says -----------------------------------------------------------------------
 
@@ -144,7 +144,7 @@ class ClientPort(Outbox, ABC):
             self._over_limit()
 
     def tell(self, message: ControlMessage) -> int:
-        """Returns the size of the frame in bytes."""
+        """Send a control message; return the size of the frame in bytes."""
         frame = self.message(message)
         if isinstance(message, Refused) and message.publication is not None:
             self.push_urgent(frame)  # the acknowledgement must not overtake it
@@ -156,7 +156,8 @@ class ClientPort(Outbox, ABC):
         return len(frame)
 
     def grant(self, count: int) -> None:
-        """Without a line it is passed over: the next one begins with all the credit there is."""
+        """Grant credit; without a line do nothing: the next one begins with all the credit there
+        is."""
         if self._line is not None:
             self.push_urgent(self.credit(count))
 
@@ -172,19 +173,20 @@ class ClientPort(Outbox, ABC):
         return self._line
 
     def attach(self, line: Line, *, paused: bool = False) -> None:
-        """There is a connection, and the client has been told so."""
+        """Attach a connection; the client has been told that it is there."""
         self._line, self._transport, self.paused = line, line.transport, paused
         if self.waits:
             self._mark()
 
     def detach(self) -> None:
-        """Nothing more is written to this line."""
+        """Detach the line: nothing more is written to it."""
         if self._transport is not None and not self._transport.is_closing():
             self.flush()
         self.discard()
 
     def discard(self) -> None:
-        """The connection is gone. What is kept for the client waits for the next one."""
+        """Discard the connection, which is gone. What is kept for the client waits for the next
+        one."""
         self._line = self._transport = None
         self._urgent = [frame for frame in self._urgent if self.is_numbered(frame)]
 

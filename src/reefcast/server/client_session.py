@@ -94,20 +94,20 @@ class ClientSession(End):
     # --- lines ------------------------------------------------------------------------------------
 
     def is_newer(self, hello: Hello) -> bool:
-        """Whether the same program said `hello` before its connection that is here now. A broker
-        that was frozen finds several hellos, and reads them in any order."""
+        """Return whether the same program said `hello` before its connection that is here now. A
+        broker that was frozen finds several hellos, and reads them in any order."""
         return self.key == hello.session and hello.attempt < self.attempt
 
     def attach(self, line: Line, *, paused: bool = False) -> None:
-        """The client is there, and has been greeted."""
+        """Attach the line of a client that has been greeted."""
         self.port.attach(line, paused=paused)
 
     def lost(self, connection: Connection) -> None:
         self.left(connection, connection.received, for_good=connection.left)
 
     def left(self, line: Line, taken: int, *, for_good: bool) -> None:
-        """This line is gone, over which so many frames were `taken` (in all). `for_good`: there was
-        a CLOSE."""
+        """Handle that this line is gone, over which so many frames were `taken` (in all).
+        `for_good`: there was a CLOSE."""
         if self.port.line is not line:
             return
         self.taken = taken
@@ -121,7 +121,7 @@ class ClientSession(End):
             self._host.driver.handle(Away(), self.name)
 
     def end(self) -> None:
-        """Nothing is kept of it any more."""
+        """End the session: nothing is kept of it any more."""
         self._slow_no_more("was disconnected" if self.cut_off else "left")
         self._ended(self)
 

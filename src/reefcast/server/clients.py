@@ -80,7 +80,7 @@ class Clients:
         self._closing = ""
 
     def arrive(self, connection: Connection, hello: Hello) -> ClientSession | None:
-        """A client said hello in the native protocol; see `admit`."""
+        """Admit a client that said hello in the native protocol; see `admit`."""
         keeps = RESUME in connection.link.agreed.features
 
         def welcome(session: ClientSession, how: Welcome) -> None:
@@ -112,8 +112,8 @@ class Clients:
         make_port: Callable[[], ClientPort],
         welcome: Callable[[ClientSession, Welcome], None],
     ) -> ClientSession | None:
-        """A client is there, whatever it speaks. Returns its session, which has this line from now
-        on; None if the client was turned away.
+        """Admit a client, whatever it speaks. Return its session, which has this line from now on;
+        None if the client was turned away.
 
         `make_port`: for a session that is new. `welcome`: tells the client how it stands, before
         anything else goes to it. Raises `ProtocolError` for a hello that no client may say.
@@ -229,15 +229,16 @@ class Clients:
         self._away[session.name] = asyncio.get_running_loop().time() + self._host.limits.session_s
 
     def refuse(self, reason: str) -> None:
-        """The broker is to stop: nobody else is let in, and those who are here are heard no more,
-        but they get what is theirs."""
+        """Refuse new clients, and stop reading from those that are connected, because the broker is
+        to stop; they still get what is theirs."""
         self._closing = reason
         for session in self.sessions.values():
             if session.port.line is not None:
                 session.port.line.stop_reading()
 
     def end_all(self, reason: str) -> None:
-        """The broker stops: it will know nothing of them when it is back."""
+        """End all sessions, because the broker stops: it will know nothing of them when it is
+        back."""
         for session in list(self.sessions.values()):
             port = session.port
             lost = port.kept if port.line is None else port.unwritten
@@ -281,7 +282,7 @@ class Clients:
         host.driver.handle(LinkDown(), name)
 
     def forget_old(self, now: float) -> None:
-        """Ends the sessions of those who are away for too long, and drops the memories whose time
+        """End the sessions of clients that are away for too long, and drop the memories whose time
         is over."""
         while self._away and next(iter(self._away.values())) <= now:
             self._give_up_longest_away()

@@ -76,7 +76,7 @@ class End:
         raise self._out_of_place("CONGESTION")
 
     def done(self) -> None:
-        """The other side sends nothing more."""
+        """Handle that the other side sends nothing more."""
         raise self._out_of_place("DONE")
 
     def status_wanted(self, request: StatusRequest) -> None:
@@ -86,7 +86,7 @@ class End:
         raise self._out_of_place("MOVE")
 
     def lost(self, connection: Connection) -> None:
-        """The connection is gone, or as good as gone."""
+        """Handle that the connection is gone, or as good as gone."""
 
     def _out_of_place(self, kind: str) -> ProtocolError:
         return ProtocolError(f"a {kind} frame is out of place from {self.what}")
@@ -242,8 +242,8 @@ class Connection(asyncio.Protocol):
         self.closed.set()
 
     def given_up(self) -> None:
-        """Who dialled was cancelled just as the connection was made: uvloop closes it then, and
-        says nothing of that here."""
+        """Handle that the dialling task was cancelled just as the connection was made: uvloop
+        closes it then, and does not report that here."""
         if self in self._shared.all:
             self.connection_lost(None)
 
@@ -252,8 +252,8 @@ class Connection(asyncio.Protocol):
         return self._shared.flusher
 
     def use(self, outbox: Outbox) -> None:
-        """What waits is written now; from here on `outbox` is where all goes, for as long as the
-        connection has an end."""
+        """Use another outbox, for as long as the connection has an end; write what waits in the own
+        one."""
         self._own_outbox.flush()
         self.outbox = outbox
 
@@ -372,7 +372,7 @@ class Connection(asyncio.Protocol):
         return self.link.taken.count
 
     def forget_received(self) -> None:
-        """The other end starts to count anew."""
+        """Reset the count of received frames: the other end starts to count anew."""
         self.link.taken.begin(0)
 
     def _acknowledge_soon(self) -> None:

@@ -26,8 +26,8 @@ async def keep_connected(
     rng: random.Random,
     connection: Connection | None = None,
 ) -> None:
-    """Runs until it is cancelled, which leaves the connection that there is then. `connection`: the
-    one that there is already. A connection that was greeted starts the row of pauses anew."""
+    """Keep a connection until cancelled, which leaves the present one open. `connection`: the one
+    that exists already. After a connection that was greeted, pauses start short again."""
     backoff = Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S, rng)
     while True:
         if connection is None:
@@ -46,7 +46,7 @@ async def keep_connected(
 async def dial(
     address: tuple[str, int], new_connection: Callable[[], Connection], within_s: float = CONNECT_S
 ) -> Connection | None:
-    """A connection, which has not been greeted yet; None if nobody is there."""
+    """Return a connection, which has not been greeted yet; None if nobody answers."""
     made: list[Connection] = []
 
     def make() -> Connection:

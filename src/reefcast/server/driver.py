@@ -52,17 +52,18 @@ class Driver:
         self._background: set[str] = set()
 
     def open_links_with(self, opener: LinkOpener) -> None:
-        """Says who opens soft links; before the first input."""
+        """Set what opens soft links; before the first input."""
         self._effector.opener = opener
 
     # --- publications -----------------------------------------------------------------------------
 
     def handle_publications(self, batch: list[Publish], link: LinkName) -> None:
-        """Publications that came by `link`, and their effects; raises `InternalError` if the core
-        failed on one of them (the others are done).
+        """Handle publications that came by `link`, and their effects. Raises `InternalError` if the
+        core failed on one of them (the others are done).
 
         An effect that fails is no failure of theirs: whoever sent them did nothing wrong, and a
-        link between brokers must not end for it."""
+        link between brokers must not end for it.
+        """
         if self._details is not None and link in self._clients:
             self._details.published(batch)
         failures = 0
@@ -97,8 +98,8 @@ class Driver:
     # --- all other inputs -------------------------------------------------------------------------
 
     def handle(self, item: Input, link: LinkName) -> bool:
-        """One input of the core and its effects; False if the core failed on it, or an effect
-        could not be carried out."""
+        """Handle one input of the core and its effects; return False if the core failed on it, or
+        an effect could not be carried out."""
         if self._busy:
             self._later.append((item, link))
             return True
@@ -107,7 +108,7 @@ class Driver:
         return done
 
     def wish(self, item: MoveLink) -> None:
-        """An operator's; raises `LocalError` if it cannot be met."""
+        """Handle an operator's wish. Raises `LocalError` if it cannot be met."""
         self._enter(item, "")
         self._run_later()
 
@@ -168,6 +169,6 @@ class Driver:
         self.handle(Timer(key), "")
 
     def close(self) -> None:
-        """The broker ends: no timer comes due any more."""
+        """Cancel all timers: the broker ends."""
         for timer in self._timers.values():
             timer.cancel()

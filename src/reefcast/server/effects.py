@@ -60,7 +60,7 @@ class Effector:
         self._last: tuple[object, object, bytes] = (None, None, b"")
 
     def carry_out(self, effects: Sequence[Effect]) -> int:
-        """Returns how many of them failed; the journal has why."""
+        """Carry the effects out; return how many of them failed. The journal has the reasons."""
         failures = 0
         for effect in effects:
             try:
@@ -134,7 +134,7 @@ def _checked(frame: bytes) -> bytes:
 
 
 def in_words(effect: Effect) -> str:
-    """For the log; a publication, which may be very large, by its id."""
+    """Describe an effect for the log; a publication, which may be very large, by its id."""
     if isinstance(effect, Send) and isinstance(effect.message, Publish):
         return "send publication {}#{} to {}".format(*effect.message.publication.id, effect.link)
     if isinstance(effect, Deliver):
@@ -143,7 +143,7 @@ def in_words(effect: Effect) -> str:
 
 
 def fed_links(effects: Sequence[Effect]) -> set[LinkName]:
-    """The links that got a publication."""
+    """Return the links that got a publication."""
     fed: set[LinkName] = set()
     for effect in effects:
         if isinstance(effect, Deliver):

@@ -22,7 +22,7 @@ class Listener:
         self._server: asyncio.Server | None = None
 
     async def open(self, broker: str) -> None:
-        """Raises `ConfigurationError` if the address cannot be had."""
+        """Listen on the address. Raises `ConfigurationError` if that is not possible."""
         loop = asyncio.get_running_loop()
         try:
             self._server = await loop.create_server(
@@ -37,6 +37,6 @@ class Listener:
         self.port = self._server.sockets[0].getsockname()[1]
 
     def close(self) -> None:
-        """Nobody new is let in."""
+        """Stop accepting connections."""
         if self._server is not None:
             self._server.close()

@@ -233,7 +233,8 @@ class Node:
     # --- what can be seen -------------------------------------------------------------------------
 
     def status(self, request: StatusRequest) -> dict[str, object]:
-        """Of the core, with the live state of links and clients; plain data."""
+        """Return the status of the core, with the live state of links and clients, as plain
+        data."""
         now = self.loop.time()
         asked = request.network_file
         return {

@@ -60,7 +60,7 @@ class Outbox:
         return bool(self._frames or self._urgent)
 
     def push_data(self, frame: bytes) -> None:
-        """To be written in order."""
+        """Queue a frame, to be written in order."""
         self._frames.append(frame)
         if not self._dirty:
             self._mark()
@@ -94,13 +94,13 @@ class Outbox:
         self.wrote = True
 
     def resume(self) -> None:
-        """The socket takes more."""
+        """Resume writing: the socket has room again."""
         self.paused = False
         if self.waits:
             self.flush()
 
     def discard(self) -> None:
-        """The connection is gone: what waits is given up, and nothing is written any more. (uvloop
+        """Discard what waits: the connection is gone, and nothing is written any more. (uvloop
         raises if it is, and the flush of all the others would end there.)"""
         self._frames.clear()
         self._urgent.clear()

@@ -55,7 +55,7 @@ class LinkQueue:
     # --- connections ------------------------------------------------------------------------------
 
     def connect(self, outbox: Outbox) -> None:
-        """There is a connection: all that was not acknowledged goes out, in order."""
+        """Connect the queue: everything unacknowledged is sent, in order."""
         self._outbox = outbox
         for frame in self.window.resume():
             outbox.push_data(frame)
@@ -65,14 +65,14 @@ class LinkQueue:
         self._relieve()
 
     def start_anew(self) -> list[Publish]:
-        """The other end has no memory of this link; returns the publications that it has not
-        acknowledged (see `SendWindow.publications`)."""
+        """Start again for a neighbour without memory of this link; return the publications that it
+        has not acknowledged (see `SendWindow.publications`)."""
         kept, self.window = self.window.publications(), SendWindow()
         self._relieve()
         return kept
 
     def give_up(self) -> None:
-        """The neighbour stayed away for too long: what waited for it is lost."""
+        """Give up a neighbour that stayed away for too long: what waited for it is lost."""
         for publish in self.start_anew():
             self._journal.lost(publish, "link_lost", self.name)
 
@@ -99,12 +99,12 @@ class LinkQueue:
         self._outbox.push_data(frame)
 
     def send_notice(self, frame: bytes) -> None:
-        """A congestion notice; one that is lost will be said again."""
+        """Send a congestion notice; one that is lost will be sent again."""
         if self._outbox is not None:
             self._outbox.push_urgent(frame)
 
     def acknowledged(self, number: int) -> None:
-        """The neighbour has taken over all up to `number`."""
+        """Handle an acknowledgement of all frames up to `number`."""
         self.window.acknowledged(number)
         if self._crowded and self.window.queue_len <= self._high // 2:
             self._relieve()
@@ -125,7 +125,7 @@ class Outputs:
         self.clients: dict[LinkName, ClientPort] = {}
 
     def queue_len(self, link: LinkName) -> int:
-        """Publications that wait on `link` (see `routing.links.LinkQueues`)."""
+        """Return how many publications wait on `link` (see `routing.links.LinkQueues`)."""
         queue = self.links.get(link)
         if queue is not None:
             return queue.window.queue_len
@@ -138,8 +138,8 @@ class Outputs:
             port.grant(credit)
 
     def flood(self, notice: Congestion, from_link: LinkName | None) -> None:
-        """A notice of congestion to all neighbours but the one that it came from. Not over soft
-        links: what came by one would not tell behind which neighbour the congestion is."""
+        """Send a notice of congestion to all neighbours but the one that it came from. Not over
+        soft links: what came by one would not tell behind which neighbour the congestion is."""
         frame = wire.encode(FrameKind.CONGESTION, notice)
         for name, queue in self.links.items():
             if name != from_link and queue.end is not None and queue.end.overlay:

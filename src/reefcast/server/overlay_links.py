@@ -57,7 +57,7 @@ class OverlayLinks:
     # --- who dials --------------------------------------------------------------------------------
 
     def dial(self) -> None:
-        """Those neighbours that are this broker's to dial."""
+        """Dial the neighbours that this broker is to dial."""
         for link in self.links.values():
             self._keep_connected(link)
 
@@ -93,7 +93,8 @@ class OverlayLinks:
         return link.dialled
 
     def arrive(self, connection: Connection, hello: Hello) -> End | None:
-        """A neighbour dialled; None if it is refused. Raises `ProtocolError` if it is none."""
+        """Accept a neighbour that dialled; None if it is refused. Raises `ProtocolError` if it is
+        none."""
         link = self._link_of(hello)
         if link.dials:
             me = self._host.me.name
@@ -148,12 +149,13 @@ class OverlayLinks:
     # --- links that become others -----------------------------------------------------------------
 
     def is_soft(self, name: LinkName) -> bool:
-        """Whether the core has this link as a soft one: it is on its way from one to the other."""
+        """Return whether the core has this link as a soft one: it is changing from one kind to the
+        other."""
         return name in self._host.core.soft_links
 
     def forgotten_by(self, hello: Hello) -> None:
-        """A broker asks for a soft link. If it had one that is one of the overlay here already, it
-        has lost it."""
+        """Lose the link to a broker that asks for a soft link, if it had one that is promoted here
+        already: it has forgotten that link."""
         link = self.links.get(hello.name)
         if link is None or not self.is_soft(hello.name):
             return
@@ -161,19 +163,20 @@ class OverlayLinks:
             self.lose(hello.name)
 
     def take_in(self, queue: LinkQueue, connection: Connection, peer_session: str) -> None:
-        """A soft link, with its connection, is one of the overlay from now on."""
+        """Make a soft link, with its connection, a link of the overlay."""
         link = BrokerLink(self._host, queue, self._away)
         link.take_over(connection, peer_session)
         self._keep_connected(link)
 
     def release(self, link: BrokerLink) -> None:
-        """The link is one of the overlay no more; its connection, if there is one, stays."""
+        """Release a link that is no longer one of the overlay; its connection, if there is one,
+        stays."""
         self._hang_up(link.name)
         link.close()
 
     def lose(self, name: LinkName) -> None:
-        """A link that the core has as a soft one is gone, as the other end has forgotten it, or
-        will not come back."""
+        """Lose a link that the core has as a soft one: the other end has forgotten it, or will not
+        come back."""
         link = self.links[name]
         self.release(link)
         link.leave()
@@ -192,12 +195,13 @@ class OverlayLinks:
     # --- the broker's end -------------------------------------------------------------------------
 
     def refuse(self) -> None:
-        """The broker is to stop: no new links, nor those to neighbours who are not near."""
+        """Refuse new links, and links to neighbours that are not near, because the broker is to
+        stop."""
         self._stopping = True
         self._near = set(self.links)
 
     def near(self) -> tuple[LinkName, ...]:
-        """The neighbours that a broker that is to stop waits for; the others it forgets."""
+        """Return the neighbours that a broker that is to stop waits for, and forget the others."""
         links = self.links
         for name in sorted(self._near):
             if name not in links or not links[name].near:
@@ -215,17 +219,17 @@ class OverlayLinks:
         return tuple(link.name for link in self.links.values() if link.connection is not None)
 
     def drained(self) -> bool:
-        """Whether those who are near have acknowledged all."""
+        """Return whether the neighbours that are near have acknowledged everything."""
         near, links = self.near(), self.links
         return all(links[name].queue.window.all_acknowledged for name in near)
 
     def hang_up(self) -> None:
-        """Nobody is dialled any more."""
+        """Stop dialling."""
         for name in list(self._dials):
             self._hang_up(name)
 
     def close(self) -> None:
-        """Nobody is waited for any more."""
+        """Stop waiting for neighbours."""
         for link in self.links.values():
             link.close()
 

@@ -40,13 +40,13 @@ QUESTION = StatusRequest(rows=0, network_file=True)
 
 
 class Peer:
-    """A peer that listens on `listen` (host:port, as others reach it) between `start` and `stop`,
-    or as a context manager. Clients connect to its `url`.
+    """A broker inside a program, without a network file; runs between `start` and `stop`, or as a
+    context manager. Clients connect to its `url`.
 
-    `join`: addresses (host:port) of brokers or peers of the network, asked in this order until one
-    answers. Without any it begins a network `name`, with `options` of routing `gossip`; its contact
-    is then the peer itself, if these name none. `insecure`: also addresses that others can reach,
-    without encryption.
+    `listen`: the address (host:port) on which others reach it. `join`: addresses of brokers or
+    peers of the network, tried in this order until one answers; without any, the peer begins a
+    network `name` with `options` of routing `gossip`, and is its contact unless the options name
+    others. `insecure`: allow addresses that other machines can reach, without encryption.
     """
 
     def __init__(
@@ -73,17 +73,17 @@ class Peer:
 
     @property
     def url(self) -> str:
-        """What clients connect to."""
+        """The URL that clients connect to."""
         return f"reefcast://{self.name}"
 
     @property
     def node(self) -> Node:
-        """Its broker; there is one from `start` on."""
+        """The peer's broker, from `start` on."""
         assert self._node is not None, "the peer has not been started"
         return self._node
 
     async def start(self) -> None:
-        """Learns of the network, and listens.
+        """Join the network, and listen.
 
         Raises `ConnectionLostError` if nobody answers whom it is to ask, `ConfigurationError` if it
         cannot be in that network, or not listen on its address, `LocalError` if the packages of
@@ -97,8 +97,8 @@ class Peer:
         self._node = node
 
     async def stop(self) -> None:
-        """Leaves its topics, tells its clients, and ends, in little more than `drain_s` (8 s) at
-        most."""
+        """Leave all topics, close the clients' connections and stop; takes little more than
+        `drain_s` (8 s) at most."""
         await self.node.stop()
 
     async def __aenter__(self) -> Self:

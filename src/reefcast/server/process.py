@@ -25,8 +25,8 @@ Serve = Callable[[asyncio.Event], Coroutine[Any, Any, None]]
 def run_broker(
     network: NetworkFile, name: str, ready: Callable[[Node], None], *, until_eof: bool = False
 ) -> None:
-    """Runs the broker `name` until it is told to stop (`run`), then drains it. `ready` is called
-    once the broker listens. Raises `ConfigurationError` if the broker cannot start."""
+    """Run the broker `name` until it is told to stop (`run`), then drain it. `ready` is called once
+    the broker listens. Raises `ConfigurationError` if the broker cannot start."""
 
     async def serve(told_to_stop: asyncio.Event) -> None:
         node = Node(network, name)
@@ -39,9 +39,8 @@ def run_broker(
 
 
 def run(serve: Serve, *, until_eof: bool = False) -> None:
-    """The whole life of a process that is a broker. It is told to stop by SIGTERM or SIGINT;
-    `until_eof`: by the end of standard input as well, so that no broker outlives the process that
-    started it."""
+    """Run the process of a broker until SIGTERM or SIGINT; `until_eof`: or until the end of
+    standard input, so that no broker outlives the process that started it."""
     import uvloop
 
     keep_no_small_pieces()

@@ -25,13 +25,13 @@ class LiveRequestLog:
         self._writing: asyncio.Future[None] | None = None
 
     def asked(self, request: Request) -> None:
-        """By a client: once for each question, so neither when it goes on with an answer that broke
-        off, nor when a storage looks for what it lacks."""
+        """Record a request of a client: once for each question, so not when an answer that broke
+        off is continued, or when a storage looks for what it lacks."""
         if request.after is None and not request.for_storage:
             self._log.asked(now_us(), request.topics)
 
     def flush_if_due(self, now_s: float) -> None:
-        """Starts writing a file in a thread, unless one is at it or it is too early."""
+        """Start writing a file in a thread, unless one is being written or it is too early."""
         busy = self._writing is not None and not self._writing.done()
         if busy or now_s - self._flushed_at_s < self._flush_s:
             return
@@ -52,14 +52,14 @@ class LiveRequestLog:
             log.error("%d rows of the log of requests are lost", lost)
 
     async def finish(self) -> None:
-        """Writes all that is left."""
+        """Write everything that is left."""
         if self._writing is not None:
             await self._writing
         self._write(self._log.drain())
 
 
 def open_request_log(section: RequestsSection, broker: str) -> LiveRequestLog | None:
-    """The log as the network file asks for it; loads the Parquet library now, not later."""
+    """Open the log that the network file asks for; load the Parquet library now, not later."""
     if not section.directory:
         return None
     import pyarrow.parquet  # noqa: F401 (loaded now, not while the first requests wait)

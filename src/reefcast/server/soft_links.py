@@ -119,7 +119,7 @@ class SoftLink(BrokerEnd):
         super().control(message)
 
     def congestion(self, notice: Congestion) -> None:
-        """For the other end it is a link of the overlay already, or still."""
+        """Ignore a notice: for the other end this is a link of the overlay already, or still."""
 
     def acknowledged(self, number: int) -> None:
         super().acknowledged(number)
@@ -133,8 +133,8 @@ class SoftLink(BrokerEnd):
         self._go_on_closing()
 
     def lost(self, connection: Connection) -> None:
-        """What was not acknowledged goes back to the core, which has heard of the end of the link
-        if DONE came before."""
+        """Give unacknowledged publications back to the core, which has learned of the end of the
+        link if DONE came before."""
         if connection is not self.connection:
             return
         lost, done_received = tuple(self.queue.window.publications()), self._done_received
@@ -147,7 +147,7 @@ class SoftLink(BrokerEnd):
     # --- closing ----------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Nothing more will be sent."""
+        """Close the link: nothing more will be sent."""
         self.phase = after(self.phase, Step.CLOSE)
         self._go_on_closing()
 
@@ -193,8 +193,8 @@ class SoftLinks:
     # --- what the core wants ----------------------------------------------------------------------
 
     def open(self, to: LinkName) -> None:
-        """Dials broker `to`; the core hears what came of it, unless the broker is to stop: it might
-        ask again and again."""
+        """Dial broker `to`; the core learns the result, unless the broker is to stop: it might ask
+        again and again."""
         link = self.links.get(to)
         if link is not None:
             self._wanted_again.add(to)
@@ -206,8 +206,8 @@ class SoftLinks:
             self._dials[to] = self._loop.create_task(self._dial(to))
 
     def close(self, name: LinkName) -> None:
-        """Closes the link, or refuses it, or does not open it after all. It may have ended in the
-        meantime, which the core has heard or is about to hear."""
+        """Close the link, or refuse it, or do not open it after all. It may have ended in the
+        meantime, which the core has learned or is about to learn."""
         link = self.links.get(name)
         if name in self._dials or name in self._wanted_again:
             self._give_up(name)
@@ -292,8 +292,8 @@ class SoftLinks:
     # --- the broker that is dialled ---------------------------------------------------------------
 
     def arrive(self, connection: Connection, hello: Hello) -> End | None:
-        """A broker wants a soft link; None if it is refused. Raises `ProtocolError` for a hello
-        that none of this network says."""
+        """Accept a broker that wants a soft link; None if it is refused. Raises `ProtocolError` for
+        a hello that no broker of this network says."""
         self._overlay.forgotten_by(hello)
         self._check(hello)
         reason = self._obstacle(hello) or self._objection(connection, hello)
@@ -369,7 +369,7 @@ class SoftLinks:
     # --- the broker's end -------------------------------------------------------------------------
 
     def refuse(self) -> None:
-        """The broker is to stop: no new links."""
+        """Refuse new links, because the broker is to stop."""
         self.stopping = True
         for attempt in self._dials.values():
             attempt.cancel()
@@ -379,7 +379,7 @@ class SoftLinks:
         return all(link.queue.window.all_acknowledged for link in self.links.values())
 
     def leave(self, reason: str) -> None:
-        """What has not been acknowledged goes other ways."""
+        """Close all links; unacknowledged publications are sent over other links."""
         for link in list(self.links.values()):
             if link.connection is not None:
                 link.connection.close(reason, retry=True)
@@ -387,7 +387,7 @@ class SoftLinks:
     # --- what can be seen -------------------------------------------------------------------------
 
     def status(self) -> Iterator[dict[str, object]]:
-        """Of those links that the core has, and that are none of the overlay yet, or any more."""
+        """Yield the status of the links that the core has, except links of the overlay."""
         for name in self._host.core.soft_links:
             if name in self._overlay.links:
                 continue

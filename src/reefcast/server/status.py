@@ -18,8 +18,8 @@ near to the largest frame that there is, and the broker would do nothing else wh
 
 
 def host_status(host: Host, request: StatusRequest, now: float) -> dict[str, Any]:
-    """The core's own words, with at most `MOST_ROWS` rows of a table and no cell longer than
-    `LONGEST_CELL`; and of the parts around it."""
+    """Return the core's status, with at most `MOST_ROWS` rows of a table and no cell longer than
+    `LONGEST_CELL`, and that of the parts around it."""
     most = MOST_ROWS if request.rows is None else min(request.rows, MOST_ROWS)
     status = host.core.status(now, request.tables, most, request.skip)
     for table in status["rows"].values():
@@ -53,6 +53,6 @@ def process_status() -> dict[str, object]:
 
 
 def memory_bytes() -> int:
-    """The largest resident size so far."""
+    """Return the largest resident size so far."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024

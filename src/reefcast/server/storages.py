@@ -21,7 +21,7 @@ Known = Mapping[str, Rows | None]
 
 
 async def storages_known(network: NetworkFile) -> Known:
-    """What each broker of `network` knows."""
+    """Return what each broker of `network` knows of storages."""
 
     async def ask(name: str) -> Rows | None:
         try:
@@ -50,18 +50,19 @@ async def _rows(host: str, port: int) -> Rows:
 
 
 def answered(entry: StorageEntry, rows: Rows) -> set[str]:
-    """The topics that this storage answers for, as far as a broker knows."""
+    """Return the topics that this storage answers for, as far as a broker knows."""
     return {topic for topic, storage in rows if storage == entry.name}
 
 
 def are_known_everywhere(network: NetworkFile) -> bool:
-    """Else each storage is known to its own broker only."""
+    """Return whether all brokers know all storages; else each storage is known to its own broker
+    only."""
     return routing_named(network.network.routing).overlay is not Shape.NONE
 
 
 def unanswered(network: NetworkFile, storages: Iterable[StorageEntry], known: Known) -> list[str]:
-    """What is missing before all that these storages have completely can be asked for anywhere in
-    the network: sentences, the most important ones first."""
+    """Return what is missing before everything that these storages have completely can be asked for
+    anywhere in the network: sentences, the most important ones first."""
     brokers = known if are_known_everywhere(network) else ()
     own, elsewhere = [], []
     for entry in storages:
@@ -88,7 +89,8 @@ def _unknown_to(broker: str, entry: StorageEntry, known: Known) -> Iterator[str]
 def still_answered(
     storages: Iterable[StorageEntry], then: Iterable[StorageEntry], known: Known
 ) -> list[str]:
-    """What some of these storages answer for although, `then`, they do not keep it: sentences."""
+    """Return what some of these storages answer for although, `then`, they do not keep it:
+    sentences."""
     kept = {entry.name: entry.topics for entry in then}
     found = []
     for entry in storages:

@@ -48,7 +48,7 @@ LOADING_S = 3.0
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports on loopback that nobody has now."""
+    """Return ports on loopback that nobody uses now."""
     candidates = random.sample(PORTS, len(PORTS))
     return list(itertools.islice(filter(_is_free, candidates), count))
 
@@ -136,7 +136,7 @@ class Overlay:
         await compiling
 
     async def stop(self) -> dict[str, int]:
-        """Tells every broker to drain and stop, then every storage; returns their exit codes."""
+        """Tell every broker to drain and stop, then every storage; return their exit codes."""
         if self._following is not None:
             self._following.cancel()
             await asyncio.gather(self._following, return_exceptions=True)
@@ -186,7 +186,7 @@ class Overlay:
     # --- one process ------------------------------------------------------------------------------
 
     def storage(self, name: str) -> Child:
-        """One of the storages that there are now."""
+        """Return one of the present storages."""
         return self._storages[name]
 
     def pid(self, name: str) -> int:
@@ -196,22 +196,22 @@ class Overlay:
         return self._brokers[name].running
 
     async def start(self, name: str) -> None:
-        """Starts a broker that does not run; returns when it listens."""
+        """Start a broker that does not run; wait until it listens."""
         self.network.entry(name)
         await self._brokers[name].start()
 
     async def kill(self, name: str) -> None:
-        """Ends a broker as `kill -9` does."""
+        """Kill a broker as `kill -9` does."""
         await self._brokers[name].kill()
 
     # --- all of them ------------------------------------------------------------------------------
 
     async def status(self) -> dict[str, dict[str, Any] | None]:
-        """What each broker says of itself; None for one that does not answer."""
+        """Return the status of each broker; None for one that does not answer."""
         return await overlay_status(self.network)
 
     async def linked(self, timeout_s: float = START_S) -> None:
-        """Returns when all brokers run, all links are up, and nothing waits on any of them.
+        """Wait until all brokers run, all links are up, and nothing waits on any of them.
 
         Raises `PeerError` that names what is missing after `timeout_s`.
         """
@@ -240,7 +240,8 @@ class Overlay:
 
 
 def is_another(entry: StorageEntry, now: StorageEntry | None) -> bool:
-    """Whether it needs another process, or none: a storage that runs can change its topics only."""
+    """Return whether the entry needs another process, or none: a storage that runs can change its
+    topics only."""
     return now is None or replace(now, topics=entry.topics, joining=entry.joining) != entry
 
 
@@ -250,8 +251,8 @@ async def _stopped(children: dict[str, Child], patience_s: float) -> dict[str, i
 
 
 def not_up(statuses: dict[str, dict[str, Any] | None]) -> list[str]:
-    """Brokers that do not answer or still relearn, and links that are not up and empty: soft ones,
-    which come and go, need only be empty."""
+    """Return brokers that do not answer or still relearn, and links that are not up and empty: soft
+    ones, which come and go, need only be empty."""
     missing = []
     for name, status in statuses.items():
         if status is None:
@@ -270,7 +271,7 @@ def not_up(statuses: dict[str, dict[str, Any] | None]) -> list[str]:
 async def overlay_status(
     network: NetworkFile, request: StatusRequest = UNASKED
 ) -> dict[str, dict[str, Any] | None]:
-    """The status of each broker of `network`; None for one that does not answer."""
+    """Return the status of each broker of `network`; None for one that does not answer."""
 
     async def ask(name: str) -> dict[str, Any] | None:
         try:
@@ -283,7 +284,7 @@ async def overlay_status(
 
 
 def begin_run(network: NetworkFile) -> None:
-    """Makes the trace directory that of a new run: what a former run left there goes."""
+    """Prepare the trace directory for a new run: remove what a former run left there."""
     directory = Path(network.trace.directory)
     remove_former_run(directory)
     scot = network.scot()

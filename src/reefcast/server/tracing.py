@@ -45,7 +45,7 @@ class LiveTrace:
     # --- publications -----------------------------------------------------------------------------
 
     def published(self, batch: Sequence[Publish]) -> None:
-        """Publications of a client of this broker."""
+        """Record publications of a client of this broker."""
         recorder, now = self._recorder, now_us()
         for publish in batch:
             p = publish.publication
@@ -53,7 +53,7 @@ class LiveTrace:
                 recorder.row("publish", now, p.publisher, p.seq, len(publish.body))
 
     def matched(self, routed: Sequence[tuple[Publish, Decision]], took_ns: int) -> None:
-        """Publications that the core has routed; no row for those that it did not match."""
+        """Record publications that the core has routed; no row for those that it did not match."""
         recorder, now = self._recorder, now_us()
         share_ns = took_ns // max(len(routed), 1)
         for publish, decision in routed:
@@ -62,7 +62,8 @@ class LiveTrace:
                 recorder.row("matching", now, p.publisher, p.seq, decision.matched, share_ns)
 
     def delivered(self, deliver: Deliver) -> None:
-        """One row stands for all clients of this broker that a publication was delivered to."""
+        """Record a delivery: one row stands for all clients of this broker that got the
+        publication."""
         p = deliver.publish.publication
         if self._recorder.wants(p.id):
             who = (len(deliver.to), deliver.subscriptions, deliver.publish.header.hops)
@@ -76,7 +77,7 @@ class LiveTrace:
     def message(
         self, link: LinkName, message: ControlMessage | Publish, size_bytes: int, queue_len: int
     ) -> None:
-        """A frame of `size_bytes` was put on a link."""
+        """Record that a frame of `size_bytes` was put on a link."""
         row, now = self._recorder.row, now_us()
         if isinstance(message, Publish):
             p = message.publication
@@ -95,7 +96,7 @@ class LiveTrace:
         counters: Mapping[str, int],
         overloaded: Mapping[LinkName, int],
     ) -> None:
-        """`overloaded`: how often decisions met a link so."""
+        """Record a snapshot. `overloaded`: how often decisions met a link overloaded."""
         row, now = self._recorder.row, now_us()
         for table, rows in tables.items():
             row("table", now, table, rows)
@@ -107,7 +108,7 @@ class LiveTrace:
             row("counter", now, link, FOUND_OVERLOADED, count)
 
     def flush_if_due(self, now_s: float) -> None:
-        """Starts writing files in a thread, unless one is at it or it is too early."""
+        """Start writing files in a thread, unless some are being written or it is too early."""
         if now_s - self._flushed_at_s < self._flush_s or self._busy:
             return
         self._flushed_at_s = now_s
@@ -131,14 +132,14 @@ class LiveTrace:
         return self._writing is not None and not self._writing.done()
 
     async def finish(self) -> None:
-        """Writes all that is left."""
+        """Write everything that is left."""
         if self._writing is not None:
             await self._writing
         self._write(self._recorder.drain())
 
 
 def open_trace(section: TraceSection, broker: str) -> LiveTrace | None:
-    """The trace as the network file asks for it; loads the Parquet library now, not later."""
+    """Open the trace that the network file asks for; load the Parquet library now, not later."""
     if section.level == "off":
         return None
     import pyarrow.parquet  # noqa: F401 (loaded now, not while the first events wait)
@@ -161,7 +162,7 @@ class Journal:
         self._broker = broker
 
     def lost(self, publish: Publish, reason: str, link: LinkName) -> None:
-        """A publication ended on its way to `link`."""
+        """Record that a publication was lost on its way to `link`."""
         words = "broker %s: publication %s of %s did not reach %s, and is lost"
         names = self._broker, publish.publication.seq, publish.publication.publisher, link
         self.floods.log(log, logging.WARNING, reason, words, *names)
@@ -169,7 +170,8 @@ class Journal:
             self.details.discarded(Discard(publish, reason), link)
 
     def dropped(self, body: Callable[[], bytes], client: LinkName) -> None:
-        """A publication for a client that does not keep up; decoded only where rows are wanted."""
+        """Record a publication dropped for a client that does not keep up; decode it only if rows
+        are wanted."""
         self.counters["queue_full"] += 1
         if self.details is not None:
             encoded = body()
@@ -177,15 +179,16 @@ class Journal:
             self.details.discarded(Discard(publish, "queue_full"), client)
 
     def discarded(self, discard: Discard) -> None:
-        """The core's own. It has counted those that nobody wanted, or that came twice."""
+        """Record a discard of the core, which has counted those that nobody wanted, or that came
+        twice."""
         if discard.link:
             self.lost(discard.publish, discard.reason, discard.link)
         elif self.details is not None:
             self.details.discarded(discard, None)
 
     def failed(self, what: str, error: Exception | None = None) -> None:
-        """To be called where the exception is handled, if no `error` is given; `what` follows
-        "failed"."""
+        """Record a failure; call it where the exception is handled, if no `error` is given. `what`
+        follows "failed"."""
         words = "broker %s failed %s"
         traceback = True if error is None else error
         self.floods.log(

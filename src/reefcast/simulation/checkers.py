@@ -123,7 +123,8 @@ class Evidence:
         return claims
 
     def settled_pairs(self, published: Published) -> Iterator[Pair]:
-        """This publication with each subscription that had settled before, lasts, and wants it."""
+        """Yield this publication with each subscription that had settled before, still holds, and
+        matches it."""
         publication = published.publication
         at = publication.time_us / 1e6
         quiet = self._quiet_after(at)
@@ -137,7 +138,8 @@ class Evidence:
     # --- the truth about tables -------------------------------------------------------------------
 
     def live(self, *, subscriptions: bool) -> list[Live]:
-        """What clients want now, by the scripts."""
+        """Return the claims that clients hold at the end, by the scripts: subscriptions, or
+        advertisements."""
         rows = []
         for client in self.clients.values():
             for claim in client.standing():
@@ -160,7 +162,8 @@ class Evidence:
 
 
 def no_loss(evidence: Evidence) -> list[str]:
-    """Every settled pair was delivered, unless the routing promises no more than to try."""
+    """Return settled pairs that were not delivered; none for a routing that promises only its best
+    effort."""
     if evidence.routing.best_effort:
         return []
     missing = evidence.demanded - set(evidence.delivered)
@@ -168,7 +171,7 @@ def no_loss(evidence: Evidence) -> list[str]:
 
 
 def no_duplicates(evidence: Evidence) -> list[str]:
-    """No subscription got a publication twice."""
+    """Return pairs that were delivered more than once."""
     counted = Counter(evidence.delivered)
     return [
         f"{p}#{seq} reached subscription {n} of {c} {times} times"
@@ -178,7 +181,7 @@ def no_duplicates(evidence: Evidence) -> list[str]:
 
 
 def nothing_unexpected(evidence: Evidence) -> list[str]:
-    """What was delivered had been asked for, and matches."""
+    """Return deliveries that no subscription asked for, or that do not match it."""
     claims = {(claim.client, claim.number): claim for claim in evidence.result.claims}
     published = {p.publication.id: p.publication for p in evidence.result.published}
     times = evidence.deliveries.time_us.tolist()
@@ -196,7 +199,8 @@ def nothing_unexpected(evidence: Evidence) -> list[str]:
 
 
 def order_kept(evidence: Evidence) -> list[str]:
-    """Each subscription got the publications of each publisher in their order."""
+    """Return deliveries to a subscription that break the order of a publisher, on routings that
+    keep it."""
     if not evidence.routing.keeps_order:
         return []
     newest: dict[tuple[str, str, int], int] = {}
@@ -212,14 +216,15 @@ def order_kept(evidence: Evidence) -> list[str]:
 
 
 def quiet_at_last(evidence: Evidence) -> list[str]:
-    """No message for ever, unless that is how the routing works."""
+    """Return a problem if messages never end, unless the routing works that way."""
     if evidence.result.quiet or evidence.routing.restless:
         return []
     return ["the run ended before the network was quiet"]
 
 
 def all_settled(evidence: Evidence) -> list[str]:
-    """Once quiet, every claim that still holds is settled or refused."""
+    """Return, once the network is quiet, claims that still hold and are neither settled nor
+    refused."""
     if not (evidence.result.quiet or evidence.routing.restless):
         return []
     return [
@@ -232,7 +237,8 @@ def all_settled(evidence: Evidence) -> list[str]:
 
 
 def tables_true(evidence: Evidence) -> list[str]:
-    """Once quiet, each broker's tables hold what the scripts say that they have to."""
+    """Return, once the network is quiet, where the brokers' tables differ from what the scripts
+    imply."""
     if not evidence.result.quiet or not evidence.all_up:
         return []
     scene = Scene(
@@ -271,7 +277,7 @@ class Report:
         return not any(self.problems.values())
 
     def require(self) -> Report:
-        """Raises `CheckFailedError` listing the first violations; returns itself."""
+        """Return the report itself. Raises `CheckFailedError`, which lists the first violations."""
         if not self.correct:
             lines = [f"{name}: {text}" for name, found in self.problems.items() for text in found]
             raise CheckFailedError(f"{len(lines)} violations:\n" + "\n".join(lines[:20]))
@@ -279,7 +285,7 @@ class Report:
 
 
 def check(simulation: Simulation) -> Report:
-    """All invariants of a run so far."""
+    """Check all invariants of a run so far."""
     evidence = Evidence(simulation)
     problems = {name: checker(evidence) for name, checker in CHECKERS.items()}
     arrived = len(evidence.demanded & set(evidence.delivered))

@@ -98,11 +98,12 @@ class ClientRecord:
         self.asked: list[Asked] = []
 
     def standing(self) -> Iterable[Claim]:
-        """What its broker has of it now, or will have."""
+        """Return the claims that its broker has now, or will have."""
         return self.current.values()
 
     def forget_implicit(self, now: float) -> None:
-        """It advertised something itself, or its broker forgot all."""
+        """End the implicit advertisement: the client advertised something itself, or its broker
+        forgot everything."""
         if self.implicit is not None:
             self.implicit, self.implicit_until_s = None, now
 
@@ -122,7 +123,7 @@ class SimClient(ClientRecord):
         self._now = 0.0
 
     def connect(self, now: float) -> list[Input]:
-        """Says hello and asks for all that it wants."""
+        """Return the hello and all that the client asks for on a new connection."""
         self.handle(now)
         self.connected = True
         self._advertised = False
@@ -132,7 +133,7 @@ class SimClient(ClientRecord):
         return inputs
 
     def lose_connection(self, now: float) -> None:
-        """Its broker crashed."""
+        """Lose the connection: the broker crashed."""
         self.handle(now)
         self._coming.clear()
         self.connected = False
@@ -143,7 +144,8 @@ class SimClient(ClientRecord):
         self._registrations.disconnect()
 
     def act(self, script: Scripted, now: float) -> list[Input]:
-        """What it sends to its broker, which is up; only a publication needs that."""
+        """Return what the client sends to its broker by a script. The broker is up; only a
+        publication needs that."""
         self.handle(now)
         if script.kind == "publish":
             return [self._publish(script, now)]
@@ -152,12 +154,12 @@ class SimClient(ClientRecord):
         return self._ask(script, now)
 
     def answered(self, message: Settled | Refused, at: float) -> None:
-        """Take the broker's answer to a control message, or its refusal of a publication: kernels
-        tell it when they know of it, which may be before its time."""
+        """Note the broker's answer to a control message, or its refusal of a publication: kernels
+        report it when they know of it, which may be before its time."""
         self._coming.append((at, message))
 
     def handle(self, now: float) -> None:
-        """Take up what the broker has answered by now."""
+        """Handle what the broker has answered by now."""
         while self._coming and self._coming[0][0] <= now:
             self._now, message = self._coming.popleft()
             self._handle_message(message)
@@ -171,7 +173,7 @@ class SimClient(ClientRecord):
             self._registrations.refused(message.token, message.reason)
 
     def wish_answered(self, wish: _Wish) -> None:
-        """It has settled, or was refused."""
+        """Note that a claim has settled or was refused."""
         claim = self.current.get(wish.handle)
         if claim is None:
             return

@@ -72,17 +72,18 @@ class CostModel:
     timer_s: float = 2e-6
 
     def matching_s(self, decision: Decision, rows: int) -> float:
-        """Time in the matching engine, `rows` being in the PRT."""
+        """Return the time in the matching engine, with `rows` in the PRT."""
         if decision.matched is None:
             return 0.0
         return self.matched_row_s * decision.matched + self.table_row_s * rows
 
     def choice_s(self, decision: Decision) -> float:
-        """Time for the choice of ways beyond the match."""
+        """Return the time for choosing next hops beyond the match."""
         return self.link_check_s * decision.checked + self.search_row_s * decision.searched
 
     def validate(self) -> CostModel:
-        """Raises `ConfigurationError` for a cost that is negative or no number; returns itself."""
+        """Return the model itself. Raises `ConfigurationError` for a cost that is negative or no
+        number."""
         for field in fields(self):
             value = getattr(self, field.name)
             if not (value >= 0 and math.isfinite(value)):
@@ -92,7 +93,8 @@ class CostModel:
         return self
 
     def fixed(self, messages: Iterable[type[PeerMessage]] = ()) -> dict[type, float]:
-        """Fixed part of the cost of each input, by its class; also of a routing's own messages."""
+        """Return the fixed part of the cost of each input, by its class, including a routing's own
+        messages."""
         shared: dict[type, float] = {
             Publish: self.publication_s,
             Advertise: self.advertise_s,
@@ -164,7 +166,7 @@ PRESETS = MappingProxyType(
 
 
 def preset(name: str) -> CostModel:
-    """Raises `ConfigurationError` for a name that is not there."""
+    """Return the cost model of this name. Raises `ConfigurationError` if there is none."""
     if name not in PRESETS:
         raise ConfigurationError(
             f"there is no cost preset {name!r}; choose one of {', '.join(sorted(PRESETS))}"
@@ -173,7 +175,7 @@ def preset(name: str) -> CostModel:
 
 
 def copies_of(effects: Sequence[Effect]) -> int:
-    """Messages that these effects are, each client's delivery counted."""
+    """Return how many messages these effects are, counting a delivery once for each client."""
     copies = 0
     for effect in effects:
         copies += len(effect.to) if type(effect) is Deliver else 1

@@ -127,12 +127,12 @@ KINDS: dict[str, type[Fault]] = {
 
 
 def touches(fault: LinkFault, edge: Edge) -> bool:
-    """Whether the fault is about the link between these two, in whatever order."""
+    """Return whether the fault affects the link between these two, in either order."""
     return not fault.links or edge in fault.links or edge[::-1] in fault.links
 
 
 def check_faults(faults: Sequence[Fault], brokers: Sequence[str], edges: Sequence[Edge]) -> None:
-    """Raises `ConfigurationError` for a fault that cannot be, naming it."""
+    """Raise `ConfigurationError` for a fault that makes no sense, and name it."""
     known = {*edges, *(edge[::-1] for edge in edges)}
     for fault in faults:
         if isinstance(fault, Crash):
@@ -195,7 +195,7 @@ def _link_objection(fault: LinkFault, known: set[Edge]) -> str:
 
 
 def fault_text(fault: Fault) -> str:
-    """The text that `parse_fault` reads as this fault."""
+    """Return the text that `parse_fault` reads as this fault."""
     kind = next(name for name, type_ in KINDS.items() if isinstance(fault, type_))
     given = [f for f in fields(fault) if getattr(fault, f.name) != f.default]
     return f"{kind}:" + ",".join(f"{f.name}={_value_text(getattr(fault, f.name))}" for f in given)
@@ -227,9 +227,9 @@ def _value_text(value: str | float | tuple[Edge, ...]) -> str:
 
 
 def parse_fault(text: str, link_patience_s: float = LINK_PATIENCE_S) -> Fault:
-    """A fault from text such as `crash:broker=b03,at_s=5,restart_s=7` or
-    `partition:links=b01/b02+b02/b03,from_s=5,to_s=8`; raises `ConfigurationError`.
-    `link_patience_s`: of a crash that does not say its own."""
+    """Parse a fault such as `crash:broker=b03,at_s=5,restart_s=7` or
+    `partition:links=b01/b02+b02/b03,from_s=5,to_s=8`. Raises `ConfigurationError`.
+    `link_patience_s`: for a crash that does not give its own."""
     kind, _, rest = text.partition(":")
     if kind not in KINDS:
         raise ConfigurationError(

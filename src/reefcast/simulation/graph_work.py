@@ -31,7 +31,7 @@ class GraphWork:
         self.comparisons = 0.0
 
     def watch(self, new_index: IndexFactory) -> IndexFactory:
-        """Makes indexes whose rows are in the graph, too."""
+        """Return a factory of indexes whose rows are also in the graph."""
 
         def made() -> NextHopIndex:
             index = new_index()
@@ -49,7 +49,7 @@ class GraphWork:
         self._graph.remove(row)
 
     def drain(self, *, packed: bool) -> float:
-        """Comparisons for the input that was handled last."""
+        """Return the comparisons for the last input, and reset their count."""
         found = self._beside if packed else self._beside + self._above
         self._beside = self._above = 0.0
         self.comparisons += found

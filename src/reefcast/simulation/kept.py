@@ -35,8 +35,8 @@ class Kept:
         self._is_soft = is_soft
 
     def unserved(self, node: Node) -> dict[LinkName, list[Publish]]:
-        """What waits for the broker's CPU and came from neighbours that live: they have not heard
-        that it arrived."""
+        """Return the publications that wait for the broker's CPU and came from live neighbours,
+        which have not had them acknowledged."""
         from_neighbours: dict[LinkName, list[Publish]] = {
             other: []
             for other in node.neighbours
@@ -48,7 +48,7 @@ class Kept:
         return from_neighbours
 
     def keep(self, node: Node, other: Node, unserved: Sequence[Publish], now: float) -> None:
-        """`node` keeps for `other`, which is down, what that has not acknowledged."""
+        """Keep at `node` what it sent to `other`, which is down and has not acknowledged it."""
         if not node.up or other.name not in node.linked:
             return
         under_way = [*unserved, *self._world.empty(node.links[other.name], now)]
@@ -56,14 +56,14 @@ class Kept:
         kept += [msgspec.structs.replace(publish, again=True) for publish in under_way]
 
     def missed(self, node: Node, out: Link, message: Any, at: float) -> None:
-        """A message found the other end of its link down, or another one since it was sent: a
-        publication waits until that is back, unless it has been given up."""
+        """Handle a message that found the other end of its link down or restarted: a publication
+        waits until the neighbour is back, unless that has been given up."""
         if type(message) is Publish and node.up and out.target in node.linked:
             node.kept.setdefault(out.target, []).append(message)
         else:
             self._world.lose(node, message, at, out.target)
 
     def give_up(self, node: Node, link: LinkName, now: float) -> None:
-        """The neighbour is gone for good."""
+        """Lose what is kept for a neighbour that is gone for good."""
         for publish in node.kept.pop(link, ()):
             self._world.lose(node, publish, now, link)

@@ -48,7 +48,7 @@ class LinkSpec:
     jitter_s: float = 0.0
 
     def validate(self) -> LinkSpec:
-        """Raises `ConfigurationError` for numbers that no link has; returns itself."""
+        """Return the spec itself. Raises `ConfigurationError` for numbers that no link has."""
         if not (self.latency_s >= 0 and self.jitter_s >= 0 and self.bytes_per_s > 0):
             raise ConfigurationError(f"{self}: latency and jitter are from 0, bandwidth above 0")
         if not all(map(math.isfinite, (self.latency_s, self.bytes_per_s, self.jitter_s))):
@@ -130,22 +130,24 @@ class Link:
         self.flight: deque[tuple[Any, ...]] = deque()
 
     def queue_len(self, now: float) -> int:
-        """Publications queued or under transmission at `now`; `now` never goes back."""
+        """Return how many publications are queued or being transmitted at `now`, which never goes
+        back."""
         queued = self.queued
         while queued and queued[0] <= now:
             queued.popleft()
         return len(queued)
 
     def begin_session(self, now: float) -> None:
-        """An end crashed or restarted: what is queued or on the wire no longer counts."""
+        """Begin a new session after an end crashed or restarted: what is queued or on the wire no
+        longer counts."""
         self.session += 1
         self.ended.append(now)
         self.free_at = self.last_arrival = now
         self.queued.clear()
 
     def extra_s(self, now: float, message: Any) -> float:
-        """Time of the message on the wire beyond the latency, drawn when it is queued; or
-        `DROPPED`."""
+        """Return the time of the message on the wire beyond the latency, drawn when it is queued;
+        or `DROPPED`."""
         extra = -log(1.0 - self._draw()) / self._per_jitter if self.jitter_s else 0.0
         if self.steady:
             return extra
@@ -162,7 +164,7 @@ class Link:
         return extra
 
     def transmitted_at(self, start: float, size: float) -> float:
-        """When the last of `size` bytes leaves if the first does so at `start`."""
+        """Return when the last of `size` bytes leaves if the first leaves at `start`."""
         rates = self.rates
         index = bisect_right(rates, start, key=_first) - 1
         while True:
@@ -175,7 +177,8 @@ class Link:
             start = rates[index][0]
 
     def arrives_at(self, sent: float, extra: float) -> float:
-        """When a message arrives whose transmission ended at `sent`, all before it being known."""
+        """Return when a message arrives whose transmission ended at `sent`; the arrivals of all
+        before it must be known."""
         arrival = sent + self.spec.latency_s + extra
         for cut_from, cut_to in self.cuts:
             if cut_from <= arrival < cut_to:
@@ -185,7 +188,8 @@ class Link:
         return arrival
 
     def arrives_steadily(self, sent: float) -> float:
-        """`arrives_at` with `extra_s`, in one, for a link with jitter that no fault touches."""
+        """Return the same as `arrives_at` with `extra_s`, in one step, for a link with jitter that
+        no fault touches."""
         arrival = sent + self.latency_s - log(1.0 - self._draw()) / self._per_jitter
         if arrival < self.last_arrival:
             return self.last_arrival

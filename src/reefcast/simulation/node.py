@@ -62,14 +62,15 @@ class Node:
         self.graph_work: GraphWork | None = None
 
     def queue_len(self, link: LinkName) -> int:
-        """What the core sees of its output queues (`routing.links.LinkQueues`)."""
+        """Return the length of an output queue, as the core sees it
+        (`routing.links.LinkQueues`)."""
         out = self.links.get(link)
         return out.queue_len(self.now) if out else 0
 
     def judge(self) -> None:
-        """Whether it is plain."""
+        """Set `plain` by the state of the links."""
         self.plain = all(link.steady for link in self.links.values())
 
     def first_timer(self) -> tuple[float, str]:
-        """When the next timer is due, and its key; inf if none is set."""
+        """Return when the next timer is due, and its key; inf if none is set."""
         return min(((due, key) for key, due in self.timers.items()), default=(math.inf, ""))

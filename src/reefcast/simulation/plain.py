@@ -52,7 +52,7 @@ class PlainLink(Link):
         return sum(type(waiting.message) is Publish for waiting in self.waiting)
 
     def rate(self, now: float) -> float:
-        """Bytes per second from `now` on."""
+        """Return the bytes per second from `now` on."""
         return [rate for since, rate in self.rates if since <= now][-1]
 
 

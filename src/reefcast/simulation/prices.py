@@ -22,12 +22,14 @@ class Prices:
         self._like_subscribe = {Subscribe, *(m for m in own if m.costs_like is Subscribe)}
 
     def graph_work(self, options: RoutingOptions | None) -> GraphWork | None:
-        """For a broker with these options: what counts its comparisons, if they have a price."""
+        """Return what counts the comparisons of a broker with these options, if they have a
+        price."""
         covers = isinstance(options, CoveringOptions) and options.covering != "none"
         return GraphWork() if covers and self.costs.comparison_s else None
 
     def of(self, node: Node, item: Input, effects: Sequence[Effect], start: float) -> float:
-        """Seconds of CPU for the input that the core has just handled; traces what it matched."""
+        """Return the seconds of CPU for the input that the core has just handled; trace what it
+        matched."""
         core, costs = node.core, self.costs
         cost = self._fixed[type(item)]
         brought = self._subscriptions_in(item)

@@ -26,12 +26,12 @@ FLUSH_ROWS = 500_000
 
 
 def microseconds(time_s: float) -> int:
-    """Simulated time as traces write it."""
+    """Return simulated time as traces write it."""
     return int(time_s * 1e6 + 0.5)
 
 
 def tag_of(message: ControlMessage | Publish) -> str:
-    """The message's name in a trace."""
+    """Return the message's name in a trace."""
     return "publish" if type(message) is Publish else str(message.__struct_config__.tag)
 
 
@@ -46,7 +46,8 @@ class TraceOptions:
     snapshot_s: float = 1.0
 
     def validate(self) -> TraceOptions:
-        """Raises `ConfigurationError` for an unknown level or a share that is none."""
+        """Return the options themselves. Raises `ConfigurationError` for an unknown level or a
+        share that is none."""
         if self.level not in LEVELS:
             raise ConfigurationError(f"trace level {self.level!r} is none of {', '.join(LEVELS)}")
         if not 0 <= self.sample <= 1 or self.snapshot_s <= 0:
@@ -92,7 +93,7 @@ class BrokerTrace:
     def publication_row(
         self, link: LinkName, publish: Publish, size: int, queue_len: int, at: float
     ) -> None:
-        """A publication was sent to a neighbour."""
+        """Record that a publication was sent to a neighbour."""
         publication = publish.publication
         time_us, to, message, publisher, seq, size_bytes, waiting = self._messages
         time_us(int(at * 1e6 + 0.5))
@@ -106,7 +107,8 @@ class BrokerTrace:
     def matched(
         self, publication: Publication, decision: Decision, cost_s: float, at: float
     ) -> None:
-        """A publication was matched in `cost_s` seconds; no row where it was not."""
+        """Record that a publication was matched in `cost_s` seconds; no row if it was not matched
+        here."""
         if decision.matched is None:
             return
         time_us, publisher, seq, matched, duration_ns = self._matchings
@@ -140,7 +142,7 @@ class Had:
         self._seen = 0
 
     def new(self, deliver: Deliver, before: Sequence[Deliver]) -> Deliver:
-        """The delivery, to those that did not get the publication `before`."""
+        """Return the delivery to those clients that did not get the publication `before`."""
         for at in range(self._seen, len(before)):
             had = before[at]
             self._pairs.update((had.publish.publication.id, client) for client in had.to)
@@ -182,7 +184,7 @@ class Recording:
         return any(recorder.snapshots for recorder in self.recorders.values())
 
     def details_of(self, broker: str) -> BrokerTrace | None:
-        """Where rows about single messages go, if they are wanted."""
+        """Return the recorder for rows about single messages, if they are wanted."""
         recorder = self.recorders.get(broker)
         return BrokerTrace(recorder) if recorder and recorder.details else None
 
@@ -203,7 +205,7 @@ class Recording:
         queue_len: int,
         at: float,
     ) -> None:
-        """A message was queued for a broker."""
+        """Record that a message was queued for a broker."""
         if type(message) is Publish:
             self.forwarded += 1
         else:
@@ -218,7 +220,7 @@ class Recording:
         size: int,
         at: float,
     ) -> None:
-        """A control message was handed to a client."""
+        """Record that a control message was handed to a client."""
         self._message_row(trace, client, message, size, 0, at)
 
     def _message_row(
@@ -238,7 +240,7 @@ class Recording:
             trace.recorder.row("message", microseconds(at), *values)
 
     def handed_out(self, trace: BrokerTrace | None, deliver: Deliver, at: float) -> None:
-        """One publication was delivered to clients of one broker."""
+        """Record that one publication was delivered to clients of one broker."""
         if deliver.publish.again and self.keep:
             deliver = self._had.new(deliver, self.delivered)
             if not deliver.to:
@@ -260,7 +262,8 @@ class Recording:
         reason: str,
         at: float,
     ) -> None:
-        """`link`: the neighbour that it was on its way to, None if it was at the broker itself."""
+        """Record that a publication was discarded. `link`: the neighbour that it was on its way to;
+        None if it was at the broker itself."""
         publication = publish.publication
         self.discards[reason] += 1
         if reason in ("fault", "link_lost"):
@@ -271,7 +274,7 @@ class Recording:
     def snapshot(
         self, broker: str, core: Broker, queues: dict[LinkName | None, int], at: float
     ) -> None:
-        """The sizes of a broker's tables and queues, and its counters."""
+        """Record the sizes of a broker's tables and queues, and its counters."""
         recorder = self.recorders[broker]
         time_us = microseconds(at)
         for table, rows in sorted(core.tables().items()):
@@ -305,7 +308,8 @@ class Recording:
             write_run(self.trace.directory, run | how)
 
     def deliveries(self) -> Deliveries:
-        """The columns; raises `ConfigurationError` if the run was told not to keep deliveries."""
+        """Return the deliveries as columns. Raises `ConfigurationError` if the run was told not to
+        keep them."""
         if not self.keep:
             raise ConfigurationError("this run kept no deliveries; give keep_deliveries=True")
         effects = self.delivered

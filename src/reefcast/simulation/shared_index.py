@@ -48,8 +48,8 @@ Numbers = NDArray[np.int64]
 def combine(
     masks: Numbers, counts: Numbers, numbers: Numbers, local: Numbers
 ) -> tuple[int, int, int]:
-    """(OR of the masks of `numbers`, how many of them are local, the sum of their counts); `local`
-    gets those that are local."""
+    """Return (OR of the masks of `numbers`, how many of them are local, the sum of their counts),
+    and fill `local` with the local ones."""
     mask, locals_found, rows = 0, 0, 0
     for number in numbers:
         of_one = masks[number]
@@ -86,11 +86,11 @@ class SharedMatching:
         self._answers: dict[bytes, Answer] = {}
 
     def new_index(self) -> SharedIndex:
-        """An index for one broker."""
+        """Return an index for one broker."""
         return SharedIndex(self)
 
     def use(self, filter: Filter) -> int:
-        """One more row has this filter; returns the filter's number."""
+        """Count one more row with this filter; return the filter's number."""
         number = self._numbers.get(filter)
         if number is None:
             number = self._free.pop() if self._free else self.size
@@ -103,7 +103,7 @@ class SharedMatching:
         return number
 
     def release(self, filter: Filter) -> None:
-        """One row less has it."""
+        """Count one row less with this filter."""
         number = self._numbers[filter]
         self._users[number] -= 1
         if not self._users[number]:
@@ -112,7 +112,8 @@ class SharedMatching:
             self._free.append(number)
 
     def match(self, publication: Publication) -> Answer:
-        """Numbers of the filters that hold; perhaps of some that nobody has any more."""
+        """Return the numbers of the filters that hold; perhaps also of some that nobody uses any
+        more."""
         key = id(publication)  # of an object that the entry keeps alive
         found = self._young.get(key)
         if found is None:

@@ -135,15 +135,15 @@ class Simulation:
     def subscribe(
         self, client: str, broker: str, filter: str, at_s: float, *, order_s: float = 0.0
     ) -> int:
-        """The client subscribes; returns a handle for `withdraw`. `order_s`: see `Subscribe`."""
+        """Have the client subscribe; return a handle for `withdraw`. `order_s`: see `Subscribe`."""
         return self._claim("subscribe", client, broker, filter, at_s, order_s)
 
     def advertise(self, client: str, broker: str, filter: str, at_s: float) -> int:
-        """The client advertises; returns a handle for `withdraw`."""
+        """Have the client advertise; return a handle for `withdraw`."""
         return self._claim("advertise", client, broker, filter, at_s)
 
     def withdraw(self, handle: int, at_s: float) -> None:
-        """Takes back what `subscribe`, `advertise` or `store` gave the handle for."""
+        """Withdraw what `subscribe`, `advertise` or `store` gave the handle for."""
         made = self.world.scripts.get(handle)
         if made is None or made.kind not in WITHDRAWN or at_s < made.at_s:
             raise ConfigurationError(f"handle {handle} is nothing that was there at {at_s} s")
@@ -160,7 +160,7 @@ class Simulation:
         topics: tuple[str, ...] = (),
         payload: bytes = b"",
     ) -> int:
-        """The client publishes; returns a handle, by which `Result.published` names it."""
+        """Have the client publish; return a handle, by which `Result.published` names the event."""
         self.world.client(client, broker)
         handle = self.world.next_handle()
         checked = as_sent(attributes)
@@ -177,9 +177,10 @@ class Simulation:
         *,
         lifetime_s: float = math.inf,
     ) -> int:
-        """The client becomes a storage of these topics (names and patterns), which forgets what is
-        older than `lifetime_s`; returns a handle for `withdraw`, which ends its program. It answers
-        for them once the other storages have told what it lacks, which takes some seconds."""
+        """Make the client a storage of these topics (names and patterns), which forgets what is
+        older than `lifetime_s`; return a handle for `withdraw`, which ends its program. The storage
+        answers for them once the other storages have sent what it lacks, which takes some seconds.
+        """
         self._needs_wire("storages")
         parse_filter(topic_filter(topics))
         if any(s.kind == "store" and s.client == client for s in self.world.scripts.values()):
@@ -205,8 +206,8 @@ class Simulation:
         handover_s: float = 0.0,
         patience_s: float = PATIENCE_S,
     ) -> int:
-        """The client asks for what is stored (see `Client.history`); returns a handle, by which
-        `Result.asked` names it. It asks again after `patience_s` without a word."""
+        """Have the client ask for what is stored (see `Client.history`); return a handle, by which
+        `Result.asked` names it. The client asks again after `patience_s` without an answer."""
         question = question_about(
             filter,
             since_us=None if since_s is None else microseconds(since_s),
@@ -258,9 +259,9 @@ class Simulation:
         limit: int | None = None,
         progress: Callable[[float], None] = lambda now_s: None,
     ) -> Result:
-        """Runs until nothing is under way, or all that happens before `until_s`; may be called
-        again, after more scripts. `progress` is told the simulated time now and then. Raises
-        `NoProgressError` after `limit` messages (`MESSAGE_LIMIT` of them if None)."""
+        """Run until nothing is under way, or up to `until_s`; may be called again, after more
+        scripts. `progress` is called with the simulated time now and then. Raises `NoProgressError`
+        after `limit` messages (`MESSAGE_LIMIT` if None)."""
         with _setup_is_no_garbage():
             self._quiet = self.world.run(until_s, limit or MESSAGE_LIMIT, progress)
         if self._quiet:
@@ -303,8 +304,8 @@ class Simulation:
     def status(
         self, asked: Collection[str] = (), most_rows: int = MOST_ROWS
     ) -> dict[str, dict[str, Any] | None]:
-        """What each broker says of itself now (`Broker.status`), with the state of its links and
-        its clients as a live one tells them; None for one that is down."""
+        """Return what each broker reports now (`Broker.status`), with the state of its links and
+        its clients as a live broker reports them; None for a broker that is down."""
         return {
             name: self._broker_status(node, asked, most_rows) if node.up else None
             for name, node in self.world.nodes.items()
@@ -322,5 +323,5 @@ class Simulation:
         }
 
     def deliveries(self) -> Deliveries:
-        """One row per publication and subscription; see `Setup.keep_deliveries`."""
+        """Return one row per publication and subscription; see `Setup.keep_deliveries`."""
         return self.world.record.deliveries()

@@ -14,20 +14,20 @@ PUBLISH_OVERHEAD_BYTES = 9
 
 
 def publication_size(publication: Publication) -> int:
-    """Bytes of its PUBLISH frame, with a header that holds nothing but a hop count."""
+    """Return the bytes of a PUBLISH frame whose header holds nothing but a hop count."""
     return PUBLISH_OVERHEAD_BYTES + len(encode_publication(publication))
 
 
 def message_size(message: Any) -> int:
-    """Bytes of the frame that carries the message; of a publication without what its header says
-    (see `publication_size`)."""
+    """Return the bytes of the frame that carries the message; of a publication without what its
+    header holds (see `publication_size`)."""
     if type(message) is Publish:
         return publication_size(message.publication)
     return len(encode(FrameKind.CONTROL, message))
 
 
 def framed_size(message: Any, size: int) -> int:
-    """`size` is what `message_size` says; with what a publication's header says on top."""
+    """Return `size`, which `message_size` gave, plus what a publication's header adds."""
     return size + wire_bytes(message.header) if type(message) is Publish else size
 
 

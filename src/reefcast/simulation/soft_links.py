@@ -73,7 +73,8 @@ class SoftLinks:
         self._do.send(node, node.links[to], SoftUp(node.name), at)
 
     def close(self, node: Node, to: LinkName, at: float) -> None:
-        """From this side, if it is open; it is not if it was cut, which the core will hear."""
+        """Close a soft link from this side if it is open; a cut one is not, as the core will
+        learn."""
         if not node.links[to].open:
             return
         node.links[to].open = False
@@ -98,7 +99,7 @@ class SoftLinks:
             (a.linked.add if overlay else a.linked.discard)(b.name)
 
     def demote(self, node: Node, now: float) -> None:
-        """`node` is down: a link that its other end takes for a soft one is one, and fails."""
+        """Fail the links of `node`, which is down, that their other ends hold for soft links."""
         for name in node.neighbours:
             other = self._nodes[name]
             if node.name in other.core.soft_links:
@@ -108,7 +109,7 @@ class SoftLinks:
     # --- what comes -------------------------------------------------------------------------------
 
     def came(self, node: Node, sign: SoftUp | SoftDown | SoftGone, start: float) -> list[Effect]:
-        """Gives the core what the sign means."""
+        """Handle a sign that arrived: give the core the input that it means."""
         if isinstance(sign, SoftUp):
             return node.core.handle(LinkUp(LinkKind.SOFT), sign.source, start)
         lost = sign.lost if isinstance(sign, SoftGone) else ()
@@ -120,9 +121,9 @@ class SoftLinks:
         return node.core.handle(LinkDown(lost), sign.source, start)
 
     def served(self, node: Node, service: Service, *, came_up: bool) -> None:
-        """The core has heard of it: the same from this side, if it is not said, nor the link cut
-        while the core was at it. That the link went down (not `came_up`) is said before the core's
-        effects: one may be that it comes up again."""
+        """Open or close this side after the core has handled the sign, unless that is done, or the
+        link was cut meanwhile. That the link went down (not `came_up`) comes before the core's
+        effects: one of them may open it again."""
         sign, sessions, at = service.item, service.sessions, service.at
         if not isinstance(sign, SoftUp | SoftDown):
             return
@@ -141,7 +142,7 @@ class SoftLinks:
     # --- failures ---------------------------------------------------------------------------------
 
     def cut_all(self, links: Iterable[tuple[LinkName, LinkName]], now: float) -> None:
-        """Those of them that are soft links and open fail."""
+        """Cut those of `links` that are open soft links."""
         for a, b in links:
             if self.is_soft(a, b):
                 self.cut(self._nodes[a], self._nodes[b], now)
@@ -151,7 +152,7 @@ class SoftLinks:
         return link is not None and link.soft
 
     def cut(self, a: Node, b: Node, now: float) -> None:
-        """The connection between the two is no more."""
+        """Cut the connection between two nodes."""
         self._fail(a, b, now)
         self._fail(b, a, now)
 
@@ -192,7 +193,8 @@ class SoftLinks:
         queue.append((at, to, SoftGone(to, tuple(lost)), 0))
 
     def stranded(self, node: Node, out: Link, message: ControlMessage | Publish, at: float) -> None:
-        """The core sent it before it heard that the link is cut; only publications are told."""
+        """Handle a message that the core sent before it learned that the link is cut; only
+        publications are reported as lost."""
         if isinstance(message, Publish):
             self._find_gone(node, out.target, [message], at)
 

@@ -44,7 +44,7 @@ class Stage(ABC):
     _last_handle = 0
 
     def next_handle(self) -> int:
-        """Number the scripts, in the order in which they were planned."""
+        """Return the next number of a script, in the order in which scripts were planned."""
         self._last_handle += 1
         return self._last_handle
 

@@ -43,7 +43,7 @@ class Live(NamedTuple):
     filter: str
 
     def meets(self, other: Live) -> bool:
-        """Whether the two filters intersect."""
+        """Return whether the two filters intersect."""
         return intersects(parse_filter(self.filter), parse_filter(other.filter))
 
 
@@ -63,7 +63,7 @@ class Scene:
 
 
 def flooding(scene: Scene) -> list[str]:
-    """A subscription is known to its own broker only."""
+    """Check that each subscription is known to its own broker only."""
     prt: dict[str, Rows] = {name: {} for name in scene.graph}
     for live in scene.subscriptions:
         prt[live.broker][live.id] = live.client
@@ -74,8 +74,8 @@ def flooding(scene: Scene) -> list[str]:
 
 
 def acyclic(scene: Scene) -> list[str]:
-    """Advertisements are everywhere; subscriptions on the ways to those that they intersect, as far
-    as covering lets them."""
+    """Check that advertisements are everywhere, and subscriptions on the paths to advertisements
+    that they intersect, as far as covering spreads them."""
     ways = {name: next_hops(scene.graph, name) for name in scene.graph}
     srt: dict[str, Rows] = {
         name: {live.id: _last_hop(live, name, ways[live.broker]) for live in scene.advertisements}
@@ -99,7 +99,7 @@ def _on_a_tree(router: Router) -> TreeRouter:
 
 
 def next_hops(graph: Graph, target: str) -> dict[str, str]:
-    """In a tree: from each broker the neighbour on the way to `target`."""
+    """Return for each broker of a tree the neighbour on the path to `target`."""
     hops: dict[str, str] = {}
     waiting = [target]
     for name in waiting:
@@ -132,8 +132,9 @@ def _brokers_that_need(
 
 
 def clustered(scene: Scene) -> list[str]:
-    """A subscription is at every broker of its host cluster, an advertisement at every broker of
-    its host region; the bits of each CIV say which clusters hold a subscription that intersects."""
+    """Check that a subscription is at every broker of its host cluster, an advertisement at every
+    broker of its host region, and that the bits of each CIV say which clusters hold a subscription
+    that intersects."""
     prt: dict[str, Rows] = {name: {} for name in scene.graph}
     for live in scene.subscriptions:
         cluster = _cluster_of(scene, live.broker)
@@ -214,8 +215,9 @@ def _covers(scene: Scene) -> bool:
 
 
 def covered(scene: Scene) -> list[str]:
-    """Each broker has its own clients' subscriptions; what was sent to a neighbour is what this one
-    has from there; and it covers all that the neighbour wants, in a mesh with the same anchor."""
+    """Check that each broker has its own clients' subscriptions; that what was sent to a neighbour
+    is what that neighbour has from there; and that it covers all that the neighbour wants, in a
+    mesh with the same anchor."""
     own: dict[str, Rows] = {name: {} for name in scene.graph}
     for live in scene.subscriptions:
         own[live.broker][live.id] = live.client
@@ -278,7 +280,8 @@ class Anchors:
         self._ways = {home: next_hops(tree, home) for home in {*self._homes.values()}}
 
     def at(self, broker: str, id: EntityId) -> str | None:
-        """The broker Delta hops from `broker` towards the subscriber's, or that one itself."""
+        """Return the broker Delta hops from `broker` towards the subscriber's, or that one
+        itself."""
         home = self._homes.get(id)
         if home is None or broker not in self._delta:
             return None
@@ -289,7 +292,7 @@ class Anchors:
 
 
 def primary_tree(scene: Scene) -> Graph:
-    """The tree of the primary links of a mesh; on a SCOT those of all clusters."""
+    """Return the tree of the primary links of a mesh; on a SCOT those of all clusters."""
     if scene.scot is None:
         return scene.graph
     inside = [_inside(scene, cluster) for cluster in range(scene.scot.clusters)]
@@ -297,18 +300,18 @@ def primary_tree(scene: Scene) -> Graph:
 
 
 def mesh(scene: Scene) -> list[str]:
-    """As on any tree; with anchors, MOMs and soft links."""
+    """Check a mesh on a tree: the tables as on any tree, and anchors, MOMs and soft links."""
     return acyclic(scene) + meshed(scene)
 
 
 def clustered_mesh(scene: Scene) -> list[str]:
-    """As on any SCOT; with those of each cluster."""
+    """Check a mesh on a SCOT: the tables as on any SCOT, and those of the mesh in each cluster."""
     return clustered(scene) + meshed(scene)
 
 
 def meshed(scene: Scene) -> list[str]:
-    """The ways of rows are their anchors; each MOM is the tree within Delta; and both ends of a
-    soft link agree that it is up, and that one of them opened it."""
+    """Check that the next hops of rows are their anchors, that each MOM is the tree within Delta,
+    and that both ends of a soft link agree that it is up and that one of them opened it."""
     tree, anchors = primary_tree(scene), Anchors(scene)
     problems = []
     for name, router in scene.routers.items():
@@ -346,8 +349,9 @@ def _loose_ends(name: str, router: Meshed, scene: Scene) -> list[str]:
 
 
 def trees(scene: Scene) -> list[str]:
-    """Each advertisement is everywhere, and its last hops lead to its publisher; a subscription is
-    bound to a tree at the brokers on its way up this tree, and nowhere else."""
+    """Check that each advertisement is everywhere, with last hops that lead to its publisher; and
+    that a subscription is bound to a tree at the brokers on its way up this tree, and nowhere else.
+    """
     tids = {live.id: _tid_of(scene, live) for live in scene.advertisements}
     names = {tid: id for id, tid in tids.items()}
     found = {
@@ -455,6 +459,6 @@ TRUTHS: dict[type, Callable[[Scene], list[str]]] = {
 
 
 def table_faults(routing: type[Router], scene: Scene) -> list[str]:
-    """What the tables say wrongly; nothing for a routing of which no truth is known here."""
+    """Return what is wrong in the tables; nothing for a routing without a check here."""
     known = [TRUTHS[kind] for kind in routing.__mro__ if kind in TRUTHS]
     return known[0](scene) if known else []

@@ -49,8 +49,8 @@ class Workload:
     events: Sequence[Event]
 
     def load(self, simulation: Simulation, settle_s: float = SETTLE_S) -> list[int]:
-        """Puts it into a simulation; returns the handles of the subscriptions. Every publisher
-        advertises TRUE; all claims are made in the first half of `settle_s`."""
+        """Load the workload into a simulation; return the handles of the subscriptions. Every
+        publisher advertises TRUE; all claims are made in the first half of `settle_s`."""
         publishers = {event.client: event.broker for event in self.events}
         claims = len(publishers) + len(self.subscribers)
         step = 0.5 * settle_s / max(claims, 1)
@@ -72,7 +72,8 @@ class Workload:
 
 
 def stock_filter(rng: random.Random, selectivity: float) -> str:
-    """Seven intervals over 0..1; events spread evenly satisfy it with this probability."""
+    """Return a filter of seven intervals over 0..1; uniformly drawn events satisfy it with
+    probability `selectivity`."""
     width = selectivity ** (1 / len(ATTRIBUTES))
     terms = []
     for name in ATTRIBUTES:
@@ -96,9 +97,9 @@ def stock_workload(
     selectivity: float = 0.02,
     topics: int = 0,
 ) -> Workload:
-    """Subscribers and publishers at brokers drawn evenly, one subscription each; publications at
-    random instants (Poisson), by publishers drawn evenly. With `topics` each publication, and each
-    subscription, is about one of so many, drawn evenly: t1, t2 and so on."""
+    """Return subscribers and publishers at brokers drawn uniformly, one subscription each, and
+    publications at random instants (Poisson), by publishers drawn uniformly. With `topics`, each
+    publication and subscription is about one of so many, drawn uniformly: t1, t2 and so on."""
     names = list(brokers)
     if not (0 < selectivity <= 1 and rate_per_s > 0 and publishers > 0):
         raise ConfigurationError(
@@ -122,7 +123,7 @@ def stock_workload(
 
 
 def about(workload: Workload, topics: Sequence[str], rng: random.Random) -> Workload:
-    """The same, with one of these topics for each subscription and event."""
+    """Return the workload with one of these topics for each subscription and event."""
     subscribers = [
         replace(s, filter=f"topic = '{rng.choice(topics)}' AND {s.filter}")
         for s in workload.subscribers
@@ -141,8 +142,8 @@ def read_workload(
     rate_per_s: float,
     seed: int,
 ) -> Workload:
-    """From Parquet: subscriptions with the columns `filter`, `broker`, `client`; events whose
-    columns are attributes, but for `event` and `time_us`, by which they are ordered.
+    """Read a workload from Parquet: subscriptions with the columns `filter`, `broker`, `client`;
+    events whose columns are attributes, but for `event` and `time_us`, by which they are ordered.
 
     Publishers sit at brokers drawn evenly and take turns; events are published evenly in time.
     Raises `ConfigurationError` for a file without these columns, and for one that is no Parquet.

@@ -93,7 +93,7 @@ class Setup:
     window: Window = field(default_factory=Window)
 
     def validate(self) -> Setup:
-        """Raises `ConfigurationError` for what cannot be simulated; returns itself."""
+        """Return the setup itself. Raises `ConfigurationError` for what cannot be simulated."""
         self.costs.validate()
         for spec in (self.link, *self.links.values()):
             spec.validate()
@@ -174,12 +174,14 @@ class World(Stage):
             node.judge()
 
     def add_intervention(self, at: float, action: Callable[[float], None]) -> None:
-        """`action(at)` at that time; those of one instant in the order in which they were added."""
+        """Call `action(at)` at that time; actions of one instant run in the order in which they
+        were added."""
         heapq.heappush(self.interventions, (at, self._intervention_number, action))
         self._intervention_number += 1
 
     def make_link(self, node: Node, other: Node, *, soft: bool = False) -> Link:
-        """From the one to the other. Soft links rank behind all others, whenever they are made."""
+        """Return a link from one node to another. Soft links rank behind all others, whenever they
+        are made."""
         setup, ends = self.setup, (node.name, other.name)
         faults = [fault for fault in setup.faults if not isinstance(fault, Crash | Cut | Move)]
         spec = setup.links.get(ends) or setup.links.get(ends[::-1]) or setup.link
@@ -303,7 +305,7 @@ class World(Stage):
                 neighbour.urgent.append((now, node.name, LinkDown()))
 
     def move(self, move: Move, now: float) -> None:
-        """The broker, if it is up, hears the operator's wish."""
+        """Ask the broker, if it is up, to move a link as an operator would."""
         node = self.nodes[move.broker]
         if node.up:
             node.urgent.append((now, "", MoveLink(move.old, move.new)))
@@ -319,10 +321,10 @@ class World(Stage):
 
     @abstractmethod
     def under_way(self) -> bool:
-        """Whether anything is still to happen but interventions."""
+        """Return whether anything is still to happen but interventions."""
 
     def input_queue_len(self, node: Node, now: float) -> int:
-        """Inputs that wait for the node's CPU or are served by it."""
+        """Return how many inputs wait for the node's CPU or are being served by it."""
         return len(node.queue) + (node.busy_until > now)
 
     # --- clients ----------------------------------------------------------------------------------
@@ -333,7 +335,7 @@ class World(Stage):
         return client
 
     def act(self, script: Scripted, now: float) -> tuple[Node, list[tuple[Input, int]]]:
-        """A client does what its script says; returns what reaches its broker, with the sizes."""
+        """Have a client do what its script says; return what reaches its broker, with the sizes."""
         client = self.clients[script.client]
         node = self.nodes[client.broker]
         if script.kind == "publish" and not node.up:
@@ -344,7 +346,7 @@ class World(Stage):
         return node, [(item, self._input_size(script, item, node)) for item in inputs]
 
     def clients_hear(self) -> None:
-        """What they have been told by now; otherwise they hear it when they act."""
+        """Have clients handle what has reached them by now; otherwise they do when they act."""
         for client in self.clients.values():
             client.handle(self.now)
 
@@ -359,7 +361,7 @@ class World(Stage):
     def handle(
         self, node: Node, link: LinkName, item: Input, size: int, start: float
     ) -> list[Effect]:
-        """Gives one input to the core; returns its effects."""
+        """Give one input to the core; return its effects."""
         node.now = start
         if isinstance(item, Publish):
             if link not in node.links:
@@ -372,7 +374,7 @@ class World(Stage):
         return node.core.handle(item, link, start)
 
     def apply(self, node: Node, service: Service) -> None:
-        """The effects of one input."""
+        """Apply the effects of one input."""
         item, at, sessions = service.item, service.at, service.sessions
         own = item.publication if isinstance(item, Publish) else None
         self.soft.served(node, service, came_up=False)
@@ -420,21 +422,21 @@ class World(Stage):
 
     @abstractmethod
     def empty(self, link: Link, now: float) -> list[Publish]:
-        """A soft link fails; returns the publications that wait on it or are on its wire, in their
-        order: nobody loses them yet."""
+        """Clear a soft link that fails; return the publications that wait on it or are on its wire,
+        in their order: nobody loses them yet."""
 
     @abstractmethod
     def when(self, node: Node, at: float, action: Callable[[], None]) -> None:
-        """The action, which puts something into the node's queue, at `at`: when a service ends
-        whose effects are applied now, maybe before their time."""
+        """Run `action`, which adds to the node's queue, at `at`: when a service ends whose effects
+        are applied now, maybe before their time."""
 
     @abstractmethod
     def send(self, node: Node, out: Link, message: Any, size: int, at: float, session: int) -> None:
-        """Queues a message of `size` bytes on a link."""
+        """Queue a message of `size` bytes on a link."""
 
     @abstractmethod
     def set_timer(self, node: Node, key: str, due: float) -> None:
-        """Sets or moves a timer."""
+        """Set or move a timer."""
 
     @abstractmethod
     def schedule(self, handle: int, at: float) -> None: ...
@@ -450,15 +452,15 @@ class World(Stage):
         link: LinkName | None = None,
         reason: str = "link_lost",
     ) -> None:
-        """An input or a message that a fault took; publications are written down by `node`. `link`:
-        the neighbour that it was on its way to; None if it was waiting at `node` itself."""
+        """Lose an input or a message to a fault; `node` records publications. `link`: the neighbour
+        that it was on its way to; None if it was waiting at `node` itself."""
         self.record.counters["lost_messages"] += 1
         if type(item) is Publish:
             self.record.discarded(node.trace, item, link, reason, at)
 
     def unseed(self) -> int:
-        """A draw of every generator after the run: two runs that differ anywhere in what they drew
-        differ here. 64 bits."""
+        """Return a draw of every generator after the run, in 64 bits: two runs that differ anywhere
+        in what they drew differ here."""
         drawn = 0
         for node in self.nodes.values():
             for _, link in sorted(node.links.items()):

@@ -53,17 +53,17 @@ class Answering:
         self._granted.set()
 
     def came(self, publication: Publication, body: bytes) -> None:
-        """A publication that has just been stored."""
+        """Add a publication that has just been stored."""
         self._say(self._reply.came(publication, body))
 
     def fail(self, reason: str) -> None:
-        """It cannot go on."""
+        """End the answer with an error."""
         self._say(self._reply.fail(reason))
 
     # --- the answer -------------------------------------------------------------------------------
 
     async def run(self, store: Store, now_us: int, in_thread: InThread) -> None:
-        """Until the end is said."""
+        """Answer the request until its end has been sent."""
         loop = asyncio.get_running_loop()
         closing = loop.call_later(self.request.handover_s, self._close)
         try:

@@ -46,8 +46,8 @@ class CatchUp:
         self._free = asyncio.Semaphore(AT_ONCE)
 
     async def of(self, topic: str, is_wanted: Callable[[str], bool]) -> bool:
-        """Whether all others told all that is lacking of this topic. None may answer for it, or an
-        answer breaks off; the topic may not be wanted any more."""
+        """Fetch what is lacking of this topic, and return whether all other storages sent all of
+        it. There may be no other, an answer may break off, or the topic may no longer be wanted."""
         since_us = self._store.whole_us(topic)
         question = question_about(
             topic_filter([topic]),

@@ -27,7 +27,7 @@ class Following:
         self._entry = entry
 
     async def follow(self, node: StorageNode) -> None:
-        """Until there is no such entry any more."""
+        """Follow the entry in the network file until it is removed."""
         node.change(self._entry.topics, self._entry.joining)
         while (entry := self._look()) is not None:
             if entry != self._entry:

@@ -120,8 +120,8 @@ class StorageNode:
     # --- from outside -----------------------------------------------------------------------------
 
     def change(self, topics: Sequence[str], joining: Iterable[str] = ()) -> None:
-        """These are its topics from now on, whatever it is doing; raises as the constructor does.
-        See `until_ready`."""
+        """Store these topics from now on, whatever the storage is doing; raises what the
+        constructor raises. See `until_ready`."""
         for topic in topics:
             try:
                 check_topic_pattern(topic)
@@ -132,18 +132,20 @@ class StorageNode:
         self._changed.fire()
 
     async def until_ready(self) -> None:
-        """Returns when it answers for all of its topics and no others, and what went is
-        unsubscribed. Raises `LocalError` if `run` has ended."""
+        """Wait until the storage answers for all of its topics and no others, and has unsubscribed
+        from the former ones. Raises `LocalError` if `run` has ended."""
         while set(self.answers) != set(self.topics) or self._tended.keys() != set(self.topics):
             if not self._running:
                 raise LocalError("the storage has ended")
             await self._changed.wait()
 
     async def run(self, ready: Callable[[], None] = lambda: None) -> None:
-        """Until cancelled, and then until all that has come is stored; raises why it cannot go on.
+        """Run the storage until cancelled, and then until all that has arrived is stored. Raises
+        the reason if it cannot go on.
 
         `ready` is called whenever it has said anew what it answers for (`answers`), which is
-        nothing at first where that takes its time."""
+        nothing at first where that takes its time.
+        """
         self._session.serve(self)
         try:
             await self._keep_topics(self.topics)
@@ -183,7 +185,8 @@ class StorageNode:
         self._changed.fire()
 
     def disconnected(self) -> None:
-        """The paths of all requests are void; others are asked until it says what it has."""
+        """Cancel all answers, since the paths of their requests are void; others are asked until
+        this storage says again what it has."""
         for _, task in self._answering.values():
             task.cancel()
         self._answering.clear()
@@ -201,7 +204,7 @@ class StorageNode:
         self.disconnected()
 
     def handle(self, message: ServiceMessage) -> None:
-        """What clients ask."""
+        """Handle a message of a client that asks."""
         if isinstance(message, Request):
             self._begin(message)
         elif isinstance(message, More | Cancel) and message.id in self._answering:

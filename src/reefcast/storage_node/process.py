@@ -37,7 +37,7 @@ class Keeping:
     forget: bool = False
 
     def open(self, *, repair: bool) -> HistoryStore:
-        """Takes its time."""
+        """Open the store; this may take long."""
         return HistoryStore(self.directory, _report, self.limits, self.indexed, repair=repair)
 
 
@@ -45,7 +45,7 @@ Follow = Callable[[StorageNode], Coroutine[Any, Any, None]]
 
 
 async def forever(node: StorageNode) -> None:
-    """Follows nothing."""
+    """Wait for ever: there is nothing to follow."""
     await asyncio.Event().wait()
 
 
@@ -61,7 +61,7 @@ def run_store(
     ready: Callable[[StorageNode], None],
     follow: Follow = forever,
 ) -> None:
-    """The life of a process that is a storage, until it is told to stop (`server.process.run`).
+    """Run a storage until the process is told to stop (`server.process.run`).
 
     `name`: that of its entry in a network file, if it has one. `ready` is called whenever it has
     said for what it answers; `follow` runs beside it, and ends it when it returns. Damage is
@@ -105,7 +105,7 @@ def run_store(
 
 
 async def first_of(*works: Coroutine[Any, Any, object]) -> None:
-    """Until one of them ends, which ends the others; raises what that raises, or they."""
+    """Run these until one ends, and cancel the others; raises what any of them raises."""
     tasks = [asyncio.ensure_future(work) for work in works]
     await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     for task in tasks:

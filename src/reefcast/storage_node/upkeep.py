@@ -42,7 +42,8 @@ class Pace:
         self.stopped = False
 
     def pause(self) -> None:
-        """Called by that thread, now and then; raises `StoppedError`."""
+        """Rest in proportion to the work since the last call; the working thread calls this now and
+        then. Raises `StoppedError`."""
         if self.stopped:
             raise StoppedError
         if self._done_s is not None:
@@ -63,7 +64,7 @@ class Upkeep:
         self._seal_after_s = seal_after_s
 
     async def clean(self) -> None:
-        """For ever; as long as there is something to clean, it goes on."""
+        """Clean the store for ever, without a pause while there is something to clean."""
         while True:
             await asyncio.sleep(CLEAN_EVERY_S)
             while (await self._change(partial(self._store.clean, now_us()))).more:
@@ -71,7 +72,7 @@ class Upkeep:
             self._raise_damage()
 
     async def seal(self) -> None:
-        """For ever: what has ended long enough ago. A full disk only delays it."""
+        """Seal for ever the stretches that ended long enough ago. A full disk only delays it."""
         while self._seal_after_s is not None:
             try:
                 await self._seal_before(now_us() - round(self._seal_after_s * 1e6))
@@ -92,8 +93,8 @@ class Upkeep:
                 await self._change(partial(self._store.seal, segment))
 
     async def note_whole(self, topics: Callable[[], Collection[str]]) -> None:
-        """For ever: nothing is lacking of these up to what was stored last. Events come in their
-        order, more or less (see `catching_up.OVERLAP_S`)."""
+        """Note for ever that nothing of these topics is lacking up to the last event stored. Events
+        come in their order, more or less (see `catching_up.OVERLAP_S`)."""
         noted: dict[str, int] = {}
         while True:
             await asyncio.sleep(NOTE_EVERY_S)

@@ -63,18 +63,18 @@ class TraceRecorder:
         return self.level in ("sampled", "full")
 
     def wants(self, id: PublicationId) -> bool:
-        """Whether rows about this publication are wanted."""
+        """Return whether rows about this publication are wanted."""
         if self.level == "full":
             return True
         return self.level == "sampled" and crc32(f"{id[0]}#{id[1]}".encode()) < self._threshold
 
     def row(self, kind: str, *values: object) -> None:
-        """One row: the values of the kind's columns in their order, without `broker`."""
+        """Add one row: the values of the kind's columns in their order, without `broker`."""
         for column, value in zip(self._columns[kind], values, strict=True):
             column.append(value)
 
     def columns(self, kind: str) -> list[list[Any]]:
-        """The kind's buffers, for a hot loop that appends to them by itself."""
+        """Return the kind's buffers, for a hot loop that appends to them by itself."""
         return self._columns[kind]
 
     def flush(self) -> None:
@@ -82,7 +82,8 @@ class TraceRecorder:
         self.write(self.drain())
 
     def drain(self) -> dict[str, list[list[Any]]]:
-        """What was collected, which is now the caller's to `write` (in a thread, if it likes)."""
+        """Return the rows collected so far, for the caller to `write` (in a thread, if it
+        likes)."""
         taken = {
             kind: [list(column) for column in columns]
             for kind, columns in self._columns.items()
@@ -141,15 +142,16 @@ def _fits(value: object) -> bool:
 
 
 def remove_former_run(directory: Path | str) -> None:
-    """A directory holds one run: what a former one left there goes, and nothing else."""
+    """Remove what a former run left in the directory, and nothing else: a directory holds one
+    run."""
     if (Path(directory) / RUN_FILE).exists():
         for kind in KINDS:
             shutil.rmtree(Path(directory) / kind, ignore_errors=True)
 
 
 def write_run(directory: Path | str, run: dict[str, Any]) -> None:
-    """What the run was: `{"simulated", "routing", "brokers", "links", "seed", ...}`, for a SCOT
-    `places`, each broker's region and cluster, and of a simulated one its `faults`; raises
+    """Write what the run was: `{"simulated", "routing", "brokers", "links", "seed", ...}`, for a
+    SCOT `places`, each broker's region and cluster, and for a simulated one its `faults`. Raises
     `ConfigurationError` if nothing can be written there."""
     path = Path(directory) / RUN_FILE
     make_directory(path.parent, "trace")
@@ -157,7 +159,7 @@ def write_run(directory: Path | str, run: dict[str, Any]) -> None:
 
 
 def read_run(directory: Path | str) -> dict[str, Any]:
-    """Raises `ConfigurationError` if the directory holds no run."""
+    """Read what the run was. Raises `ConfigurationError` if the directory holds no run."""
     path = Path(directory) / RUN_FILE
     try:
         run: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))

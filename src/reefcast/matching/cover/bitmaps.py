@@ -135,9 +135,11 @@ def _bring_forward(list_at: Int, place: Int) -> None:
 
 @unit
 def list_bitmaps(frame: Int, block: Int, mode: Int, count: Int) -> Int:
-    """Fills the four lists: out of, in all, unsure, sure. How long they are, 16 bits each.
+    """Fill the four lists (out of, in all, unsure, sure) and return how long they are, 16 bits
+    each.
 
-    The attribute that leaves the fewest rows comes first: groups without any are done with."""
+    The attribute that leaves the fewest rows comes first: groups without any are done with.
+    """
     lists, box = get8(frame, F_LISTS), get8(frame, F_BOX)
     counts = asked = uncut = before = 0
     least = BUCKETS

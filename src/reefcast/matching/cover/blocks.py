@@ -61,7 +61,7 @@ class Block:
         self.place()
 
     def place(self) -> None:
-        """Tells the kernels where the tables are."""
+        """Tell the kernels where the tables are."""
         for word, table in self._tables().items():
             self.words[word] = table.ctypes.data
         self.words[D_CLASSES] = self.cuts.classes.ctypes.data
@@ -88,7 +88,7 @@ class Block:
         return int(self.words[D_USED])
 
     def live_rows(self) -> Array:
-        """A bool for each row, gone ones too."""
+        """Return a bool for each row, including removed ones."""
         live = self.bits[LIVE_MAP * self.stride // 8 :][: self.stride // 8]
         return np.unpackbits(live.view(np.uint8), bitorder="little")[: self.used].astype(bool)
 
@@ -101,18 +101,18 @@ class Block:
         return int(self.words[D_SHAPE_WORDS]) - SHAPE_HEADS
 
     def memory_bytes(self) -> int:
-        """Without the cuts."""
+        """Return the bytes of the block, without the cuts."""
         return sum(table.nbytes for table in self._tables().values())
 
     def make_room(self, records: int) -> None:
-        """For one more row of so many records."""
+        """Make room for one more row of so many records."""
         keys, shapes = self.records + records, int(self.words[D_SHAPE_WORDS]) + 2 + 2 * records
         if keys > len(self.keys) or shapes > len(self.shapes):
             self.keys, self.shapes = _longer(self.keys, keys), _longer(self.shapes, shapes)
             self.place()
 
     def take_cuts(self, cuts: Cuts) -> None:
-        """Makes room for their bitmaps, which are left empty."""
+        """Replace the cuts, and make room for their bitmaps, which are left empty."""
         self.cuts = cuts
         bits = np.zeros(cuts.bitmaps * self.stride // 8, np.int64)
         fixed = FIXED_MAPS * self.stride // 8

@@ -67,7 +67,8 @@ class Box(NamedTuple):
 
 
 def number_end(number: Any) -> tuple[float, int]:
-    """Float64 and rest. What an int64 (or uint64) lacks to the nearest float64 is small."""
+    """Return a number as float64 and rest: what an int64 (or uint64) lacks to the nearest float64
+    is small."""
     if isinstance(number, float):
         return (math.inf, NAN_REST) if is_nan(number) else (number + 0.0, ZERO)  # -0.0 is 0.0
     nearest = float(number)
@@ -111,8 +112,8 @@ class Coder:
     # --- boxes -----------------------------------------------------------------------------------
 
     def box(self, conjunction: Conjunction, *, new: bool, meeting: bool = False) -> Box:
-        """`new`: give numbers to new attributes. `meeting`: for intersection, where any string
-        meets any other as a topic."""
+        """Return the box of a conjunction. `new`: give numbers to new attributes. `meeting`: for
+        intersection, where any string meets any other as a topic."""
         attributes = self._attributes
         fields: list[Any] = []
         keys = ""
@@ -225,7 +226,7 @@ class Coder:
             self.text_sizes = _grown(self.text_sizes, code)
 
     def settle(self) -> None:
-        """After a call: codes that it made and did not use are given back."""
+        """Free the codes that a call made and did not use."""
         if self._fresh:
             for code in self._fresh:
                 if self.text_users[code] == 0 and self._texts[code]:

@@ -86,7 +86,7 @@ class Cuts:
         return sum(t.nbytes for t in (self.classes, self.boundaries, self.boundary_rests))
 
     def fits(self, ends: Array, records: int, uncut: int) -> bool:
-        """Whether they cut these well enough; `ends`: see `count_ends`."""
+        """Return whether these cuts divide the ends well enough; `ends`: see `count_ends`."""
         if uncut * UNFIT > records:
             return False
         ends = ends.reshape(CLASSES, 2, BUCKETS)

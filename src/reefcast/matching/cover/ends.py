@@ -105,8 +105,8 @@ def _without_later(keys: Int, others: Int, bucket: Int, key: Int, rest: Int) -> 
 
 @unit
 def buckets(frame: Int, block: Int, slot: Int, ends: Int, tags: Int) -> Int:
-    """The buckets of the low and the high end of an interval of the attribute that is cut there:
-    the one, and 2^32 times the other."""
+    """Return the buckets of the low and the high end of an interval of the attribute that is cut
+    there: the one, and 2^32 times the other."""
     count, first = get8(slot, S_COUNT), get8(slot, S_BOUNDARIES)
     keys = get8(block, D_BOUNDARIES) + 8 * first
     others = get8(block, D_BOUNDARY_RESTS) + 8 * first
@@ -161,7 +161,8 @@ def _answers(frame: Int, mode: Int, ends: Int, tags: Int, record: Int) -> bool:
 
 @unit
 def is_answer(frame: Int, mode: Int, block: Int, row: Int, box: Int, count: Int) -> Int:
-    """1 or 0. Looks at the ends; rows and boxes are in the order of the attributes' numbers."""
+    """Return 1 if a row answers for a box, else 0, by comparing ends; rows and boxes are in the
+    order of the attributes' numbers."""
     ends = get8(block, D_KEYS) + 16 * get4(get8(block, D_STARTS), row)
     shape = get8(block, D_SHAPES) + 8 * get4(get8(block, D_ROW_SHAPES), row)
     row_count, tags = get8(shape, SHAPE_COUNT), shape + 8 * SHAPE_TAGS
@@ -188,7 +189,7 @@ def is_answer(frame: Int, mode: Int, block: Int, row: Int, box: Int, count: Int)
 
 @unit
 def prepare(box: Int, count: Int) -> None:
-    """Turns the bits of float64 into keys, and sorts the records by attribute."""
+    """Convert the bits of float64 to keys, and sort the records by attribute."""
     for i in range(count):
         record = box + 32 * i
         if get4(record, 7) == NUMBER | NUMBER << 4:
@@ -205,7 +206,7 @@ def prepare(box: Int, count: Int) -> None:
 
 @unit
 def read_box(block: Int, row: Int, box: Int) -> Int:
-    """Writes the box of a row there; how many records."""
+    """Write the box of a row to `box`, and return how many records it has."""
     ends = get8(block, D_KEYS) + 16 * get4(get8(block, D_STARTS), row)
     shape = get8(block, D_SHAPES) + 8 * get4(get8(block, D_ROW_SHAPES), row)
     count = get8(shape, SHAPE_COUNT)

@@ -105,7 +105,7 @@ class RelationGraph(ABC, Generic[K]):
         return bool(self.below(key))
 
     def below(self, key: K) -> list[K]:
-        """Those with equal filters, if it is their eldest, and its children."""
+        """Return the keys with equal filters, if this is their eldest, and its children."""
         node = self._of[key]
         first, *equals = node.keys
         return [*equals, *_eldest(node.children.values())] if first == key else []
@@ -119,7 +119,7 @@ class RelationGraph(ABC, Generic[K]):
         return node.eldest
 
     def edges(self) -> set[tuple[K, K]]:
-        """(parent, child), by their eldest keys; without those of the virtual node."""
+        """Return (parent, child), by their eldest keys; without those of the virtual node."""
         nodes = self._nodes.values()
         return {(node.eldest, child.eldest) for node in nodes for child in node.children.values()}
 
@@ -308,9 +308,10 @@ class SimplifiedGraph(RelationGraph[K]):
     different nodes, until a removal makes them meet."""
 
     def levels(self, key: K) -> list[int]:
-        """How many nodes a new filter met at each level on its way down to where this key stands,
-        itself not counted, if it was the last that was added: on the last level all of them, those
-        that moved below it among them; above, the first that covered it ended the search."""
+        """Return how many nodes a new filter met at each level on its way down to where this key
+        stands, itself not counted, if it was the last that was added: on the last level all of
+        them, including those that moved below it; above, the first that covered it ended the
+        search."""
         node = self._of[key]
         (parent,) = node.parents.values()
         found = [len(parent.children) - 1 + len(node.children)]

@@ -91,7 +91,7 @@ class Entries:
         self._free.append(number)
 
     def mark(self, number: int, mark: bool) -> None:
-        """Puts the filter among those marked, or takes it out; not for one that never matches."""
+        """Mark the filter, or remove the mark; not for one that never matches."""
         self.table.mark(number, mark)
         for one in self._further.get(number, ()):
             self.table.mark(one, mark)
@@ -109,9 +109,9 @@ class Entries:
     # --- searching -------------------------------------------------------------------------------
 
     def find(self, filter: Filter, mode: int, *, marked: bool = False, enough: int = ALL) -> Array:
-        """Numbers of the entries (`marked`: of those marked, of which none is empty) that answer,
-        each once; for a filter of one conjunction not many more than `enough` of them. A view that
-        is valid until the next call, or an array of its own."""
+        """Return the numbers of the entries (`marked`: of those marked, of which none is empty)
+        that answer, each once; for a filter of one conjunction not many more than `enough` of them.
+        The result is a view that is valid until the next call, or an array of its own."""
         conjunctions = filter.conjunctions
         if len(conjunctions) == 1:
             found = self._find_one(filter, conjunctions[0], mode, marked, enough)
@@ -208,7 +208,8 @@ class CompiledCoverIndex(Generic[K]):
         return key in self._numbers
 
     def memory_bytes(self) -> int:
-        """Bytes of the index, without the filters, their texts and the keys themselves."""
+        """Return the bytes of the index, without the filters, their texts and the keys
+        themselves."""
         lists = (self._numbers, self._of_form, self._several, *self._several.values())
         own = self._keys.nbytes + sum(map(sys.getsizeof, lists))
         return self._entries.memory_bytes() + own

@@ -30,23 +30,23 @@ class CoverIndex(Protocol[K]):
     def __contains__(self, key: object) -> bool: ...
 
     def covering(self, filter: Filter) -> list[K]:
-        """The keys of the stored filters that cover `filter`."""
+        """Return the keys of the stored filters that cover `filter`."""
         ...
 
     def covered(self, filter: Filter) -> list[K]:
-        """The keys of the stored filters that `filter` covers."""
+        """Return the keys of the stored filters that `filter` covers."""
         ...
 
     def intersecting(self, filter: Filter) -> list[K]:
-        """The keys of the stored filters that intersect `filter`."""
+        """Return the keys of the stored filters that intersect `filter`."""
         ...
 
     def equal(self, filter: Filter) -> list[K]:
-        """The keys of the stored filters that cover `filter` and that it covers."""
+        """Return the keys of the stored filters that cover `filter` and that it covers."""
         ...
 
     def memory_bytes(self) -> int:
-        """Bytes of the index, without the filters."""
+        """Return the bytes of the index, without the filters."""
         ...
 
 
@@ -74,22 +74,22 @@ class Roots(Protocol[K]):
     def __contains__(self, key: object) -> bool: ...
 
     def keys(self) -> list[K]:
-        """The roots, in the order in which they were added."""
+        """Return the roots, in the order in which they were added."""
         ...
 
     def is_root(self, key: K) -> bool:
-        """False for a key that is not there."""
+        """Return whether a key is a root; False for a key that is not stored."""
         ...
 
     def has_below(self, key: K) -> bool:
-        """Whether it is the witness of others, which might be roots without it."""
+        """Return whether the key is the witness of others, which might be roots without it."""
         ...
 
     def below(self, key: K) -> list[K]:
-        """Those that it is the witness of: if it goes, the new roots are among them."""
+        """Return the keys whose witness this one is: if it goes, the new roots are among them."""
         ...
 
     def root_of(self, key: K) -> K:
-        """A root that dominates it, perhaps by way of others; itself if it is one, or never
-        matches."""
+        """Return a root that dominates the key, perhaps by way of others; the key itself if it is a
+        root, or never matches."""
         ...

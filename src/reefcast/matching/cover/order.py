@@ -16,7 +16,8 @@ SAMPLE = 256
 
 
 def row_order(records: Array, counts: Array) -> Array:
-    """Numbers of rows, all of them; `counts` says how many of the records each one has."""
+    """Return the numbers of all rows in the order for a block; `counts` says how many of the
+    records each row has."""
     attributes = records[:, 3] & HALF
     if not len(attributes):
         return np.arange(len(counts))

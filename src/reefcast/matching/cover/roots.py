@@ -50,7 +50,7 @@ class Forest:
                 links.extend([-1] * (number + 1 - len(links)))
 
     def attach(self, number: int, parent: int) -> None:
-        """`number` must have no parent."""
+        """Attach `number`, which must have no parent, to `parent`."""
         first = self._child[parent]
         self._parent[number], self._next[number] = parent, first
         if first >= 0:
@@ -58,7 +58,7 @@ class Forest:
         self._child[parent] = number
 
     def detach(self, number: int) -> None:
-        """From its parent, if it has one."""
+        """Detach a number from its parent, if it has one."""
         parent, before, after = self._parent[number], self._previous[number], self._next[number]
         if before >= 0:
             self._next[before] = after
@@ -69,7 +69,7 @@ class Forest:
         self._parent[number] = self._next[number] = self._previous[number] = -1
 
     def top(self, number: int) -> int:
-        """The root of its tree."""
+        """Return the root of the number's tree."""
         while (parent := self._parent[number]) >= 0:
             number = parent
         return number
@@ -152,7 +152,8 @@ class CompiledRoots(Generic[K]):
         return self._eldest[self._forest.top(number)]
 
     def memory_bytes(self) -> int:
-        """Bytes of the index, without the filters, their texts and the keys themselves."""
+        """Return the bytes of the index, without the filters, their texts and the keys
+        themselves."""
         tables = (self._numbers, self._of_form, self._eldest, self._younger, self._roots)
         own = sum(map(sys.getsizeof, (*tables, *self._younger.values())))
         own += self._ages.nbytes + self._depths.nbytes

@@ -197,8 +197,8 @@ def _count_users(frame: Int, box: Int, size: Int, change: Int) -> Int:
 
 @kernel
 def add_row(frame: Int, number: Int, count: Int, owner: Int, conjunction: Int, doubts: Int) -> None:
-    """Adds the box of `count` records at `F_BOX` to a block, which must have room. Of `doubts`,
-    bit 0 is for `DOUBT_MAP`, bit 1 for `MEETING_DOUBT_MAP`."""
+    """Add the box of `count` records at `F_BOX` to a block, which must have room. Of `doubts`, bit
+    0 is for `DOUBT_MAP`, bit 1 for `MEETING_DOUBT_MAP`."""
     block, box = _block(frame, number), get8(frame, F_BOX)
     prepare(box, count)
     _count_users(frame, box, count, 1)
@@ -212,7 +212,7 @@ def add_row(frame: Int, number: Int, count: Int, owner: Int, conjunction: Int, d
 
 @kernel
 def remove_row(frame: Int, conjunction: Int) -> Int:
-    """Returns what `_count_users` does."""
+    """Remove a row; return what `_count_users` returns."""
     place = get8(get8(frame, F_PLACES), conjunction)
     block, row = _block(frame, place >> ROW_BITS), place & ((1 << ROW_BITS) - 1)
     for bitmap, counter in ((LIVE_MAP, D_LIVE), (MARKED_MAP, D_MARKED)):
@@ -226,7 +226,7 @@ def remove_row(frame: Int, conjunction: Int) -> Int:
 
 @kernel
 def mark_row(frame: Int, conjunction: Int, mark: Int) -> None:
-    """Puts the row among those marked, or takes it out."""
+    """Mark the row, or remove the mark."""
     place = get8(get8(frame, F_PLACES), conjunction)
     block, row = _block(frame, place >> ROW_BITS), place & ((1 << ROW_BITS) - 1)
     word, bit = _word(block, MARKED_MAP, row), _bit(row)
@@ -237,8 +237,8 @@ def mark_row(frame: Int, conjunction: Int, mark: Int) -> None:
 
 @kernel
 def copy_rows(frame: Int, source: Int, target: Int, rows: Int, count: Int) -> None:
-    """Copies so many rows, whose numbers are there, to the end of a block that has room, and has no
-    cuts yet."""
+    """Copy so many rows, whose numbers are at `rows`, to the end of a block that has room, and has
+    no cuts yet."""
     old, new = _block(frame, source), _block(frame, target)
     box = get8(frame, F_BOX)
     for k in range(count):
@@ -255,7 +255,7 @@ def copy_rows(frame: Int, source: Int, target: Int, rows: Int, count: Int) -> No
 
 @kernel
 def write_records(frame: Int, number: Int, out: Int) -> None:
-    """Writes the records of all rows there, one behind the other."""
+    """Write the records of all rows to `out`, one behind the other."""
     block = _block(frame, number)
     for row in range(get8(block, D_USED)):
         out += 32 * read_box(block, row, out)
@@ -263,9 +263,9 @@ def write_records(frame: Int, number: Int, out: Int) -> None:
 
 @kernel
 def count_ends(frame: Int, number: Int, records: Int, count: Int, out: Int) -> Int:
-    """How many of these records' ends lie in each bucket of a block's cuts: adds 1 to the words
-    2 * BUCKETS * class + bucket for low ends, BUCKETS further on for high ends. Returns how many
-    of the records are of no attribute that is cut."""
+    """Count how many of these records' ends lie in each bucket of a block's cuts: add 1 to the
+    words 2 * BUCKETS * class + bucket for low ends, BUCKETS further on for high ends. Return how
+    many of the records are of no attribute that is cut."""
     block, uncut = _block(frame, number), 0
     for k in range(count):
         record = records + 32 * k
@@ -284,7 +284,7 @@ def count_ends(frame: Int, number: Int, records: Int, count: Int, out: Int) -> I
 
 @kernel
 def enter_rows(frame: Int, number: Int) -> None:
-    """Sets the bits of all rows of a block that has just been cut."""
+    """Set the bits of all rows of a block that has just been cut."""
     block = _block(frame, number)
     for row in range(get8(block, D_USED)):
         _enter(frame, block, row, 0)

@@ -214,9 +214,9 @@ def _dominator(frame: Int, filter: Int, count: Int, found: Int, enough: Int) -> 
 
 @kernel
 def search(frame: Int, mode: Int, count: Int, base_map: Int, enough: Int) -> Int:
-    """Writes the owners of the rows that answer for the box of `count` records into the room at
-    `F_OUT`: those that do, and from its end backward those in doubt. Returns how many:
-    answers + 2^32 * doubts; -1 if there is too little room.
+    """Write the owners of the rows that answer for the box of `count` records into the room at
+    `F_OUT`: those that do, and from its end backward those in doubt. Return how many: answers +
+    2^32 * doubts; -1 if there is too little room.
 
     `base_map` says among which rows: `LIVE_MAP` or `MARKED_MAP`. No further block is searched when
     there are `enough` answers.

@@ -102,8 +102,8 @@ class Table:
     # --- searching -------------------------------------------------------------------------------
 
     def search(self, box: Box, mode: int, *, marked: bool, enough: int) -> tuple[Array, Array]:
-        """Owners of the rows that answer, and of those that do if Python agrees; an owner of
-        several rows may come several times. Both are views, valid until the next call."""
+        """Return the owners of the rows that answer, and of those that do if Python agrees; an
+        owner of several rows may come several times. Both are views, valid until the next call."""
         base = MARKED_MAP if marked else LIVE_MAP
         while True:
             self._load(box)
@@ -115,8 +115,8 @@ class Table:
         return out[:answers], out[len(out) - (found >> 32) :]
 
     def dominators(self, filters: Array, ages: Array, depths: Array, enough: int) -> None:
-        """See `search` for `DOMINATING`; `filters` are numbers of filters of one conjunction each,
-        the other two are indexed by such numbers."""
+        """Find dominators (see `search` for `DOMINATING`); `filters` are numbers of filters of one
+        conjunction each, the other two are indexed by such numbers."""
         self._refresh()
         frame, done = self._frame, 0
         frame[F_AGES], frame[F_DEPTHS] = ages.ctypes.data, depths.ctypes.data
@@ -155,7 +155,7 @@ class Table:
     # --- changes ---------------------------------------------------------------------------------
 
     def add(self, box: Box, number: int, owner: int, conjunction: int, doubts: int) -> None:
-        """Into the block of this number, which `room` has found for it."""
+        """Add a row to the block of this number, which `room` has found for it."""
         if conjunction >= len(self._places):
             self._places = np.concatenate([self._places, np.zeros_like(self._places)])
             self._frame[F_PLACES] = self._places.ctypes.data
@@ -186,7 +186,7 @@ class Table:
         return block
 
     def room(self, records: int) -> int:
-        """The number of a block with room for one row of so many records."""
+        """Return the number of a block with room for one row of so many records."""
         self._refresh()
         for old in list(self._open):
             number, block = old, self._block(old)

@@ -28,7 +28,7 @@ class BatchReader(DataSourceReader):
         self._pushed = Pushed(options.selection.filter, options.since_us, options.until_us)
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Returns those that Spark must apply itself."""
+        """Push filters down; return those that Spark must apply itself."""
         pushdown = Pushdown(self._schema, self._pushed)
         left = [condition for condition in filters if not pushdown.push(condition)]
         self._pushed = pushdown.pushed
@@ -37,7 +37,8 @@ class BatchReader(DataSourceReader):
 
     @told
     def partitions(self) -> Sequence[InputPartition]:
-        """Raises what asking raises, `RefusedError` if nobody stores the topics."""
+        """Return the slices to be read. Raises what asking raises, `RefusedError` if nobody stores
+        the topics."""
         bounds = self._bounds()
         pieces = bounds.pieces(self._selection.partitions)
         return [Slice((span,)) for span in pieces] or [Slice(())]

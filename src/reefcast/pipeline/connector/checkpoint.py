@@ -23,7 +23,8 @@ class Batch(NamedTuple):
 
 
 def last_batch(checkpoint: str) -> Batch:
-    """The batch that runs, or is about to. Raises `ConfigurationError` if that cannot be read."""
+    """Return the batch that runs, or is about to. Raises `ConfigurationError` if the checkpoint
+    cannot be read."""
     from pyarrow import ArrowException, fs
 
     try:

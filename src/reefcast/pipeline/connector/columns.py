@@ -51,14 +51,14 @@ INT32 = 2**31
 
 
 def schema_of(text: str) -> str:
-    """The columns, as DDL: those of `FIXED`, and those of `text` (`symbol STRING, price DOUBLE`);
-    if there is none, all attributes in one."""
+    """Return the columns, as DDL: those of `FIXED`, and those of `text` (`symbol STRING, price
+    DOUBLE`); without a text, all attributes in one."""
     fixed = (f"{name} {kind.simpleString()}" for name, kind in FIXED.items())
     return ", ".join((*fixed, text or f"{ATTRIBUTES} STRING"))
 
 
 def check_columns(schema: StructType) -> StructType:
-    """Raises `ConfigurationError` for a column that no event could fill."""
+    """Return the schema. Raises `ConfigurationError` for a column that no event could fill."""
     for field in schema:
         wanted, kind = RESERVED.get(field.name), field.dataType
         if wanted is not None and schema.names.count(field.name) > 1:
@@ -127,7 +127,7 @@ _AS_THEY_ARE: dict[type[DataType], frozenset[type]] = {
 
 
 def converted(values: Sequence[object], kind: type[DataType]) -> Sequence[object]:
-    """Values of attributes as those of a column."""
+    """Convert values of attributes to those of a column."""
     if _AS_THEY_ARE.get(kind, frozenset()).issuperset(map(type, values)):
         return values
     return list(map(CONVERTERS[kind], values))

@@ -71,7 +71,8 @@ def _hashed(times: Times, publishers: Hashes, seqs: Times) -> Hashes:
 
 
 def mixed(values: Hashes) -> Hashes:
-    """The finalizer of splitmix64: every bit of the result depends on every bit of the value."""
+    """Apply the finalizer of splitmix64: every bit of the result depends on every bit of the
+    value."""
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return values ^ (values >> np.uint64(31))
@@ -115,7 +116,7 @@ class Sketch:
         return both
 
     def difference(self, other: Sketch) -> Difference | None:
-        """What this set has more than the other, and less; None if that cannot be told."""
+        """Return what this set has more than the other, and less; None if that cannot be told."""
         rest = self.minus(other)
         found: dict[int, list[int]] = {1: [], -1: []}
         while (pure := rest._pure()) is not None:

@@ -72,7 +72,8 @@ class WriteOptions(NamedTuple):
 
 
 def read_options(options: Mapping[str, str]) -> ReadOptions:
-    """Raises `ConfigurationError` and `FilterSyntaxError`, as the others."""
+    """Parse the options for reading. Raises `ConfigurationError` and `FilterSyntaxError`, as the
+    others do."""
     given = _Given(options, READ, "reading")
     since_us, until_us = given.time("since"), given.time("until")
     if since_us is not None and until_us is not None and since_us > until_us:
@@ -112,7 +113,8 @@ def schema_option(options: Mapping[str, str]) -> str:
 
 
 def time_us(text: str) -> int:
-    """Microseconds since 1970 of a time in ISO 8601, or in milliseconds as Kafka's users write it.
+    """Return a time in ISO 8601, or in milliseconds as Kafka's users write it, as microseconds
+    since 1970.
 
     Raises `ValueError`.
     """
@@ -145,7 +147,7 @@ class _Given:
         return self._options.get(name.lower(), "").strip()
 
     def names(self, name: str) -> tuple[str, ...]:
-        """What stands between commas."""
+        """Return the names between the commas of an option."""
         parts = map(str.strip, self.text(name).split(","))
         return tuple(part for part in parts if part)
 
@@ -166,7 +168,7 @@ class _Given:
         return self.read(name if self.text(name) else kafkas, time_us, 0) if text else None
 
     def seconds(self, name: str, default_s: float) -> int:
-        """In microseconds."""
+        """Return an option in seconds as microseconds."""
         return round(self.read(name, _seconds, default_s) * 1e6)
 
     def url(self) -> str:

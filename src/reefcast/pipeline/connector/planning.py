@@ -57,7 +57,7 @@ class Rules(NamedTuple):
         return max(self.late_us // BUCKETS, 1)
 
     def bucket_of(self, time_us: int) -> int:
-        """Where its bucket begins."""
+        """Return where the bucket of a time begins."""
         return time_us // self.bucket_us * self.bucket_us
 
 
@@ -85,8 +85,8 @@ class Planner:
     # --- how far the next batch goes --------------------------------------------------------------
 
     def latest(self, start: Offset, most: int | None = None, end_us: int | None = None) -> Offset:
-        """The end of the batch that begins at `start`; `start` itself if there is nothing to read.
-        `most` rows, as far as events have different times; `end_us`: no later than this."""
+        """Return the end of the batch that begins at `start`; `start` itself if there is nothing to
+        read. `most` rows, as far as events have different times; `end_us`: no later than this."""
         now_us = self._clock()
         looked = self._look_again(start, now_us)
         until_us = now_us - self._rules.settle_us
@@ -210,7 +210,7 @@ class Planner:
     # --- what the tasks read ----------------------------------------------------------------------
 
     def slices(self, start: Offset, end: Offset) -> list[Slice]:
-        """Of the batch between two offsets, whenever it is asked for."""
+        """Return the slices of the batch between two offsets, the same whenever it is asked for."""
         known_us = min(
             (max(s.since_us, start.until_us) for s in end.seen if s.until_us > start.until_us),
             default=end.until_us,

@@ -59,7 +59,8 @@ OURS = ("publisher", "seq", ATTRIBUTES)
 
 
 def check_rows(schema: StructType, order: Sequence[str] = ()) -> None:
-    """Raises `ConfigurationError` for rows that are no events, or cannot be sorted so."""
+    """Raise `ConfigurationError` for rows that are no events, or that cannot be sorted by
+    `order`."""
     for name in order:
         if name not in schema.names:
             raise ConfigurationError(f"option orderBy: there is no column {name!r} to be sorted by")
@@ -97,7 +98,7 @@ def part_of(query: str, batch: int, partition: int, time_us: int) -> Part:
 
 
 def frames(batches: Iterable[pa.RecordBatch], part: Part, topic: str) -> Iterator[bytes]:
-    """The rows, encoded. `topic`: of all of them, whatever their columns say; or "". Raises
+    """Yield the rows as frames. `topic`: of all of them, whatever their columns say; or "". Raises
     `InvalidValueError` for what is no event."""
     number = 0
     for batch in batches:
@@ -142,7 +143,7 @@ def _payloads(column: Any, rows: int) -> Sequence[bytes]:
 
 
 def in_order(batches: Iterable[pa.RecordBatch], order: Sequence[str]) -> Iterable[pa.RecordBatch]:
-    """All of them, sorted by these columns, if there are any."""
+    """Return all rows, sorted by these columns, if there are any."""
     some = list(batches) if order else []
     if not some:
         return batches
@@ -154,7 +155,8 @@ def in_order(batches: Iterable[pa.RecordBatch], order: Sequence[str]) -> Iterabl
 
 
 def publish(url: str, batches: Iterable[pa.RecordBatch], part: Part, topic: str) -> int:
-    """All rows, until the broker has taken them over; returns how many there are."""
+    """Publish all rows and wait until the broker has acknowledged them; return how many there
+    are."""
     rows = 0
     publisher: Publisher | None = None
     try:
@@ -198,15 +200,16 @@ class Publisher:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     def send(self, frames: Sequence[bytes]) -> None:
-        """Raises as `Client.publish`."""
+        """Publish frames. Raises what `Client.publish` raises."""
         self._run(self._client.send(frames))
 
     def flush(self) -> None:
-        """Raises as `Client.flush`; waits as long as the broker withholds its credit."""
+        """Wait for acknowledgements, as long as the broker withholds its credit. Raises what
+        `Client.flush` raises."""
         self._run(self._client.flush())
 
     def close(self) -> None:
-        """After an error what is left is left."""
+        """Close the client; after an error, drop what is left."""
         with suppress(Exception):
             self._run(self._client.close())
         self._stop()

@@ -104,7 +104,7 @@ class Pushdown:
         self.pushed = before
 
     def push(self, condition: Filter) -> bool:
-        """Whether it was pushed; else Spark must look itself."""
+        """Push a condition down; return whether it was, else Spark must apply it."""
         column = _column(condition)
         if column == TIMESTAMP and TIMESTAMP in self._kinds:
             return self._take_time(condition)

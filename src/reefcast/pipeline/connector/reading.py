@@ -70,7 +70,7 @@ class Past:
 
 @contextmanager
 def past(selection: Selection, name: str) -> Iterator[Past]:
-    """Raises `ConnectionLostError` if no broker can be reached."""
+    """Open the past of a selection. Raises `ConnectionLostError` if no broker can be reached."""
     with sync.connect(selection.url, name=name) as client:
         yield Past(client, selection.filter)
 
@@ -88,7 +88,7 @@ def _time(time_us: int) -> datetime:
 
 
 def patiently(work: Callable[[], T], patience_s: float = PATIENCE_S) -> T:
-    """Does it again while there is nobody who could answer."""
+    """Call `work` again while there is nobody who could answer."""
     give_up_at_s = time.monotonic() + patience_s
     while True:
         try:
@@ -101,7 +101,7 @@ def patiently(work: Callable[[], T], patience_s: float = PATIENCE_S) -> T:
 
 
 def slice_events(selection: Selection, part: Slice, *, fail: bool) -> Iterator[Event]:
-    """The events of a slice. `fail`: whether it is an error that some of them are gone."""
+    """Yield the events of a slice. `fail`: whether it is an error that some of them are gone."""
     expected = part.expected
     with past(selection, "spark-reader") as history:
         for since_us, until_us in part.spans if expected is None else ():
@@ -167,7 +167,7 @@ def _chunks(events: Iterator[Event], size: int = 4096) -> Iterator[list[Event]]:
 
 
 def data_loss(what: str, *, fail: bool) -> None:
-    """Raises `ConnectionLostError`, or says so and goes on."""
+    """Raise `ConnectionLostError`, or log the loss and go on."""
     if fail:
         raise ConnectionLostError(
             f"{what}. To go on without them, set the option failOnDataLoss to false"

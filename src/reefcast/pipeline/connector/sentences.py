@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 def told(method: Callable[P, T]) -> Callable[P, T]:
-    """The same method; what it raises of ours has forgotten where it comes from."""
+    """Wrap a method so that errors of this package are raised without their traceback."""
 
     @wraps(method)
     def call(*args: P.args, **named: P.kwargs) -> T:
@@ -27,7 +27,7 @@ def told(method: Callable[P, T]) -> Callable[P, T]:
 
 
 def told_later(method: Callable[P, Iterator[T]]) -> Callable[P, Iterator[T]]:
-    """`told` for a generator."""
+    """Wrap a generator as `told` wraps a method."""
 
     @wraps(method)
     def call(*args: P.args, **named: P.kwargs) -> Iterator[T]:

@@ -136,7 +136,8 @@ class Driver:
         return Offset(now)
 
     def latest(self, start: Offset, most: int | None) -> Offset:
-        """While nobody answers there is nothing new, for a while."""
+        """Return the end of the next batch; while nobody answers there is nothing new, for a
+        while."""
         try:
             offset = self._planner.latest(start, most, self.end_us)
         except (PeerError, RefusedError) as error:

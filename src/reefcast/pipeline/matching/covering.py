@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 
 def triggered(subscriptions: DataFrame) -> DataFrame:
-    """subscription, triggered: a row for each root S of subscription (int64) and filter, with
-    |NRS(S)|. Filters that cover each other count in the order of their numbers: the first is the
-    root, and the next one follows it."""
+    """Return subscription, triggered: a row for each root S of subscription (int64) and filter,
+    with |NRS(S)|. Filters that cover each other count in the order of their numbers: the first is
+    the root, and the next one follows it."""
     spark = subscriptions.sparkSession
     tasks = parallelism(spark)
     table = subscriptions.select("subscription", "filter").orderBy("subscription").toArrow()

@@ -33,8 +33,8 @@ _CASTS: tuple[tuple[type[T.DataType], str | None], ...] = (
 def with_attributes(
     events: DataFrame, id_name: str, wanted: Collection[str]
 ) -> tuple[DataFrame, list[str]]:
-    """The id, then the wanted attributes that there are; and their names. The others are not even
-    read."""
+    """Return the id and those of the wanted attributes that exist, and their names. Other columns
+    are not even read."""
     place = places(events, [id_name], wanted)
     kinds = [field.dataType for field in events.schema.fields]
     names = sorted(name for name in place if name in wanted)
@@ -46,7 +46,7 @@ def with_attributes(
 
 
 def by_place(frame: DataFrame) -> DataFrame:
-    """With its columns as c0, c1 and so on: Spark finds them by name in a way of its own, in either
+    """Rename the columns to c0, c1 and so on: Spark finds names in a way of its own, in either
     case, and with dots for what is inside of them."""
     return frame.toDF(*(f"c{i}" for i in range(len(frame.columns))))
 
@@ -54,8 +54,8 @@ def by_place(frame: DataFrame) -> DataFrame:
 def places(
     frame: DataFrame, needed: Collection[str], wanted: Collection[str] = ()
 ) -> dict[str, int]:
-    """Where the needed columns are, and the wanted ones that there are; `LocalError` if a needed
-    one is not there, or there are two of a name."""
+    """Return where the needed columns are, and the wanted ones that exist. Raises `LocalError` if a
+    needed one is missing, or there are two of a name."""
     count = Counter(frame.columns)
     for name in needed:
         if name not in count:
@@ -69,7 +69,7 @@ def places(
 
 
 def as_value(column: Column, name: str, kind: T.DataType) -> Column:
-    """The column as one of values; `LocalError` if Spark's type holds none."""
+    """Return the column as one of values. Raises `LocalError` if Spark's type holds none."""
     if (
         name == TOPIC
         and isinstance(kind, T.ArrayType)

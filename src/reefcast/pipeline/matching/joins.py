@@ -36,7 +36,7 @@ def match(
     subscription_id: str = "subscription",
     filter_column: str = "filter",
 ) -> DataFrame:
-    """event, subscription: a row for each pair of which the filter holds for the event.
+    """Return event, subscription: a row for each pair of which the filter holds for the event.
 
     An event is a row of `events`, and each of its columns an attribute; NULL, and a column that
     there is not, is a missing one. Names count as they are written. Numbers, BOOLEAN and STRING are
@@ -60,7 +60,7 @@ def match_counts(
     subscription_id: str = "subscription",
     filter_column: str = "filter",
 ) -> DataFrame:
-    """subscription, events: how many events each subscription matches (BIGINT, 0 too); with
+    """Return subscription, events: how many events each subscription matches (BIGINT, 0 too); with
     `per="event"` event, subscriptions: how many subscriptions match each event.
 
     Arguments and errors are those of `match`. Executors keep one number for each subscription, so

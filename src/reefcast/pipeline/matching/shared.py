@@ -31,7 +31,8 @@ def share(spark: SparkSession, data: bytes) -> Shared:
 
 
 def stream_of(table: pa.Table) -> bytes:
-    """A table as a stream of Arrow's; `pa.ipc.open_stream(data).read_all()` reads it again."""
+    """Encode a table as a stream of Arrow's; `pa.ipc.open_stream(data).read_all()` reads it
+    again."""
     import pyarrow as pa
 
     sink = pa.BufferOutputStream()
@@ -41,7 +42,7 @@ def stream_of(table: pa.Table) -> bytes:
 
 
 def parallelism(spark: SparkSession) -> int:
-    """How many tasks the executors run at a time, as far as Spark says it."""
+    """Return how many tasks the executors run at a time, as far as Spark says it."""
     if is_remote():
         return int(str(spark.conf.get("spark.sql.shuffle.partitions")))
     return int(spark.sparkContext.defaultParallelism)

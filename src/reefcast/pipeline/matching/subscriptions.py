@@ -63,7 +63,7 @@ class Filters(NamedTuple):
 
 
 def gathered(subscriptions: DataFrame, id_name: str, filter_name: str) -> Filters:
-    """Reads, parses and collects; `LocalError` for filters that cannot be read."""
+    """Collect and parse the subscriptions. Raises `LocalError` for filters that cannot be read."""
     import pyarrow.compute as pc
 
     place = places(subscriptions, [id_name, filter_name])
@@ -88,7 +88,7 @@ def _spread(rows: DataFrame) -> DataFrame:
 
 
 def to_bytes(table: pa.Table) -> bytes:
-    """What executors need of the parsed subscriptions; `worker` reads it."""
+    """Encode what executors need of the parsed subscriptions; `worker` reads it."""
     import pyarrow as pa
 
     needed, sink = table.select(["id", "packed", "decided"]), pa.BufferOutputStream()
@@ -112,8 +112,8 @@ def _refuse(table: pa.Table) -> None:
 
 
 def parsed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """From id and filter to id, the packed normal form, what Python must decide about (pickled
-    expressions; null for nothing), the attributes' names, and an error or null."""
+    """Yield for each id and filter the id, the packed normal form, what Python must decide about
+    (pickled expressions; null for nothing), the attributes' names, and an error or null."""
     import pyarrow as pa
 
     kinds = [pa.binary(), pa.binary(), pa.list_(pa.string()), pa.string()]

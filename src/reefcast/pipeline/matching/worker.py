@@ -64,7 +64,7 @@ _loaded: OrderedDict[str, Loaded] = OrderedDict()
 
 
 def loaded(shared: Shared) -> Loaded:
-    """The index of the shared subscriptions, made if this process has not got it."""
+    """Return the index of the shared subscriptions, built if this process does not have it."""
     if shared.token not in _loaded:
         _loaded[shared.token] = _load(shared.data.value)
         if len(_loaded) > KEPT:
@@ -96,7 +96,8 @@ def _load(data: bytes) -> Loaded:
 def pairs(
     batches: Iterable[pa.RecordBatch], shared: Shared, names: Sequence[str]
 ) -> Iterator[pa.RecordBatch]:
-    """event, subscription for each pair. `batches`: the event's id, then the attributes `names`."""
+    """Yield event, subscription for each pair. `batches`: the event's id, then the attributes
+    `names`."""
     import pyarrow as pa
 
     ids = loaded(shared).ids
@@ -109,7 +110,7 @@ def pairs(
 def counts_of_events(
     batches: Iterable[pa.RecordBatch], shared: Shared, names: Sequence[str]
 ) -> Iterator[pa.RecordBatch]:
-    """event, subscriptions for each event."""
+    """Yield event, subscriptions for each event."""
     import pyarrow as pa
 
     for events, (offsets, _) in found(batches, shared, names):
@@ -119,7 +120,7 @@ def counts_of_events(
 def counts_of_subscriptions(
     batches: Iterable[pa.RecordBatch], shared: Shared, names: Sequence[str]
 ) -> Iterator[pa.RecordBatch]:
-    """subscription, events for each subscription that matched any of all batches."""
+    """Yield subscription, events for each subscription that matched any of all batches."""
     import pyarrow as pa
 
     ids = loaded(shared).ids
@@ -135,7 +136,7 @@ def counts_of_subscriptions(
 def found(
     batches: Iterable[pa.RecordBatch], shared: Shared, names: Sequence[str]
 ) -> Iterator[tuple[pa.Array, Matches]]:
-    """The ids of some events and what they match, until there are no more."""
+    """Yield the ids of some events and what they match, until there are no more."""
     import pyarrow as pa
 
     index, size = loaded(shared).filters, FEWEST_EVENTS

@@ -62,7 +62,7 @@ class Rules(NamedTuple):
 
 
 def at_home(subscriptions: DataFrame, homes: Mapping[str, int]) -> DataFrame:
-    """With a column `cluster`: that of the client's broker.
+    """Add a column `cluster`: that of the client's broker.
 
     Raises `ConfigurationError` for a broker that is in no cluster.
     """
@@ -78,7 +78,8 @@ def at_home(subscriptions: DataFrame, homes: Mapping[str, int]) -> DataFrame:
 
 
 def interests(events: DataFrame, subscriptions: DataFrame, most_events: int) -> DataFrame:
-    """client, home, events (their numbers): of at most so many events, drawn by a hash."""
+    """Return client, home, events (their numbers): of at most `most_events` events, drawn by a
+    hash."""
     number = F.col("event")
     sample = events.orderBy(F.xxhash64(number), number).limit(most_events)
     home = F.col("cluster") if "cluster" in subscriptions.columns else F.lit(None)
@@ -100,7 +101,7 @@ def interests(events: DataFrame, subscriptions: DataFrame, most_events: int) -> 
 
 
 def wants(interests: DataFrame) -> Wants:
-    """Raises `ConfigurationError` where nobody wants anything."""
+    """Collect who wants which events. Raises `ConfigurationError` where nobody wants anything."""
     rows = interests.collect()
     numbers = sorted({event for row in rows for event in row["events"]})
     if not numbers:
@@ -120,8 +121,8 @@ def wants(interests: DataFrame) -> Wants:
 
 
 def rules(made: Wants, clusters: int, capacity: int | None, away: float) -> Rules:
-    """`capacity`: by default a tenth more than an even share. Raises `ConfigurationError`, with
-    the numbers, for what no plan can fulfil."""
+    """Return the rules of a plan. `capacity`: by default a tenth more than an even share. Raises
+    `ConfigurationError`, with the numbers, for what no plan can fulfil."""
     clients = len(made.clients)
     if capacity is None:
         capacity = math.ceil(1.1 * clients / clusters)
@@ -140,7 +141,8 @@ def rules(made: Wants, clusters: int, capacity: int | None, away: float) -> Rule
 
 
 def plan_clusters(made: Wants, given: Rules, seed: int) -> Plan:
-    """The plan beside others: everybody at home (where all have one), and at random."""
+    """Plan clusters, and compare the plan with others: everybody at home (where all have one), and
+    at random."""
     placed = assign(made, given)
     figures = {
         "clusters entered by a publication, this plan": entered(made, placed),
@@ -166,13 +168,13 @@ def plan_clusters(made: Wants, given: Rules, seed: int) -> Plan:
 
 
 def entered(made: Wants, placed: Assignment) -> float:
-    """Clusters that hold somebody who wants it: mean over publications."""
+    """Return how many clusters hold somebody who wants a publication: mean over publications."""
     inside = [made.wanted[placed == cluster].any(axis=0) for cluster in np.unique(placed)]
     return float(np.sum(inside, axis=0).mean())
 
 
 def away_share(made: Wants, placed: Assignment) -> float:
-    """Of the deliveries to clients that have a home, those that are not made there."""
+    """Return the share of the deliveries to clients that have a home which are made elsewhere."""
     has_home = made.homes >= 0
     deliveries = made.wanted.sum(axis=1)
     of_all = deliveries[has_home].sum()
@@ -181,21 +183,21 @@ def away_share(made: Wants, placed: Assignment) -> float:
 
 
 def cost(made: Wants, placed: Assignment, away: float) -> float:
-    """What a plan keeps low, as the module says."""
+    """Return what a plan keeps low, as the module says."""
     deliveries = made.wanted.sum(axis=1)
     strayed = deliveries[(made.homes >= 0) & (made.homes != placed)].sum()
     return entered(made, placed) + away * float(strayed) / len(made.wanted[0])
 
 
 def at_random(made: Wants, given: Rules, seed: int) -> Assignment:
-    """Even shares of a shuffled row."""
+    """Return a random assignment with even shares."""
     places = [i % given.clusters for i in range(len(made.clients))]
     random.Random(seed).shuffle(places)
     return np.array(places, np.int64)
 
 
 def assign(made: Wants, given: Rules) -> Assignment:
-    """The cluster of each client; O(passes * clients * clusters * publications)."""
+    """Return the cluster of each client; O(passes * clients * clusters * publications)."""
     plan = _Growing(made, given)
     by_interest = np.argsort(-made.wanted.sum(axis=1), kind="stable").tolist()
     for client in by_interest:
@@ -217,14 +219,15 @@ class _Growing:
         self.deliveries = made.wanted.sum(axis=1)
 
     def put(self, client: int) -> None:
-        """Where it costs least of the clusters that have room, the emptiest of equals."""
+        """Put a client where it costs least of the clusters that have room, the emptiest of
+        equals."""
         costs = self._costs(client)
         room = np.flatnonzero(self.members < self.given.capacity)
         best = min(room.tolist(), key=lambda i: (costs[i], self.members[i], i))
         self._change(client, best, 1)
 
     def move(self, client: int) -> bool:
-        """To where it costs less, if there is such a place."""
+        """Move a client to where it costs less, and return whether there is such a place."""
         before = int(self.placed[client])
         self._change(client, before, -1)
         costs = self._costs(client)
@@ -252,7 +255,7 @@ class _Growing:
 
 
 def draw(figure: Figure, plan: Plan) -> None:
-    """How many subscribers each cluster has, by where they are at home."""
+    """Draw how many subscribers each cluster has, by where they are at home."""
     from reefcast.pipeline.drawing import CORAL, TEAL
 
     clusters = sorted({row["cluster"] for row in plan.rows})

@@ -25,7 +25,7 @@ SCHEMA = "subscription BIGINT, filter STRING, triggered BIGINT"
 
 
 def roots(subscriptions: DataFrame) -> DataFrame:
-    """subscription, filter, triggered (|NRS|): a row for each root, most first."""
+    """Return subscription, filter, triggered (|NRS|): a row for each root, most first."""
     filters = subscriptions.select("subscription", "filter")
     return (
         triggered(filters)
@@ -36,8 +36,8 @@ def roots(subscriptions: DataFrame) -> DataFrame:
 
 
 def plan_covering(subscriptions: DataFrame) -> Plan:
-    """Raises `ConfigurationError` for a table without subscriptions, or with one number twice, and
-    `LocalError` for a filter that cannot be read."""
+    """Plan covering. Raises `ConfigurationError` for a table without subscriptions, or with one
+    number twice, and `LocalError` for a filter that cannot be read."""
     kind = dict(subscriptions.dtypes)["subscription"]
     if kind not in ("bigint", "int", "smallint", "tinyint"):
         raise ConfigurationError(f"column subscription is {kind.upper()}: give whole numbers")
@@ -68,7 +68,7 @@ def _figures(roots: Sequence[Row], subscriptions: int) -> dict[str, float]:
 
 
 def draw(figure: Figure, plan: Plan) -> None:
-    """Over the roots, most first, how many subscriptions each would send."""
+    """Draw over the roots, most first, how many subscriptions each would send."""
     axes = figure.add_subplot()
     degrees = [row["triggered"] for row in plan.rows]
     axes.step(range(1, len(degrees) + 1), degrees, where="mid")

@@ -56,7 +56,7 @@ class Rules(NamedTuple):
 def read(
     spark: SparkSession, directory: Path, brokers: Sequence[str], delta: int
 ) -> tuple[list[Row], dict[str, float]]:
-    """The pairs (`PAIRS`), and the rates of brokers."""
+    """Read the pairs (`PAIRS`), and the rates of brokers, from a trace."""
     messages = read_kind(spark, directory, "message")
     found = ways(messages, read_kind(spark, directory, "delivery"), brokers)
     pairs: list[Row] = [row.asDict() for row in carried(found, delta).collect()]
@@ -65,8 +65,8 @@ def read(
 
 
 def ways(messages: DataFrame, deliveries: DataFrame, brokers: Sequence[str]) -> DataFrame:
-    """way, publications, hops (array of sender, receiver), served (array of brokers): a row for
-    each different way that publications took, with how many took it."""
+    """Return way, publications, hops (array of sender, receiver), served (array of brokers): a row
+    for each different path that publications took, with how many took it."""
     id = ("publisher", "seq")
     between = (F.col("message") == "publish") & F.col("link").isin(list(brokers))
     hops = messages.where(between).select(
@@ -84,8 +84,8 @@ def ways(messages: DataFrame, deliveries: DataFrame, brokers: Sequence[str]) -> 
 
 
 def carried(ways: DataFrame, delta: int) -> DataFrame:
-    """a, b, distance, publications: what a link from a to b would have carried in place of those
-    between (`PAIRS`), for each distance from 2 to `delta`."""
+    """Return a, b, distance, publications: what a link from a to b would have carried in place of
+    those between (`PAIRS`), for each distance from 2 to `delta`."""
     steps = ways.select("way", "publications", "served", F.explode("hops").alias("hop")).select(
         "way", "publications", "served", F.col("hop.broker").alias("a"), F.col("hop.to").alias("b")
     )
@@ -114,7 +114,7 @@ def carried(ways: DataFrame, delta: int) -> DataFrame:
 
 
 def sent_per_s(messages: DataFrame, brokers: Sequence[str]) -> DataFrame:
-    """broker, rate: publications a second that it sent to brokers, over the time of all."""
+    """Return broker, rate: publications a second that it sent to brokers, over the time of all."""
     between = (F.col("message") == "publish") & F.col("link").isin(list(brokers))
     sent = messages.where(between)
     lasted = sent.agg(((F.max("time_us") - F.min("time_us")) / 1e6).alias("lasted_s"))
@@ -127,7 +127,7 @@ def sent_per_s(messages: DataFrame, brokers: Sequence[str]) -> DataFrame:
 
 
 def check(run: Mapping[str, Any], graph: Graph, given: Rules) -> None:
-    """Raises `ConfigurationError`, with the numbers, for a trace that does not tell of every
+    """Raise `ConfigurationError`, with the numbers, for a trace that does not tell of every
     message, an overlay that is no tree, or rules that leave no room."""
     if run.get("level", "full") != "full":
         raise ConfigurationError(
@@ -150,7 +150,7 @@ def check(run: Mapping[str, Any], graph: Graph, given: Rules) -> None:
 def plan_links(
     graph: Graph, pairs: Sequence[Row], rates: Mapping[str, float], given: Rules
 ) -> Plan:
-    """`pairs` as `carried` gives them; both directions of a link together."""
+    """Plan links; `pairs` as `carried` returns them, both directions of a link together."""
     publications: dict[tuple[str, str], int] = {}
     for pair in pairs:
         ends = (min(pair["a"], pair["b"]), max(pair["a"], pair["b"]))
@@ -179,7 +179,7 @@ def plan_links(
 
 
 def between(graph: Graph, a: str, b: str) -> list[str]:
-    """The brokers on the way from one to the other in a tree, without both."""
+    """Return the brokers between two others on the path in a tree."""
     hops = hops_from(graph, b)
     way, here = [], a
     while hops[here] > 1:
@@ -214,7 +214,7 @@ def _figures(graph: Graph, rows: Sequence[Row], rates: Mapping[str, float]) -> d
 
 
 def draw(figure: Figure, plan: Plan, graph: Graph) -> None:
-    """The tree, and the chosen links across it: the wider, the more they would have spared."""
+    """Draw the tree, and the chosen links across it: the wider, the more they would have saved."""
     from matplotlib.patches import FancyArrowPatch
 
     from reefcast.pipeline.drawing import CORAL, INK, TEAL

@@ -23,7 +23,7 @@ class Plan(NamedTuple):
 
 
 def write_table(plan: Plan, file: Path) -> None:
-    """The rows as one Parquet file."""
+    """Write the rows as one Parquet file."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

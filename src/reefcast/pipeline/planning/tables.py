@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def read_table(spark: SparkSession, path: Path, columns: Iterable[str]) -> DataFrame:
-    """Parquet, one file or a folder of them, with these columns at least.
+    """Read Parquet, one file or a folder of them, with these columns at least.
 
     Raises `ConfigurationError` where there are none, or a column is not there.
     """

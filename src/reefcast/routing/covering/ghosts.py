@@ -81,8 +81,8 @@ class Incremental(Packing):
         return net.change()
 
     def preserve(self, id: EntityId) -> Change:
-        """Its subscription has gone. It becomes a ghost if it was sent, and stands for others that
-        are narrower."""
+        """Make a ghost of the entry whose subscription has gone, if it was sent and stands for
+        others that are narrower."""
         below = self._roots.below(id) if self._roots.is_root(id) else []
         filter = self.wanted[id]
         if not below or any(covers(self.wanted[other], filter) for other in below):
@@ -95,7 +95,7 @@ class Incremental(Packing):
         return NOTHING
 
     def collect(self, ghost: EntityId) -> Change:
-        """The ghost goes."""
+        """Remove a ghost."""
         self._counters["ghosts_collected"] += 1
         del self.ghosts[ghost]
         self._covering.remove(ghost)
@@ -103,7 +103,8 @@ class Incremental(Packing):
         return self._roots.remove(ghost)
 
     def stands_for(self, ghost: EntityId) -> int:
-        """How many would have to be sent, or asked about, if it went."""
+        """Return how many subscriptions would have to be sent, or asked about, if the ghost
+        went."""
         return len(self._roots.below(ghost))
 
     def filter_of(self, id: EntityId) -> Filter:

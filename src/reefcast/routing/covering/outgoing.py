@@ -71,12 +71,12 @@ class Outgoing(ABC):
         self.wanted: dict[EntityId, Filter] = {}
 
     def add(self, id: EntityId, filter: Filter) -> Change:
-        """The neighbour wants one more."""
+        """Add a subscription that the neighbour wants."""
         self.wanted[id] = filter
         return self._come(id, filter)
 
     def remove(self, id: EntityId) -> Change:
-        """One that it wanted is gone, or it wants it no more."""
+        """Remove a subscription that is gone, or that the neighbour no longer wants."""
         return self._go(id, self.wanted.pop(id))
 
     @abstractmethod
@@ -88,41 +88,42 @@ class Outgoing(ABC):
         """`id` is wanted no more."""
 
     def drop_unwanted(self, wants: Callable[[Filter], bool]) -> Change:
-        """What the neighbour does not want any more goes."""
+        """Remove what the neighbour no longer wants."""
         net = Net()
         for id in [id for id, filter in self.wanted.items() if not wants(filter)]:
             net.add(self.remove(id))
         return net.change()
 
     def preserve(self, id: EntityId) -> Change:
-        """As `remove`, but a strategy that prunes may keep the entry without it (a ghost)."""
+        """Remove a subscription as `remove` does, but a strategy that prunes may keep its entry (a
+        ghost)."""
         return self.remove(id)
 
     def observe(self, passed: Sequence[tuple[Publication, bool]]) -> bool:
-        """These publications came from the neighbour, each with whether it was for nobody here;
-        returns whether a ghost is overdue for it."""
+        """Observe publications from the neighbour, each with whether it was for nobody here; return
+        whether a ghost is overdue for it."""
         return False
 
     def collect_overdue(self) -> list[tuple[EntityId, Filter, Change]]:
-        """The ghosts that are overdue go."""
+        """Remove the ghosts that are overdue."""
         return []
 
     def filter_of(self, id: EntityId) -> Filter:
-        """Of one that is wanted, or of an entry."""
+        """Return the filter of a wanted subscription, or of an entry."""
         return self.wanted[id]
 
     @abstractmethod
     def sent(self) -> list[EntityId]:
-        """The entries of `out[U]`."""
+        """Return the entries of `out[U]`."""
 
     @abstractmethod
     def is_sent(self, id: EntityId) -> bool:
-        """Whether one that is wanted is an entry of `out[U]`."""
+        """Return whether a wanted subscription is an entry of `out[U]`."""
 
     @abstractmethod
     def stand_in(self, id: EntityId) -> EntityId:
-        """The entry that stands for `id`, which is wanted: the neighbour sends what matches `id`
-        because of it."""
+        """Return the entry that stands for `id`, which is wanted: because of it the neighbour sends
+        what matches `id`."""
 
 
 class Every(Outgoing):

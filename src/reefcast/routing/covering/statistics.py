@@ -39,9 +39,8 @@ class Statistics(Protocol):
     """See the module's docstring."""
 
     def claim(self, subscription: EntityId, filter: str) -> None:
-        """A client of this broker subscribed. What a former life of the broker recorded for the
-        same client and the same text is this subscription's from now on: clients that come back
-        ask anew, under fresh ids."""
+        """Give this subscription the rows that a former life of the broker recorded for the same
+        client and the same text: clients that come back subscribe again, under fresh ids."""
         ...
 
     def record(
@@ -53,19 +52,19 @@ class Statistics(Protocol):
         count: int,
         now: float,
     ) -> None:
-        """A publication under this advertisement was delivered to this subscription; `distance` and
-        `count` are those of its header, not negative and below 2^63."""
+        """Record that a publication under this advertisement was delivered to this subscription;
+        `distance` and `count` are those of its header, not negative and below 2^63."""
         ...
 
     def pruning_distance(
         self, subscription: EntityId, advertisement: EntityId, theta: float
     ) -> int:
-        """The smallest d >= 0 such that at least a share `theta` (0 to 1) of what counts for the
-        two has `distance <= d`; 0 if nothing does."""
+        """Return the smallest d >= 0 such that at least a share `theta` (0 to 1) of the pair's rows
+        that count has `distance <= d`; 0 if there are none."""
         ...
 
     def purge(self, subscription: EntityId) -> None:
-        """The subscription has gone, and its rows go with it."""
+        """Remove the rows of a subscription that has gone."""
         ...
 
     def expire(self, now: float) -> None:
@@ -94,8 +93,8 @@ class Window:
 
 
 def distance_reaching(theta: float, histogram: Mapping[int, int]) -> int:
-    """The smallest distance that at least a share `theta` of the rows do not exceed; `histogram`:
-    distance -> rows."""
+    """Return the smallest distance that at least a share `theta` of the rows do not exceed;
+    `histogram`: distance -> rows."""
     missing = ceil(round(theta * sum(histogram.values()), EXACT))
     for distance in sorted(histogram) if missing > 0 else ():
         missing -= histogram[distance]
@@ -143,13 +142,13 @@ class Pairs(Generic[K]):
         return self._kept.get(pair)
 
     def put(self, pair: Pair, kept: K) -> None:
-        """A pair that is not here yet, with its rows; as if its latest row came now."""
+        """Put a new pair with its rows, as if its latest row came now."""
         self._kept[pair] = kept
         self._of.setdefault(pair[0], {})[pair[1]] = None
         self.rows += kept.rows
 
     def row(self, pair: Pair, now: float) -> K:
-        """A row of this pair comes; returns what is kept of it, the new row counted."""
+        """Count a new row of this pair; return what is kept of the pair."""
         self.now = max(self.now, now)
         kept = self._kept.get(pair)
         if kept is None:
@@ -183,7 +182,7 @@ class Pairs(Generic[K]):
             self._drop((subscription, advertisement))
 
     def rename(self, subscription: EntityId, new: EntityId) -> list[K]:
-        """The pairs of a subscription that goes on under another id."""
+        """Rename the subscription of its pairs, which goes on under another id."""
         moved = []
         for advertisement in self._of.pop(subscription, {}):
             kept = self._kept.pop((subscription, advertisement))
@@ -225,7 +224,7 @@ class MemoryStatistics:
         return _InMemory(latest=deque(maxlen=self._window.rows))
 
     def claim(self, subscription: EntityId, filter: str) -> None:
-        """There was no former life."""
+        """Do nothing: there was no former life."""
 
     def record(
         self,

@@ -22,8 +22,8 @@ class CoveringOptions(RoutingOptions, frozen=True):
 
 
 def outgoing(strategy: Strategy, theta: float, counters: Counter[str]) -> Callable[[], Outgoing]:
-    """What makes the `Outgoing` of this strategy; `theta`, and `counters` for what becomes of its
-    ghosts, matter to *incremental* only."""
+    """Return a factory of the `Outgoing` of this strategy; only *incremental* uses `theta`, and
+    `counters`, which count what becomes of its ghosts."""
     made: dict[Strategy, Callable[[], Outgoing]] = {
         "none": Every,
         "lazy": Lazy,

@@ -39,7 +39,8 @@ class Suspicion:
         self._down = log((1 - too_large) / (1 - limit))
 
     def after(self, suspicion: float, counts: bool) -> float:
-        """What it comes to by one more, which counts towards the share or does not."""
+        """Return the suspicion after one more publication, which counts towards the share or does
+        not."""
         return max(0.0, suspicion + (self._up if counts else self._down))
 
     @staticmethod

@@ -47,14 +47,14 @@ class Membership:
         return not any(contact != self.overlay.me for contact in self.overlay.contacts)
 
     def joined(self) -> list[Send]:
-        """From now on what neighbours tell of is what it should have."""
+        """End joining: from now on this node should have what neighbours tell of."""
         self.joining = False
         self._fresh = self._fresh and not self.overlay.view
         return []
 
     def lacks(self, digest: Digest, node: NodeId) -> tuple[PublicationId, ...]:
-        """What it wants of that which a neighbour tells of: nothing while it joins; and if many may
-        tell of the same at once, nothing that another one was asked for just now."""
+        """Return what this node wants of what a neighbour has: nothing while it joins; and where
+        many may offer the same at once, nothing that another neighbour was asked for just now."""
         if self._fresh:
             self.kept.waive(digest.ids)
             return ()
@@ -66,8 +66,8 @@ class Membership:
         return tuple(lacking)
 
     def offers(self, before: View, joiner: NodeId = "") -> list[Send]:
-        """Who is in the view, and was not `before`, is told what came lately; of all it is told if
-        it is the `joiner`, or the first neighbour that this node has."""
+        """Tell neighbours that are new in the view (not `before`) of what came lately; tell the
+        `joiner`, and the first neighbour that this node has, of everything kept."""
         sends: list[Send] = []
         for node in self.overlay.view:
             if node in before:
@@ -94,12 +94,12 @@ class Membership:
     # --- neighbours that were out of reach --------------------------------------------------------
 
     def lost(self, node: NodeId) -> list[Send]:
-        """It cannot be reached."""
+        """Handle that a node cannot be reached."""
         self.unlinked(node)
         return self.overlay.lost(node)
 
     def unlinked(self, node: NodeId) -> None:
-        """The connection to it ended; what it was asked for may not come."""
+        """Handle that the connection to a node ended; what it was asked for may not come."""
         self.overlay.unlinked(node)
         self._told.pop(node, None)
         for asked in (self._asked, self._asked_before):
@@ -107,18 +107,19 @@ class Membership:
                 del asked[id]
 
     def relinked(self, node: NodeId) -> list[Send]:
-        """There is a connection again to a node to which one broke."""
+        """Handle that there is a connection again to a node to which one broke."""
         links = self.overlay.links(node)
         return links + self._compare_with(node, TOLD_ROUNDS) if links else []
 
     def reached(self, node: NodeId) -> list[Send]:
-        """There is a connection to it, whatever for; if it was lost, it gets its place back."""
+        """Handle that there is a connection to a node, whatever for; if it was lost, it gets its
+        place back."""
         if node not in self.overlay.missed:
             return []
         return self.overlay.reached(node) + self.compare_all(node)
 
     def compare_all(self, node: NodeId) -> list[Send]:
-        """It was out of reach, or cut off."""
+        """Compare everything kept with a node that was out of reach, or cut off."""
         return self._compare_with(node, self._kept_rounds)
 
     def _compare_with(self, node: NodeId, rounds: int) -> list[Send]:
@@ -127,7 +128,8 @@ class Membership:
         return self._tell(node, self.kept.since(rounds), rounds)
 
     def answers(self, digest: Digest, node: NodeId) -> list[Send]:
-        """What it asks for, unless it has just been told: both may have asked at once."""
+        """Answer what a digest asks for, unless the node has just been told: both may have asked at
+        once."""
         rounds = min(digest.asks, self._kept_rounds)
         if rounds <= self._told.get(node, 0):
             return []
@@ -137,7 +139,7 @@ class Membership:
     # --- repair -----------------------------------------------------------------------------------
 
     def repairs(self) -> list[Send]:
-        """A neighbour is told what is kept; which one depends on nothing but the topic."""
+        """Tell one neighbour what is kept; which one depends on nothing but the topic."""
         view = self.overlay.view
         if not view:
             return []
@@ -145,7 +147,7 @@ class Membership:
         return [Send(to, Digest(topic=self.overlay.topic, ids=self.kept.told()))]
 
     def wait(self, publish: Publish) -> int:
-        """Returns how many are given up for it."""
+        """Let a publication wait; return how many were given up for it."""
         self.waiting.append(publish)
         if len(self.waiting) <= MOST_WAITING:
             return 0
@@ -153,13 +155,13 @@ class Membership:
         return 1
 
     def taken(self) -> list[Publish]:
-        """What waited does no more."""
+        """Return the publications that waited, which no longer do."""
         waited = list(self.waiting)
         self.waiting.clear()
         return waited
 
     def next_round(self) -> int:
-        """Forgets what is too old; returns how many wait in vain."""
+        """Begin a round: forget what is too old; return how many publications wait in vain."""
         self.kept.next_round()
         self._asked, self._asked_before = {}, self._asked
         self._told.clear()

@@ -141,7 +141,8 @@ MESSAGES = (
 
 
 def of_stranger(message: TopicMessage) -> list[TopicMessage]:
-    """What a node answers that is not in the overlay which a message is about (any more)."""
+    """Return the answers of a node that is not (or no longer) in the overlay which a message is
+    about."""
     if isinstance(message, Left | Walked | Wave | Missing):
         return []
     if isinstance(message, Linked) and not message.linked:

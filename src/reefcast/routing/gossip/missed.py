@@ -29,6 +29,6 @@ class MissedNodes(dict[NodeId, Missing]):
             del self[next(iter(self))]
 
     def forget(self, round: int) -> None:
-        """Those that were not needed for long."""
+        """Forget the nodes that were not needed for long."""
         for node in [x for x, missing in self.items() if missing.since <= round - MISSED_ROUNDS]:
             del self[node]

@@ -16,18 +16,26 @@ Rounds = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
 
 
 class GossipOptions(RoutingOptions, frozen=True):
-    """`contacts`: brokers that keep the memberships of topics: each topic has two of them, chosen
-    by its name, through which others join; they learn who is interested in it. `topics`: contacts
-    of single topics, by their names, in place of those. `fanout`: to how many neighbours of each of
-    its topics a node passes a publication on (0: to all). `repair`: compare with a neighbour every
-    round what came in the last 10 rounds, so that nothing stays lost. `kept_rounds`: for how many
-    rounds publications are kept, for that and for neighbours that were out of reach; of all topics
-    64 MB at most. `round_s`: seconds between two walks of a node in a topic. `ttl`: steps of a
-    walk. `rule`: which neighbours a node gives up for better ones, "witness" for those that another
-    node has, "greedy" for any. `quarantine_rounds`: how long a node that could not be reached is
-    not taken for a neighbour. `wave_rounds`: rounds between two waves by which the contacts of a
-    topic make sure that all can be reached. `seed`: of all that is drawn, the same at all
-    brokers."""
+    """Options of gossip.
+
+    - `contacts`: brokers through which others join topics. Each topic has two of them, chosen by
+      its name; they learn who is interested in it.
+    - `topics`: the contacts of single topics, by their names, in place of those.
+    - `fanout`: to how many neighbours in a topic a node forwards a publication (0: all).
+    - `repair`: compare with a neighbour every round what arrived in the last 10 rounds, so that
+      nothing stays lost.
+    - `kept_rounds`: for how many rounds publications are kept, for repair and for neighbours that
+      were out of reach; at most 64 MB for all topics together.
+    - `round_s`: seconds between two walks of a node in a topic.
+    - `ttl`: the steps of a walk.
+    - `rule`: which neighbours a node drops for better ones: "witness" those that another node has,
+      "greedy" any.
+    - `quarantine_rounds`: for how long a node that could not be reached is not accepted as a
+      neighbour.
+    - `wave_rounds`: rounds between two waves, by which the contacts of a topic check that all
+      members can be reached.
+    - `seed`: the seed of all random choices; the same at all brokers.
+    """
 
     contacts: tuple[NodeId, ...] = ()
     topics: dict[str, tuple[NodeId, ...]] = {}  # noqa: RUF012 - msgspec copies defaults

@@ -59,12 +59,12 @@ class Room:
         self._users[kept] = None
 
     def leave(self, kept: Kept) -> None:
-        """The broker leaves the topic."""
+        """Free the room of a topic that the broker leaves."""
         del self._users[kept]
         self.used -= kept.bytes
 
     def reserve(self, size: int) -> None:
-        """Somebody keeps so much more."""
+        """Reserve `size` bytes more, and make room where the most is kept if that is too much."""
         self.used += size
         while self.used > self._most:
             max(self._users, key=lambda kept: kept.bytes).make_room()
@@ -91,7 +91,7 @@ class Kept:
         self._keep(id, publish)
 
     def waive(self, ids: Iterable[PublicationId]) -> None:
-        """They came before this node did."""
+        """Waive publications that were sent before this node joined."""
         for id in ids:
             if id not in self._kept:
                 self._keep(id, None)
@@ -109,7 +109,7 @@ class Kept:
         self._room.used -= size
 
     def next_round(self) -> None:
-        """Forgets what is too old."""
+        """Begin a round: forget what is too old."""
         self._round += 1
         oldest = self._round - self._rounds - FORGETTING_ROUNDS
         while self._kept:
@@ -119,44 +119,46 @@ class Kept:
             self._forget(id)
 
     def make_room(self) -> None:
-        """Forgets the first, one at least: not each time only what is just too much."""
+        """Forget the oldest, at least one: more than just enough, so that this is not due each
+        time."""
         most = self.bytes - self.bytes // GIVEN_UP_SHARE
         self._forget(next(iter(self._kept)))
         while self.bytes > most:
             self._forget(next(iter(self._kept)))
 
     def every(self) -> tuple[PublicationId, ...]:
-        """Those too that are not told of any more, so that who comes now can waive them."""
+        """Return all ids, also those too old to be told of, so that a node that joins now can waive
+        them."""
         return tuple(self._kept)
 
     def told(self) -> tuple[PublicationId, ...]:
-        """Those of the last rounds, the latest first."""
+        """Return the ids of the last rounds, the latest first."""
         return tuple(id for id, _ in self._last(self._told_rounds))
 
     def newest(self) -> tuple[PublicationId, ...]:
-        """For a new neighbour, the latest first."""
+        """Return the ids to offer to a new neighbour, the latest first."""
         return self._here(OFFERED_ROUNDS, MOST_OFFERED)
 
     def since(self, rounds: int) -> tuple[PublicationId, ...]:
-        """What can be had of so many rounds, the first first: who gets it and forgets the first
-        again, because it is so much, has had them."""
+        """Return the ids of so many rounds, the first first: a node that forgets the first again,
+        because there are so many, has had them."""
         return self._here(rounds)[::-1]
 
     def _here(self, rounds: int, most: int | None = None) -> tuple[PublicationId, ...]:
         return tuple(id for id, publish in islice(self._last(rounds), most) if publish)
 
     def lacking(self, ids: Iterable[PublicationId]) -> list[PublicationId]:
-        """Those of these that are neither here nor waived."""
+        """Return those of `ids` that are neither here nor waived."""
         return [id for id in ids if id not in self._kept]
 
     def those(self, ids: Iterable[PublicationId]) -> list[Publish]:
-        """Those of these that are here."""
+        """Return the publications with these ids that are here."""
         found = (self._kept.get(id, (0, None))[1] for id in ids)
         return [publish for publish in found if publish is not None]
 
     def besides(self, ids: Iterable[PublicationId]) -> list[Publish]:
-        """Those that are not among these, of which a neighbour told; but for old ones: of these it
-        may tell no more."""
+        """Return publications that are not among these ids, of which a neighbour told; but no old
+        ones, of which it may tell no more."""
         theirs = set(ids)
         last = self._last(self._told_rounds - FORGETTING_ROUNDS)
         return [publish for id, publish in last if publish is not None and id not in theirs]

@@ -161,13 +161,14 @@ class Gossip(Router, Refuses, ActsLater, OpensLinks):
     def advertise(
         self, id: EntityId, filter: Filter, link: LinkName, local: bool
     ) -> Sequence[Action]:
-        """Who says which topics it will publish to enters them in time."""
+        """Handle an advertisement: enter its topics before anything is published to them."""
         topics = topics_of(filter) or ()
         self._advertised[id] = (link, topics)
         return [action for topic in topics for action in self._enter(topic, id)]
 
     def unadvertise(self, id: EntityId, link: LinkName) -> list[Action]:
-        """What the client published of it is no reason to stay any more."""
+        """Withdraw an advertisement; what the client published of it is no reason to stay in its
+        topics."""
         owner, topics = self._advertised.pop(id, (link, ()))
         reasons = (id, (owner, PUBLISHES))
         return [a for topic in topics for reason in reasons for a in self._quit(topic, reason)]
@@ -183,7 +184,8 @@ class Gossip(Router, Refuses, ActsLater, OpensLinks):
     # --- topics -----------------------------------------------------------------------------------
 
     def contacts_of(self, topic: str) -> tuple[NodeId, ...]:
-        """Those named for it, or of all contacts those that its name has least against."""
+        """Return the contacts named for a topic, or the contacts to which its name gives the least
+        weight."""
         named = self.wanted.topics.get(topic)
         if named is not None:
             return named
@@ -322,8 +324,9 @@ class Gossip(Router, Refuses, ActsLater, OpensLinks):
         return actions
 
     def soft_down(self, link: LinkName, lost: Sequence[Publish]) -> Sequence[Action]:
-        """Closed as nobody needed it, broken, or not to be had. Only in the last case the node is
-        given up: else there is another try, if it is needed."""
+        """Handle a soft link that was closed because nobody needed it, that broke, or that could
+        not be opened. Only in the last case the node is given up: else there is another try, if it
+        is needed."""
         before = self.soft_links.pop(link, None)
         self._idle.discard(link)
         missed = link in self._missed
@@ -396,7 +399,7 @@ class Gossip(Router, Refuses, ActsLater, OpensLinks):
         return self.rng.sample(view, fanout) if 0 < fanout < len(view) else view
 
     def afterwards(self) -> list[Action]:
-        """Enters topics that clients publish to; what could not be sent yet waits there."""
+        """Enter the topics that clients publish to; what cannot be sent yet waits there."""
         self.unfinished = False
         actions = self._connected(self._late)
         self._late = []

@@ -29,7 +29,7 @@ class SeenIds:
         return id in self._young or id in self._old or id[1] <= self._forgotten.get(id[0], 0)
 
     def is_new(self, id: PublicationId) -> bool:
-        """Whether it was not seen; it is from now on."""
+        """Return whether the id is new, and remember it."""
         if id in self._young or id in self._old or id[1] <= self._forgotten.get(id[0], 0):
             return False
         if len(self._young) >= self._remembered:

@@ -18,23 +18,25 @@ FIRST, SECOND = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 
 
 def joined(me: str, other: str) -> bytes:
-    """len(me) || me || other, so that no two pairs have the same bytes; the length in two."""
+    """Return len(me) || me || other, the length in two bytes, so that no two pairs have the same
+    bytes."""
     name = me.encode()
     return len(name).to_bytes(2, "little") + name + other.encode()
 
 
 def weight(seed: int, me: NodeId, other: NodeId) -> int:
-    """What `me` has against `other` for a neighbour: 64 bits, the less the better (Listing 1)."""
+    """Return what `me` has against `other` as a neighbour: 64 bits, the less the better (Listing
+    1)."""
     return xxhash.xxh64_intdigest(joined(me, other), seed)
 
 
 def stream(seed: int, node: NodeId, topic: str) -> int:
-    """The key of this node's numbers for this topic."""
+    """Return the key of this node's random numbers for this topic."""
     return xxhash.xxh64_intdigest(joined(node, topic), seed ^ GOLDEN)
 
 
 def mixed(key: int, number: int) -> int:
-    """Number `number` of the stream `key`: 64 bits (SplitMix64)."""
+    """Return number `number` of the stream `key`: 64 bits (SplitMix64)."""
     z = (key + number * GOLDEN) & MASK
     z = ((z ^ (z >> 30)) * FIRST) & MASK
     z = ((z ^ (z >> 27)) * SECOND) & MASK
@@ -42,5 +44,5 @@ def mixed(key: int, number: int) -> int:
 
 
 def choice(number: int, size: int) -> int:
-    """An index below `size`, from 64 random bits."""
+    """Return an index below `size`, from 64 random bits."""
     return ((number >> 32) * size) >> 32

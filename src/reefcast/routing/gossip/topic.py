@@ -130,21 +130,22 @@ class TopicOverlay:
     # --- inputs -----------------------------------------------------------------------------------
 
     def begin(self, view: Sequence[NodeId], in_links: Sequence[NodeId]) -> None:
-        """In an overlay that is there already, with this place in it."""
+        """Begin in an overlay that exists, with this place in it."""
         self.view = self._weights.view(view)
         self.size = len(view)
         self.in_links = set(in_links)
         self._fewest = max(LOWEST, len(view))
 
     def join(self) -> list[Send]:
-        """Through the first contact that is not in quarantine, and is not this node itself."""
+        """Join through the first contact that is not in quarantine, and is not this node itself."""
         for contact in self.contacts:
             if contact != self.me and contact not in self._quarantine:
                 return self._ask(contact)
         return []
 
     def leave(self) -> list[Send]:
-        """Those who point here get a neighbour of this node in exchange; contacts are told."""
+        """Leave: those who point here get a neighbour of this node in exchange; contacts are
+        told."""
         sends = [Send(node, Linked(topic=self.topic, linked=False)) for node in self.view]
         for number, node in enumerate(sorted(self.in_links)):
             others = [other for other in self.view if other != node]
@@ -158,7 +159,7 @@ class TopicOverlay:
         return sends
 
     def tick(self) -> list[Send]:
-        """A round begins."""
+        """Begin a round."""
         self.round += 1
         self._quarantine = {x: until for x, until in self._quarantine.items() if until > self.round}
         self.missed.forget(self.round)
@@ -174,11 +175,12 @@ class TopicOverlay:
         return [*sends, Send(to, Walk(topic=self.topic, path=(self.me,), nonce=nonce, left=left))]
 
     def handle(self, message: TopicMessage, sender: NodeId) -> list[Send]:
-        """Raises `ProtocolError`, changing nothing, for what no node says."""
+        """Handle a message of another node. Raises `ProtocolError`, changing nothing, for what no
+        node says."""
         return HANDLERS[type(message)](self, message, sender)
 
     def lost(self, node: NodeId) -> list[Send]:
-        """It cannot be reached."""
+        """Handle that a node cannot be reached."""
         self.in_links.discard(node)
         self._members.pop(node, None)
         if node not in self.view and node not in self.contacts:
@@ -189,8 +191,8 @@ class TopicOverlay:
         return [] if self.view else self.join()
 
     def reached(self, node: NodeId) -> list[Send]:
-        """There is a connection to a node that it missed. A contact that it only wanted to ask is
-        asked; two contacts tell each other whom they know, and have each other as neighbours: the
+        """Handle that there is a connection to a node that was missed. A contact that was only to
+        be asked is asked; two contacts tell each other whom they know, and become neighbours: the
         topic may have begun at each of them by itself."""
         missed = self.missed.pop(node)
         self._quarantine.pop(node, None)
@@ -209,7 +211,7 @@ class TopicOverlay:
         return [self._link(node)]
 
     def unlinked(self, node: NodeId) -> None:
-        """The connection to it ended; if it points here, it will say so again."""
+        """Handle that the connection to a node ended; if it points here, it will say so again."""
         self.in_links.discard(node)
 
     # --- walks ------------------------------------------------------------------------------------
@@ -265,7 +267,7 @@ class TopicOverlay:
         return Send(node, Linked(topic=self.topic, linked=True))
 
     def links(self, node: NodeId) -> list[Send]:
-        """What a node is told to which there is a new connection."""
+        """Return what a node is told to which there is a new connection."""
         return [self._link(node)] if node in self.view else []
 
     def _linked(self, message: Linked, sender: NodeId) -> list[Send]:

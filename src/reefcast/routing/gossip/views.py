@@ -34,7 +34,7 @@ class Weights:
         self._table = array("Q")
 
     def key(self, other: NodeId) -> tuple[int, NodeId]:
-        """To sort by; no two nodes have the same."""
+        """Return a key to sort by; no two nodes have the same."""
         number = self._numbers[other]
         if number >= len(self._table):
             self._grow()
@@ -50,7 +50,7 @@ class Weights:
         return tuple(sorted(nodes, key=self.key))
 
     def better(self, nodes: Collection[NodeId], worst: NodeId) -> list[NodeId]:
-        """Those of these that have less weight than `worst`."""
+        """Return those of `nodes` with less weight than `worst`."""
         limit = self.key(worst)
         numbers = list(map(self._numbers.__getitem__, nodes))
         if len(self._table) < len(self._numbers):
@@ -70,7 +70,8 @@ def best_view(
     *,
     greedy: bool = False,
 ) -> View:
-    """The view after a walk: `path` are the nodes that it met, `views` theirs; none is `refused`.
+    """Return the view after a walk: `path` are the nodes that it met, `views` theirs; none is
+    `refused`.
 
     A node that nobody else in this answer has in its view is kept, unless `greedy`: others might
     have nobody who points to them, and for good (the witness rule). So is one to which the walk

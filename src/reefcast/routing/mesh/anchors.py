@@ -22,9 +22,9 @@ from reefcast.routing.mesh.maps import Neighbourhood
 
 
 def towards(mom: Neighbourhood, anchor: str, neighbour: str, delta: int) -> str:
-    """The anchor with which a subscription that has `anchor` at `mom.me` is sent to its primary
-    `neighbour`: the same, unless that is more than `delta` hops away from there; then the next one
-    towards it.
+    """Return the anchor with which a subscription that has `anchor` at `mom.me` is sent to its
+    primary `neighbour`: the same, unless that is more than `delta` hops away from there; then the
+    next one towards it.
 
     Raises `InternalError` for an anchor in the branch of `neighbour`: the subscription came from
     there.

@@ -29,11 +29,12 @@ class Drain:
         self._confirmed: set[LinkName] = set()
 
     def heard(self, link: LinkName) -> None:
-        """Its other end has nothing more to send by the old tables."""
+        """Note that the other end has nothing more to send by the old tables."""
         self._heard.add(link)
 
     def confirmed(self, link: LinkName) -> None:
-        """The other end of this soft link has got all, and the word that nothing follows."""
+        """Note that the other end of this soft link has got everything, and the message that
+        nothing follows."""
         self._confirmed.add(link)
 
     def is_soft(self, link: LinkName) -> bool:
@@ -43,7 +44,7 @@ class Drain:
         return [x for x in self._soft_links if x in self._near and x not in self._primary]
 
     def to_say(self) -> list[LinkName]:
-        """Links on which it is to be said now that nothing follows; they count as told."""
+        """Return the links on which to say now that nothing follows, and count them as told."""
         soft = self._soft()
         links = [*soft, *self._primary]
         waiting = [link for link in links if link not in self._heard]

@@ -26,11 +26,11 @@ class Egress:
         self._said_for: dict[Key, int] = {}
 
     def was_said(self, link: LinkName, ids: Iterable[EntityId], *, subscriptions: bool) -> None:
-        """By the old tables, before there were others."""
+        """Note what was said by the old tables, before there were others."""
         self._said_for.update(dict.fromkeys(((link, subscriptions, id) for id in ids), OLD))
 
     def passes(self, send: Send, tables: int) -> bool:
-        """Whether what these tables (`OLD` or `NEW`) want said must be."""
+        """Return whether a send that these tables (`OLD` or `NEW`) ask for is needed."""
         message = send.message
         if isinstance(message, Advertise | Anchored):
             return self._say((send.link, not isinstance(message, Advertise), message.id), tables)
@@ -55,15 +55,16 @@ class Egress:
         return not left
 
     def forget(self, link: LinkName) -> None:
-        """Its other end has no memory of us, or is gone."""
+        """Forget what was said to a neighbour that has no memory of us, or is gone."""
         self._said_for = {key: said for key, said in self._said_for.items() if key[0] != link}
 
     def drop_old(self) -> list[Send]:
-        """There are only the new tables: what they do not want said is taken back."""
+        """Forget the old tables; return the sends that withdraw what only they asked for."""
         return self._said_only_for(OLD)
 
     def drop_new(self) -> list[Send]:
-        """There are only the old tables."""
+        """Forget the new tables, since the move was abandoned; return the sends that withdraw what
+        only they asked for."""
         return self._said_only_for(NEW)
 
     def _said_only_for(self, tables: int) -> list[Send]:

@@ -96,27 +96,28 @@ class Round:
 
 
 def load_scaling(bypassed: Iterable[str], loads: Mapping[str, float], threshold: float) -> float:
-    """`loadScalingFactor`: the product over these brokers of 1 + what their load is above the
-    threshold; 1 where none is overloaded."""
+    """Return `loadScalingFactor`: the product over these brokers of 1 + what their load is above
+    the threshold; 1 where none is overloaded."""
     return prod(1 + max(0.0, loads.get(broker, 0.0) - threshold) for broker in bypassed)
 
 
 def gain(mom: Neighbourhood, broker: str, period: Period, threshold: float) -> float:
-    """`gain(N)` of the link to `broker`; 0 for a primary one, as it bypasses nobody."""
+    """Return `gain(N)` of the link to `broker`; 0 for a primary one, as it bypasses nobody."""
     bypassed = mom.path(broker)[:-1]
     scaling = load_scaling(bypassed, period.loads, threshold)
     return period.sent.get(broker, 0) * len(bypassed) * scaling
 
 
 def has_room(mom: Neighbourhood, soft_links: int, limits: Limits) -> bool:
-    """Whether a broker with so many soft links, of whichever end, takes one more."""
+    """Return whether a broker with so many soft links, of whichever end, accepts one more."""
     return len(mom.around(mom.me)) + soft_links < limits.fanout
 
 
 def one_round(
     mom: Neighbourhood, links: Links, period: Period, limits: Limits, rng: Random
 ) -> Round:
-    """The decisions at the end of a period. O(n log n) for n brokers within Delta."""
+    """Decide what becomes of links at the end of a period. O(n log n) for n brokers within
+    Delta."""
     room = max(0, limits.fanout - len(mom.around(mom.me)) - len(links.accepted))
     best = _best(mom, links, period, limits)[:room]
     promote = tuple(broker for broker in best if broker in links.candidates)

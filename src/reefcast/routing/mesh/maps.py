@@ -64,19 +64,21 @@ class Neighbourhood:
         return broker in self.closer
 
     def distance(self, broker: str) -> int:
-        """In primary hops; 0 for `me`."""
+        """Return the distance in primary hops; 0 for `me`."""
         return len(self._paths[broker])
 
     def branch(self, broker: str) -> str:
-        """The first primary hop from `me` towards it; for `me` there is none: `IndexError`."""
+        """Return the first primary hop from `me` towards the broker; for `me` there is none:
+        `IndexError`."""
         return self._paths[broker][0]
 
     def path(self, broker: str) -> tuple[str, ...]:
-        """The primary path, from the first hop to the broker itself."""
+        """Return the primary path, from the first hop to the broker itself."""
         return self._paths[broker]
 
     def around(self, broker: str) -> tuple[str, ...]:
-        """Its primary neighbours within Delta of `me`, without `me`; of `me`, the first hops."""
+        """Return the broker's primary neighbours within Delta of `me`, without `me`; of `me`, the
+        first hops."""
         next_one = self.closer.get(broker, self.me)
         nearer = () if next_one == self.me else (next_one,)
         return (*nearer, *self._farther.get(broker, ()))
@@ -142,11 +144,12 @@ class Wom:
         self.between, self.beyond, self.behind = tuple(between), tuple(beyond), tuple(behind)
 
     def substitute(self, broker: str) -> str:
-        """What it was folded into; itself, if there is a direct link to it."""
+        """Return the broker into which this one was folded; itself, if there is a direct link to
+        it."""
         return self.neighbours[self.place[broker]]
 
     def names(self, mask: int) -> tuple[str, ...]:
-        """The neighbours of a bit vector, nearest first."""
+        """Return the neighbours of a bit vector, nearest first."""
         found = []
         while mask:
             found.append(self.neighbours[(mask & -mask).bit_length() - 1])

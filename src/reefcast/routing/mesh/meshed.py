@@ -66,7 +66,7 @@ class Meshed(Router, Relearns, OpensLinks):
     def begin(
         self, where: Surroundings, primary: list[LinkName], wanted_by: WantedBy
     ) -> SubscriptionTree:
-        """Makes the mesh, and returns its subscription tree; `primary`: the primary links that are
+        """Create the mesh, and return its subscription tree; `primary`: the primary links that are
         up, kept by the router."""
         self.soft_links = {}
         self.mesh = MeshOverlay(
@@ -86,22 +86,22 @@ class Meshed(Router, Relearns, OpensLinks):
 
     @abstractmethod
     def in_tunnel(self, header: Header, tunnel: Tunnel) -> Header:
-        """The header of a copy that goes through a tunnel, from the one that it had."""
+        """Return the header of a copy that goes through a tunnel, from the one that it had."""
 
     @abstractmethod
     def primary(self, link: LinkName) -> bool:
-        """Whether it is a primary link of the mesh."""
+        """Return whether the link is a primary link of the mesh."""
 
     @abstractmethod
     def take_in(self, row: Row) -> list[Send]:
-        """A subscription came by a primary link."""
+        """Handle a subscription that came by a primary link."""
 
     @abstractmethod
     def decide(
         self, publications: Sequence[Publish], found: Sequence[NextHops], link: LinkName
     ) -> Iterable[Decision]:
-        """As `route`, of publications none of which is in a tunnel; `link`: the one that they came
-        by, or could have come by (after a tunnel)."""
+        """Decide as `route` does, for publications none of which is in a tunnel; `link`: the one
+        that they came by, or could have come by (after a tunnel)."""
 
     # --- subscriptions ----------------------------------------------------------------------------
 
@@ -128,7 +128,7 @@ class Meshed(Router, Relearns, OpensLinks):
         return super().peer(message, link)
 
     def handle(self, message: Anchored | Vicinity | Loads, link: LinkName) -> list[Send]:
-        """One of `MESSAGES`; raises as `peer` does."""
+        """Handle one of `MESSAGES`; raises what `peer` raises."""
         if not self.primary(link):
             raise ProtocolError(
                 f"{link!r} sent {type(message).__name__} over a link that is no primary one of the "
@@ -147,12 +147,12 @@ class Meshed(Router, Relearns, OpensLinks):
         return self.mesh.link_up(link) + sends if self.primary(link) else sends
 
     def link_down(self, link: LinkName) -> list[Send]:
-        """Who is behind it is forgotten last: until then rows have anchors there."""
+        """Forget rows, then the brokers behind the link: until then rows have anchors there."""
         sends: list[Send] = super().link_down(link)  # type: ignore[assignment]  # trees and SCOTs
         return sends + self.mesh.link_down(link) if link in self.mesh.mom else sends
 
     def synced(self, link: LinkName) -> list[Send]:
-        """As with `link_down`: rows first."""
+        """Sweep rows first, as `link_down` does."""
         sends = super().synced(link)
         return sends + self.mesh.synced(link) if self.primary(link) else sends
 
@@ -160,9 +160,10 @@ class Meshed(Router, Relearns, OpensLinks):
         return [] if self.relearning else self.mesh.round()
 
     def soft_up(self, link: LinkName) -> list[Action]:
-        """While this broker relearns, what is for it and those behind it waits at its primary
-        neighbours: what came over a soft link would find no way. A neighbour that is absent comes
-        back by its primary link, or not at all."""
+        """Accept or close a soft link that came up. While this broker relearns, publications for it
+        and those behind it wait at its primary neighbours: those that came over a soft link would
+        find no next hop. A neighbour that is absent comes back by its primary link, or not at all.
+        """
         if self.relearning or link in self.absent:
             return [CloseLink(link)]
         return self.mesh.soft_up(link)
@@ -173,7 +174,7 @@ class Meshed(Router, Relearns, OpensLinks):
         return self.tunnel(link, lost)
 
     def tunnel(self, link: LinkName, lost: Sequence[Publish]) -> list[Send]:
-        """What a soft link lost goes along primary links."""
+        """Send what a soft link lost along primary links."""
         self.counters["tunnelled"] += len(lost)
         return self.mesh.tunnel(link, lost)
 

@@ -77,10 +77,10 @@ class ClusterMeshHeader(ScotHeader, frozen=True, gc=False):
 
 
 def stamp_of(header: Header) -> Stamp | None:
-    """None for what nobody stamped."""
+    """Return the stamp; None for what nobody stamped."""
     return header.stamp if isinstance(header, MeshHeader) else None
 
 
 def tunnel_of(header: Header) -> Tunnel | None:
-    """None for what is matched at every hop."""
+    """Return the tunnel; None for what is matched at every hop."""
     return header.tunnel if isinstance(header, MeshHeader | ClusterMeshHeader) else None

@@ -216,7 +216,7 @@ class MovableMesh(Mesh, MovesLinks):
         return self._change(link, lambda tables: Mesh.unsubscribe(tables, id, link))
 
     def stand_ins(self, id: EntityId) -> list[tuple[LinkName, EntityId]]:
-        """Also those that were said between new tables."""
+        """Return the stand-ins, including those said between new tables."""
         id = plainly(id)
         found = super().stand_ins(id)
         if self.moving is not None and self.moving.next is not None:
@@ -224,7 +224,7 @@ class MovableMesh(Mesh, MovesLinks):
         return found + [(link, beside(other)) for link, other in found]
 
     def link_up(self, link: LinkName) -> list[Any]:
-        """Actions, too."""
+        """Handle a link that came up; return actions, not only sends."""
         actions = self._lost(link)
         actions += [Send(link, message) for message in self.permissions.open()]
         if self.moving is not None:
@@ -235,7 +235,8 @@ class MovableMesh(Mesh, MovesLinks):
         return actions + super().link_up(link)
 
     def relearned(self) -> Sequence[Action]:
-        """All neighbours have told what they heard: who lost its own move knows how far it came."""
+        """Go on after all neighbours have told what they know: a broker that lost its own move
+        learns how far it came."""
         last, actions = self.permissions.last, [*super().relearned(), *self._grant()]
         if last is None or last.mover != self.mesh.me or self.moving is not None:
             return actions
@@ -248,7 +249,7 @@ class MovableMesh(Mesh, MovesLinks):
         return self._change(link, lambda tables: Mesh.synced(tables, link))
 
     def link_down(self, link: LinkName) -> list[Any]:
-        """Actions, too. Of a client, or a primary link."""
+        """Handle that a client or a primary link is gone; return actions, not only sends."""
         if link not in self.mesh.mom:
             return self._change(link, lambda tables: Mesh.link_down(tables, link))
         actions = self._lost(link)

@@ -118,8 +118,9 @@ class Plan(NamedTuple):
         return MoveWave(phase=phase, move=self.move, mover=self.mover, path=self.path)
 
     def affects(self, mom: Neighbourhood, broker: LinkName) -> bool:
-        """Whether it is affected; `mom`: that of an affected broker, before the move, with `broker`
-        in it. What is not in there of the move path is not what `broker` is nearest to."""
+        """Return whether the move affects a broker; `mom`: that of an affected broker, before the
+        move, with `broker` in it. Brokers of the move path that are not in it are not the ones that
+        `broker` is nearest to."""
         return any(
             _hops(mom, place, broker) <= self.delta - (place != self.mover)
             for place in (self.mover, *self.path)
@@ -127,15 +128,15 @@ class Plan(NamedTuple):
         )
 
     def bypasses(self, mom: Neighbourhood, broker: LinkName) -> bool:
-        """Whether a link to it, which is in this MOM, bypasses the mover."""
+        """Return whether a link to this broker, which is in this MOM, bypasses the mover."""
         return self.mover in mom.path(broker)[:-1]
 
     def joins(self, a: LinkName, b: LinkName) -> bool:
-        """Whether the new link is between these."""
+        """Return whether the new link is between these."""
         return {a, b} == {self.mover, self.new}
 
     def links_after(self, me: LinkName, links: list[LinkName]) -> list[LinkName]:
-        """The primary links of `me` after the move; `links`: before."""
+        """Return the primary links of `me` after the move; `links`: before."""
         changes = {
             self.mover: (self.old, self.new),
             self.old: (self.mover, None),

@@ -51,7 +51,7 @@ class Permission(PeerMessage, frozen=True, kw_only=True, tag="move-permission"):
         return (self.move, RANKS[self.step])
 
     def then(self, step: Step, move: int, old: LinkName = "") -> Permission:
-        """What follows for the same wish."""
+        """Return the permission that follows for the same wish."""
         return msgspec.structs.replace(self, token=0, step=step, move=move, old=old)
 
 
@@ -110,12 +110,13 @@ class Beside(PeerMessage, frozen=True, kw_only=True, tag="beside"):
 
 
 def beside(id: EntityId) -> EntityId:
-    """What settlement calls an id where it is said between new tables: it is said twice then."""
+    """Return what settlement calls an id where it is said between new tables: it is said twice
+    then."""
     return (id[0] + BESIDE, id[1])
 
 
 def plainly(id: EntityId) -> EntityId:
-    """The inverse of `beside`; of another id that one itself."""
+    """Return the inverse of `beside`; of another id that id itself."""
     return (id[0].removesuffix(BESIDE), id[1])
 
 

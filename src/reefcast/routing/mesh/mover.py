@@ -68,7 +68,7 @@ class Mover(Moving):
         return actions + self._link() if self._linking and link == self.plan.new else actions
 
     def joined(self, link: LinkName) -> list[Action]:
-        """The other end agrees."""
+        """Promote the new link: the other end agrees."""
         if not self._linking:
             return []
         self._linking, self._joined = False, True
@@ -76,8 +76,8 @@ class Mover(Moving):
         return [Promote(link), *built]
 
     def dry(self) -> list[Action]:
-        """The other end of the new link comes to the end before all others but this one: if either
-        fails now, the one that is left knows."""
+        """End the move at the other end of the new link before all others but this one: if either
+        fails now, the remaining one knows."""
         first = Send(self.plan.new, self.plan.wave("end"))
         return self._and_then([first, *self._end()], self._new_ended)
 

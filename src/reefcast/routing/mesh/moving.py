@@ -78,7 +78,7 @@ class Moving:
     # --- phases -----------------------------------------------------------------------------------
 
     def phase(self, phase: Phase, link: LinkName | None) -> list[Action]:
-        """It begins; `link`: where that was heard, None for the mover."""
+        """Begin a phase; `link`: where that came from, None for the mover."""
         self.parent = link
         along = self._before if phase == "begin" else self._after
         onward = [Send(x, self.plan.wave(phase)) for x in along if x != link]
@@ -109,7 +109,7 @@ class Moving:
         return [CloseLink(x) for x in up]
 
     def relink(self) -> None:
-        """Soft links came or went."""
+        """Rebuild the maps: soft links came or went."""
         self._tables.mesh.relink()
         if self.next is not None:
             self.next.mesh.relink()
@@ -147,7 +147,7 @@ class Moving:
         return self._said(sends, NEW)
 
     def change(self, link: LinkName, change: Change) -> list[Send]:
-        """A change that a client or a neighbour told of (plainly): of its own tables."""
+        """Apply a change that a client or a neighbour told of (plainly) to its own tables."""
         if self.ended:
             stale = link in self._before and link not in self._lost and not self._forgetting
             return [] if stale else self._said(change(self._tables), NEW)
@@ -169,7 +169,7 @@ class Moving:
         return sends
 
     def beside(self, message: TreeMessage, link: LinkName) -> list[Send]:
-        """A message between new tables."""
+        """Handle a message between new tables."""
         tables = self.next or self._tables
         return self._said(taken_in(tables, message, link), NEW)
 
@@ -217,11 +217,11 @@ class Moving:
         return sends
 
     def catch_up(self) -> list[Send]:
-        """Others have come to the end."""
+        """End the move here too: others have come to the end."""
         return [] if self.ended else self._end()
 
     def finish(self) -> list[Action]:
-        """The move was carried out; here what is missing of that."""
+        """Do what is missing here of a move that was carried out."""
         sends = self.catch_up()
         self.left = True
         return [*sends, *self._part()]
@@ -239,19 +239,20 @@ class Moving:
     # --- brokers that lost their memory, or are gone ----------------------------------------------
 
     def concerns(self, link: LinkName) -> bool:
-        """Whether the move affects this neighbour, or nobody knows: it was away when it began."""
+        """Return whether the move affects this neighbour, or nobody knows: it was away when it
+        began."""
         return link in self._near or link not in self._known
 
     def lost(self, link: LinkName) -> list[Action]:
-        """This affected neighbour has no memory of the move, or is gone."""
+        """Handle that this affected neighbour has no memory of the move, or is gone."""
         actions = self.failed(link)
         self._lost.add(link)
         return actions
 
     def failed(self, link: LinkName) -> list[Action]:
-        """The word of it came by `link`. Before this broker reported that it is dry nobody can have
-        come to the end; after that the mover knows, and the other end of its new link, which comes
-        to it before all others."""
+        """Handle the message, which came by `link`, that the move failed. Before this broker
+        reported that it is dry nobody can have come to the end; after that the mover knows, and the
+        other end of its new link, which comes to it before all others."""
         plan = self.plan
         if self.ended:
             return []
@@ -262,7 +263,7 @@ class Moving:
         return [Send(self.parent, MoveFailed(move=self.plan.move))]
 
     def abandoned(self) -> list[Action]:
-        """The old tables stay."""
+        """Keep the old tables: the move was abandoned."""
         self.left = True
         actions: list[Action] = [*self._untold()]
         if self.next is not None:
@@ -276,7 +277,7 @@ class Moving:
         return actions
 
     def link_up(self, link: LinkName) -> list[Send]:
-        """A primary one; its other end has no memory of this broker."""
+        """Handle a primary link that came up; its other end has no memory of this broker."""
         self._egress.forget(link)
         new = self.next
         if new is not None and link not in new.brokers and self._stays(link):
@@ -288,7 +289,7 @@ class Moving:
         return link not in self._near or link in self._after
 
     def link_down(self, link: LinkName) -> list[Send]:
-        """A primary one."""
+        """Handle a primary link that went down."""
         self._egress.forget(link)
         new = self.next
         sends = self._said(Mesh.link_down(self._tables, link), NEW if self.ended else OLD)
@@ -337,7 +338,7 @@ class Moving:
     # --- soft links -------------------------------------------------------------------------------
 
     def soft_up(self, link: LinkName) -> list[Action]:
-        """None is accepted, but the new primary one; one that was asked for before comes up."""
+        """Accept no soft link but the new primary one; one that was asked for before comes up."""
         state = self._soft_links.get(link)
         if state is None and not self.plan.joins(self._me, link):
             return [CloseLink(link)]
@@ -363,8 +364,8 @@ class Moving:
         return [*sends, *self.drained()]
 
     def joined(self, link: LinkName) -> list[Action]:
-        """The mover wants the link for a primary one. If it is being closed, the mover will hear
-        that, and open another."""
+        """Promote the link: the mover wants it for a primary one. If it is being closed, the mover
+        will learn that, and open another."""
         if not self._soft_links.get(link, SoftLink.CLOSING).up:
             return []
         self._joined = True
@@ -396,7 +397,7 @@ class Moving:
         return self.drained()
 
     def drained(self) -> list[Action]:
-        """What is to be said because of what was heard."""
+        """Return what is to be said because of what was heard."""
         if not self._switched or self._reported or self.left:
             return []
         actions: list[Action] = []
@@ -413,13 +414,13 @@ class Moving:
         return actions
 
     def dry(self) -> list[Action]:
-        """Here, and at all that `switch` was passed on to."""
+        """Report that this broker is dry, and all that `switch` was passed on to."""
         assert self.parent is not None, "only the mover has none"
         return [Send(self.parent, MoveDry(move=self.plan.move))]
 
 
 def taken_in(tables: Mesh, message: TreeMessage, link: LinkName) -> list[Send]:
-    """A message from the tables of neighbour `link` goes into these."""
+    """Apply a message from the tables of neighbour `link` to these tables."""
     if isinstance(message, Advertise):
         return Mesh.advertise(tables, message.id, parse_filter(message.filter), link, False)
     if isinstance(message, Unadvertise):

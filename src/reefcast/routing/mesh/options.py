@@ -15,17 +15,23 @@ Share = Annotated[float, msgspec.Meta(gt=0, le=1)]
 
 
 class MeshOptions(CoveringOptions, frozen=True):
-    """`covering`: which of the subscriptions that a neighbour wants it is told of: all ("none"), or
-    only what no other one with the same anchor covers ("lazy" or "active"), see `routing.covering`.
-    `strategy`: how publications travel, "S0" along the primary tree alone, "S1" with few copies
-    from here, "S2" with few copies altogether, "SH" with S1 while the uplink is loaded and else S2.
-    `delta`: within how many primary hops a broker knows the others and may have soft links to them,
-    the same at all brokers. `fanout`: the most primary and soft links of a broker; `maxlinks`:
-    candidates included, which are tried before they are opened. `round_s`: seconds between two
-    looks at which links are worth having. `capacity_per_s`: publications a second that its uplink
-    bears (0: enough). `load_threshold`: the share of that above which a broker counts as loaded.
-    `coordinator`: the broker that grants moves of primary links, one at a time; without one nothing
-    can be moved."""
+    """Options of meshes.
+
+    - `covering`: which of the subscriptions that a neighbour wants are sent to it: all ("none"),
+      or only those that no other one with the same anchor covers ("lazy" or "active").
+    - `strategy`: how publications travel: "S0" along the primary tree only, "S1" with few copies
+      from this broker, "S2" with few copies in all, "SH" as S1 while the uplink is loaded, else as
+      S2.
+    - `delta`: within how many primary hops a broker knows the others and may have soft links to
+      them; the same at all brokers.
+    - `fanout`: how many primary and soft links a broker may have.
+    - `maxlinks`: the same, including candidates, which are tried before they are opened.
+    - `round_s`: seconds between two reviews of the soft links.
+    - `capacity_per_s`: how many publications a second the broker's uplink can carry (0: enough).
+    - `load_threshold`: the share of that above which a broker counts as loaded.
+    - `coordinator`: the broker that grants moves of primary links, one at a time; without one,
+      links cannot be moved.
+    """
 
     strategy: StrategyName = "S2"
     delta: Annotated[int, msgspec.Meta(ge=1, le=16)] = 4
@@ -45,7 +51,7 @@ class MeshOptions(CoveringOptions, frozen=True):
         self.limits()
 
     def limits(self) -> Limits:
-        """Raises `ConfigurationError` for a fanout beyond maxlinks."""
+        """Return the limits. Raises `ConfigurationError` for a fanout beyond maxlinks."""
         return Limits(
             fanout=self.fanout, maxlinks=self.maxlinks, load_threshold=self.load_threshold
         )

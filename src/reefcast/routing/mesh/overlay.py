@@ -101,12 +101,12 @@ class MeshOverlay:
         return self._relink(self._vicinity.down(link))
 
     def synced(self, link: LinkName) -> list[Send]:
-        """It has told all anew, and the rows that it did not are swept."""
+        """Drop what the neighbour has not told anew; its rows have been swept."""
         return self._relink(self._vicinity.synced(link))
 
     def continues(self, old: MeshOverlay, outer: Sequence[LinkName]) -> None:
-        """These are further tables of the same broker, beside those of `old`: soft links are
-        shared, and what primary neighbours told that a move does not affect (`outer`) holds."""
+        """Become further tables of the same broker, beside those of `old`: soft links are shared,
+        and what primary neighbours told that a move does not affect (`outer`) holds."""
         self.soft_links = old.soft_links
         self._seen, self._loads, self._loads_now = old._seen, old._loads, old._loads_now
         self._vicinity.continues(old._vicinity, outer)
@@ -114,19 +114,20 @@ class MeshOverlay:
         self._relink([])
 
     def takes_over(self, old: MeshOverlay, links: Sequence[LinkName]) -> list[Send]:
-        """In the place of `old`, which told these primary neighbours what they know."""
+        """Replace `old`, which told these primary neighbours what they know."""
         return self._relink(self._vicinity.takes_over(old._vicinity, links))
 
     def again(self, link: LinkName) -> list[Send]:
-        """What this primary neighbour was told has not reached it."""
+        """Tell this primary neighbour again what has not reached it."""
         return self._relink(self._vicinity.again(link))
 
     def relink(self) -> None:
-        """Soft links came or went."""
+        """Rebuild the maps: soft links came or went."""
         self._relink([])
 
     def handle(self, message: Vicinity | Loads, link: LinkName) -> list[Send]:
-        """Raises `ProtocolError`, changing nothing, for what cannot be."""
+        """Handle a message of a primary neighbour. Raises `ProtocolError`, changing nothing, for
+        what cannot be."""
         if isinstance(message, Vicinity):
             return self._relink(self._vicinity.handle(message, link))
         for broker, load in message.loads:
@@ -155,8 +156,8 @@ class MeshOverlay:
     # --- anchors ----------------------------------------------------------------------------------
 
     def named(self, anchor: LinkName, link: LinkName) -> None:
-        """Primary neighbour `link` named this anchor; raises `ProtocolError` if that is not behind
-        it."""
+        """Check an anchor that primary neighbour `link` named. Raises `ProtocolError` if it is not
+        behind that neighbour."""
         if anchor not in self.mom or self.mom.branch(anchor) != link:
             raise ProtocolError(
                 f"neighbour {link!r} sent a subscription with the anchor {anchor!r}, which is not "
@@ -164,14 +165,14 @@ class MeshOverlay:
             )
 
     def anchor_for(self, row: Row, link: LinkName) -> LinkName:
-        """The anchor with which the subscription is sent to this primary neighbour."""
+        """Return the anchor with which the subscription is sent to this primary neighbour."""
         return self.me if row.local else towards(self.mom, row.next_hop, link, self.options.delta)
 
     # --- publications -----------------------------------------------------------------------------
 
     def sends(self, anchors: Sequence[LinkName], link: LinkName) -> tuple[LinkName, ...]:
-        """Where copies go of a publication that came by `link`, and whose rows have these anchors
-        (see `Paths.sends`)."""
+        """Return where copies go of a publication that came by `link`, and whose rows have these
+        anchors (see `Paths.sends`)."""
         hops = self._traffic.sends(anchors, self._came_from.get(link))
         if hops:
             self._sent(len(hops))
@@ -195,8 +196,9 @@ class MeshOverlay:
         return sent / over_s / capacity if capacity and over_s else 0.0
 
     def is_new(self, publish: Publish, source: LinkName) -> bool:
-        """Whether it had not come from `source` before: it can come over the soft link, and out of
-        a tunnel, if that link fails and the other end hears of it first."""
+        """Return whether a publication had not come from `source` before, and remember it: it can
+        come over the soft link, and out of a tunnel, if that link fails and the other end learns of
+        it first."""
         return self._seen.is_new((source, *publish.publication.id))
 
     # --- soft links -------------------------------------------------------------------------------
@@ -215,7 +217,7 @@ class MeshOverlay:
         return []
 
     def alongside(self, link: LinkName) -> list[LinkName]:
-        """The soft links into the branch of this primary neighbour."""
+        """Return the soft links into the branch of this primary neighbour."""
         return [soft for soft in self.soft_links if self._branches.get(soft) == link]
 
     def _may_accept(self, link: LinkName) -> bool:
@@ -223,7 +225,7 @@ class MeshOverlay:
         return near and has_room(self.mom, len(self.soft_links), self._limits)
 
     def tunnel(self, link: LinkName, lost: Sequence[Publish]) -> list[Send]:
-        """To the other end of a soft link that failed, along primary links."""
+        """Send publications to the other end of a soft link that failed, along primary links."""
         branch = self._branches.get(link)
         if branch is None or branch not in self.mom:
             self.lost += len(lost)
@@ -243,7 +245,7 @@ class MeshOverlay:
         ]
 
     def round(self) -> list[Action]:
-        """Links are looked at, and loads told."""
+        """Review soft links at the end of a round, and tell loads."""
         sent = self._traffic.end_period()
         period = Period(sent=sent, loads=self._loads, delays_s=self._delays_s())
         found = Round((), (), ())

@@ -36,7 +36,7 @@ class Permissions:
         self._number = 0
 
     def ask(self, old: LinkName, new: LinkName) -> Permission:
-        """This broker wants a link to `new` in place of that to `old`."""
+        """Ask for a link of this broker to `new` in place of that to `old`."""
         if self._life is None:
             self._life = int(self._now() * 1e6)
         self._number += 1
@@ -45,7 +45,7 @@ class Permissions:
         return message
 
     def handle(self, message: Permission) -> bool:
-        """Whether it says something new: then it is to be passed on."""
+        """Return whether a message says something new, and is to be passed on."""
         if message.step == "ask":
             if self._heard.is_new(message.wish):
                 self._asks[message.wish] = message
@@ -58,17 +58,17 @@ class Permissions:
         return True
 
     def granted(self, message: Permission) -> tuple[LinkName, LinkName] | None:
-        """The wish of this broker that is granted by it; None if it is not known here, or no
-        more."""
+        """Return the wish of this broker that is granted by the message; None if it is not, or no
+        longer, known here."""
         return self._wishes.pop(message.wish, None)
 
     def runs(self, move: int) -> bool:
-        """Whether it was granted, and is not over."""
+        """Return whether a move was granted, and is not over."""
         last = self.last
         return last is not None and last.move == move and last.step in ("grant", "end")
 
     def follow(self, step: Step, move: int, old: LinkName = "") -> Permission | None:
-        """What is to be told of a move that was granted; None if it is known that it is over, or
+        """Return what is to be told of a move that was granted; None if it is known to be over, or
         at its end."""
         last = self.last
         if last is None or (last.move, last.step) != (move, "grant"):
@@ -76,7 +76,7 @@ class Permissions:
         return last.then(step, move, old)
 
     def grant(self) -> Permission | None:
-        """What the coordinator may grant now."""
+        """Return what the coordinator may grant now."""
         last = self.last
         if not self._coordinates or not self._asks or (last and self.runs(last.move)):
             return None
@@ -84,5 +84,5 @@ class Permissions:
         return ask.then("grant", 1 + (last.move if last else 0))
 
     def open(self) -> list[Permission]:
-        """What a neighbour without memory must know."""
+        """Return what a neighbour without memory must know."""
         return [*self._asks.values(), *([self.last] if self.last else [])]

@@ -62,7 +62,7 @@ class Mesh(Meshed, TreeRouter):
                 yield Decision(local, [], matched)
 
     def become(self, new: Mesh) -> None:
-        """The tables of another one take the place of these (see `move`)."""
+        """Replace these tables by those of another one (see `move`)."""
         for row in list(self.prt):
             self.prt.remove(row.id, row.last_hop)
         self.brokers, self.srt, self.prt, self.tree = new.brokers, new.srt, new.prt, new.tree

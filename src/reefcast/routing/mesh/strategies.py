@@ -37,13 +37,14 @@ REMEMBERED: Final = 4096
 
 
 def goes_direct(strategy: StrategyName, load: float, threshold: float = SH_THRESHOLD) -> bool:
-    """Whether a broker uses S2 now, and not S1. `load`: its output rate as a share of the capacity
-    of its uplink; it matters to SH only. With S0 both do the same."""
+    """Return whether a broker uses S2 now, and not S1. `load`: its output rate as a share of the
+    capacity of its uplink; it matters to SH only. With S0 both do the same."""
     return strategy == "S2" or (strategy == "SH" and load <= threshold)
 
 
 def s1(wom: Wom, anchors: int) -> int:
-    """Fig. 5 behind its line 2: from and to bit vectors of `wom`. O(anchors + length of paths)."""
+    """Return the copies of Fig. 5 behind its line 2: from and to bit vectors of `wom`. O(anchors +
+    length of paths)."""
     between, beyond, behind = wom.between, wom.beyond, wom.behind
     shared, left = 0, anchors
     while left:
@@ -64,7 +65,8 @@ def s1(wom: Wom, anchors: int) -> int:
 
 
 def s2(wom: Wom, anchors: int) -> int:
-    """Fig. 6 behind its line 2: from and to bit vectors of `wom`. O(copies)."""
+    """Return the copies of Fig. 6 behind its line 2: from and to bit vectors of `wom`.
+    O(copies)."""
     forward, beyond = 0, wom.beyond
     while anchors:
         nearest = anchors & -anchors
@@ -88,7 +90,7 @@ class Paths:
         self._s2: dict[int, tuple[str, ...]] = {}
 
     def sends(self, anchors: Iterable[str], came_from: str | None) -> tuple[str, ...]:
-        """The neighbours that get a copy, nearest first.
+        """Return the neighbours that get a copy, nearest first.
 
         `anchors`: those of the subscriptions that match, as in the MST or as in the WST, in any
         order, also more than once; `me`, the anchor of local ones, counts for nothing.

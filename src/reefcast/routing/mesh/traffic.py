@@ -31,7 +31,7 @@ class Traffic:
     def relink(
         self, mom: Neighbourhood, real: Collection[LinkName], candidates: Collection[LinkName]
     ) -> None:
-        """Other links, or another MOM."""
+        """Rebuild the paths for other links, or another MOM."""
         self._count()
         direct = self.paths.direct
         self.paths = Paths(Wom(mom, real), direct)
@@ -41,7 +41,7 @@ class Traffic:
             self._with_candidates = Paths(Wom(mom, {*real, *candidates}), direct)
 
     def sends(self, anchors: Sequence[LinkName], came_from: LinkName | None) -> tuple[str, ...]:
-        """The neighbours that get a copy, nearest first; see `Paths.sends`."""
+        """Return the neighbours that get a copy, nearest first; see `Paths.sends`."""
         hops = self.paths.sends(anchors, came_from)
         if hops:
             self._kinds[tuple(anchors), came_from] += 1
@@ -60,7 +60,7 @@ class Traffic:
         self._kinds.clear()
 
     def end_period(self) -> dict[LinkName, int]:
-        """Publications per link and candidate since the last period ended."""
+        """Return the publications per link and candidate since the last period ended."""
         self._count()
         sent, self._sent = self._sent, Counter()
         return dict(sent)

@@ -33,7 +33,7 @@ class VicinityTable:
         self._said: dict[LinkName, Known] = {}
 
     def continues(self, old: VicinityTable, links: Iterable[LinkName]) -> None:
-        """What these primary neighbours told of themselves, and were told, as in `old`."""
+        """Copy from `old` what these primary neighbours told of themselves, and were told."""
         for link in links:
             self._told[link] = dict(old._told[link])
             if link in old._unconfirmed:
@@ -41,34 +41,35 @@ class VicinityTable:
         self._changed()
 
     def takes_over(self, old: VicinityTable, links: Iterable[LinkName]) -> list[Send]:
-        """In the place of `old`, which told these neighbours what they know."""
+        """Replace `old`, which told these neighbours what they know."""
         self._said |= {link: old._said[link] for link in links if link in old._said}
         return self._changed()
 
     def again(self, link: LinkName) -> list[Send]:
-        """What this neighbour was told has not reached it."""
+        """Tell this neighbour again what has not reached it."""
         self._said.pop(link, None)
         return self._changed()
 
     def up(self, link: LinkName) -> list[Send]:
-        """A primary neighbour without memory of us."""
+        """Add a primary neighbour without memory of us."""
         self._unconfirmed.setdefault(link, {}).update(self._told.get(link, {}))
         self._told[link] = {}
         self._said.pop(link, None)
         return self._changed()
 
     def synced(self, link: LinkName) -> list[Send]:
-        """It has told all anew."""
+        """Drop what the neighbour has not told anew."""
         return self._changed() if self._unconfirmed.pop(link, None) else []
 
     def down(self, link: LinkName) -> list[Send]:
-        """It is gone, and all behind it."""
+        """Remove a neighbour that is gone, and all behind it."""
         for known in (self._told, self._unconfirmed, self._said):
             known.pop(link, None)
         return self._changed()
 
     def handle(self, vicinity: Vicinity, link: LinkName) -> list[Send]:
-        """Raises `ProtocolError`, changing nothing, for what is no tree behind `link`."""
+        """Handle what a neighbour tells. Raises `ProtocolError`, changing nothing, for what is no
+        tree behind `link`."""
         told = dict(vicinity.brokers)
         self._check(told, link)
         self._told[link] = told

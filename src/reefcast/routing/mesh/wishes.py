@@ -61,8 +61,8 @@ class WishTable(TableView[Wish]):
 
 
 def objection(mom: Neighbourhood, links: list[LinkName], old: LinkName, new: LinkName) -> str:
-    """Why the broker with this MOM and these primary links cannot have one to `new` in place of
-    that to `old`; "" if it can."""
+    """Return why the broker with this MOM and these primary links cannot have one to `new` in place
+    of that to `old`; "" if it can."""
     if old not in links:
         return f"{mom.me} has no primary link to {old}, but to {', '.join(links) or 'nobody'}"
     if new in links:

@@ -65,7 +65,8 @@ class WireBroker:
         return found
 
     def under_way(self, gone: Collection[LinkName]) -> Iterator[str]:
-        """What it waits for, in words. Those that are `gone` it waits for until it gives up."""
+        """Yield what the broker waits for, in words. It waits for neighbours that are `gone` until
+        it gives up."""
         host = self.node.host
         for link in self.node.overlay_links.links.values():
             if link.state == "broken" or (link.state == "away" and link.name not in gone):
@@ -118,7 +119,7 @@ class WireBroker:
         return handled
 
     def kill(self, *, for_good: bool = False) -> None:
-        """As `kill -9`: its memory is gone."""
+        """Kill the broker as `kill -9` does: its memory is gone."""
         self.gone = for_good
         if not self.up:
             return
@@ -131,7 +132,7 @@ class WireBroker:
         self._loop.kill(self.machine)
 
     def stop(self, then: Callable[[], None]) -> None:
-        """As SIGTERM: it drains, and then its process ends."""
+        """Stop the broker as SIGTERM does: it drains, and then its process ends."""
         if self.up:
             self.machine.context.run(self._loop.create_task, self._stop(self.node, then))
 
@@ -145,7 +146,7 @@ class WireBroker:
             then()
 
     def be_slow(self, share: float) -> None:
-        """From now on; also in its next lives."""
+        """Slow the broker down from now on, also after restarts."""
         self.slow = self.machine.slow = share
 
     def dial_again(self, neighbour: LinkName) -> None:

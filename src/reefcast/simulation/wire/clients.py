@@ -236,7 +236,7 @@ class WireClient(ClientRecord):
             self._delivered(self.name, self._numbers[handle], event._publication)
 
     def standing(self) -> Iterable[Claim]:
-        """Also what it asked for as a storage."""
+        """Return the claims that hold, also those made as a storage."""
         return [*self.current.values(), *self._of_storage()]
 
     def _of_storage(self) -> Iterator[Claim]:
@@ -253,7 +253,8 @@ class WireClient(ClientRecord):
     # --- history ----------------------------------------------------------------------------------
 
     def will_store(self) -> None:
-        """Before it does anything: it connects as the process of a storage does."""
+        """Prepare the client to connect as the process of a storage does, before it does
+        anything."""
         self._settings = complete({**self._settings, "queue_policy": "block"})
 
     async def _store(self, script: Storing) -> None:
@@ -271,14 +272,14 @@ class WireClient(ClientRecord):
         self._life += 1
 
     def die(self) -> None:
-        """A storage: its process was killed. What it has stored is on the disk."""
+        """Kill the process of a storage; what it has stored stays on the disk."""
         stored = self._stored
         self._disk.close(self.name)
         self._forget()
         self._stored = stored
 
     def start_again(self) -> None:
-        """What died, on another machine."""
+        """Start the storage that died again, on another machine."""
         if self._stored is not None:
             self.act(self._stored)
 

@@ -61,7 +61,7 @@ class Server:
             del self._connections.servers[self._address]
 
     async def wait_closed(self) -> None:
-        """Closing takes no time."""
+        """Return at once: closing takes no time."""
 
 
 class Connections:
@@ -127,7 +127,7 @@ class Connections:
         await asyncio.sleep(cable.arrival_s(sender, 0, now) - now)
 
     def kill(self, machine: SimulatedMachine) -> None:
-        """Its program is dead: the operating system closes its sockets, and tells the others."""
+        """Close the sockets of a machine whose program is dead, as its operating system would."""
         for address, server in list(self.servers.items()):
             if server.machine is machine:
                 del self.servers[address]
@@ -159,19 +159,20 @@ class Pair:
         return not all(end.gone for end in self.ends)
 
     def reset(self) -> None:
-        """Both ends are told that it is broken, at once."""
+        """Reset the connection: both ends learn it at once."""
         self._harmed()
         for end in self.ends:
             end.lose(ConnectionResetError(errno.ECONNRESET, "connection reset"))
 
     def cut_after(self, count: int, at: str) -> None:
-        """Both ends are told when so many more bytes have come to machine `at`."""
+        """Reset the connection when `count` more bytes have arrived at machine `at`."""
         for end in self.ends:
             if end.machine.name == at:
                 end.left = count
 
     def vanish(self, told: tuple[str, ...], *, drains: bool = False) -> None:
-        """Only the machines `told` are told. `drains`: what is under way to the other arrives."""
+        """Break the connection, and tell only the machines in `told`. `drains`: what is under way
+        to the other arrives."""
         self._harmed()
         self.silent = True
         for end in self.ends:
@@ -209,7 +210,7 @@ class End(asyncio.Transport):
         self._paused = self._closing = self._asked_to_wait = self._reading = self._told = False
 
     def begin_soon(self, factory: Callable[[], asyncio.Protocol], context: Context) -> None:
-        """The program takes the connection when it gets to it."""
+        """Connect the program's protocol as soon as the program runs."""
 
         def begin() -> None:
             if not self.gone:
@@ -260,7 +261,7 @@ class End(asyncio.Transport):
             self._send(_END)
 
     def close(self) -> None:
-        """What was written goes out first."""
+        """Close the connection after what was written has gone out."""
         if not self.is_closing():
             self._closing = True
             self._send(_END)
@@ -352,7 +353,7 @@ class End(asyncio.Transport):
         log.update(data)
 
     def has_sent(self, count: int) -> None:
-        """So much of what it wrote has been read."""
+        """Note that the other end has read `count` bytes of what this one wrote."""
         self.under_way -= count
         if self.gone or self.machine.dead:
             return
@@ -365,7 +366,7 @@ class End(asyncio.Transport):
     # --- the end ----------------------------------------------------------------------------------
 
     def lose(self, error: Exception | None) -> None:
-        """It is over for this end, and its protocol is told."""
+        """End the connection for this end, and tell its protocol."""
         if self.gone:
             return
         self.gone = True
@@ -379,7 +380,7 @@ class End(asyncio.Transport):
         self.protocol.connection_lost(error)
 
     def die(self) -> None:
-        """Its program is no more."""
+        """Reset the connection, because the program of this end is dead."""
         if not self.gone:
             self._pair.cable.harmed.append(self._loop.time())
             self._send(_RESET)

@@ -39,7 +39,7 @@ class _Clock:
         return ()
 
     def close(self) -> None:
-        """A loop closes its selector."""
+        """Do nothing: a loop closes its selector."""
 
 
 class SimulatedLoop(asyncio.BaseEventLoop):
@@ -57,7 +57,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self.set_task_factory(_make_task)
 
     def time(self) -> float:
-        """Seconds since the loop was made."""
+        """Return the seconds since the loop was made."""
         return self._selector.now_s
 
     def __del__(self) -> None:
@@ -72,7 +72,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     # --- machines ---------------------------------------------------------------------------------
 
     def freeze(self, machine: SimulatedMachine, until_s: float) -> None:
-        """The machine's program does nothing before. What it has begun at this instant it ends."""
+        """Freeze a machine's program until then. What it has begun at this instant it ends."""
         machine.frozen_until_s = until_s
         for handle in self._scheduled:
             if _runs_on(handle, machine):
@@ -80,7 +80,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         heapq.heapify(self._scheduled)
 
     def kill(self, machine: SimulatedMachine) -> None:
-        """The machine's program never does anything again."""
+        """Kill a machine's program: nothing of it runs again."""
         machine.frozen_until_s = math.inf
         self.connections.kill(machine)
         for handle in [*self._ready, *self._scheduled]:

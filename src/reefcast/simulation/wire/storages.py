@@ -30,7 +30,7 @@ class Disk:
         self._open: dict[str, HistoryStore] = {}
 
     def open(self, name: str, limits: Limits) -> HistoryStore:
-        """What a storage of this name had is there again."""
+        """Open the store of this name, with what it had before."""
         store = HistoryStore(self._folder / name.encode().hex(), self.damage.append, limits)
         self._open[name] = store
         return store
@@ -43,7 +43,7 @@ class Disk:
         return folder
 
     def close(self, name: str) -> None:
-        """As the end of its process does; without effect if nothing is open."""
+        """Close a store as the end of its process does; do nothing if it is not open."""
         store = self._open.pop(name, None)
         if store is not None:
             store.close()
@@ -69,14 +69,14 @@ class WireStorage:
         self._ends = asyncio.Event()
 
     async def run(self) -> None:
-        """Until it is told to end; raises why it cannot go on."""
+        """Run until told to end. Raises the reason if it cannot go on."""
         try:
             await first_of(self.node.run(), self._ends.wait())
         finally:
             self._disk.close(self._name)
 
     def end(self) -> None:
-        """As a storage does that is told to stop."""
+        """End as a storage does that is told to stop."""
         self._ends.set()
 
     @property
@@ -85,6 +85,6 @@ class WireStorage:
         return set(self.node.answers) != set(self.node.topics)
 
     def kept(self) -> Iterator[Publication]:
-        """Look into what is open now; also what has expired and is still there."""
+        """Yield what the open store has; also what has expired and is still there."""
         for bodies in self._store.read(("#",), INT64_MIN):
             yield from map(decode_publication, bodies)

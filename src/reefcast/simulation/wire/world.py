@@ -57,7 +57,7 @@ ENDS_S = 600.0
 
 
 def network_file(setup: Setup, wire: Wire) -> NetworkFile:
-    """The network as live brokers read it."""
+    """Return the network as live brokers read it."""
     routing = routing_named(setup.routing)
     options = setup.options or routing.options()
     if any(each.keeps_statistics for each in (options, *setup.broker_options.values())):
@@ -300,7 +300,8 @@ class WireWorld(Stage):
     # --- runs -------------------------------------------------------------------------------------
 
     def run(self, until: float, limit: int, progress: Callable[[float], None]) -> bool:
-        """Also raises `InternalError` for what went wrong in callbacks and tasks."""
+        """Run as other worlds do; also raise `InternalError` for what went wrong in callbacks and
+        tasks."""
         if not self._begun:
             self._begun = True
             self.loop.call_soon(self._begin)
@@ -349,11 +350,11 @@ class WireWorld(Stage):
     # --- what became of it ------------------------------------------------------------------------
 
     def unseed(self) -> int:
-        """Of all that was read."""
+        """Return a digest of all that was read."""
         return int(self.loop.connections.log.intdigest())
 
     def problems(self) -> list[str]:
-        """What must not be, besides what the checkers of all runs look for."""
+        """Return problems that the checkers of all runs do not look for."""
         return [*self._failures(), *self._doubled(), *self._sessions_lost()]
 
     def _failures(self) -> Iterator[str]:

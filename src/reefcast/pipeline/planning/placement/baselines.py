@@ -11,13 +11,13 @@ from reefcast.pipeline.planning.placement.steps import assign, largest
 
 
 def greedy_without_limits(made: Inputs) -> Placement:
-    """`grd_opt`: each topic at the brokers that step 1 chose most often for it, whatever their
-    capacity and number. Despite its name it is no optimum."""
+    """Return `grd_opt`: each topic at the brokers that step 1 chose most often for it, whatever
+    their capacity and number. Despite its name it is no optimum."""
     return most_chosen(made, choices(made.graph, made.rates, made.copies))
 
 
 def most_chosen(made: Inputs, counts: Counts) -> Placement:
-    """By these counts of step 1."""
+    """Return the placement at the most chosen brokers, by these counts of step 1."""
     return {
         topic: tuple(made.brokers[i] for i in largest(of_topic, made.copies))
         for topic, of_topic in zip(made.topics, counts, strict=True)
@@ -25,15 +25,15 @@ def most_chosen(made: Inputs, counts: Counts) -> Placement:
 
 
 def at_random(made: Inputs, rng: random.Random) -> Placement:
-    """`rnd`: storages where the greedy placement puts as many for all topics together, topics
-    assigned to them at random as room allows."""
+    """Return `rnd`: storages where the greedy placement puts as many for all topics together,
+    topics assigned to them at random as room allows."""
     blind = made.rates.sum(axis=0, keepdims=True)
     chosen = largest(choices(made.graph, blind, made.storages)[0], made.storages)
     return assigned_at_random(made, chosen, rng)
 
 
 def assigned_at_random(made: Inputs, chosen: Sequence[int], rng: random.Random) -> Placement:
-    """Storages at these brokers."""
+    """Assign topics at random to storages at these brokers."""
     topics = list(range(len(made.topics)))
     rng.shuffle(topics)
     return assign(made, chosen, [(topic, rng.sample(chosen, len(chosen))) for topic in topics])

@@ -29,7 +29,7 @@ _TOPICS = 4
 
 
 def placement_figure(made: Inputs, placement: Placement) -> str:
-    """The text of an SVG file."""
+    """Return the text of an SVG file that shows the placement."""
     place = positions(made.brokers, edges_of(made.graph))
     xs, ys = (np.array(axis) for axis in zip(*place.values(), strict=True))
     wide, high = np.ptp(xs) + 2 * _ROOM, np.ptp(ys) + 2 * _ROOM

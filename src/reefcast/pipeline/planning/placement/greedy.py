@@ -24,8 +24,8 @@ Counts = NDArray[np.int64]
 
 
 def choices(graph: Graph, rates: Rates, rounds: int) -> Counts:
-    """[topic, broker]: of how many targets a broker was among the `rounds` brokers chosen; `rates`:
-    [topic, broker]. The graph is connected and has at least so many brokers."""
+    """Return [topic, broker]: of how many targets a broker was among the `rounds` brokers chosen;
+    `rates`: [topic, broker]. The graph is connected and has at least so many brokers."""
     number = {broker: i for i, broker in enumerate(graph)}
     bounds = list(accumulate((len(around) for around in graph.values()), initial=0))
     neighbours = [number[other] for around in graph.values() for other in around]

@@ -57,8 +57,8 @@ def inputs(
     capacity: int,
     storages: int | None = None,
 ) -> Inputs:
-    """All topics that `rates` names, in the order of their names; `storages`: by default as few as
-    can keep all copies.
+    """Return the inputs of a placement of all topics that `rates` names, in the order of their
+    names; `storages`: by default as few as can keep all copies.
 
     Raises `ConfigurationError`, with the numbers, for what no placement can fulfil.
     """
@@ -87,7 +87,7 @@ def checked(
     capacity: int,
     storages: int | None = None,
 ) -> Inputs:
-    """As `inputs`, of rates that are a table already."""
+    """Return the inputs as `inputs` does, for rates that are a table already."""
     if not rates.sum() > 0:
         raise ConfigurationError("nobody asks for anything: give a rate above 0")
     if not is_connected(graph):
@@ -103,7 +103,8 @@ def checked(
 
 
 def fewest_storages(topics: int, copies: int, capacity: int) -> int:
-    """That keep all copies: ceil(T * k / CL), and k at least, as copies stand at different ones."""
+    """Return the fewest storages that keep all copies: ceil(T * k / CL), and k at least, as copies
+    stand at different ones."""
     return max(copies, math.ceil(topics * copies / capacity))
 
 
@@ -128,7 +129,7 @@ def _check_limits(brokers: int, topics: int, copies: int, capacity: int, storage
 
 
 def storages_of(placement: Placement) -> tuple[PlannedStorage, ...]:
-    """What each storage keeps, by the names of their brokers; none that keeps nothing."""
+    """Return what each storage keeps, by the names of their brokers; none that keeps nothing."""
     kept: defaultdict[str, list[str]] = defaultdict(list)
     for topic, brokers in sorted(placement.items()):
         for broker in brokers:
@@ -137,8 +138,8 @@ def storages_of(placement: Placement) -> tuple[PlannedStorage, ...]:
 
 
 def mean_hops(made: Inputs, placement: Placement) -> float:
-    """Hops from the broker of a request to the nearest storage that keeps the topic: the mean over
-    requests."""
+    """Return the hops from the broker of a request to the nearest storage that keeps the topic: the
+    mean over requests."""
     total = 0.0
     for topic, rates in zip(made.topics, made.rates, strict=True):
         total += float(rates @ _hops_to(made, placement[topic]).min(axis=1))
@@ -146,8 +147,8 @@ def mean_hops(made: Inputs, placement: Placement) -> float:
 
 
 def shares_served(made: Inputs, placement: Placement) -> dict[str, float]:
-    """The share of all requests that each storage answers, by its broker: a request goes to the
-    nearest storages that keep the topic, to equally near ones by turns."""
+    """Return the share of all requests that each storage answers, by its broker: a request goes to
+    the nearest storages that keep the topic, to equally near ones by turns."""
     shares = {broker: 0.0 for kept in placement.values() for broker in kept}
     for topic, rates in zip(made.topics, made.rates, strict=True):
         hops = _hops_to(made, placement[topic])

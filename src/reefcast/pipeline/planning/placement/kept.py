@@ -10,9 +10,10 @@ from reefcast.pipeline.planning.placement.inputs import RatesByBroker
 
 
 def rates_of_kept(rates: RatesByBroker, kept: Collection[str]) -> RatesByBroker:
-    """Requests for `orders/7` count for `orders/#`, if that is kept and nothing narrower; for what
-    nobody keeps yet they count for itself. All that is kept is there, with 0 at every broker if
-    nobody asks for it: it must be placed, too. Cost: asked times kept."""
+    """Return the rates of what is kept: requests for `orders/7` count for `orders/#`, if that is
+    kept and nothing narrower; for what nobody keeps yet they count for itself. All that is kept is
+    there, with 0 at every broker if nobody asks for it: it must be placed, too. Cost: topics asked
+    for times topics kept."""
     found: dict[str, defaultdict[str, float]] = {}
     place: dict[str, str] = {}
     for broker, of_broker in rates.items():

@@ -43,8 +43,8 @@ Terms = tuple[list[tuple[int, float]], float, float]
 
 
 def optimum(made: Inputs, time_limit_s: float, gap: float = 0.0) -> Optimum | None:
-    """Ends when no placement can be better by a larger share than `gap`, or when the time is up;
-    None if none was found until then. Needs scipy (the extra `plan`)."""
+    """Search the best placement until no other can be better by a larger share than `gap`, or the
+    time is up; None if none was found by then. Needs scipy (the extra `plan`)."""
     from scipy.optimize import Bounds, milp
 
     program = _Program(made)

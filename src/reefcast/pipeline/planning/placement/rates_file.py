@@ -13,8 +13,8 @@ HEADS = ("broker", "topic", "rate_per_s")
 
 
 def load_rates(file: Path) -> RatesByBroker:
-    """Raises `ConfigurationError`, naming file and line, for other heads, a line that is no rate,
-    and a broker and topic that come twice."""
+    """Load rates from a CSV file. Raises `ConfigurationError`, which names file and line, for other
+    heads, a line that is no rate, and a broker and topic that come twice."""
     rates: defaultdict[str, dict[str, float]] = defaultdict(dict)
     try:
         with file.open(encoding="utf-8", newline="") as text:

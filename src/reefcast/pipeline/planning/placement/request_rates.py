@@ -22,14 +22,14 @@ LOG = "time_us BIGINT, broker STRING, topic STRING"
 
 
 def read_log(spark: SparkSession, directory: Path) -> DataFrame:
-    """Raises `ConfigurationError` where there are no Parquet files."""
+    """Read the log of requests. Raises `ConfigurationError` where there are no Parquet files."""
     if not any(directory.glob("*.parquet")):
         raise ConfigurationError(f"{directory}: there are no Parquet files with requests")
     return spark.read.schema(LOG).parquet(str(directory))
 
 
 def request_rates(log: DataFrame) -> DataFrame:
-    """broker, topic, rate_per_s; null where the log lasts no time."""
+    """Return broker, topic, rate_per_s; null where the log lasts no time."""
     times_us = log.agg((F.max("time_us") - F.min("time_us")).alias("lasts_us"))
     counts = log.groupBy("broker", "topic").agg(F.count("*").alias("requests"))
     rate_per_s = F.try_divide(F.col("requests") * F.lit(1e6), F.col("lasts_us"))
@@ -39,7 +39,7 @@ def request_rates(log: DataFrame) -> DataFrame:
 
 
 def rates_of_log(spark: SparkSession, directory: Path) -> RatesByBroker:
-    """What a placement takes.
+    """Return the rates that a log has, as a placement takes them.
 
     Raises `ConfigurationError` for a log without requests, or whose requests all came at once.
     """

@@ -44,7 +44,7 @@ def place(made: Inputs) -> Steps:
 
 
 def steps_from(made: Inputs, counts: Counts) -> Steps:
-    """Steps 2 to 4. Of brokers, and of topics, that are alike the first is taken."""
+    """Run steps 2 to 4. Of brokers, and of topics, that are alike the first is chosen."""
     weights = made.rates.sum(axis=1) / made.rates.sum()
     scores = weights @ counts
     chosen = largest(scores, made.storages)
@@ -55,7 +55,8 @@ def steps_from(made: Inputs, counts: Counts) -> Steps:
 
 
 def largest(values: NDArray[np.float64] | Counts, number: int | None = None) -> list[int]:
-    """Places of the largest values, falling; of equal ones the first. All of them by default."""
+    """Return the places of the largest values, falling; of equal ones the first. All of them by
+    default."""
     places: list[int] = np.argsort(-values, kind="stable")[:number].tolist()
     return places
 
@@ -66,7 +67,7 @@ def _preferred(counts: NDArray[np.int64], chosen: Sequence[int]) -> list[int]:
 
 
 def assign(made: Inputs, chosen: Iterable[int], order: Order) -> Placement:
-    """Gives each topic the first of its preferred storages that leave the others a completion."""
+    """Give each topic the first of its preferred storages that leave the others a completion."""
     room = dict.fromkeys(chosen, made.capacity)
     assigned: dict[int, tuple[str, ...]] = {}
     for done, (topic, preferred) in enumerate(order, 1):
@@ -93,8 +94,8 @@ def _taken(room: dict[int, int], preferred: Sequence[int], copies: int, later: i
 
 
 def can_complete(room: dict[int, int], taken: set[int], copies: int, later: int) -> bool:
-    """Whether a topic that has `taken` can get the rest of its copies, and then `later` topics all
-    of theirs.
+    """Return whether a topic that has `taken` can get the rest of its copies, and then `later`
+    topics all of theirs.
 
     By Gale and Ryser: with `copies` for each of `later` topics, at different storages, there must
     be room for copies * later, of which a storage offers no more than `later`. The rest of the

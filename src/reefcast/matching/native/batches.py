@@ -1,0 +1,67 @@
+"""Batches: units of a module and of those that it imports, compiled, kept and loaded as one."""
+
+from __future__ import annotations
+
+import logging
+from hashlib import blake2b
+
+from reefcast.matching.native.definitions import Unit
+from reefcast.matching.native.linking import Unlinkable, link
+from reefcast.matching.native.loading import load, python_function
+from reefcast.matching.native.store import Code, kept
+
+_log = logging.getLogger("reefcast.matching")
+_addresses: dict[str, int] = {}
+"""Of the units of all batches so far."""
+
+
+class Batch:
+    """Units that were defined, and not made yet."""
+
+    def __init__(self) -> None:
+        self._units: list[Unit] = []
+
+    def add(self, unit: Unit) -> Unit:
+        self._units.append(unit)
+        return unit
+
+    def make(self) -> None:
+        """Compiles the units, or loads what is kept of them; those of Python take the places of
+        their definitions."""
+        units, self._units = self._units, []
+        if not units:
+            return
+        code = kept(_name(units), lambda: _compile(units))
+        _addresses.update(_load(code, units))
+        for unit in units:
+            if unit.python:
+                name = unit.function.__name__
+                made = python_function(name, _addresses[unit.python_name])
+                unit.function.__globals__[name] = made
+
+
+def _name(units: list[Unit]) -> str:
+    """The last module's; and what tells apart the batches that end with it, for which modules were
+    imported before is the program's choice."""
+    names = " ".join(unit.name for unit in units)
+    return f"{units[-1].function.__module__}-{blake2b(names.encode(), digest_size=6).hexdigest()}"
+
+
+def _compile(units: list[Unit]) -> Code:
+    from reefcast.matching.native.compiling import object_code
+
+    code = object_code(units, _addresses)
+    try:
+        return Code(image=link(code))
+    except Unlinkable as error:
+        _log.debug("LLVM loads the kernels of %s: %s", units[-1].function.__module__, error)
+        return Code(object_file=code)
+
+
+def _load(code: Code, units: list[Unit]) -> dict[str, int]:
+    if code.image is not None:
+        return load(code.image, _addresses)
+    from reefcast.matching.native.llvm_loading import load_object
+
+    names = [unit.name for unit in units] + [unit.python_name for unit in units if unit.python]
+    return load_object(code.object_file, _addresses, names)

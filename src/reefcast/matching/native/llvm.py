@@ -1,0 +1,29 @@
+"""Libraries by which machine code is described, loaded when they are first needed: a process whose
+code is compiled already needs neither.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+
+class _Later:
+    """A module that is imported when something of it is used."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(import_module(self._name), name)
+        setattr(self, name, found)
+        return found
+
+
+ir = _Later("llvmlite.ir")
+types = _Later("numba.types")
+
+
+def word() -> Any:
+    """LLVM's type of an int64."""
+    return ir.IntType(64)

@@ -1,0 +1,116 @@
+"""Machine code on disk. What is kept is good as long as nothing changes that it depends on: the
+modules of kernels, numba and LLVM, this machine's processor, Python.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from hashlib import blake2b
+from importlib.util import find_spec
+from pathlib import Path
+
+import msgspec
+
+from reefcast.matching.native.directories import lasting, writable
+from reefcast.matching.native.linking import Image
+
+KERNELS = Path(__file__).parent.parent
+"""The folder in which all modules of kernels are."""
+PROCESSOR = Path("/proc/cpuinfo")
+DIGEST = 32
+
+
+class Code(msgspec.Struct, frozen=True):
+    """Machine code: an image, or an object file that only LLVM can load."""
+
+    image: Image | None = None
+    object_file: bytes = b""
+
+
+def kept(batch: str, make: Callable[[], Code]) -> Code:
+    """Returns what is kept of a batch, or what `make` makes of it, which is kept then. One process
+    makes it, others wait meanwhile. `batch`: part of a file's name.
+
+    Raises `ConfigurationError` if it can be kept nowhere."""
+    key = _key(KERNELS)
+    name = f"{batch}.{sys.implementation.cache_tag}-{_machine()}.kernels"
+    for directory in lasting():
+        code = _read(directory / name, key)
+        if code is not None:
+            return code
+    path = writable() / name
+    with path.with_suffix(".lock").open("wb") as lock:
+        _wait_for(lock.fileno())
+        code = _read(path, key)
+        if code is None:
+            code = make()
+            _write(path, key, code)
+    return code
+
+
+def _read(path: Path, key: bytes) -> Code | None:
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return None
+    body = content[2 * DIGEST :]
+    if content[: 2 * DIGEST] != key + _digest(body):
+        return None
+    return msgspec.msgpack.decode(body, type=Code)
+
+
+def _write(path: Path, key: bytes, code: Code) -> None:
+    """All of it at once: others may read meanwhile."""
+    body = msgspec.msgpack.encode(code)
+    new = path.with_suffix(f".{os.getpid()}")
+    try:
+        new.write_bytes(key + _digest(body) + body)
+        new.replace(path)
+    finally:
+        new.unlink(missing_ok=True)
+
+
+def _wait_for(lock: int) -> None:
+    """Until no other process compiles; where files cannot be locked, several may do so."""
+    with suppress(ImportError, OSError):
+        import fcntl
+
+        fcntl.flock(lock, fcntl.LOCK_EX)
+
+
+def _digest(*parts: bytes) -> bytes:
+    """Of bytes one behind the other."""
+    digest = blake2b(digest_size=DIGEST)
+    for part in parts:
+        digest.update(part)
+    return digest.digest()
+
+
+def _key(folder: Path) -> bytes:
+    """Changes when any module of the folder does, or what compiles it."""
+    modules = sorted(folder.rglob("*.py"))
+    named = [str(path.relative_to(folder)).encode() + path.read_bytes() for path in modules]
+    return _digest(*named, _version("numba"), _version("llvmlite"))
+
+
+def _version(package: str) -> bytes:
+    """Without importing it, which takes long."""
+    spec = find_spec(package)
+    if spec is None or spec.origin is None:
+        return b""
+    with suppress(OSError):
+        return Path(spec.origin).with_name("_version.py").read_bytes()
+    return b"?"
+
+
+def _machine() -> str:
+    """Names the processor: code for one may not run on another."""
+    described = [os.uname().machine.encode()]
+    with suppress(OSError), PROCESSOR.open("rb") as file:
+        lines = file.read(16_384).split(b"\n\n", 1)[0].splitlines()
+        told = (b"model", b"cpu family", b"vendor_id", b"flags", b"Features", b"CPU ")
+        described += [line for line in lines if line.startswith(told)]
+    return _digest(*described).hex()[:12]
