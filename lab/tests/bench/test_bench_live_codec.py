@@ -200,6 +200,8 @@ def test_the_publisher_counts_credit_and_hears_why_it_was_closed() -> None:
 
 def test_nats_is_answered_and_its_errors_are_heard() -> None:
     publisher = Nats()
-    assert publisher.take(nats.PING * 2 + b"+OK\r\n") == nats.PONG * 2
+    assert publisher.take(nats.PING * 2 + b"+OK\r\n" + nats.PING[:3]) == nats.PONG * 2
+    assert publisher.take(nats.PING[3:-1]) == b""
+    assert publisher.take(nats.PING[-1:]) == nats.PONG
     with pytest.raises(PeerError, match="Slow Consumer"):
         publisher.take(b"-ERR 'Slow Consumer'\r\n")

@@ -1,10 +1,11 @@
-"""Live brokers under load: what a publication and a delivery cost a broker's processor, how many of
-them pass in a second, and how long they take. Reefcast's, beside mosquitto and NATS.
+"""Measure live brokers under load: CPU time per publication and per delivery, rates and delays, for
+Reefcast beside mosquitto and NATS.
 
-One point of the plan (`points`) at a time, for each broker: a fresh broker process (`brokers`), one
-process that publishes (`publisher`) and one that receives (`receiver`), all on this machine. Topic
-brokers carry the same events to the same connections, every one of which gets everything and would
-filter at its own end. Publisher and receiver are compiled where they touch events (`native`,
-`heads`), so that the broker is the limit: frames are made before, sent many at a time, and counted
-where they lie. What is said on a connection differs between the brokers (`wires`).
-"""
+Each load is a point of a plan (`points`). For each broker it gets a fresh broker process
+(`brokers`), a process that publishes (`publisher`) and one that receives (`receiver`), all on this
+machine. The baselines carry the same events to the same connections; each of these gets everything,
+and would have to filter by itself.
+
+The broker is to be the limit. So the publisher sends frames that it has prepared, many at a time,
+and the receiver counts frames in compiled code, where they lie (`native`, `heads`). What is said on
+a connection to each of the brokers is in `wires`."""

@@ -1,7 +1,7 @@
-"""Processor time of another process.
+"""CPU time of another process.
 
-Linux has a clock for every process, in nanoseconds. Elsewhere (macOS) `ps` says it, in hundredths
-of a second.
+Linux has a clock for each process, in nanoseconds. Elsewhere (macOS) `ps` tells the time, in
+hundredths of a second.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ _PS = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+(?:\.\d+)?)")
 
 
 def used_s(pid: int) -> float | None:
-    """Seconds of processor time that all threads of the process have used; None if the system does
-    not say."""
+    """Return the seconds of CPU time that all threads of the process have used; None if the system
+    does not tell them."""
     try:
         return time.clock_gettime(~pid << 3 | 2)  # as glibc's clock_getcpuclockid makes it
     except OSError:
@@ -24,7 +24,7 @@ def used_s(pid: int) -> float | None:
 
 
 def from_ps(pid: int) -> float | None:
-    """The same as `ps` tells it."""
+    """Return the same as `ps` tells it."""
     try:
         told = subprocess.run(
             ["ps", "-o", "time=", "-p", str(pid)], capture_output=True, text=True, check=True
@@ -35,7 +35,7 @@ def from_ps(pid: int) -> float | None:
 
 
 def parse_ps(text: str) -> float | None:
-    """Seconds from `[[DAYS-]HOURS:]MINUTES:SECONDS`."""
+    """Read seconds from `[[DAYS-]HOURS:]MINUTES:SECONDS`."""
     found = _PS.fullmatch(text.strip())
     if found is None:
         return None

@@ -1,8 +1,8 @@
-"""Finding out in compiled code what lies at a place of a stream, for each of the protocols.
+"""Recognize the frames of each protocol in compiled code.
 
-Only the heads of frames are read, up to the time in an event. All frames of events begin the same
-way: the body is the encoding of a `Publication` of a publisher whose name has one letter, with a
-number of four bytes and a time of eight.
+Only the head of a frame is read; that of an event reaches to its time. Every body is the encoding
+of a `Publication` with a publisher of one letter, a number of four bytes and a time of eight bytes,
+so number and time are always at the same place.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from reefcast.model.wire import FrameKind
 
 REEFCAST, MQTT, NATS = 0, 1, 2
 CUT, DELIVERY, NUMBERED, QUESTION, OTHER = 0, 1, 2, 3, 4
-"""What lies there: not enough to tell; an event; another frame that is numbered; one that must be
-answered; one that may be passed by."""
+"""What a frame is: not enough of it is there to tell; an event; another frame that is numbered; one
+that must be answered; any other."""
 SEQ_AT = 4
 TIME_AT = SEQ_AT + 5
 FIRST_SEQ = 1 << 16
-"""The least number that msgpack writes in four bytes."""
+"""The least number for which msgpack needs four bytes."""
 
 Bytes = npt.NDArray[np.uint8]
 _AGAIN, _DELIVER = int(FrameKind.DELIVER_AGAIN), int(FrameKind.DELIVER)
@@ -33,7 +33,7 @@ _M, _P, _O, _CR, _LF, _SPACE, _ZERO = (ord(each) for each in "MPO\r\n 0")
 
 @njit(cache=True)
 def number_at(data: Bytes, at: Any, count: int) -> Any:
-    """The number in so many bytes, the highest first."""
+    """Read a number of so many bytes, the highest first."""
     number = np.int64(0)
     for k in range(count):
         number = number << 8 | np.int64(data[at + k])
@@ -42,7 +42,7 @@ def number_at(data: Bytes, at: Any, count: int) -> Any:
 
 @njit(cache=True)
 def _delivery(body: Any, end: Any, size: Any) -> tuple[int, Any, Any]:
-    """An event whose body begins there: `CUT` if its time is not there yet."""
+    """Return the head of an event whose body begins there; `CUT` if its time is not there yet."""
     stamp = body + TIME_AT
     return (DELIVERY if stamp + 8 <= size else CUT), stamp, end
 
@@ -96,9 +96,8 @@ def _nats(data: Bytes, start: Any, size: Any) -> tuple[int, Any, Any]:
 
 @njit(cache=True)
 def head(protocol: int, data: Bytes, start: Any, size: Any) -> tuple[int, Any, Any]:
-    """(what lies at `start`, where the time is if it is an event, where the next frame begins) in
-    the first `size` bytes of `data`. The frame's end may be further on; `CUT` says that more is
-    needed."""
+    """Return (what the frame at `start` is, where its time is if it is an event, where the next
+    frame begins). `data` holds `size` bytes; the frame may end behind them."""
     if protocol == REEFCAST:
         return _reefcast(data, start, size)
     if protocol == MQTT:
@@ -108,7 +107,7 @@ def head(protocol: int, data: Bytes, start: Any, size: Any) -> tuple[int, Any, A
 
 @njit(cache=True)
 def stamp(data: Bytes, places: npt.NDArray[np.int64], seq: int, now_us: int) -> None:
-    """Number the events whose bodies begin at `places`, from `seq` on, and let them be of now."""
+    """Write numbers from `seq` on, and the time, into the bodies that begin at `places`."""
     for i in range(places.size):
         for k in range(4):
             data[places[i] + SEQ_AT + k] = (seq + i) >> (24 - 8 * k) & 255

@@ -1,12 +1,13 @@
-"""The measurement of one point after the other, each for every broker, and its rows.
+"""Measure each point for every broker.
 
-For a row the subscribers connect to a fresh broker, then come
+For a row, the subscribers and the publisher connect to a fresh broker. Then follow
 
-- runs that warm up, each longer than the one before; they tell how many events a run needs;
-- a while without events, which tells what an idle broker uses;
-- runs as fast as it goes. CPU of a run is what the broker used from before its first event until
-  nothing came any more, less what it would have used idle. The row has medians;
-- a run at half of that rate, for the delays.
+- runs that warm the broker up, each longer than the one before, until it is clear how many events a
+  run needs;
+- a pause, in which the CPU use of the idle broker is measured;
+- several runs at full speed. The CPU time of a run is what the broker used from before the first
+  event until the last delivery, minus its use when idle. The row has the medians;
+- one run at half of that rate, for the delays.
 """
 
 from __future__ import annotations
@@ -36,19 +37,19 @@ from reefcast_lab.bench.live.worker import Worker
 
 RUN_S, HALF_S, IDLE_S = 0.7, 1.5, 0.4
 CPU_S, LONGEST_S = 0.3, 2.0
-"""The broker has the former in a run, unless it lasts the latter: others may use the processor."""
+"""On a busy machine a run is longer than `RUN_S`, so that the broker uses at least `CPU_S` of CPU
+time; but not longer than `LONGEST_S`."""
 FIRST_EVENTS = 16
-"""Of the first run."""
+"""Events of the first run."""
 LOOK_S = 0.01
 QUIET_S = 0.2
-"""When nothing came for so long, nothing more is expected for conditions of which it is not known
-how many match."""
+"""A run with narrow subscriptions ends when nothing has arrived for so long: how many deliveries
+they cause is not known."""
 LOST_S = 20.0
-"""When nothing came for so long, what is missing is lost."""
+"""Deliveries that are missing count as lost when nothing has arrived for so long."""
 PROFILED_RUNS = 8
-"""A profile is of so many runs' events."""
+"""A profile covers as many events as so many runs."""
 SHARES = (0.50, 0.99)
-
 
 Figures = dict[str, Any]
 
@@ -57,12 +58,13 @@ Figures = dict[str, Any]
 class BrokerFigures:
     """A row: one broker under one load.
 
-    `cpu_us_per_publication`, `cpu_us_per_delivery`: microseconds of the broker's processor time at
-    full speed (None where the system does not tell); `cpu_spread`: of the former, the most of all
-    runs less the least, as a share. `busy`: processor time over wall time, so 1 where one thread
-    was busy all the time. `missing`: deliveries that never came to those who want everything.
-    Delays are those at half of the rate. `ratio`: publications per second against the first
-    baseline that is installed. `selectivity` is None where there are no others.
+    `cpu_us_per_publication`, `cpu_us_per_delivery`: the broker's CPU time at full speed, in
+    microseconds; None where the system does not tell it. `cpu_spread`: the difference between the
+    runs with the most and the least CPU per publication, divided by the median. `busy`: CPU time
+    over wall time, so 1 for a thread that never waits. `missing`: deliveries that never arrived at
+    the connections that want everything. The delays are those at half of the rate. `ratio`:
+    publications per second, divided by those of the first baseline that is installed.
+    `selectivity`: None without others.
     """
 
     broker: str
@@ -87,8 +89,9 @@ class BrokerFigures:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What one run came to. `cpu_s`: of the broker, idle time left out; None if the system does not
-    say. `missing`: deliveries to those who want everything that never came."""
+    """The outcome of one run. `cpu_s`: CPU time of the broker, without its use when idle; None if
+    the system does not tell it. `missing`: deliveries that never arrived at the connections that
+    want everything."""
 
     publications: int
     deliveries: int
@@ -102,14 +105,14 @@ class Load:
 
     @property
     def times_fitting(self) -> float:
-        """How many times as many publications make a run that lasts `RUN_S`; or longer, if the
-        broker would have less than `CPU_S` of the processor until then."""
+        """Return the factor for the number of publications with which a run lasts `RUN_S`, or as
+        long as the broker needs to use `CPU_S`, but at most `LONGEST_S`."""
         longer = CPU_S / self.cpu_s if self.cpu_s else 0.0
         return min(max(RUN_S / self.seconds, longer), LONGEST_S / self.seconds)
 
 
 class Bench:
-    """The publishing and the receiving process; a context manager."""
+    """The publishing and the receiving process; a context manager that starts and ends them."""
 
     def __init__(self) -> None:
         self.counts = multiprocessing.get_context("spawn").RawArray("q", COUNTS)
@@ -129,7 +132,7 @@ class Bench:
     def connected(
         self, broker: str, point: Point, profile: Path | None = None
     ) -> Iterator[Session]:
-        """A fresh broker with the subscribers and the publisher of this point."""
+        """Start a broker and connect the subscribers and the publisher of this point to it."""
         with brokers.running(broker, profile) as process:
             self.receiver.ask("open", broker, process.port, point)
             self.publisher.ask("open", broker, process.port, point)
@@ -139,18 +142,17 @@ class Bench:
 
 
 class Session:
-    """Runs of one point through one broker. `process`: the broker."""
+    """The runs of one point through one broker. `process`: the broker."""
 
     def __init__(self, bench: Bench, broker: str, point: Point, process: Running) -> None:
         self.process = process.process
         self._bench = bench
-        self._point = point
         self._wide = point.fanout if WIRES[broker].knows_conditions else point.connections
         self._counted = WIRES[broker].knows_conditions and point.others > 0
         self._idle_share = 0.0
 
     def rest(self) -> None:
-        """Notes how much the broker uses when nothing is published."""
+        """Measure how much CPU the broker uses while nothing is published."""
         before, since = cpu.used_s(self.process.pid), time.monotonic()
         time.sleep(IDLE_S)
         after, passed = cpu.used_s(self.process.pid), time.monotonic() - since
@@ -158,8 +160,7 @@ class Session:
             self._idle_share = (after - before) / passed
 
     def run(self, count: int, rate_per_s: float = 0) -> Load:
-        """Publishes so many events, at a rate or (0) as fast as it goes; returns when all have
-        come."""
+        """Publish `count` events at a rate, 0: at full speed; return when all have arrived."""
         bench = self._bench
         expected = count * self._wide
         bench.receiver.ask("begin_run", -(-expected // DELAYS), not rate_per_s)
@@ -182,7 +183,7 @@ class Session:
         )
 
     def _wait(self, expected: int) -> int:
-        """Returns when all has come that is expected, or nothing comes any more; what is
+        """Wait for the expected deliveries, or until nothing arrives any more; return how many are
         missing."""
         before, since = -1, time.monotonic()
         while True:
@@ -196,9 +197,9 @@ class Session:
                 return int(missing)
 
     def warm_up(self, most: int) -> int:
-        """Runs until it is known how many events a run needs, at most `most`: how many."""
+        """Run until it is clear how many events a run needs; return that number, at most `most`."""
         count = min(FIRST_EVENTS, most)
-        self.run(count)  # the first may have to wait for anything
+        self.run(count)  # its time says nothing: much happens for the first time
         while True:
             load = self.run(count)
             fitting = int(count * load.times_fitting)
@@ -207,7 +208,7 @@ class Session:
             count = min(count * 10, max(fitting, count + 1), most)
 
     def delays_us(self) -> list[int | None]:
-        """What `SHARES` of the deliveries of the last run took at most."""
+        """Return the quantiles `SHARES` of the last run's delays."""
         delays_us = self._bench.receiver.ask("delays_us", *SHARES)
         return [round(each) for each in delays_us] or [None] * len(SHARES)
 
@@ -215,7 +216,8 @@ class Session:
 def measure(
     points: Sequence[Point], most: int, repeat: int, progress: Callable[[str], None]
 ) -> Iterator[BrokerFigures]:
-    """A row for each point and broker; runs of at most `most` events, `repeat` at full speed."""
+    """Yield a row for each point and broker. A run has at most `most` events; `repeat` runs are at
+    full speed."""
     compile_index()  # here, once; the brokers load the result from the cache
     known: dict[tuple[str, Point], Figures] = {}
     with Bench() as bench:
@@ -233,7 +235,7 @@ def measure(
 
 
 def _of(broker: str, point: Point) -> dict[str, Any]:
-    """What a row says of the load."""
+    """Return the fields of a row that describe the load."""
     return {
         "broker": broker,
         "subscriptions": point.fanout + point.others,
@@ -246,7 +248,7 @@ def _of(broker: str, point: Point) -> dict[str, Any]:
 
 
 def _measured(bench: Bench, broker: str, point: Point, most: int, repeat: int) -> Figures:
-    """What a row says of the broker."""
+    """Measure one broker; return the fields of its row."""
     with bench.connected(broker, point) as session:
         count = session.warm_up(most)
         session.rest()
@@ -258,7 +260,7 @@ def _measured(bench: Bench, broker: str, point: Point, most: int, repeat: int) -
 
 
 def medians(loads: Sequence[Load]) -> Figures:
-    """What several runs of one load come to."""
+    """Return the medians of several runs of one load."""
     used = [(load, load.cpu_s) for load in loads if load.cpu_s is not None]
     cpu_us = [cpu_s / load.publications * 1e6 for load, cpu_s in used]
     each_us = [cpu_s / load.deliveries * 1e6 for load, cpu_s in used if load.deliveries]
@@ -285,7 +287,7 @@ def _median(values: Sequence[float], digits: int) -> float | None:
 def profile(
     points: Sequence[Point], most: int, progress: Callable[[str], None]
 ) -> list[profiling.Cost]:
-    """The largest costs of the broker process, for each point at full speed."""
+    """Return the largest costs of the broker process, for each point at full speed."""
     compile_index()
     costs = []
     for point in points:
@@ -296,8 +298,8 @@ def profile(
 
 
 def functions(point: Point, most: int) -> tuple[dict[str, float], int]:
-    """Seconds of processor time by function of the broker; and for how many events, at most
-    `most`."""
+    """Return seconds of CPU time by function of the broker, and the number of events, which is at
+    most `most`."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "profile.json"
         with Bench() as bench, bench.connected(OURS, point, file) as session:

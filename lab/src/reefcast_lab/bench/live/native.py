@@ -1,8 +1,8 @@
-"""Receiving in compiled code, from many connections: one call polls, reads, counts and acknowledges
+"""Receive from many connections in compiled code: one call polls, reads, counts and acknowledges
 for a while.
 
-`Subscribers` holds what the call works on. Nothing is kept of an event but that it came, and of
-some how long they took; of a frame that is cut only its head is kept until the rest is there.
+Of an event only its arrival is counted, and of some the delay. Of a frame that is not whole yet
+only the head is kept until the rest has come.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ when the last one came."""
 COUNTS = 3
 READ_BYTES = 256 * 1024
 HEAD_BYTES = 16 * 1024
-"""Longer than any head of a frame."""
+"""Room for the head of a frame."""
 DELAYS = 1_000_000
-"""So many are kept of one run."""
+"""The most delays that are kept of one run."""
 WAIT_MS, SLICE_US = 10, 10_000
 PAUSE_US = 200
-"""A receiver that waits for every event is woken by the broker for each, at the broker's cost, if
-it is not still busy with the one before; so figures of CPU would differ by up to a factor of three
-with what else runs. One that pauses is never waiting: what is paid is for sending alone."""
+"""A receiver that waits for each event is woken by the broker, at the broker's cost, unless it is
+still busy with the event before. With that CPU times would differ by a factor of three, depending
+on what else runs. A receiver that pauses never waits, so the broker pays for sending alone."""
 _BAD = select.POLLERR | select.POLLHUP | select.POLLNVAL
 _ACK_HEAD = np.frombuffer(wire.HEAD.pack(6, FrameKind.ACK) + b"\xce" + bytes(4), np.uint8)
 _ACK_BYTES = _ACK_HEAD.size
@@ -66,14 +66,14 @@ _NOTED, _DELIVERED, _EVERY, _PAUSE = range(4)
 
 @njit(cache=True)
 def now_us(time: Longs) -> Any:
-    """Microseconds since 1970; `time` is room for seconds and nanoseconds."""
+    """Return microseconds since 1970; `time` is room for seconds and nanoseconds."""
     _clock(np.int32(0), time.ctypes.data)
     return time[0] * 1_000_000 + time[1] // 1000
 
 
 @njit(cache=True)
 def _count(counts: Longs, delays: Longs, run: Longs, wide: bool, sent_us: Any, now: Any) -> None:
-    """A delivery is whole."""
+    """Count a delivery that has come as a whole."""
     counts[DELIVERIES] += 1
     counts[LAST_US] = now
     if wide:
@@ -97,9 +97,9 @@ def walk(
     wide: bool,
     now: Any,
 ) -> int:
-    """Walk over the first `size` bytes of `data`, those of one connection that were not walked
-    over. How many questions must be answered; -1 if a head is longer than `rest`, where a cut one
-    goes."""
+    """Count the frames of one connection in the first `size` bytes of `data`. What is left of a
+    frame that is not whole goes into `rest`. Return how many frames must be answered; -1 if `rest`
+    is too small."""
     start, questions = state[_SKIP], 0
     if start and start <= size and state[_STAMP]:
         _count(counts, delays, run, wide, state[_STAMP], now)
@@ -128,7 +128,7 @@ def walk(
 
 @njit(cache=True)
 def _acknowledge(fd: Any, state: Longs, ack: Bytes) -> None:
-    """Acknowledge what was taken, as a client does (`reefcast.client.connection`)."""
+    """Acknowledge all numbered frames of a connection that have come."""
     for k in range(4):
         ack[_ACK_BYTES - 4 + k] = state[_TAKEN] >> (24 - 8 * k) & 255
     _send(fd, ack.ctypes.data, np.uint64(_ACK_BYTES), np.int32(0))
@@ -138,7 +138,7 @@ def _acknowledge(fd: Any, state: Longs, ack: Bytes) -> None:
 
 @njit(cache=True)
 def acknowledge_all(fds: Ints, states: Longs, ack: Bytes) -> None:
-    """Acknowledge whatever is not yet, on all connections."""
+    """Acknowledge on all connections what is not acknowledged yet."""
     for i in range(fds.size):
         if states[i, _TAKEN] > states[i, _ACKNOWLEDGED]:
             _acknowledge(fds[i], states[i], ack)
@@ -160,7 +160,7 @@ def receive(
     run: Longs,
     time: Longs,
 ) -> int:
-    """Receive for `SLICE_US`; -1, or the number of a connection that is gone."""
+    """Receive for `SLICE_US`; return -1, or the number of a connection that is closed."""
     until = now_us(time) + SLICE_US
     now = until - SLICE_US
     wait_ms = np.int32(0 if run[_PAUSE] else WAIT_MS)
@@ -202,8 +202,8 @@ def receive(
 
 
 class Subscribers:
-    """Connections that have begun, of which the first `wide` want everything. `taken`: the numbered
-    frames that came from each so far. `counts` is where deliveries are counted."""
+    """The connections of subscribers, of which the first `wide` want everything. `taken`: the
+    number of numbered frames that have come on each. `counts`: where deliveries are counted."""
 
     def __init__(
         self,
@@ -232,17 +232,17 @@ class Subscribers:
             connection.setblocking(False)
 
     def begin_run(self, every: int, pause: bool) -> None:
-        """From now on the delay of each `every`th delivery is kept, and none from before. `pause`:
-        whether to let `PAUSE_US` pass between two looks."""
+        """Keep the delay of each `every`th delivery from now on, and forget those from before.
+        `pause`: whether to let `PAUSE_US` pass between two looks at the connections."""
         self._run[:] = 0, 0, every, PAUSE_US if pause else 0
 
     @property
     def delays_us(self) -> Longs:
-        """What was kept of this run."""
+        """The delays of this run."""
         return self.delays[: self._run[_NOTED]]
 
     def receive(self) -> None:
-        """Receive for a moment; raises `PeerError` if the broker closed a connection."""
+        """Receive for a moment; raise `PeerError` if the broker closed a connection."""
         gone = receive(
             self._protocol,
             self._polled,
@@ -262,5 +262,5 @@ class Subscribers:
             raise PeerError(f"the broker closed the connection of subscriber {gone}")
 
     def acknowledge(self) -> None:
-        """Acknowledge what is not yet."""
+        """Acknowledge what is not acknowledged yet."""
         acknowledge_all(self._fds, self._states, self._ack)

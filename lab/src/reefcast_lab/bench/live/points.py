@@ -1,6 +1,6 @@
-"""What is measured: points, each a load of its own, and the plans made of them.
+"""The loads that are measured, called points, and the plans made of them.
 
-A plan goes away from one base point in one dimension at a time, for all combinations take hours.
+The usual plan varies one dimension at a time around a base point: all combinations take hours.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ class Point:
 
     @property
     def topic_load(self) -> Point:
-        """The same for a broker that knows no conditions: how many others there are does not
-        matter to it, nor what they want."""
+        """The point that is the same load for a broker without conditions, which sends everything
+        to the others, however many filters they have."""
         return replace(self, others=min(self.others, 1), selectivity=quotes.SELECTIVITIES[0])
 
     def filters(self) -> list[list[str]]:
-        """Those of each connection that receives."""
+        """Return the filters of each connection that receives."""
         wide = [[quotes.EVERYTHING] for _ in range(self.fanout)]
         narrow = quotes.filters(self.others, self.selectivity)
         return wide + [narrow[i::OTHER_CONNECTIONS] for i in range(OTHER_CONNECTIONS) if narrow]
@@ -68,11 +68,11 @@ PROFILED = (
     Point(fanout=10),
     Point(fanout=50),
 )
-"""What is profiled if nothing was chosen."""
+"""The usual plan of a profile."""
 
 
 def usual() -> list[Point]:
-    """The plan of a run for which nothing was chosen: one dimension at a time around `Point()`."""
+    """Return the usual plan: one dimension at a time around `Point()`."""
     points = [
         *PROFILED,
         *(Point(fanout=fanout) for fanout in FANOUTS),
@@ -84,7 +84,7 @@ def usual() -> list[Point]:
 
 
 def full() -> list[Point]:
-    """All combinations."""
+    """Return all combinations of the sizes."""
     plain = [Point(*sizes) for sizes in product(FANOUTS, PAYLOADS, ATTRIBUTES)]
     return [each for point in plain for each in (point, *_beside_others(point))]
 

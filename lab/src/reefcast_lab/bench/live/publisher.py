@@ -1,8 +1,8 @@
-"""The publishing process: events as frames that were made before, at a given rate or as fast as the
-broker takes them.
+"""The publishing process, which sends prepared frames at a given rate, or as fast as the broker
+takes them.
 
-Before they are sent their numbers and times are written into them, where they lie; what goes out in
-one call to the socket is cut at whole events. So an event costs the publisher some ten nanoseconds
+The frames of all events lie in one buffer. Before some of them are sent with one call, their
+numbers and times are written into the buffer. So an event costs the publisher some ten nanoseconds
 and the copy into the socket.
 """
 
@@ -23,14 +23,14 @@ from reefcast_lab.bench.live.wires import PUBLISHER, WIRES, Wire
 
 AT_ONCE_BYTES = 64 * 1024
 EVENTS, EVENTS_BYTES = 20_000, 8 * 1024 * 1024
-"""So many different events, at most; then they come again."""
+"""The most different events that there are, and the most bytes; then they repeat."""
 LEAST_EVENTS, TRIED_EVENTS = 16, 8
 PING_S = 3.0
 
 
 class Frames:
-    """The frames of the events of a point, one behind the other in `data`. `starts`: where each
-    begins, and the end of the last; `places`: where their bodies begin."""
+    """The frames of a point's events, one behind the other in `data`. `starts`: where each begins,
+    and where the last one ends; `places`: where the bodies begin."""
 
     def __init__(self, made_for: Wire, point: Point) -> None:
         payload = np.random.default_rng(quotes.EVENTS_SEED).bytes(point.payload)
@@ -44,19 +44,19 @@ class Frames:
         self.data = np.frombuffer(bytearray(b"".join(frame for frame, _ in frames)), np.uint8)
 
     def upto(self, first: int, most: int) -> int:
-        """How far one call to the socket goes that begins with the event `first`: at most `most`
-        events, and at least one."""
+        """Return the end of what is sent with one call from the event `first` on: at least one
+        event, at most `most`."""
         end = int(np.searchsorted(self.starts, self.starts[first] + AT_ONCE_BYTES, "right")) - 1
         return min(max(end, first + 1), first + most, len(self.places))
 
     def stamped(self, first: int, end: int, seq: int) -> memoryview:
-        """The frames from `first` to before `end`, numbered from `seq` on, and of now."""
+        """Return the frames from `first` to before `end`, numbered from `seq` on, with the time."""
         heads.stamp(self.data, self.places[first:end], seq, time.time_ns() // 1000)
         return self.data[self.starts[first] : self.starts[end]].data
 
 
 def _frames(made_for: Wire, point: Point, payload: bytes, count: int) -> list[tuple[bytes, int]]:
-    """The frame of each event, and where in it its body begins."""
+    """Return the frame of each event, and where in it the body begins."""
     made = []
     for seq, attributes in enumerate(quotes.events(count, point.attributes), heads.FIRST_SEQ):
         time_us = time.time_ns() // 1000
@@ -68,15 +68,15 @@ def _frames(made_for: Wire, point: Point, payload: bytes, count: int) -> list[tu
 
 
 class Publisher:
-    """The work of the process (`worker.Work`)."""
+    """The publisher as a `worker.Work`."""
 
     def __init__(self) -> None:
         self._wire: Wire
         self._connection: socket.socket | None = None
 
     def open(self, broker: str, port: int, point: Point) -> None:
-        """Connect to a broker, and make the frames of this point."""
-        self.close()  # if something failed before
+        """Connect to a broker, and prepare the frames of this point."""
+        self.close()  # a connection is left over when something failed
         self._wire = WIRES[broker]()
         self._frames = Frames(self._wire, point)
         connection = socket.create_connection(("127.0.0.1", port))
@@ -86,7 +86,7 @@ class Publisher:
         self._seq = heads.FIRST_SEQ
 
     def close(self) -> None:
-        """Leave the broker."""
+        """Close the connection."""
         if self._connection is not None:
             self._connection.close()
         self._connection = None
@@ -98,7 +98,8 @@ class Publisher:
                 self._connection.sendall(self._wire.ping)
 
     def publish(self, count: int, rate_per_s: float) -> int:
-        """Publish so many events, 0: as fast as the broker takes them; when it began (us)."""
+        """Publish `count` events at a rate, 0: as fast as the broker takes them. Return when the
+        first was sent, in microseconds since 1970."""
         connection = self._connection
         assert connection is not None
         start_ns = time.time_ns()
@@ -114,7 +115,7 @@ class Publisher:
         return start_ns // 1000
 
     def _send(self, connection: socket.socket, most: int) -> int:
-        """Send some of the next events; how many."""
+        """Send some of the next events; return how many."""
         self._listen(connection, 0)
         while self._wire.credit == 0:
             if not self._listen(connection, PING_S):
@@ -130,7 +131,7 @@ class Publisher:
         return end - first
 
     def _listen(self, connection: socket.socket, timeout_s: float) -> bool:
-        """Take what the broker says; whether it said anything within `timeout_s`."""
+        """Handle what the broker says; return whether it said anything within `timeout_s`."""
         ready, _, _ = select.select([connection], [], [], timeout_s)
         if ready:
             answer = self._wire.take(wires.read(connection))

@@ -1,8 +1,8 @@
-"""The receiving process: all connections that subscribe to something, in one loop (`native`).
+"""The receiving process, which has all connections of subscribers in one loop (`native`).
 
-A connection says hello and subscribes, waits until all that is settled, then counts, acknowledges
-as often as a client does, and says something from time to time. Counts go through shared memory, so
-that asking for them costs the receiver nothing.
+A connection subscribes and waits until its subscriptions are settled. Then its deliveries are
+counted and acknowledged as often as a client does it. The counts lie in shared memory, so that
+reading them costs the receiver nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ IDLE_S = 0.5
 
 
 class Receiver:
-    """The work of the process (`worker.Work`). `shared`: the counts, see `native`."""
+    """The receiver as a `worker.Work`. `shared`: the counts, see `native`."""
 
     def __init__(self, shared: Array[c_longlong]) -> None:
         self._counts: Longs = np.ctypeslib.as_array(shared)
@@ -33,8 +33,8 @@ class Receiver:
         self._pinged_s = self._acknowledged_s = 0.0
 
     def open(self, broker: str, port: int, point: Point) -> None:
-        """Connect to a broker as the subscribers of this point; returns when all is settled."""
-        self.close()  # if something failed before
+        """Connect the subscribers of this point to a broker; return when all are settled."""
+        self.close()  # connections are left over when something failed
         self._wire = WIRES[broker]()
         self._counts[:] = 0
         taken = []
@@ -49,18 +49,18 @@ class Receiver:
         )
 
     def close(self) -> None:
-        """Leave the broker."""
+        """Close all connections."""
         self._subscribers = None
         while self._connections:
             self._connections.pop().close()
 
     def begin_run(self, every: int, pause: bool) -> None:
-        """From now on note how long each `every`th delivery took; `pause`: see `Subscribers`."""
+        """Note the delay of each `every`th delivery from now on; `pause`: see `Subscribers`."""
         if self._subscribers is not None:
             self._subscribers.begin_run(every, pause)
 
     def delays_us(self, *shares: float) -> list[float]:
-        """What those shares of the noted deliveries took at most; nothing if there are none."""
+        """Return these quantiles of the noted delays; an empty list if there are none."""
         assert self._subscribers is not None
         delays = self._subscribers.delays_us
         return [float(each) for each in np.quantile(delays, shares)] if delays.size else []
@@ -73,11 +73,11 @@ class Receiver:
             self._subscribers.receive()
             if self._wire.ping and time.monotonic() > self._acknowledged_s + ACK_S:
                 self._acknowledged_s = time.monotonic()
-                self._subscribers.acknowledge()  # what was left because it was little
+                self._subscribers.acknowledge()  # also what is little
             self._ping()
 
     def _ping(self) -> None:
-        """Let the broker hear something of every connection from time to time."""
+        """Send a PING on every connection when it is time."""
         if self._wire.ping and time.monotonic() > self._pinged_s + PING_S:
             self._pinged_s = time.monotonic()
             for connection in self._connections:

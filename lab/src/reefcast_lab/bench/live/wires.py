@@ -1,7 +1,7 @@
-"""What is said on a connection to each of the brokers: how a subscriber and a publisher begin, what
-a publication looks like, and what the publisher does about what the broker says.
+"""The protocols of the brokers: how a subscriber and a publisher begin, what a publication looks
+like, and how the publisher handles what the broker says.
 
-Sockets block here. Once subscribers have begun, `native` reads from theirs.
+Sockets block here. When a subscriber has begun, `native` reads from its socket.
 """
 
 from __future__ import annotations
@@ -22,18 +22,19 @@ from reefcast_lab.bench.live.brokers import OURS
 
 READ_BYTES = 256 * 1024
 SUBSCRIBE_AT_ONCE = 500
-"""Subscriptions that are under way together."""
+"""The most subscriptions that are not settled."""
 PUBLISHER = "p"
 PING = wire.encode(FrameKind.PING, 0)
 
 
 class Wire(ABC):
-    """`number`: how compiled code knows it (`heads`). `ping`: what a client must say from time to
-    time, if anything. `credit`: publications that may be sent now; None if nobody counts."""
+    """`number`: the protocol's number in compiled code (`heads`). `ping`: what a client must send
+    from time to time, if anything. `credit`: publications that may be sent now; None if there is no
+    limit."""
 
     number: ClassVar[int]
     knows_conditions: ClassVar[bool] = False
-    """Whether the broker filters by content; others get everything to every connection."""
+    """Whether the broker filters by content; another one sends everything to every connection."""
     ping: ClassVar[bytes] = b""
 
     def __init__(self) -> None:
@@ -47,8 +48,8 @@ class Wire(ABC):
         filters: Sequence[str],
         meanwhile: Callable[[], None],
     ) -> int:
-        """Begin as a subscriber; how many numbered frames came. `meanwhile` is called when some of
-        the filters are there."""
+        """Begin as a subscriber; return how many numbered frames have come. `meanwhile` is called
+        after each part of the filters."""
 
     @abstractmethod
     def begin_publishing(self, connection: socket.socket) -> None:
@@ -56,11 +57,11 @@ class Wire(ABC):
 
     @abstractmethod
     def publication(self, event: Publication, body: bytes) -> bytes:
-        """The frame of an event; it holds `body`, the encoded event, as it is."""
+        """Return the frame of an event, which contains the encoded event `body`."""
 
     @abstractmethod
     def take(self, data: bytes) -> bytes:
-        """Take what the broker said to the publisher; what must be answered."""
+        """Handle what the broker said to the publisher; return what must be answered."""
 
 
 class Reefcast(Wire):
@@ -122,7 +123,7 @@ def _control(message: ControlMessage) -> bytes:
 def _await_answers(
     connection: socket.socket, frames: FrameReader, count: int
 ) -> list[tuple[int, bytes]]:
-    """That many frames that answer something."""
+    """Read until so many answers have come; return them as (kind, payload)."""
     answers: list[tuple[int, bytes]] = []
     while len(answers) < count:
         for kind, payload in frames.feed(read(connection)):
@@ -161,6 +162,10 @@ class Mqtt(Wire):
 class Nats(Wire):
     number = heads.NATS
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._cut = b""
+
     def subscribe(
         self,
         connection: socket.socket,
@@ -180,9 +185,12 @@ class Nats(Wire):
         return nats.publish(body)
 
     def take(self, data: bytes) -> bytes:
-        if nats.ERROR in data:
-            raise PeerError(f"nats-server says {data!r}")
-        return nats.PONG * data.count(nats.PING)
+        lines = (self._cut + data).splitlines(keepends=True)
+        self._cut = lines.pop() if lines and not lines[-1].endswith(nats.END) else b""
+        for line in lines:
+            if line.startswith(nats.ERROR):
+                raise PeerError(f"nats-server says {line!r}")
+        return nats.PONG * lines.count(nats.PING)
 
 
 WIRES: dict[str, type[Wire]] = {OURS: Reefcast, "mosquitto": Mqtt, "nats": Nats}
@@ -190,7 +198,7 @@ WIRES: dict[str, type[Wire]] = {OURS: Reefcast, "mosquitto": Mqtt, "nats": Nats}
 
 
 def read(connection: socket.socket) -> bytes:
-    """What is there next."""
+    """Read what is there, or what comes next."""
     data = connection.recv(READ_BYTES)
     if not data:
         raise PeerError("the broker closed a connection without a word")

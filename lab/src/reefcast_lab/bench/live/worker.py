@@ -1,6 +1,6 @@
-"""A process that does as it is asked, over a pipe: the publisher, and the receiver.
+"""A process whose methods are called over a pipe: the publisher, and the receiver.
 
-It is started once for all points, for a process with compiled kernels takes a second to start.
+It is started once for all points, because a process with compiled kernels takes a second to start.
 """
 
 from __future__ import annotations
@@ -17,17 +17,18 @@ ASK_S = 600.0
 
 
 class Work(Protocol):
-    """What a process does; its other methods are what it can be asked for."""
+    """The object in the process; its other methods can be called."""
 
     def wait(self, asked: Callable[[float], bool]) -> None:
-        """What it does while nothing is asked for; `asked(timeout_s)` says whether something is."""
+        """Do what there is to do until a call comes; `asked(timeout_s)` waits for one, and tells
+        whether it has come."""
         ...
 
 
 def serve(pipe: Connection, make: Callable[..., Work], arguments: tuple[Any, ...]) -> None:
-    """The process: calls the methods that it is asked for, until it is told to end (None).
+    """Run the process: call the methods that are asked for, until None comes.
 
-    What a broker did wrong is told to who asked next.
+    An error between two calls is the answer to the next one.
     """
     work = make(*arguments)
     failed: Exception | None = None
@@ -50,7 +51,7 @@ def serve(pipe: Connection, make: Callable[..., Work], arguments: tuple[Any, ...
 
 
 class Worker:
-    """Such a process, from the outside; a context manager. `who` is for errors."""
+    """Such a process as its parent sees it; a context manager. `who`: its name in errors."""
 
     def __init__(self, who: str, make: Callable[..., Work], *arguments: Any) -> None:
         spawn = multiprocessing.get_context("spawn")
@@ -68,11 +69,11 @@ class Worker:
         self._process.join()
 
     def begin(self, method: str, *arguments: Any) -> None:
-        """Ask for something; `result` has it."""
+        """Call a method; `result` waits for what it returns."""
         self._pipe.send((method, arguments))
 
     def result(self) -> Any:
-        """What came of what was asked for last."""
+        """Wait for what the method returns that was called last."""
         if not self._pipe.poll(ASK_S):
             raise PeerError(f"the {self._who} did not answer within {ASK_S:g} s")
         done, result = self._pipe.recv()
@@ -81,6 +82,6 @@ class Worker:
         return result
 
     def ask(self, method: str, *arguments: Any) -> Any:
-        """Ask for something and wait for it."""
+        """Call a method and wait for what it returns."""
         self.begin(method, *arguments)
         return self.result()
