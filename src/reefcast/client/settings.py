@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from inspect import getdoc
 from textwrap import fill
 from typing import Annotated, Any, NamedTuple, ParamSpec, TypedDict, cast, get_type_hints
 
@@ -142,14 +143,15 @@ def _item(name: str, option: Option) -> str:
     """An option in a list, in lines as long as those of this package."""
     default = f"{option.default:g}" if isinstance(option.default, float) else str(option.default)
     text = f"- `{name}`: {option.meaning.format(default)}"
-    return fill(text, 100, initial_indent="    ", subsequent_indent="      ")
+    return fill(text, 96, subsequent_indent="  ")
 
 
 _HINTS = get_type_hints(Options, include_extras=True)
 _OPTIONS: dict[str, Option] = {name: hint.__metadata__[0] for name, hint in _HINTS.items()}
 DEFAULTS = cast(Options, {name: option.default for name, option in _OPTIONS.items()})
-Options.__doc__ = (Options.__doc__ or "").replace(
-    "    OPTIONS", "\n".join(_item(*each) for each in _OPTIONS.items())
+# Python strips the indentation of docstrings from 3.13 on; `getdoc` does it in all versions.
+Options.__doc__ = (getdoc(Options) or "").replace(
+    "OPTIONS", "\n".join(_item(*each) for each in _OPTIONS.items())
 )
 
 

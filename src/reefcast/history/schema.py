@@ -70,7 +70,7 @@ CREATE TABLE whole (topic TEXT PRIMARY KEY, until_us INTEGER NOT NULL);
 
 def connect(path: Path, *, writes: bool = False) -> sqlite3.Connection:
     """Open a connection to the database, for one thread at a time, not always the same."""
-    database = sqlite3.connect(path, BUSY_S, isolation_level=None, check_same_thread=False)
+    database = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
     database.execute(f"PRAGMA cache_size = -{CACHE_KIB if writes else CACHE_KIB // 8}")
     if writes:
         database.execute(f"PRAGMA page_size = {PAGE_BYTES}")

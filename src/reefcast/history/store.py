@@ -425,7 +425,7 @@ def _span(since_us: int | None, until_us: int | None, after: Position | None, no
 
 def _locked(path: Path) -> sqlite3.Connection:
     """Held until it is closed, or the process dies."""
-    lock = sqlite3.connect(path, 0.0, isolation_level=None, check_same_thread=False)
+    lock = sqlite3.connect(path, timeout=0.0, isolation_level=None, check_same_thread=False)
     try:
         lock.execute("PRAGMA journal_mode = MEMORY")
         lock.execute("BEGIN EXCLUSIVE")
