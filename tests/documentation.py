@@ -117,8 +117,3 @@ def written_pages() -> list[Page]:
 def page(path: str) -> Page:
     """One page of `docs/`."""
     return Page(DOCS / path)
-
-
-def python_of(path: str) -> list[str]:
-    """The Python blocks of one page of `docs/`, in their order."""
-    return [block.text for block in page(path).blocks() if block.language == "python"]

@@ -12,13 +12,9 @@ import pytest
 from documentation import DOCS, ROOT, Page
 
 FOLDERS = ("docs", "lab", "examples")
-PAGES = {
-    page.name: page
-    for page in map(
-        Page,
-        [*ROOT.glob("*.md"), *(f for each in FOLDERS for f in sorted((ROOT / each).rglob("*.md")))],
-    )
-}
+FILES = [*ROOT.glob("*.md"), *(f for each in FOLDERS for f in sorted((ROOT / each).rglob("*.md")))]
+# Texts that papers' pages are made of have the links of those pages.
+PAGES = {page.name: page for page in map(Page, FILES) if page.path.name != "notes.md"}
 INDEXES = ("tutorial", "how-to", "reference", "explanation", "reproduction")
 
 

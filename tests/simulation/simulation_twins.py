@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from plain_kernel import PlainKernel
+
 from reefcast.simulation.kernel import Kernel
-from reefcast.simulation.plain import PlainKernel
 from reefcast.simulation.simulation import Result, Simulation
 from reefcast.simulation.world import World
 from reefcast.traces.vocabulary import KINDS

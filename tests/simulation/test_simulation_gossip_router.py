@@ -15,6 +15,7 @@ import networkx as nx
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from plain_kernel import PlainKernel
 from simulation_gossip_scenarios import (
     Pair,
     crashing_run,
@@ -43,7 +44,6 @@ from reefcast.simulation.faults import Crash
 from reefcast.simulation.kernel import Kernel
 from reefcast.simulation.links import Link, LinkSpec
 from reefcast.simulation.node import Node
-from reefcast.simulation.plain import PlainKernel
 from reefcast.simulation.recording import TraceOptions
 from reefcast.simulation.signs import SoftUp
 from reefcast.simulation.simulation import Simulation

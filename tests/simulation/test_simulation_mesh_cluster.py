@@ -6,6 +6,7 @@ import random
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from plain_kernel import PlainKernel
 
 from reefcast.overlay.scot import Scot, scot
 from reefcast.overlay.topology import path, random_tree
@@ -13,7 +14,6 @@ from reefcast.routing.mesh.options import MeshOptions
 from reefcast.simulation.checkers import check
 from reefcast.simulation.faults import Cut
 from reefcast.simulation.kernel import Kernel
-from reefcast.simulation.plain import PlainKernel
 from reefcast.simulation.simulation import Result, Simulation
 from reefcast.simulation.world import Setup, World
 

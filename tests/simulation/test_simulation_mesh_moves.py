@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from plain_kernel import PlainKernel
 from simulation_mesh_scenarios import failing_run, mesh_routers, moving_run
 
 from reefcast.errors import ConfigurationError
@@ -29,7 +30,6 @@ from reefcast.simulation.checkers import CHECKERS, Evidence, check
 from reefcast.simulation.faults import Crash, Fault, Move, parse_fault
 from reefcast.simulation.kernel import Kernel
 from reefcast.simulation.links import LinkSpec
-from reefcast.simulation.plain import PlainKernel
 from reefcast.simulation.simulation import Simulation
 from reefcast.simulation.table_truth import next_hops
 from reefcast.simulation.world import Setup

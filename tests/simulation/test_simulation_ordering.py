@@ -8,6 +8,7 @@ from collections import defaultdict
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from plain_kernel import PlainKernel
 
 from reefcast.matching.scan import ScanIndex
 from reefcast.overlay.topology import edges_of, names, random_tree
@@ -15,7 +16,6 @@ from reefcast.routing.mesh.options import MeshOptions
 from reefcast.simulation.checkers import check
 from reefcast.simulation.kernel import Kernel
 from reefcast.simulation.links import LinkSpec
-from reefcast.simulation.plain import PlainKernel
 from reefcast.simulation.simulation import Simulation
 from reefcast.simulation.world import Setup, World
 

@@ -1,4 +1,4 @@
-"""What inputs cost a simulated broker, and what the presets were fitted to."""
+"""What inputs cost a simulated broker."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from reefcast.model.messages import Input, Publish, Subscribe, Unsubscribe
+from reefcast.errors import ConfigurationError
+from reefcast.model.messages import Input, Subscribe, Unsubscribe
 from reefcast.routing.acyclic import AcyclicOptions
-from reefcast.routing.router import Decision
+from reefcast.routing.tables import IndexFactory
 from reefcast.routing.tree import Replace
 from reefcast.simulation.costs import CostModel, preset
 from reefcast.simulation.prices import Prices
-from reefcast.simulation.simulation import Simulation
 from reefcast.simulation.world import Setup
 
 COSTS = CostModel(
@@ -38,6 +38,9 @@ class Work:
     def __init__(self) -> None:
         self.packed: list[bool] = []
 
+    def watch(self, new_index: IndexFactory) -> IndexFactory:
+        return new_index
+
     def drain(self, *, packed: bool) -> float:
         self.packed.append(packed)
         return 7.0
@@ -46,7 +49,7 @@ class Work:
 def price(item: Input, work: Work | None = None, costs: CostModel = COSTS) -> float:
     """At a broker with two advertisements and five subscriptions."""
     core = SimpleNamespace(tables=lambda: {"SRT": 2, "PRT": 5}, last_routed=[])
-    node: Any = SimpleNamespace(core=core, graph_work=work, trace=None, prt_rows=0)
+    node: Any = SimpleNamespace(core=core, comparisons=work, trace=None, prt_rows=0)
     return Prices(costs, [Replace]).of(node, item, [], 0.0)
 
 
@@ -71,51 +74,18 @@ def test_what_comes_packed_costs_an_unsubscription_and_each_of_its_subscriptions
 def test_comparisons_are_counted_where_they_have_a_price_and_covering_is_looked_for() -> None:
     free = CostModel(comparison_s=0.0)
     active, none = AcyclicOptions(covering="active"), AcyclicOptions()
-    assert Prices(COSTS, []).graph_work(active) is not None
-    assert Prices(COSTS, []).graph_work(none) is None
-    assert Prices(free, []).graph_work(active) is None
+    assert isinstance(Prices(COSTS, [], Work).comparisons(active), Work)
+    assert Prices(COSTS, [], Work).comparisons(none) is None
+    assert Prices(free, [], Work).comparisons(active) is None
 
 
-def test_a_broker_is_busy_for_what_its_comparisons_cost() -> None:
-    """Three subscriptions none of which covers another: the last meets two."""
-    busy = []
-    for comparison_s in (0.0, 0.5):
-        free = dict.fromkeys(CostModel.__slots__, 0.0)
-        costs = CostModel(**{**free, "comparison_s": comparison_s})
-        options = AcyclicOptions(covering="active")
-        simulation = Simulation(Setup(graph={"a": ()}, options=options, costs=costs))
-        for i in range(3):
-            simulation.subscribe(f"c{i}", "a", f"x = {i}", at_s=float(10 * i))
-        settled = [claim.settled_s for claim in simulation.run().claims]
-        busy.append([at - 10 * i for i, at in enumerate(settled)])
-    assert busy[0] == [0.0] * 3
-    assert busy[1] == pytest.approx([0.0, 0.5, 1.0])
+def test_comparisons_that_have_a_price_must_be_counted() -> None:
+    Setup(graph={"a": ()}, costs=COSTS, comparisons=Work).validate()
+    with pytest.raises(ConfigurationError, match="nothing counts them: give `comparisons`"):
+        Setup(graph={"a": ()}, costs=COSTS).validate()
 
 
 # --- presets --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("rows", "publication_ms", "matching_ms"),
-    [(14_000, 3.0, 0.81), (21_000, 4.5, 1.3), (26_000, 5.4, 1.6)],
-)
-def test_padres2011_gives_the_times_that_it_was_fitted_to(
-    rows: int, publication_ms: float, matching_ms: float
-) -> None:
-    """Table II: 3.0 ms a publication and 0.81 ms a subscription with *active*; the others follow
-    from their tables, half as large in the mean while they grow."""
-    costs = preset("padres2011")
-    decision = Decision(local={}, hops=[], matched=0)
-    publication_s = costs.fixed()[Publish] + costs.matching_s(decision, rows)
-    assert publication_s == pytest.approx(publication_ms * 1e-3, rel=0.05)
-    matched_s = costs.subscribe_s + costs.subscription_row_s * rows / 2
-    assert matched_s == pytest.approx(matching_ms * 1e-3, rel=0.05)
-
-
-def test_padres2011_compares_as_long_as_the_paper_and_unsubscribes() -> None:
-    costs = preset("padres2011")
-    assert 6400 * costs.comparison_s == pytest.approx(12e-3, rel=0.05)
-    assert costs.fixed()[Unsubscribe] == 1.4e-3
 
 
 def test_the_default_is_what_was_measured() -> None:

@@ -160,6 +160,9 @@ async def test_what_needs_an_extra_says_so(
 
 # --- the wheel and the sdist ----------------------------------------------------------------------
 
+PAPERS = ("octopia", "covering", "mesh", "gossip", "storage")
+"""Their folders hold files that are no Python."""
+
 
 def build(directory: Path, out: Path, *arguments: str) -> None:
     """As `make wheel` does."""
@@ -196,7 +199,9 @@ def test_each_wheel_has_a_package_of_its_own(built: Path, tmp_path: Path) -> Non
         assert {file.partition("/")[0] for file in files} == {package, f"{package}-0.1.0.dist-info"}
     # What is no Python, but read by it.
     assert {f"reefcast_lab/demos/templates/{name}.html.j2" for name in ("burst", "demo")} <= files
-    assert "reefcast_lab/experiments/octopia/parameters.toml" in files
+    papers = {f"reefcast_lab/experiments/{name}" for name in PAPERS}
+    said = ("parameters.toml", "claims.toml", "page.toml", "notes.md")
+    assert {f"{paper}/{name}" for paper in papers for name in said} <= files
 
 
 @pytest.fixture

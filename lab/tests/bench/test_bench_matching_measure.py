@@ -13,10 +13,11 @@ import pytest
 from click.testing import CliRunner
 
 from reefcast.errors import ConfigurationError, InternalError, LocalError
+from reefcast_lab.bench import page_tables
 from reefcast_lab.bench.matching import adversarial, measure, page, worst
 from reefcast_lab.bench.matching.adversarial import CASES
 from reefcast_lab.bench.matching.engines import BASELINES, REEFCAST
-from reefcast_lab.bench.matching.measure import BATCHED, SINGLE, Row
+from reefcast_lab.bench.matching.measure import BATCHED, SINGLE, MatchTiming
 from reefcast_lab.bench.matching.table import matches
 from reefcast_lab.bench.matching.workloads import SOURCES, make
 from reefcast_lab.bench.matching.worst import WorstRow
@@ -31,12 +32,14 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measure, "ENGINE_S", 0.0)
 
 
-def a_row(**fields: object) -> Row:
-    row = Row("stock", 0.02, 1000, REEFCAST, SINGLE, 2.0, 1.9, 3.0, 4, 20.0, 100.0, 5.0, 300.0)
+def a_row(**fields: object) -> MatchTiming:
+    row = MatchTiming(
+        "stock", 0.02, 1000, REEFCAST, SINGLE, 2.0, 1.9, 3.0, 4, 20.0, 100.0, 5.0, 300.0
+    )
     return replace(row, **fields)
 
 
-def some_rows() -> list[Row]:
+def some_rows() -> list[MatchTiming]:
     return [
         a_row(engine=engine, mode=mode, n=n, selectivity=selectivity)
         for selectivity in (0.02, 0.001)
@@ -139,7 +142,7 @@ def test_a_page_without_a_place_for_the_tables(tmp_path: Path) -> None:
     text = tmp_path / "page.md"
     text.write_text("nothing here\n", encoding="utf-8")
     with pytest.raises(LocalError, match="has no place for the figures: write <!-- figures"):
-        page.fill(text, page.FIGURES, "| a |")
+        page_tables.fill(text, page.FIGURES, "| a |")
 
 
 def test_tables_of_the_page() -> None:
@@ -165,7 +168,7 @@ def test_the_guide_has_a_place_for_both_tables(tmp_path: Path) -> None:
     copy = tmp_path / "page.md"
     copy.write_text(GUIDE.read_text(encoding="utf-8"), encoding="utf-8")
     for block in (page.FIGURES, page.WORST):
-        page.fill(copy, block, f"the {block}")
+        page_tables.fill(copy, block, f"the {block}")
         assert copy.read_text(encoding="utf-8").count(f"\n\nthe {block}\n<!-- end of") == 1
 
 

@@ -22,7 +22,7 @@ from reefcast_lab.bench.spark import (
     JOIN,
     LITERAL,
     REEFCAST,
-    Row,
+    SparkTiming,
     bench,
     compared,
     expected_s,
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROWS = [
-    Row(REEFCAST, 1000, 500, 70, 2.0, 1.0, events_per_cpu_s=1000.0),
-    Row(JOIN, 1000, 500, 70, 30.0, 20.0),
-    Row(LITERAL, 1000, 500, 70, 50.0, 10.0),
+    SparkTiming(REEFCAST, 1000, 500, 70, 2.0, 1.0, events_per_cpu_s=1000.0),
+    SparkTiming(JOIN, 1000, 500, 70, 30.0, 20.0),
+    SparkTiming(LITERAL, 1000, 500, 70, 50.0, 10.0),
 ]
-LEFT_OUT = Row(LITERAL, 10_000, 500)
+LEFT_OUT = SparkTiming(LITERAL, 10_000, 500)
 
 
 def test_ratios_are_to_the_best_baseline() -> None:

@@ -16,18 +16,19 @@ from reefcast.errors import PeerError
 from reefcast.network.file import NetworkFile
 from reefcast.network.sections import BrokerEntry, LinkEntry
 from reefcast_lab.demos.flooding import sample_events, simulate_flooding
+from reefcast_lab.demos.harness import Program
+from reefcast_lab.demos.program import run_program
 from reefcast_lab.demos.replay import (
-    Program,
     Replay,
     publisher_tasks,
     subscriber_tasks,
     until_quiet,
 )
 from reefcast_lab.demos.replay_log import DELIVERIES, Log
-from reefcast_lab.demos.replay_protocol import START, PublisherTask, SubscriberTask, run_program
+from reefcast_lab.demos.replay_protocol import START, Progress, PublisherTask, SubscriberTask
 from reefcast_lab.demos.replay_publisher import read_events
 from reefcast_lab.demos.replay_subscriber import read_workload
-from reefcast_lab.demos.workload import Wanted
+from reefcast_lab.demos.subscriptions import Wanted
 
 NETWORK = NetworkFile(
     broker=[BrokerEntry(name=f"b{i}", listen=f"127.0.0.1:{7300 + i}") for i in (1, 2, 3)],
@@ -107,7 +108,7 @@ def test_log_is_parquet_with_the_columns_that_the_check_reads(tmp_path):
 @pytest.mark.live
 async def test_a_program_that_fails_is_an_error_not_a_hang(capfd):
     task = PublisherTask("reefcast://127.0.0.1:1", "JFK", "no such file", 1, 1.0, "unused")
-    program = await Program.start("replay_publisher", task)
+    program = await Program.start("replay_publisher", task, Progress)
     try:
         program.tell(START)
         async with asyncio.timeout(60):

@@ -17,7 +17,7 @@ from reefcast_lab.cli import experiment
 from reefcast_lab.experiments import registry
 from reefcast_lab.experiments.campaign import Claim, Run
 from reefcast_lab.experiments.sweep import Ended
-from reefcast_lab.experiments.table import Row
+from reefcast_lab.experiments.table import Finding
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def test_list(call):
         "campaign": "sizes",
         "paper": 0.4,
     }
-    assert call("list").stdout.splitlines()[1] == "toy/T2  delay of fast | s"
+    assert call("list").stdout.splitlines()[1] == "toy/T2  Fig. 2  delay of fast | s"
 
 
 @pytest.mark.spark
@@ -96,7 +96,7 @@ def test_a_bar_where_somebody_watches(monkeypatch, capsys):
 
 def test_notes_are_below_the_table(capsys):
     claim = Claim("toy/T1", "delay [s]", "level", "sizes", "delay", "fast", "", 2.0, "as [3] says")
-    experiment.print_rows([Row(claim, 2.5, None, 1)])
+    experiment.print_rows([Finding(claim, 2.5, None, 1)])
     table, note = capsys.readouterr().out.split("\n\n")
     assert " ".join(table.splitlines()[1].split()) == "toy/T1 delay [s] 2 2.5 1.25 reproduced"
     assert note == "toy/T1, delay [s]: as [3] says\n"
@@ -105,7 +105,7 @@ def test_notes_are_below_the_table(capsys):
 def test_a_note_of_several_rows_is_printed_once(capsys):
     claim = Claim("toy/T1", "delay", "level", "sizes", "delay", "fast", "", 2.0, "far")
     other = dataclasses.replace(claim, metric="queue")
-    experiment.print_rows([Row(each, 2.5, None, 1) for each in (claim, other)])
+    experiment.print_rows([Finding(each, 2.5, None, 1) for each in (claim, other)])
     assert capsys.readouterr().out.endswith("\n\ntoy/T1, delay; toy/T1, queue: far\n")
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from reefcast_lab.experiments.campaign import Measured, Point
 from reefcast_lab.experiments.covering import parameters
-from reefcast_lab.experiments.covering.evidence import evidence
+from reefcast_lab.experiments.covering.claims import FILES
 
 THIN = "\N{NARROW NO-BREAK SPACE}"
 
@@ -17,7 +17,7 @@ def point(campaign: str, metric: str, routing: str, mean: float, **more: float |
 
 
 def made(*points: Point, scale: str = "paper") -> str:
-    return "\n".join(evidence(Measured(scale, list(points), []))).replace(THIN, " ")
+    return "\n".join(FILES.evidence(Measured(scale, list(points), []))).replace(THIN, " ")
 
 
 def largest(campaign: str, active: list[float], incremental: list[float]) -> list[Point]:
@@ -29,7 +29,7 @@ def largest(campaign: str, active: list[float], incremental: list[float]) -> lis
 
 
 def test_nothing_measured_has_no_evidence() -> None:
-    assert evidence(Measured("paper", [], [])) == []
+    assert FILES.evidence(Measured("paper", [], [])) == []
 
 
 def test_says_from_which_size_on_active_congests_and_what_incremental_makes_of_it() -> None:

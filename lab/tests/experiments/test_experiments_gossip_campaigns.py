@@ -154,21 +154,6 @@ def test_alternatives_take_fewer_connections_and_break_or_tell() -> None:
     assert found["aligned", 0]["disclosed"] == 0
 
 
-@pytest.mark.parametrize("scale", ["small", "paper"])
-def test_runs_have_what_claims_compare(scale: str, monkeypatch, tmp_path) -> None:
-    monkeypatch.setenv(lastfm.VARIABLE, str(tmp_path / "any"))
-    for campaign in PAPER.campaigns:
-        runs = campaign.runs(scale)
-        assert len(set(runs)) == len(runs) and {r.campaign for r in runs} == {campaign.name}
-        xs = {r.routing: {other.x for other in runs if other.routing == r.routing} for r in runs}
-        for claim in PAPER.claims:
-            if claim.campaign == campaign.name:
-                shared = xs[claim.of] & xs[claim.against or claim.of]
-                assert len(shared) > 1 or (shared and claim.kind != "gap")
-        if scale == "paper":
-            assert {r.seed for r in runs} >= {0, 1, 2}
-
-
 def test_measures_of_the_small_scale_are_those_that_claims_and_plots_name(monkeypatch) -> None:
     monkeypatch.delenv(lastfm.VARIABLE, raising=False)
     named = {(claim.campaign, claim.of, claim.measure) for claim in PAPER.claims}

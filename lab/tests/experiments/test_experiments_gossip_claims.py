@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from reefcast_lab.experiments.campaign import Measured, Point
-from reefcast_lab.experiments.gossip.claims import IDS, PAPER
-from reefcast_lab.experiments.gossip.evidence import SECTIONS, evidence
+from reefcast_lab.experiments.gossip.claims import FILES, PAPER
 
+IDS = ("T1", "G1", "G2", "G3", "G4", "G5", "G6", "D1", "D2", "A1")
 THIN = "\N{NARROW NO-BREAK SPACE}"
 
 
@@ -21,7 +21,7 @@ def test_every_row_has_claims_and_a_plot() -> None:
     assert list(dict.fromkeys(claim.id for claim in PAPER.claims)) == ids
     assert {id for plot in PAPER.plots for id in plot.ids} == set(ids)
     assert {c.campaign for c in PAPER.claims} == {c.name for c in PAPER.campaigns}
-    assert {section.campaign for section in SECTIONS} == {c.name for c in PAPER.campaigns}
+    assert {part.campaign for part in FILES.parts()} == {c.name for c in PAPER.campaigns}
 
 
 def test_the_first_table_is_the_papers_and_never_reproduced() -> None:
@@ -69,8 +69,8 @@ def test_evidence_has_a_line_for_each_x_and_routing() -> None:
             metric="unique_after", routing="more topics", x=2.0, mean=2.5, interval=None, **place
         ),
     ]
-    title, table = evidence(Measured("paper", points, []))
+    title, table = FILES.evidence(Measured("paper", points, []))
     assert title == "### Growth (G3)"
     assert f"| 1 | more nodes | 1{THIN}234 ± 5 | - | - |" in table
     assert "| 2 | more topics | - | - | 2.5 |" in table
-    assert evidence(Measured("paper", [], [])) == []
+    assert FILES.evidence(Measured("paper", [], [])) == []

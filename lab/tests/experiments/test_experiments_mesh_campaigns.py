@@ -10,7 +10,6 @@ from reefcast.overlay.topology import hops_from
 from reefcast.routing.mesh.options import MeshOptions
 from reefcast_lab.experiments.campaign import Measure, Run
 from reefcast_lab.experiments.mesh import cluster_burst, light, meshes, throughput
-from reefcast_lab.experiments.mesh.claims import PAPER
 from reefcast_lab.experiments.mesh.distribution import distribution
 from reefcast_lab.experiments.mesh.measuring import MeshRun, brokers_with
 from reefcast_lab.experiments.mesh.parameters import section
@@ -165,21 +164,6 @@ def test_a_mesh_spares_clusters_their_pure_forwarders(monkeypatch: pytest.Monkey
         assert without["undelivered"] == mesh["undelivered"] == 0
         assert mesh["messages"] < without["messages"]
         assert mesh["mean_delay_s"] < without["mean_delay_s"]
-
-
-@pytest.mark.parametrize("scale", ["small", "paper"])
-def test_runs_have_what_claims_compare(scale: str) -> None:
-    for campaign in PAPER.campaigns:
-        runs = campaign.runs(scale)
-        assert len(set(runs)) == len(runs)
-        by_routing = {
-            routing: {r.x for r in runs if r.routing == routing} for *_, routing, _, _, _ in runs
-        }
-        for claim in PAPER.claims:
-            if claim.campaign == campaign.name:
-                xs = by_routing[claim.of] & by_routing.get(claim.against or claim.of, set())
-                assert len(xs) > 1 or claim.kind != "gap"
-                assert {min(by_routing[claim.of]), max(by_routing[claim.of])} & xs
 
 
 @pytest.mark.parametrize("name", ["DT2", "DT-FB"])

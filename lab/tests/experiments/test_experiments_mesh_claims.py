@@ -2,23 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from reefcast_lab.experiments.campaign import Measured, Point
-from reefcast_lab.experiments.mesh.claims import PAPER
-from reefcast_lab.experiments.mesh.evidence import SECTIONS, evidence
-from reefcast_lab.experiments.mesh.measuring import STRATEGIES
+from reefcast_lab.experiments.mesh.claims import FILES, PAPER
 
 THIN = "\N{NARROW NO-BREAK SPACE}"
-
-
-def claims(number: int, start: str) -> list[tuple[str, float | None]]:
-    mine = [c for c in PAPER.claims if c.id == f"mesh/M{number}" and c.metric.startswith(start)]
-    return [(claim.of, claim.paper) for claim in mine if claim.paper is not None]
-
-
-def each(*figures: float) -> list[tuple[str, float]]:
-    return list(zip(STRATEGIES, figures, strict=True))
 
 
 def test_every_row_has_claims_and_a_plot() -> None:
@@ -26,26 +13,7 @@ def test_every_row_has_claims_and_a_plot() -> None:
     assert list(dict.fromkeys(claim.id for claim in PAPER.claims)) == ids
     assert {id for plot in PAPER.plots for id in plot.ids} == set(ids)
     assert {c.campaign for c in PAPER.claims} == {c.name for c in PAPER.campaigns}
-    assert {section[0] for section in SECTIONS} == {c.name for c in PAPER.campaigns}
-
-
-@pytest.mark.parametrize(
-    ("number", "start", "expected"),
-    [
-        (2, "pure forwarders, DT1", each(559e3, 348e3, 216e3, 195e3)),
-        (2, "pure forwarders, DT2", each(1010e3, 687e3, 325e3, 300e3)),
-        (2, "yield, DT1", each(0.38, 0.50, 0.61, 0.64)),
-        (2, "yield, DT2", each(0.50, 0.60, 0.76, 0.77)),
-        (3, "delay", each(0.0140, 0.0125, 0.0093, 0.0093)),
-        (4, "publications", each(3400, 2850, 2200, 2200)),
-        (6, "covering sets", [("S2", 0.12)]),
-        (6, "predicate evaluations", [("S2", 0.34)]),
-        (10, "deliveries", [("S1", 0.37), ("S2", 1.15)]),
-        (11, "share", [("S2", 0.40), ("S2", 0.13)]),
-    ],
-)
-def test_figures_are_those_of_the_spec(number, start, expected) -> None:
-    assert claims(number, start) == expected
+    assert {part.campaign for part in FILES.parts()} == {c.name for c in PAPER.campaigns}
 
 
 def test_our_own_rows_have_no_figure_of_a_paper() -> None:
@@ -79,14 +47,14 @@ def test_half_and_double_stand_apart_from_what_claims_rest_on() -> None:
         for variant, pair in shares.items()
         for routing, share in zip(("S0", "S2"), pair, strict=True)
     ]
-    parts = evidence(Measured("paper", points, []))
+    parts = FILES.evidence(Measured("paper", points, []))
     claimed = parts[parts.index("### A social network (M10)") + 1]
     assert "0.75" in claimed and "0.9" not in claimed
     assert "| friends | 20 | S2 | 0.9 (+12 %) | 0.75 (+50 %) | 0.25 (+25 %) |" in parts[-1]
 
 
 def test_nothing_measured_has_no_evidence() -> None:
-    assert evidence(Measured("paper", [], [])) == []
+    assert FILES.evidence(Measured("paper", [], [])) == []
 
 
 def test_a_row_for_each_strategy_and_a_dash_for_what_is_not_there() -> None:
@@ -95,7 +63,7 @@ def test_a_row_for_each_strategy_and_a_dash_for_what_is_not_there() -> None:
         point("yield", "S2", 0.7341),
         point("traffic", "S2", 5.0, at=10.0),
     ]
-    title, _, table = evidence(Measured("paper", points, []))
+    title, _, table = FILES.evidence(Measured("paper", points, []))
     assert title == "### Nothing is full (M1 to M5)"
     assert f"| 1 | S0 | 348{THIN}123 ± 1{THIN}000 | - | - |" in table
     assert "| 1 | S2 | - | - | 0.734 |" in table

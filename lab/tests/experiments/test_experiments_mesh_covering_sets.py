@@ -10,8 +10,8 @@ from reefcast.model.covering import covers
 from reefcast.model.filters import parse_filter
 from reefcast.overlay.topology import graph, path
 from reefcast_lab.experiments.mesh.covering_sets import covering_sets, substitutes
+from reefcast_lab.experiments.mesh.feeds import Dataset, workload
 from reefcast_lab.experiments.mesh.topology import tree
-from reefcast_lab.experiments.mesh.workload import Dataset, workload
 
 BROAD = "feed = 'f1' AND score1 BETWEEN 0 AND 9"
 NARROW = f"{BROAD} AND score2 BETWEEN 3 AND 12"

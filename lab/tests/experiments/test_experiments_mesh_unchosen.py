@@ -12,8 +12,8 @@ from reefcast.overlay.topology import names, path, random_tree
 from reefcast_lab.experiments.campaign import Run
 from reefcast_lab.experiments.mesh import unchosen
 from reefcast_lab.experiments.mesh.distribution import distribution, wanted_by
+from reefcast_lab.experiments.mesh.feeds import Dataset, workload
 from reefcast_lab.experiments.mesh.topology import network
-from reefcast_lab.experiments.mesh.workload import Dataset, workload
 
 LINE = path(["a", "b", "c", "d", "e", "f"])
 

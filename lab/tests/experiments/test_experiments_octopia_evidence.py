@@ -9,7 +9,7 @@ import pytest
 from reefcast.errors import ConfigurationError
 from reefcast_lab.experiments.campaign import Measured, Point, Value
 from reefcast_lab.experiments.octopia import parameters
-from reefcast_lab.experiments.octopia.evidence import evidence
+from reefcast_lab.experiments.octopia.claims import FILES
 
 THIN = "\N{NARROW NO-BREAK SPACE}"
 
@@ -20,7 +20,7 @@ def point(campaign: str, metric: str, routing: str, mean: float, **more: float) 
 
 
 def made(*points: Point, values: Iterable[Value] = (), scale: str = "paper") -> list[str]:
-    return evidence(Measured(scale, list(points), list(values)))
+    return FILES.evidence(Measured(scale, list(points), list(values)))
 
 
 def test_nothing_measured_has_no_evidence() -> None:

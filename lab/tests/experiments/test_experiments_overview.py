@@ -14,7 +14,7 @@ from reefcast_lab.experiments.campaign import Measured
 from reefcast_lab.experiments.evaluation import evaluation
 from reefcast_lab.experiments.overview import Line
 from reefcast_lab.experiments.registry import papers
-from reefcast_lab.experiments.table import Row
+from reefcast_lab.experiments.table import Finding
 
 DOCS = Path(__file__).parents[3] / "docs" / "reproduction"
 
@@ -32,8 +32,12 @@ def toy(tmp_path):
 def test_a_page_is_read_as_it_was_written(toy, tmp_path):
     first, second, third, fourth = toy.claims
     noted = dataclasses.replace(first, note="a | b", explained=True)
-    rows = [Row(noted, 0.5, 0.01, 2), Row(second, 99.0, None, 1), Row(third, None, None, 0)]
-    made = overview.read(write_page(tmp_path, toy, [*rows, Row(fourth, 3.0, None, 1)]))
+    rows = [
+        Finding(noted, 0.5, 0.01, 2),
+        Finding(second, 99.0, None, 1),
+        Finding(third, None, None, 0),
+    ]
+    made = overview.read(write_page(tmp_path, toy, [*rows, Finding(fourth, 3.0, None, 1)]))
     assert made.lines == (
         Line("toy/T1", "delay, slow over fast", "+40 %", "+50 % ± 1", "explained"),
         Line("toy/T2", "delay of fast \\| s", "100", "99", "reproduced"),
@@ -45,7 +49,7 @@ def test_a_page_is_read_as_it_was_written(toy, tmp_path):
 
 
 def test_the_index(toy, tmp_path):
-    write_page(tmp_path, toy, [Row(claim, 0.5, None, 1) for claim in toy.claims])
+    write_page(tmp_path, toy, [Finding(claim, 0.5, None, 1) for claim in toy.claims])
     other = dataclasses.replace(toy, name="other", title="Another")
     index = overview.write(tmp_path, {"toy": toy, "other": other})
     text = index.read_text(encoding="utf-8")
@@ -58,7 +62,7 @@ def test_the_index(toy, tmp_path):
 def test_what_a_page_leaves_out_is_said(toy, tmp_path):
     whole = evaluation(tmp_path / "results", toy, toy.campaigns[:1], "small", None)
     first, second, *_ = toy.claims
-    rows = [Row(first, 0.5, None, 1), Row(second, 1.0, None, 1)]
+    rows = [Finding(first, 0.5, None, 1), Finding(second, 1.0, None, 1)]
     page.write(tmp_path, whole.finished(), rows, Measured("small", [], []))
     text = overview.text(tmp_path, {"toy": toy})
     assert "**Not all of its runs have been run yet**" in text

@@ -13,7 +13,7 @@ from toy_paper import toy_paper
 from reefcast_lab.experiments import page, plots
 from reefcast_lab.experiments.campaign import RUN_S, Measured, Point, Value
 from reefcast_lab.experiments.evaluation import evaluation
-from reefcast_lab.experiments.table import Row
+from reefcast_lab.experiments.table import Finding
 
 THIN = "\N{NARROW NO-BREAK SPACE}"
 SVG = "{http://www.w3.org/2000/svg}"
@@ -27,7 +27,11 @@ def toy(tmp_path):
 
 def rows(toy):
     first, second, *others = toy.paper.claims
-    return [Row(first, 0.5, 0.01, 2), Row(second, 200.0, None, 1), Row(others[-1], 3.0, None, 1)]
+    return [
+        Finding(first, 0.5, 0.01, 2),
+        Finding(second, 200.0, None, 1),
+        Finding(others[-1], 3.0, None, 1),
+    ]
 
 
 def points():
@@ -119,8 +123,8 @@ def test_a_note_of_several_rows_stands_once_below_the_table(toy):
     first, second, *others = toy.paper.claims
     noted = [dataclasses.replace(claim, note="links | differ") for claim in (first, second)]
     noted[1] = dataclasses.replace(noted[1], of="fast", settled="stable")
-    found = [Row(noted[0], 0.5, None, 1), Row(noted[1], 200.0, None, 1, ("fast",))]
-    text = page.text(toy, [*found, Row(others[0], 1.0, None, 1)], measured())
+    found = [Finding(noted[0], 0.5, None, 1), Finding(noted[1], 200.0, None, 1, ("fast",))]
+    text = page.text(toy, [*found, Finding(others[0], 1.0, None, 1)], measured())
     assert "| +50 % | 1.25 | reproduced | note 1 |" in text
     bound = "note 1; a lower bound: some runs of fast were not stable before their end"
     assert f"| ≥ 200 | 2.00 | no | {bound} |" in text

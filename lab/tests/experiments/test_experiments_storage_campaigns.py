@@ -15,8 +15,7 @@ from reefcast.overlay.topology import names, path
 from reefcast.pipeline.planning.placement.inputs import checked
 from reefcast_lab.experiments.campaign import Campaign, Run
 from reefcast_lab.experiments.storage import advertising, asking, readings, real, trees
-from reefcast_lab.experiments.storage.claims import PAPER
-from reefcast_lab.experiments.storage.evidence import SECTIONS
+from reefcast_lab.experiments.storage.claims import FILES, PAPER
 from reefcast_lab.experiments.storage.parameters import section
 from reefcast_lab.experiments.storage.placing import PLACEMENTS, alike, popular
 
@@ -192,7 +191,7 @@ def test_every_row_has_claims_a_plot_and_evidence() -> None:
     assert list(dict.fromkeys(claim.id for claim in PAPER.claims)) == ids
     assert [id for plot in PAPER.plots for id in plot.ids] == ids
     names = [campaign.name for campaign in PAPER.campaigns]
-    assert [section.campaign for section in SECTIONS] == names
+    assert [part.campaign for part in FILES.parts()] == names
     assert {claim.campaign for claim in PAPER.claims} == set(names)
     assert {run.routing for each in PAPER.campaigns[:3] for run in each.runs("paper")} == set(
         PLACEMENTS

@@ -7,14 +7,14 @@ import dataclasses
 import pytest
 
 from reefcast_lab.experiments.campaign import Claim
-from reefcast_lab.experiments.table import Row, ours_text, paper_text, ratio_text, state_text
+from reefcast_lab.experiments.table import Finding, ours_text, paper_text, ratio_text, state_text
 
 THIN = "\N{NARROW NO-BREAK SPACE}"
 
 
 def row(kind, paper, ours, *, interval=None, explained=False):
     claim = Claim("toy/T1", "delay", kind, "sizes", "delay", "a", "b", paper, "why", explained)
-    return Row(claim, ours, interval, 3)
+    return Finding(claim, ours, interval, 3)
 
 
 @pytest.mark.parametrize(
@@ -108,6 +108,6 @@ def test_in_words(kind, paper, ours, interval, told):
 )
 def test_what_did_not_end_is_a_bound(unsettled, told, words):
     claim = dataclasses.replace(row("difference", -35.0, None).claim, settled="stable")
-    it = Row(claim, -35.0, 2.0, 3, unsettled)
+    it = Finding(claim, -35.0, 2.0, 3, unsettled)
     assert ours_text(it) == told
     assert it.note == it.as_dict()["note"] == (f"why; {words}" if unsettled else words)

@@ -10,6 +10,7 @@ import pytest
 from reefcast.simulation import kernel
 from reefcast_lab.experiments import versions
 from reefcast_lab.experiments.campaign import Campaign
+from reefcast_lab.experiments.covering import processing
 from reefcast_lab.experiments.gossip import alignment
 from reefcast_lab.experiments.mesh import light
 from reefcast_lab.experiments.storage import trees
@@ -77,6 +78,7 @@ OTHER = {
     "stocks.py": "x = 1\n",
     "parameters.toml": "a = 1\n",
     "claims.py": "note = 1\n",
+    "claims.toml": "note = 1\n",
 }
 
 
@@ -94,7 +96,7 @@ def test_what_is_taken_from_another_paper_counts_with_its_parameters(tmp_path, m
         (other / name).write_text(f"{text}more = 2\n", encoding="utf-8")
         changed[name] = version(paper) != first
         (other / name).write_text(text, encoding="utf-8")
-    assert changed == {name: name != "claims.py" for name in OTHER}
+    assert changed == {name: not name.startswith("claims") for name in OTHER}
 
 
 def test_the_placement_of_storages_counts_where_it_is_imported() -> None:
@@ -111,6 +113,13 @@ def test_gossip_in_rounds_counts_where_it_is_imported() -> None:
     assert reached >= {"kernels", "overlays", "twin"}
     elsewhere = versions._reached({Path(light.__file__)}, Path(light.__file__).parent)
     assert not any(path.parent.name == "rounds" for path in elsewhere)
+
+
+def test_relation_graphs_count_where_they_are_a_cost() -> None:
+    found = versions._reached({Path(processing.__file__)}, Path(processing.__file__).parent)
+    assert [path.name for path in found if path.parent.name == "cover"] == ["relation_graphs.py"]
+    elsewhere = versions._reached({Path(light.__file__)}, Path(light.__file__).parent)
+    assert not any(path.parent.name == "cover" for path in elsewhere)
 
 
 def test_history_counts_where_it_is_simulated() -> None:

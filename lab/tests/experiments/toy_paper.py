@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -58,8 +59,11 @@ def toy_paper(folder: Path, broken: float | None = None) -> Paper:
     def idle_runs(scale: str) -> list[Run]:
         return [Run("toy", scale, "idle", "fast", 5, "", 0)]
 
+    kept = threading.Lock()  # cannot be sent to a task: what is said of results stays here
+
     def evidence(measured: Measured) -> list[str]:
-        return [f"There are {len(measured.points)} points at scale {measured.scale}."]
+        with kept:
+            return [f"There are {len(measured.points)} points at scale {measured.scale}."]
 
     folder.mkdir(parents=True, exist_ok=True)
     parameters = folder / "parameters.toml"
@@ -75,7 +79,15 @@ def toy_paper(folder: Path, broken: float | None = None) -> Paper:
                 "toy/T1", "delay, slow over fast", "effect", "sizes", "delay", "slow", "fast", 0.4
             ),
             Claim(
-                "toy/T2", "delay of fast | s", "level", "sizes", "delay", "fast", "", 100.0, "far"
+                "toy/T2",
+                "delay of fast | s",
+                "level",
+                "sizes",
+                "delay",
+                "fast",
+                paper=100.0,
+                note="far",
+                source="Fig. 2",
             ),
             Claim("toy/T2", "delay of no one", "level", "sizes", "delay", "nobody", "", 1.0),
             Claim("toy/T3", "queue", "level", "idle", "queue", "fast"),

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from reefcast.errors import ConfigurationError
 from reefcast.model.filters import parse_filter
 from reefcast_lab.cli import workload as cli
-from reefcast_lab.experiments.covering.workload import covering_degree
+from reefcast_lab.experiments.covering.crowd import covering_degree
 
 pytestmark = pytest.mark.spark
 

@@ -57,7 +57,7 @@ ENDS_S = 10.0
     metavar="NAME",
     default="measured",
     show_default=True,
-    help="What a message costs a broker's CPU: as measured of ours, padres, padres2011 or free.",
+    help="What a message costs a broker's CPU: as measured of ours, padres or free.",
 )
 @click.option(
     "--subscriptions",

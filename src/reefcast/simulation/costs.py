@@ -42,8 +42,8 @@ class CostModel:
     Every other input has a fixed cost, plus `copy_s` for each message that it causes; a delivery to
     `n` clients is `n` messages. A subscription costs also `advertisement_row_s` for each row of the
     broker's SRT or CLT, `subscription_row_s` for each row of its PRT, and `comparison_s` for each
-    comparison of two filters, where covering is looked for (see `graph_work`). A message that
-    brings several subscriptions costs what these cost.
+    comparison of two filters, where covering is looked for and something counts them
+    (`Setup.comparisons`). A message that brings several subscriptions costs what these cost.
 
     The defaults are those of this project's own broker on one core of the machine that the other
     figures in docs/explanation/performance.md come from: 4.5 us for a publication that goes to one
@@ -136,28 +136,6 @@ PRESETS = MappingProxyType(
             unsubscribe_s=2e-3,
             answer_s=5e-5,
             timer_s=5e-5,
-        ),
-        # The covering paper's broker (Table II): PADRES on cores of 1.86 GHz. Its times are means
-        # of one load, 42 000 subscriptions; here they scale with what is done. Simulated with that
-        # load (degree 2 100) the five core brokers hold 14 000 rows in the mean (active), 21 000
-        # (lazy) and 26 000 (none), and a subscription meets 6 400 filters in the graph. So:
-        # - a publication takes 0.2 ms and 0.2 us a row: 3.0, 4.5 and 5.4 ms (the paper: 3.0, 6.2,
-        #   7.9; tables of three times the size would make a rate of 100 a second impossible);
-        # - matching a subscription takes 0.12 us a row: 0.8, 1.3, 1.6 ms (0.81, 1.6, 1.6), the
-        #   tables being half as large in the mean while they grow;
-        # - a comparison takes 1.9 us: 12 ms for looking for covering (12 and 27).
-        "padres2011": CostModel(
-            publication_s=2e-4,
-            matched_row_s=0.0,
-            table_row_s=2e-7,
-            copy_s=0.0,
-            subscription_row_s=1.2e-7,
-            comparison_s=1.9e-6,
-            advertise_s=1e-3,
-            unadvertise_s=1e-3,
-            subscribe_s=0.0,
-            unsubscribe_s=1.4e-3,
-            answer_s=0.0,
         ),
         # Nothing costs anything: shows the links alone.
         "free": CostModel(**{field.name: 0.0 for field in fields(CostModel)}),

@@ -22,7 +22,7 @@ Rules
 - `node.limit` is the instant before which an arrival may be served right away: the barrier, the
   node's next timer, or 0 while something else must come first.
 
-`plain.PlainKernel` is the twin with an event per step, and must write the same trace.
+`PlainKernel` of the tests is the twin with an event per step, and must write the same trace.
 """
 
 from __future__ import annotations

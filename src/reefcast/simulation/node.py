@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from reefcast.model.messages import Effect, Input, LinkName, Publish
 from reefcast.routing.broker import Broker
+from reefcast.routing.tables import IndexFactory
 from reefcast.simulation.clients import SimClient
-from reefcast.simulation.graph_work import GraphWork
 from reefcast.simulation.links import Link
 from reefcast.simulation.recording import BrokerTrace
 
@@ -26,6 +26,18 @@ class Service(NamedTuple):
     sessions: dict[LinkName, int] | None = None
 
 
+class Comparisons(Protocol):
+    """Counts how often a broker compares two filters that looks for covering."""
+
+    def watch(self, new_index: IndexFactory) -> IndexFactory:
+        """Make indexes whose rows are counted, too."""
+        ...
+
+    def drain(self, *, packed: bool) -> float:
+        """Return the comparisons for the input that was handled last; `packed`: with others."""
+        ...
+
+
 class Node:
     """A broker and its CPU. The core is replaced when the broker restarts.
 
@@ -34,8 +46,8 @@ class Node:
     acknowledged, and that wait until they are back; `queue`: inputs that wait for the CPU as
     `(arrival, link, item, size)`; `urgent`: interventions that wait for the service under way,
     `(at, link, item)`; `timers`: key -> due; `background`: those that nobody waits for. `plain`: no
-    fault touches its links. The CPU is busy until `busy_until`, with `leaving`. `graph_work`: if
-    comparisons have a price.
+    fault touches its links. The CPU is busy until `busy_until`, with `leaving`. `comparisons`: what
+    counts them, if they have a price.
     """
 
     def __init__(self, name: str, index: int) -> None:
@@ -59,7 +71,7 @@ class Node:
         self.leaving: Service | None = None
         self.trace: BrokerTrace | None = None
         self.prt_rows = 0
-        self.graph_work: GraphWork | None = None
+        self.comparisons: Comparisons | None = None
 
     def queue_len(self, link: LinkName) -> int:
         """Return the length of an output queue, as the core sees it

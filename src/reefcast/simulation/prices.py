@@ -2,30 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from reefcast.model.messages import Effect, Input, PeerMessage, Publish, Subscribe
 from reefcast.routing.covering.strategies import CoveringOptions
 from reefcast.routing.router import RoutingOptions
 from reefcast.simulation.costs import CostModel, copies_of
-from reefcast.simulation.graph_work import GraphWork
-from reefcast.simulation.node import Node
+from reefcast.simulation.node import Comparisons, Node
 
 
 class Prices:
-    """Of the inputs of one network; `messages`: its routing's own."""
+    """Of the inputs of one network. `messages`: its routing's own; `comparisons`: makes what counts
+    those of a broker."""
 
-    def __init__(self, costs: CostModel, messages: Iterable[type[PeerMessage]]) -> None:
+    def __init__(
+        self,
+        costs: CostModel,
+        messages: Iterable[type[PeerMessage]],
+        comparisons: Callable[[], Comparisons] | None = None,
+    ) -> None:
         self.costs = costs
+        self._comparisons = comparisons
         own = tuple(messages)
         self._fixed = costs.fixed(own)
         self._like_subscribe = {Subscribe, *(m for m in own if m.costs_like is Subscribe)}
 
-    def graph_work(self, options: RoutingOptions | None) -> GraphWork | None:
+    def comparisons(self, options: RoutingOptions | None) -> Comparisons | None:
         """Return what counts the comparisons of a broker with these options, if they have a
         price."""
         covers = isinstance(options, CoveringOptions) and options.covering != "none"
-        return GraphWork() if covers and self.costs.comparison_s else None
+        counted = self._comparisons if covers and self.costs.comparison_s else None
+        return counted() if counted else None
 
     def of(self, node: Node, item: Input, effects: Sequence[Effect], start: float) -> float:
         """Return the seconds of CPU for the input that the core has just handled; trace what it
@@ -57,6 +64,6 @@ class Prices:
         rows += costs.subscription_row_s * tables["PRT"]
         alone = type(item) in self._like_subscribe  # then the fixed cost has it
         cost = brought * (rows if alone else rows + costs.subscribe_s)
-        if node.graph_work is not None:
-            cost += costs.comparison_s * node.graph_work.drain(packed=not alone)
+        if node.comparisons is not None:
+            cost += costs.comparison_s * node.comparisons.drain(packed=not alone)
         return cost

@@ -50,7 +50,7 @@ from reefcast.simulation.costs import CostModel
 from reefcast.simulation.faults import Crash, Cut, Fault, Move, check_faults
 from reefcast.simulation.kept import Kept
 from reefcast.simulation.links import Link, LinkSpec
-from reefcast.simulation.node import Node, Service
+from reefcast.simulation.node import Comparisons, Node, Service
 from reefcast.simulation.prices import Prices
 from reefcast.simulation.recording import Recording, TraceOptions
 from reefcast.simulation.shared_index import SharedMatching
@@ -73,7 +73,8 @@ class Setup:
     `scot`: the structure of the overlay, for the routings that need one; `graph` is then its graph.
     `overload`: when a link counts as overloaded. `options`: those of the routing; None: its
     defaults; `broker_options`: of single brokers, by name. `window`: which statistics count, for
-    routings that keep some.
+    routings that keep some. `comparisons`: makes what counts a broker's comparisons of filters, if
+    these have a price.
     """
 
     graph: Graph
@@ -91,10 +92,14 @@ class Setup:
     options: RoutingOptions | None = None
     broker_options: Mapping[str, RoutingOptions] = field(default_factory=dict)
     window: Window = field(default_factory=Window)
+    comparisons: Callable[[], Comparisons] | None = None
 
     def validate(self) -> Setup:
         """Return the setup itself. Raises `ConfigurationError` for what cannot be simulated."""
-        self.costs.validate()
+        if self.costs.validate().comparison_s and self.comparisons is None:
+            raise ConfigurationError(
+                "comparisons have a price, but nothing counts them: give `comparisons`, too"
+            )
         for spec in (self.link, *self.links.values()):
             spec.validate()
         if self.trace:
@@ -129,7 +134,8 @@ class World(Stage):
     def __init__(self, setup: Setup) -> None:
         self.setup = setup.validate()
         self.costs = setup.costs
-        self.prices = Prices(setup.costs, routing_named(setup.routing).messages)
+        messages = routing_named(setup.routing).messages
+        self.prices = Prices(setup.costs, messages, setup.comparisons)
         self._shared = SharedMatching()
         self.record = Recording(setup.trace, list(setup.graph), setup.keep_deliveries)
         self.nodes: dict[str, Node] = {name: Node(name, i) for i, name in enumerate(setup.graph)}
@@ -215,9 +221,9 @@ class World(Stage):
         rng = random.Random(f"{self.setup.seed}/broker/{node.name}{life}")
         new_index = self.setup.index or self._shared.new_index
         options = self.setup.broker_options.get(node.name, self.setup.options)
-        node.graph_work = self.prices.graph_work(options)
-        if node.graph_work is not None:
-            new_index = node.graph_work.watch(new_index)
+        node.comparisons = self.prices.comparisons(options)
+        if node.comparisons is not None:
+            new_index = node.comparisons.watch(new_index)
         node.core = Broker(
             node.name,
             self.setup.routing,

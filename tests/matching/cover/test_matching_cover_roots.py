@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 
 import pytest
-from cover_strategies import CONDITIONS, texts
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from cover_strategies import CONDITIONS, texts
 from reefcast.errors import LocalError
 from reefcast.matching.cover import RootChange, new_roots
 from reefcast.matching.cover.scan import ScanRoots

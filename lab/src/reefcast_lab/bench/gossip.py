@@ -31,7 +31,7 @@ AIM_S, AIM_BYTES = 300.0, 8e9
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class GossipTiming:
     """`cpu_s`: seconds of the processor by the state machine, `twin_cpu_s`: on arrays; `ratio`: how
     many times as long the first takes. `unique`: the unique view size, of that at the start.
     `peak_bytes`: the most memory that the process has had so far."""
@@ -49,7 +49,9 @@ class Row:
     in_aim: bool
 
 
-def bench(interests: Interests, many: Interests, tell: Callable[[str], None]) -> Iterator[Row]:
+def bench(
+    interests: Interests, many: Interests, tell: Callable[[str], None]
+) -> Iterator[GossipTiming]:
     """All rows: both ways for `interests`, arrays alone for `many`."""
     start = starting_overlays(interests, OPTIONS.seed)
     tell(f"{len(start.nodes):,} nodes, {len(start.topics)} topics, until they have converged")
@@ -59,7 +61,7 @@ def bench(interests: Interests, many: Interests, tell: Callable[[str], None]) ->
     yield _many(start)
 
 
-def _both(start: Overlays) -> Iterator[Row]:
+def _both(start: Overlays) -> Iterator[GossipTiming]:
     machine, twin = Rounds(start.views(), OPTIONS), Twin(start, OPTIONS)
     machine_s, twin_s = 0.0, 0.0
     unique = [start.unique()]
@@ -76,7 +78,7 @@ def _both(start: Overlays) -> Iterator[Row]:
     yield _row("a round", start, 1, share, *each, machine_s < AIM_S)
 
 
-def _many(start: Overlays) -> Row:
+def _many(start: Overlays) -> GossipTiming:
     twin = Twin(start, OPTIONS)
     before = start.unique()
     taken = [_timed(twin.round) for _ in range(ROUNDS_OF_MANY)]
@@ -93,8 +95,8 @@ def _row(
     machine_s: float | None,
     twin_s: float,
     in_aim: bool,
-) -> Row:
-    return Row(
+) -> GossipTiming:
+    return GossipTiming(
         what=what,
         nodes=len(start.nodes),
         topics=len(start.topics),

@@ -52,7 +52,7 @@ FIRST = (1, 64)
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class HistoryTiming:
     """`per_s`: messages by the wall clock of a machine shared with others, `cpu_per_s`: for each
     second of CPU. `p50_ms`, `p99_ms`: of a request, to its first results (wall clock); `cpu_ms`:
     the median in CPU. `ratio`: to the baseline, by CPU; more is better."""
@@ -68,7 +68,9 @@ class Row:
     ratio: float | None = None
 
 
-def bench(messages: int, directory: Path | None, tell: Callable[[str], None]) -> Iterator[Row]:
+def bench(
+    messages: int, directory: Path | None, tell: Callable[[str], None]
+) -> Iterator[HistoryTiming]:
     """`directory`: where the history stays, or is already with as many messages; None: nowhere."""
     warm_up()
     with tempfile.TemporaryDirectory() as name:
@@ -96,7 +98,7 @@ def _complain(error: ReefcastError) -> None:
     raise error
 
 
-def _compared(row: Row, baseline: Row) -> Row:
+def _compared(row: HistoryTiming, baseline: HistoryTiming) -> HistoryTiming:
     if row.cpu_per_s and baseline.cpu_per_s:
         return replace(row, ratio=round(row.cpu_per_s / baseline.cpu_per_s, 2))
     if row.cpu_ms and baseline.cpu_ms:
@@ -117,8 +119,10 @@ class _Clock:
         self.wall += time.perf_counter() - self._start[0]
         self.cpu += time.process_time() - self._start[1]
 
-    def row(self, what: str, engine: str, messages: int, done: int) -> Row:
-        return Row(what, engine, messages, round(done / self.wall), round(done / self.cpu))
+    def row(self, what: str, engine: str, messages: int, done: int) -> HistoryTiming:
+        return HistoryTiming(
+            what, engine, messages, round(done / self.wall), round(done / self.cpu)
+        )
 
 
 # --- in ------------------------------------------------------------------------------------------
@@ -138,7 +142,7 @@ def publications(first: int, end: int) -> Iterator[Publication]:
         yield Publication(publisher, i, i * STEP_US, attributes, (topic,), b"x" * 32)
 
 
-def _new(folder: Path, messages: int, tell: Callable[[str], None]) -> Iterator[Row]:
+def _new(folder: Path, messages: int, tell: Callable[[str], None]) -> Iterator[HistoryTiming]:
     with closing(_open(folder / "new")) as store:
         ours = _ingest(store, "in", 0, messages, tell)
     plain = _plain_ingest(folder / "plain", messages)
@@ -148,7 +152,7 @@ def _new(folder: Path, messages: int, tell: Callable[[str], None]) -> Iterator[R
 
 def _ingest(
     store: HistoryStore, what: str, first: int, end: int, tell: Callable[[str], None]
-) -> Row:
+) -> HistoryTiming:
     clock = _Clock()
     for start in range(first, end, BATCH_IN):
         made = publications(start, min(end, start + BATCH_IN))
@@ -160,7 +164,7 @@ def _ingest(
     return clock.row(what, "reefcast", end, end - first)
 
 
-def _plain_ingest(directory: Path, messages: int) -> Row:
+def _plain_ingest(directory: Path, messages: int) -> HistoryTiming:
     """The same rows, made before."""
     directory.mkdir()
     database = schema.connect(directory / DATABASE, writes=True)
@@ -186,7 +190,7 @@ def _plain_ingest(directory: Path, messages: int) -> Row:
 # --- out -----------------------------------------------------------------------------------------
 
 
-def _replays(store: HistoryStore, place: Path) -> Iterator[Row]:
+def _replays(store: HistoryStore, place: Path) -> Iterator[HistoryTiming]:
     topics, messages = _some(store), _rows(store)
     with closing(schema.connect(place / DATABASE)) as database:
         for what, filter, condition in _FILTERS:
@@ -217,7 +221,9 @@ Reader = Callable[[str], Iterator[Sequence[bytes]]]
 """The bodies of a topic, in batches."""
 
 
-def _replay(what: str, engine: str, messages: int, topics: Sequence[str], read: Reader) -> Row:
+def _replay(
+    what: str, engine: str, messages: int, topics: Sequence[str], read: Reader
+) -> HistoryTiming:
     for _ in ("to warm up", "to measure"):
         clock = _Clock()
         with clock:
@@ -250,7 +256,7 @@ Ask = Callable[[str, str, int], list[bytes]]
 """The first so many bodies on a topic with a symbol."""
 
 
-def _requests(store: HistoryStore, place: Path) -> Iterator[Row]:
+def _requests(store: HistoryStore, place: Path) -> Iterator[HistoryTiming]:
     messages = _rows(store)
     with closing(schema.connect(place / DATABASE)) as database:
         for first in FIRST:
@@ -284,7 +290,7 @@ def _asking(store: HistoryStore) -> Ask:
     return ask
 
 
-def _latency(what: str, engine: str, messages: int, first: int, ask: Ask) -> Row:
+def _latency(what: str, engine: str, messages: int, first: int, ask: Ask) -> HistoryTiming:
     rng = random.Random(7)
     requests = [
         (f"market/{rng.randrange(TOPICS)}", f"S{rng.randrange(SYMBOLS):03d}", first)
@@ -300,7 +306,7 @@ def _latency(what: str, engine: str, messages: int, first: int, ask: Ask) -> Row
         wall.append(clock.wall)
         cpu.append(clock.cpu)
     wall.sort()
-    return Row(
+    return HistoryTiming(
         what,
         engine,
         messages,
@@ -313,7 +319,9 @@ def _latency(what: str, engine: str, messages: int, first: int, ask: Ask) -> Row
 # --- sealed --------------------------------------------------------------------------------------
 
 
-def _sealed(store: HistoryStore, folder: Path, tell: Callable[[str], None]) -> Iterator[Row]:
+def _sealed(
+    store: HistoryStore, folder: Path, tell: Callable[[str], None]
+) -> Iterator[HistoryTiming]:
     """Over Parquet: a store without a database, and DuckDB over the same files."""
     messages, topics, sealed = _rows(store), _some(store), folder / "sealed"
     tell("sealing")
@@ -334,7 +342,7 @@ def _sealed(store: HistoryStore, folder: Path, tell: Callable[[str], None]) -> I
         yield from same
 
 
-def _seal(store: HistoryStore, target: Path, messages: int) -> Row:
+def _seal(store: HistoryStore, target: Path, messages: int) -> HistoryTiming:
     """Into another directory: the history stays as it is."""
     clock = _Clock()
     with clock:
@@ -354,7 +362,7 @@ def _selective(first: int) -> str:
     return f"Parquet, first {first}"
 
 
-def _duckdb(folder: Path, messages: int, topics: Sequence[str]) -> Iterator[Row]:
+def _duckdb(folder: Path, messages: int, topics: Sequence[str]) -> Iterator[HistoryTiming]:
     """Sorted comes first: it promises what a store promises."""
     import duckdb
 

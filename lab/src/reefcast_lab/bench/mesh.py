@@ -51,7 +51,7 @@ Event = Mapping[str, Value]
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class MeshTiming:
     """Microseconds of the processor for each call, and of the `twin` doing the same; `ratio`: how
     many times as long that takes. `paper_us`: the paper's figure; `aim_us`: ours."""
 
@@ -90,7 +90,7 @@ def bench(
     subscriptions: Sequence[Subscription],
     events: Sequence[Event],
     tell: Callable[[str], None],
-) -> Iterator[Row]:
+) -> Iterator[MeshTiming]:
     """All rows; `events` are published at the broker that is measured and elsewhere."""
     tell(f"{len(graph)} brokers, {len(subscriptions):,} subscriptions")
     places = {name: _place(graph, subscriptions, events, name) for name in STRATEGIES}
@@ -161,10 +161,10 @@ def _timed(work: Callable[[], object], calls: int, rounds: int = ROUNDS) -> floa
     return median(taken)
 
 
-def _row(what: str, n: int, us: float, twin: str, twin_us: float) -> Row:
+def _row(what: str, n: int, us: float, twin: str, twin_us: float) -> MeshTiming:
     kind = next((kind for kind in AIMS_US if what.startswith(kind)), None)
     aim = None if kind is None else AIMS_US[kind]
-    return Row(
+    return MeshTiming(
         what=what,
         n=n,
         cpu_us=round(us, 3),
@@ -185,7 +185,7 @@ def _same(ours: object, twins: object, what: str) -> None:
 # --- links that change ----------------------------------------------------------------------------
 
 
-def _wom_row(place: Place) -> Row:
+def _wom_row(place: Place) -> MeshTiming:
     """Another WOM for links of which one is another than before."""
     mom, links = place.mom, place.links
     sets = [links[:i] + links[i + 1 :] for i in range(min(CHANGES, len(links)))]
@@ -224,7 +224,7 @@ def _sets_of(
     }
 
 
-def _wst_row(place: Place) -> Row:
+def _wst_row(place: Place) -> MeshTiming:
     """A soft link goes and comes again: the whole input, after which publications are routed by the
     new tables. The twin substitutes the anchor of every subscription."""
     core, mom, links = place.core, place.mom, place.links
@@ -248,7 +248,7 @@ def _wst_row(place: Place) -> Row:
 # --- publications ---------------------------------------------------------------------------------
 
 
-def _path_row(place: Place, strategy: str) -> Row:
+def _path_row(place: Place, strategy: str) -> MeshTiming:
     """To whom copies go, for the anchors of what matched, published here."""
     mesh, anchors = place.router.mesh, place.anchors
     links = place.links if strategy != "S0" else ()
@@ -283,7 +283,7 @@ def by_s2(mom: Neighbourhood, into: Mapping[str, str], anchors: Sequence[str]) -
 
 def _route_row(
     place: Place, strategy: str, graph: Graph, subscriptions: Sequence[Subscription]
-) -> Row:
+) -> MeshTiming:
     """A publication from match to next hops, in batches, beside `acyclic` with the same rows."""
     router, publications = place.router, place.publications
     tree = _acyclic(graph, place.core, subscriptions).router

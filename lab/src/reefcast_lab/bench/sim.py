@@ -30,7 +30,7 @@ Clock = Callable[[], float]
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class SimulatorSpeed:
     """`messages`: publications between brokers, routed against `subscriptions` of 2 % selectivity;
     for SimPy, empty events. `matching`: "shared" or "per hop". `ratio`: to SimPy's events per
     second; None without it."""
@@ -48,7 +48,7 @@ class Row:
 
 def measure(
     brokers: int, matching: str, publications: int, trace: TraceOptions | None, clock: Clock
-) -> Row:
+) -> SimulatorSpeed:
     """Simulates a balanced tree; only what happens after all subscriptions settled counts. With a
     trace, writing its files counts too."""
     simulation, before = _settled(brokers, matching, publications, trace)
@@ -57,7 +57,7 @@ def measure(
     seconds = clock() - start
     messages = after.messages["publish"] - before
     level = trace.level if trace else "off"
-    return Row(
+    return SimulatorSpeed(
         "reefcast", matching, brokers, SUBSCRIPTIONS, level, messages, seconds, messages / seconds
     )
 
@@ -96,7 +96,7 @@ def _settled(
     return simulation, before.messages["publish"]
 
 
-def measure_simpy(events: int, clock: Clock) -> Row | None:
+def measure_simpy(events: int, clock: Clock) -> SimulatorSpeed | None:
     """An empty event loop: processes that wait and wait; None where SimPy is not installed."""
     try:
         import simpy
@@ -114,10 +114,10 @@ def measure_simpy(events: int, clock: Clock) -> Row | None:
     for _ in range(events):
         environment.step()
     seconds = clock() - start
-    return Row("simpy, empty", "", 0, 0, "off", events, seconds, events / seconds)
+    return SimulatorSpeed("simpy, empty", "", 0, 0, "off", events, seconds, events / seconds)
 
 
-def bench(messages: int, trace_directory: Path, clock: Clock) -> list[Row]:
+def bench(messages: int, trace_directory: Path, clock: Clock) -> list[SimulatorSpeed]:
     """SimPy, then networks of 12 and 49 brokers, without and with a full trace, and once with an
     index at each broker; each run carries about `messages`."""
     import pyarrow.parquet  # noqa: F401  (loading it is not what is measured)

@@ -61,7 +61,7 @@ Bounds = Mapping[str, tuple[float, float]]
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class SparkTiming:
     """One engine with `n` subscriptions. `seconds`: wall clock; `cpu_s`: of all processes of this
     machine that took part (0 where the system does not say). `ratio`: the best baseline's `seconds`
     to this one's, so more is better; `cpu_ratio`: the same of `cpu_s`. `events_per_cpu_s`: once the
@@ -81,7 +81,7 @@ class Row:
 
 def bench(
     sizes: Sequence[int], events: int, data: Path, master: str, tell: Callable[[str], None]
-) -> Iterator[Row]:
+) -> Iterator[SparkTiming]:
     """Rows for each number of subscriptions; `data`: the folder where the flights are, or come."""
     with spark_session("reefcast-lab bench spark", master) as spark:
         flights = spark.read.parquet(str(ensure_flights(spark, data))).limit(events)
@@ -92,7 +92,7 @@ def bench(
         few = flights.where(F.col("event") < WARM_EVENTS)
         for turn in range(WARM_TURNS):
             list(_measured(few, drawn(found, WARM, f"warm {turn}"), {}, lambda _: None))
-        before: dict[str, Row] = {}
+        before: dict[str, SparkTiming] = {}
         for n in sorted(sizes):
             rows = list(_measured(flights, drawn(found, n, f"{n}"), before, tell))
             before |= {row.engine: row for row in rows}
@@ -172,9 +172,9 @@ ENGINES: Mapping[str, tuple[Engine, bool]] = {
 def _measured(
     events: DataFrame,
     wanted: Sequence[Bounds],
-    before: Mapping[str, Row],
+    before: Mapping[str, SparkTiming],
     tell: Callable[[str], None],
-) -> Iterator[Row]:
+) -> Iterator[SparkTiming]:
     """A row for each engine, given those for fewer subscriptions; `InternalError` where they do not
     find the same."""
     first: tuple[int, int] | None = None
@@ -183,7 +183,7 @@ def _measured(
         what = f"{name}, {n:,} subscriptions, {count:,} events"
         if name in before and (likely_s := expected_s(before[name], n)) > MOST_S:
             tell(f"{what}: left out, it would take about {likely_s / 60:.0f} minutes")
-            yield Row(name, n, count)
+            yield SparkTiming(name, n, count)
             continue
         tell(what)
         row, found = _one(name, events, wanted, count)
@@ -193,7 +193,7 @@ def _measured(
         yield row
 
 
-def expected_s(before: Row, n: int) -> float:
+def expected_s(before: SparkTiming, n: int) -> float:
     """What an engine will take, if time goes with the subscriptions; for ever, if it has been left
     out before."""
     return math.inf if before.seconds is None else before.seconds * n / before.n
@@ -201,7 +201,7 @@ def expected_s(before: Row, n: int) -> float:
 
 def _one(
     name: str, events: DataFrame, wanted: Sequence[Bounds], count: int
-) -> tuple[Row, tuple[int, int]]:
+) -> tuple[SparkTiming, tuple[int, int]]:
     """One engine's row, and what it has found."""
     engine, compiled = ENGINES[name]
     with _compiling(events.sparkSession, compiled):
@@ -211,7 +211,9 @@ def _one(
         found = _total(pairs)
         seconds, cpu_s = clock.read()
         per_cpu_s = _again(pairs, count) if name == REEFCAST else None
-    return Row(name, len(wanted), count, found[0], seconds, cpu_s, None, None, per_cpu_s), found
+    return SparkTiming(
+        name, len(wanted), count, found[0], seconds, cpu_s, None, None, per_cpu_s
+    ), found
 
 
 def _total(pairs: DataFrame) -> tuple[int, int]:
@@ -228,7 +230,7 @@ def _again(pairs: DataFrame, events: int) -> float | None:
     return events / cpu_s if cpu_s else None
 
 
-def compared(rows: Sequence[Row]) -> Iterator[Row]:
+def compared(rows: Sequence[SparkTiming]) -> Iterator[SparkTiming]:
     """With the ratios to the best baseline."""
     others = [row for row in rows if row.engine != REEFCAST]
     best_s = min((row.seconds for row in others if row.seconds), default=None)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from reefcast_lab.bench.matching.page import markdown, short
+from reefcast_lab.bench.page_tables import markdown, short
 from reefcast_lab.bench.plots import svg
-from reefcast_lab.bench.spark import JOIN, LITERAL, REEFCAST, Row
+from reefcast_lab.bench.spark import JOIN, LITERAL, REEFCAST, SparkTiming
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -24,12 +24,12 @@ _LOOKS: Mapping[str, dict[str, Any]] = {
 }
 
 
-def figures(rows: Sequence[Row]) -> str:
+def figures(rows: Sequence[SparkTiming]) -> str:
     """A line for each row; one that was left out says so."""
     return markdown(_TITLES, list(_lines(rows)))
 
 
-def _lines(rows: Sequence[Row]) -> Iterator[Sequence[str]]:
+def _lines(rows: Sequence[SparkTiming]) -> Iterator[Sequence[str]]:
     for row in rows:
         case = (row.engine, f"{row.n:,}", f"{row.events:,}")
         if row.seconds is None:
@@ -39,7 +39,7 @@ def _lines(rows: Sequence[Row]) -> Iterator[Sequence[str]]:
         yield (*case, f"{row.pairs:,}", *map(short, figures))
 
 
-def plot(rows: Sequence[Row]) -> str:
+def plot(rows: Sequence[SparkTiming]) -> str:
     """SVG: seconds over the number of subscriptions, both logarithmic, a line for each engine."""
 
     def draw(figure: Figure) -> None:

@@ -28,7 +28,7 @@ RATE_PER_S = 5_000.0
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class StatisticsTiming:
     """Microseconds for each row: of CPU, and by the wall clock of a machine shared with others.
     `longest_cpu_us`: of the calls for `BATCH` rows, in one of which they are written. `ratio`: how
     many times as much CPU a row takes unbatched; None for others than the batched store."""
@@ -43,7 +43,9 @@ class Row:
     ratio: float | None = None
 
 
-def bench(rows: int, pairs: Sequence[int], tell: Callable[[str], None]) -> Iterator[Row]:
+def bench(
+    rows: int, pairs: Sequence[int], tell: Callable[[str], None]
+) -> Iterator[StatisticsTiming]:
     """For each number of pairs (none: `PAIRS`): the store, unbatched, and in memory. The collector
     of garbage is off, so that its pauses are not taken for those of the store."""
     for number in pairs or PAIRS:
@@ -59,7 +61,7 @@ def bench(rows: int, pairs: Sequence[int], tell: Callable[[str], None]) -> Itera
 
 def _stored(
     engine: str, path: Path, rows: int, pairs: int, after: Callable[[StatisticsStore, bool], None]
-) -> Row:
+) -> StatisticsTiming:
     store = StatisticsStore(path, 0.0, _complain)
     measured = _timed(engine, store, rows, pairs, lambda row: after(store, row == rows - 1))
     store.close()
@@ -77,7 +79,7 @@ def _written(store: StatisticsStore, last: bool) -> None:
 
 def _timed(
     engine: str, statistics: Statistics, rows: int, pairs: int, after: Callable[[int], None]
-) -> Row:
+) -> StatisticsTiming:
     calls = [
         ((f"p{row % PUBLISHERS}", row), (f"p{row % PUBLISHERS}", 1), ("s", row % pairs), row % 7, 1)
         for row in range(rows)
@@ -92,7 +94,7 @@ def _timed(
     gc.enable()
     wall, cpu = (times[-1][clock] - times[0][clock] for clock in (0, 1))
     longest = max(end[1] - start[1] for start, end in pairwise(times))
-    return Row(
+    return StatisticsTiming(
         engine=engine,
         pairs=pairs,
         rows=rows,

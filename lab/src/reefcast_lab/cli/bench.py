@@ -35,11 +35,11 @@ from reefcast_lab.cli.bench_tables import (
     WORST,
     printed,
 )
-from reefcast_lab.cli.options import data_option, events_option
+from reefcast_lab.cli.options import data_option, events_option, scale_option, whole_option
 
 if TYPE_CHECKING:
     from reefcast_lab.bench.profiling import Cost
-    from reefcast_lab.bench.sim import Row
+    from reefcast_lab.bench.sim import SimulatorSpeed
 
 
 def _workloads_option(known: str) -> Callable[[C], C]:
@@ -69,12 +69,10 @@ def command() -> None:
 
 
 @command.command()
-@click.option(
+@whole_option(
     "--publications",
-    type=Whole(1),
-    default=1_000_000,
-    show_default=True,
-    help="At most so many publications a run; fewer if that takes longer than a moment.",
+    1_000_000,
+    "At most so many publications a run; fewer if that takes longer than a moment.",
 )
 @click.option(
     "--points",
@@ -84,13 +82,7 @@ def command() -> None:
     "selectivity, such as fanout=10,payload=1024; may be repeated.",
 )
 @click.option("--full", is_flag=True, help="Measure all combinations: hours.")
-@click.option(
-    "--repeat",
-    type=Whole(1),
-    default=3,
-    show_default=True,
-    help="So many runs at full speed, of which the medians are told.",
-)
+@whole_option("--repeat", 3, "So many runs at full speed, of which the medians are told.")
 @_profile_option
 @click.option(
     "--plot", type=OUTPUT_FILE, help="Write a plot of the CPU times to this file, as SVG."
@@ -122,7 +114,7 @@ def live(
     from reefcast_lab.bench.live import brokers, measure
     from reefcast_lab.bench.live import page as figures
     from reefcast_lab.bench.live import points as plans
-    from reefcast_lab.bench.matching.page import fill
+    from reefcast_lab.bench.page_tables import fill
 
     if full and points:
         raise click.UsageError("--full measures all points, --points some: choose one")
@@ -160,13 +152,7 @@ def _print_costs(costs: list[Cost], as_json: bool) -> None:
 
 
 @command.command()
-@click.option(
-    "--messages",
-    type=Whole(1),
-    default=200_000,
-    show_default=True,
-    help="Messages between brokers that each run carries, about.",
-)
+@whole_option("--messages", 200_000, "Messages between brokers that each run carries, about.")
 @_profile_option
 @json_option("a list of rows")
 def sim(messages: int, profile: bool, as_json: bool) -> None:
@@ -191,7 +177,7 @@ def sim(messages: int, profile: bool, as_json: bool) -> None:
         _print_sim(rows)
 
 
-def _print_sim(rows: list[Row]) -> None:
+def _print_sim(rows: list[SimulatorSpeed]) -> None:
     click.echo(
         f"{'':14} {'matching':>9} {'brokers':>7} {'trace':>6} {'messages/s':>12} {'to SimPy':>9}"
     )
@@ -240,12 +226,13 @@ def match(
         return
     from reefcast_lab.bench.matching import page as figures
     from reefcast_lab.bench.matching.measure import bench
+    from reefcast_lab.bench.page_tables import fill
 
     rows = printed(bench(workloads, sizes or (1000, 10_000, 100_000), tell), MATCH, as_json)
     if plot is not None:
         plot.write_text(figures.plot(rows), encoding="utf-8")
     if page is not None:
-        figures.fill(page, figures.FIGURES, figures.figures(rows))
+        fill(page, figures.FIGURES, figures.figures(rows))
 
 
 def _worst_cases(
@@ -257,10 +244,11 @@ def _worst_cases(
 ) -> None:
     from reefcast_lab.bench.matching import page as figures
     from reefcast_lab.bench.matching.worst import worst_cases
+    from reefcast_lab.bench.page_tables import fill
 
     rows = printed(worst_cases(names, sizes, tell), WORST, as_json)
     if page is not None:
-        figures.fill(page, figures.WORST, figures.worst_cases(rows))
+        fill(page, figures.WORST, figures.worst_cases(rows))
 
 
 @command.command()
@@ -291,7 +279,7 @@ def cover(
     from reefcast_lab.bench.cover import graphs as relation_graphs
     from reefcast_lab.bench.cover import measure
     from reefcast_lab.bench.cover import page as figures
-    from reefcast_lab.bench.matching.page import fill
+    from reefcast_lab.bench.page_tables import fill
 
     tell = partial(click.echo, err=True)
     if graphs:
@@ -305,13 +293,7 @@ def cover(
 
 
 @command.command()
-@click.option(
-    "--deliveries",
-    type=Whole(1),
-    default=200_000,
-    show_default=True,
-    help="Deliveries recorded in each run, but for the baseline.",
-)
+@whole_option("--deliveries", 200_000, "Deliveries recorded in each run, but for the baseline.")
 @click.option(
     "--pairs",
     type=Whole(1),
@@ -334,13 +316,9 @@ def statistics(deliveries: int, pairs: tuple[int, ...], as_json: bool) -> None:
 
 
 @command.command()
-@click.option(
-    "--scale",
-    type=click.Choice(["small", "paper"]),
-    default="paper",
-    show_default=True,
-    help="Of configuration C1 and dataset DT1: 40 brokers and 2 167 subscriptions, or the paper's "
-    "120 and 6 500.",
+@scale_option(
+    "Of configuration C1 and dataset DT1: 40 brokers and 2 167 subscriptions, or the paper's "
+    "120 and 6 500."
 )
 @json_option("a list of rows")
 def mesh(scale: str, as_json: bool) -> None:
@@ -354,8 +332,8 @@ def mesh(scale: str, as_json: bool) -> None:
     twins in the same run.
     """
     from reefcast_lab.bench.mesh import bench
+    from reefcast_lab.experiments.mesh.feeds import dataset, workload
     from reefcast_lab.experiments.mesh.topology import network
-    from reefcast_lab.experiments.mesh.workload import dataset, workload
 
     overlay = network("C1", scale)
     made = workload(list(overlay), dataset("DT1", scale), seed=1)
@@ -365,13 +343,7 @@ def mesh(scale: str, as_json: bool) -> None:
 
 
 @command.command()
-@click.option(
-    "--scale",
-    type=click.Choice(["small", "paper"]),
-    default="paper",
-    show_default=True,
-    help="200 nodes x 40 topics and 2 000 on arrays alone, or 3 000 x 300 and 100 000.",
-)
+@scale_option("200 nodes x 40 topics and 2 000 on arrays alone, or 3 000 x 300 and 100 000.")
 @json_option("a list of rows")
 def gossip(scale: str, as_json: bool) -> None:
     """Measure what rounds of gossip's overlays cost.
@@ -393,13 +365,7 @@ def gossip(scale: str, as_json: bool) -> None:
 
 
 @command.command()
-@click.option(
-    "--stored",
-    type=Whole(1000),
-    default=100_000,
-    show_default=True,
-    help="Messages in the history.",
-)
+@whole_option("--stored", 100_000, "Messages in the history.", least=1000)
 @click.option(
     "--directory",
     type=DIRECTORY,
@@ -453,7 +419,7 @@ def spark(
     minutes, and what would take much longer is left out.
     """
     from reefcast_lab.bench import spark_page as figures
-    from reefcast_lab.bench.matching.page import fill
+    from reefcast_lab.bench.page_tables import fill
     from reefcast_lab.bench.spark import bench
 
     tell = partial(click.echo, err=True)

@@ -10,30 +10,9 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from reefcast_lab.bench.cover.graphs import GraphRow
-    from reefcast_lab.bench.cover.measure import Row as CoverRow
-    from reefcast_lab.bench.gossip import Row as GossipRow
-    from reefcast_lab.bench.history import Row as HistoryRow
-    from reefcast_lab.bench.live.measure import BrokerFigures
-    from reefcast_lab.bench.matching.measure import Row as MatchRow
-    from reefcast_lab.bench.matching.worst import WorstRow
-    from reefcast_lab.bench.mesh import Row as MeshRow
-    from reefcast_lab.bench.spark import Row as SparkRow
-    from reefcast_lab.bench.statistics import Row as StatisticsRow
+    from _typeshed import DataclassInstance
 
-_R = TypeVar(
-    "_R",
-    "CoverRow",
-    "GossipRow",
-    "GraphRow",
-    "HistoryRow",
-    "BrokerFigures",
-    "MatchRow",
-    "MeshRow",
-    "SparkRow",
-    "StatisticsRow",
-    "WorstRow",
-)
+_R = TypeVar("_R", bound="DataclassInstance")
 
 HISTORY = {
     "what": "what",
@@ -175,7 +154,7 @@ WORST = {
 
 def printed(rows: Iterable[_R], columns: dict[str, str], as_json: bool) -> list[_R]:
     """Prints rows as they come, or all at the end as JSON; returns them."""
-    from reefcast_lab.bench.matching.page import short
+    from reefcast_lab.bench.page_tables import short
 
     def line(cells: Iterable[str]) -> str:
         widths = [max(9, len(title)) for title in columns.values()]

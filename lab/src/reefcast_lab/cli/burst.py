@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reefcast.cli.exit_codes import DONE, NO
-from reefcast.cli.options import DIRECTORY, Number, Whole, json_option, seed_option
-from reefcast.cli.terminal import plain_console
-from reefcast_lab.cli.options import rate_option
+from reefcast.cli.options import json_option, seed_option
+from reefcast_lab.cli.demo_output import print_report
+from reefcast_lab.cli.options import out_option, positive_option, rate_option, whole_option
 
 if TYPE_CHECKING:
     from reefcast_lab.demos.burst_figures import Figures
@@ -24,36 +24,12 @@ if TYPE_CHECKING:
     epilog="Exit codes: 0 every event came exactly once; 1 something was lost, duplicated or "
     "unexpected."
 )
-@click.option(
-    "--subscriptions",
-    type=Whole(1),
-    default=4000,
-    show_default=True,
-    help="Narrow subscriptions, in all.",
-)
+@whole_option("--subscriptions", 4000, "Narrow subscriptions, in all.")
 @rate_option(200.0)
-@click.option(
-    "--visits",
-    type=Whole(1),
-    default=3,
-    show_default=True,
-    help="How often the monitor comes and goes.",
-)
-@click.option(
-    "--stay",
-    type=Number(0, min_open=True),
-    default=5.0,
-    show_default=True,
-    help="Seconds that the monitor stays each time, and stays away.",
-)
+@whole_option("--visits", 3, "How often the monitor comes and goes.")
+@positive_option("--stay", 5.0, "Seconds that the monitor stays each time, and stays away.")
 @seed_option
-@click.option(
-    "--out",
-    type=DIRECTORY,
-    default="out/burst",
-    show_default=True,
-    help="Write traces, statistics and the report into this directory.",
-)
+@out_option("out/burst", "Write traces, statistics and the report into this directory.")
 @json_option("the table, and what it shows")
 def command(
     subscriptions: int,
@@ -107,17 +83,7 @@ def as_dict(found: list[Figures], report: Path) -> dict[str, Any]:
 
 def print_figures(found: list[Figures], report: Path) -> None:
     """A table and a few sentences, for people."""
-    from rich.table import Table
-
     from reefcast_lab.demos.burst_report import conclusions, table
 
-    shown = Table("")
-    for each in found:
-        shown.add_column(each.covering, justify="right")
-    for name, values in table(found):
-        shown.add_row(name, *values)
-    console = plain_console()
-    console.print(shown)
-    for sentence in conclusions(*found):
-        click.echo(click.wrap_text(sentence, width=min(console.width, 100)))
-    click.echo(f"report: {report}")
+    columns = [each.covering for each in found]
+    print_report(columns, table(found), conclusions(*found), report)

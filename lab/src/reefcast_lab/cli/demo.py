@@ -14,15 +14,19 @@ import click
 
 from reefcast.cli.exit_codes import DONE, NO
 from reefcast.cli.options import (
-    DIRECTORY,
-    Whole,
     clusters_option,
     json_option,
     master_option,
     seed_option,
     tree_option,
 )
-from reefcast_lab.cli.options import data_option, events_option, rate_option
+from reefcast_lab.cli.options import (
+    data_option,
+    events_option,
+    out_option,
+    rate_option,
+    whole_option,
+)
 
 if TYPE_CHECKING:
     from reefcast_lab.demos.demo import Summary
@@ -34,22 +38,10 @@ if TYPE_CHECKING:
 @tree_option("path:3")
 @clusters_option(4)
 @events_option("12000")
-@click.option(
-    "--subscriptions",
-    type=Whole(1),
-    default=1000,
-    show_default=True,
-    help="Subscriptions, in all.",
-)
+@whole_option("--subscriptions", 1000, "Subscriptions, in all.")
 @rate_option(1200.0)
 @seed_option
-@click.option(
-    "--out",
-    type=DIRECTORY,
-    default="out/demo",
-    show_default=True,
-    help="Write logs, traces and the report into this directory.",
-)
+@out_option("out/demo", "Write logs, traces and the report into this directory.")
 @data_option
 @master_option
 @click.option(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from reefcast_lab.experiments.campaign import Run
     from reefcast_lab.experiments.evaluation import Evaluation
     from reefcast_lab.experiments.sweep import Ended
-    from reefcast_lab.experiments.table import Row
+    from reefcast_lab.experiments.table import Finding
 C = TypeVar("C", bound=Callable[..., Any])
 
 
@@ -38,7 +38,7 @@ def list_(as_json: bool) -> None:
 
         reefcast-lab experiment list
 
-    A row begins with the ID that `run` takes.
+    A row begins with the ID that `run` takes, and says where the figure stands in the paper.
     """
     from reefcast_lab.experiments.registry import papers
 
@@ -49,8 +49,9 @@ def list_(as_json: bool) -> None:
         click.echo(json.dumps(rows))
         return
     width = max(len(claim.id) for claim in claims)
+    place = max(len(claim.source) for claim in claims)
     for claim in claims:
-        click.echo(f"{claim.id:{width}}  {claim.metric}")
+        click.echo(f"{claim.id:{width}}  {claim.source:{place}}  {claim.metric}")
 
 
 def _sweep_options(function: C) -> C:
@@ -117,7 +118,7 @@ def run(
     from reefcast_lab.experiments.evaluation import evaluation
     from reefcast_lab.experiments.registry import papers, select
 
-    rows: list[Row] = []
+    rows: list[Finding] = []
     failed: list[Ended] = []
     chosen = [
         (claims, evaluation(results, paper, campaigns, scale, seeds))
@@ -313,7 +314,7 @@ def duration(seconds: float) -> str:
 # --- the table -----------------------------------------------------------------------------------
 
 
-def print_rows(rows: Sequence[Row]) -> None:
+def print_rows(rows: Sequence[Finding]) -> None:
     """The figures for people; the notes below, for they are long."""
     from rich.console import Console
     from rich.table import Table

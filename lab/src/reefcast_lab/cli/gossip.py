@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reefcast.cli.exit_codes import DONE, NO
-from reefcast.cli.options import DIRECTORY, Number, Whole, json_option, seed_option
-from reefcast.cli.terminal import plain_console
-from reefcast_lab.cli.options import rate_option
+from reefcast.cli.options import json_option, seed_option
+from reefcast_lab.cli.demo_output import print_report
+from reefcast_lab.cli.options import out_option, positive_option, rate_option, whole_option
 
 if TYPE_CHECKING:
     from reefcast_lab.demos.gossip_figures import Figures
@@ -24,53 +24,16 @@ if TYPE_CHECKING:
     epilog="Exit codes: 0 every peer that lives got every event, once; 1 something was lost, "
     "duplicated or unexpected, or a topic is in pieces."
 )
-@click.option("--peers", type=Whole(2), default=100, show_default=True, help="Peers, in all.")
-@click.option(
-    "--processes",
-    type=Whole(1),
-    default=4,
-    show_default=True,
-    help="Processes among which they are shared out.",
-)
-@click.option("--topics", type=Whole(1), default=20, show_default=True, help="Topics, in all.")
-@click.option(
-    "--interests",
-    type=Whole(1),
-    default=6,
-    show_default=True,
-    help="Topics that a peer wants, on average.",
-)
-@click.option(
-    "--kill",
-    type=Whole(0),
-    default=20,
-    show_default=True,
-    help="Peers that are killed, all of one process.",
-)
-@click.option(
-    "--rounds",
-    type=Whole(1),
-    default=10,
-    show_default=True,
-    help="Rounds before the kill, and as many after it.",
-)
-@click.option(
-    "--round",
-    "round_s",
-    type=Number(0, min_open=True),
-    default=4.0,
-    show_default=True,
-    help="Seconds of a round.",
-)
+@whole_option("--peers", 100, "Peers, in all.", least=2)
+@whole_option("--processes", 4, "Processes among which they are shared out.")
+@whole_option("--topics", 20, "Topics, in all.")
+@whole_option("--interests", 6, "Topics that a peer wants, on average.")
+@whole_option("--kill", 20, "Peers that are killed, all of one process.", least=0)
+@whole_option("--rounds", 10, "Rounds before the kill, and as many after it.")
+@positive_option("--round", 4.0, "Seconds of a round.", name="round_s")
 @rate_option(10.0)
 @seed_option
-@click.option(
-    "--out",
-    type=DIRECTORY,
-    default="out/gossip",
-    show_default=True,
-    help="Write the report into this directory.",
-)
+@out_option("out/gossip", "Write the report into this directory.")
 @json_option("the figures, and what they show")
 def command(
     *,
@@ -120,17 +83,6 @@ def as_dict(found: Figures, report: Path) -> dict[str, Any]:
 
 def print_figures(found: Figures, report: Path) -> None:
     """A table and a few sentences, for people."""
-    from rich.table import Table
-
     from reefcast_lab.demos.gossip_report import COLUMNS, conclusions, table
 
-    shown = Table("")
-    for name in COLUMNS:
-        shown.add_column(name, justify="right")
-    for name, values in table(found):
-        shown.add_row(name, *values)
-    console = plain_console()
-    console.print(shown)
-    for sentence in conclusions(found):
-        click.echo(click.wrap_text(sentence, width=min(console.width, 100)))
-    click.echo(f"report: {report}")
+    print_report(COLUMNS, table(found), conclusions(found), report)

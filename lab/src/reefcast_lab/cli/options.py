@@ -7,18 +7,38 @@ from collections.abc import Callable
 
 import click
 
-from reefcast.cli.options import DIRECTORY, C, Number
+from reefcast.cli.options import DIRECTORY, C, Number, Whole
+
+
+def whole_option(
+    option: str, default: int, text: str, *, least: int = 1, name: str = ""
+) -> Callable[[C], C]:
+    """An option that is a whole number, with a default that its help shows."""
+    names = (option, name) if name else (option,)
+    return click.option(*names, type=Whole(least), default=default, show_default=True, help=text)
+
+
+def positive_option(option: str, default: float, text: str, *, name: str = "") -> Callable[[C], C]:
+    """An option that is a number above 0, with a default that its help shows."""
+    names = (option, name) if name else (option,)
+    kind = Number(0, min_open=True)
+    return click.option(*names, type=kind, default=default, show_default=True, help=text)
 
 
 def rate_option(default: float) -> Callable[[C], C]:
     """`--rate`, of a command that runs a network by itself."""
-    return click.option(
-        "--rate",
-        type=Number(0, min_open=True),
-        default=default,
-        show_default=True,
-        help="Events per second, in all.",
-    )
+    return positive_option("--rate", default, "Events per second, in all.")
+
+
+def out_option(default: str, text: str) -> Callable[[C], C]:
+    """`--out`, the directory of what a demonstration makes."""
+    return click.option("--out", type=DIRECTORY, default=default, show_default=True, help=text)
+
+
+def scale_option(text: str) -> Callable[[C], C]:
+    """`--scale`, of a benchmark."""
+    scales = click.Choice(["small", "paper"])
+    return click.option("--scale", type=scales, default="paper", show_default=True, help=text)
 
 
 def _event_count(context: click.Context, parameter: click.Parameter, value: str) -> int:

@@ -13,12 +13,12 @@ from reefcast.cli.options import (
     DIRECTORY,
     INPUT_FILE,
     Number,
-    Whole,
     json_option,
     master_option,
     seed_option,
 )
 from reefcast_lab.cli.dataset import print_written
+from reefcast_lab.cli.options import positive_option, whole_option
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,13 +37,7 @@ BROKERS = click.option(
 ADVERTISED = click.option(
     "--advertisements", is_flag=True, help="Write advertisements instead of subscriptions."
 )
-FILTERS = click.option(
-    "--subscriptions",
-    type=Whole(1),
-    default=1000,
-    show_default=True,
-    help="Filters to make, each of a client of its own.",
-)
+FILTERS = whole_option("--subscriptions", 1000, "Filters to make, each of a client of its own.")
 SELECTIVITY = click.option(
     "--selectivity",
     default=0.02,
@@ -52,9 +46,7 @@ SELECTIVITY = click.option(
 )
 
 
-TOPICS = click.option(
-    "--topics", type=Whole(1), default=20, show_default=True, help="Topics, in all."
-)
+TOPICS = whole_option("--topics", 20, "Topics, in all.")
 ZIPF = click.option(
     "--zipf",
     type=Number(0),
@@ -75,21 +67,11 @@ def command() -> None:
 
 @command.command()
 @OUT
-@click.option(
-    "--publications", type=Whole(1), default=1_000_000, show_default=True, help="Events to make."
-)
-@click.option(
-    "--classes", type=Whole(1), default=1000, show_default=True, help="Values of the class."
-)
+@whole_option("--publications", 1_000_000, "Events to make.")
+@whole_option("--classes", 1000, "Values of the class.")
 @TOPICS
 @ZIPF
-@click.option(
-    "--rate",
-    type=Number(0, min_open=True),
-    default=1000.0,
-    show_default=True,
-    help="Publications per second, in all.",
-)
+@positive_option("--rate", 1000.0, "Publications per second, in all.")
 @seed_option
 @master_option
 @JSON
@@ -178,12 +160,11 @@ def matching(
 @command.command()
 @OUT
 @FILTERS
-@click.option(
+@whole_option(
     "--degree",
-    type=Whole(0),
-    default=9,
-    show_default=True,
-    help="Covering degree: filters that become roots when a root goes, mean over roots.",
+    9,
+    "Covering degree: filters that become roots when a root goes, mean over roots.",
+    least=0,
 )
 @SELECTIVITY
 @ADVERTISED
@@ -227,7 +208,7 @@ def covering(
 
 @command.command()
 @OUT
-@click.option("--clients", type=Whole(1), default=1000, show_default=True, help="Clients.")
+@whole_option("--clients", 1000, "Clients.")
 @TOPICS
 @click.option(
     "--correlation",

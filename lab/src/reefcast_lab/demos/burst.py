@@ -6,43 +6,33 @@ Everything that it makes lies in one folder (`BurstOptions.out`).
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from reefcast.client.loop import new_event_loop
+from reefcast_lab.demos import harness
 from reefcast_lab.demos.burst_figures import Figures, figures
 from reefcast_lab.demos.burst_live import Run, read_control, run_live
 from reefcast_lab.demos.burst_report import render
 from reefcast_lab.demos.burst_script import STRATEGIES, BurstOptions, Script, make_network
 
 
-def run_burst(options: BurstOptions, tell: Callable[[str], None]) -> list[Figures]:
+def run_burst(options: BurstOptions, tell: harness.Tell) -> list[Figures]:
     """Runs both, one after the other, and writes the report; returns also if events were lost.
     `tell` is called with what happens. Raises `LocalError` or `PeerError` if brokers do not start,
     or die."""
     script = Script(options.validate())
     runs = [_run(options, script, covering, tell) for covering in STRATEGIES]
     found = [figures(run, script) for run in runs]
-    _write(options, script, runs, found)
+    harness.write_page(options.report, render(options, script, runs, found))
     return found
 
 
-def _run(options: BurstOptions, script: Script, covering: str, tell: Callable[[str], None]) -> Run:
+def _run(options: BurstOptions, script: Script, covering: str, tell: harness.Tell) -> Run:
     network = make_network(options, covering)
     for former in Path(network.statistics.directory).glob("*.sqlite*"):
         former.unlink()
-    with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        run = runner.run(
-            run_live(options, network, script, lambda words: tell(f"{covering}: {words}"))
-        )
+    run = harness.run(
+        run_live(options, network, script, lambda words: tell(f"{covering}: {words}"))
+    )
     trace, first_us = Path(network.trace.directory), run.published_us[0]
     run.control = read_control(trace, network.names, first_us, run.ended_us)
     return run
-
-
-def _write(
-    options: BurstOptions, script: Script, runs: Sequence[Run], found: Sequence[Figures]
-) -> None:
-    options.out.mkdir(parents=True, exist_ok=True)
-    options.report.write_text(render(options, script, runs, found), encoding="utf-8")

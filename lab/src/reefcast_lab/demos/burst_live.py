@@ -33,8 +33,8 @@ from reefcast_lab.demos.burst_script import (
     Script,
     Step,
 )
-from reefcast_lab.demos.replay import PATIENCE_S, url_of
-from reefcast_lab.demos.replay_protocol import END_MARK
+from reefcast_lab.demos.harness import PATIENCE_S, Tell, url_of
+from reefcast_lab.demos.program import END_MARK, Pace
 
 TOGETHER = 100
 """Filters of one subscription; each still has a number of its own."""
@@ -44,9 +44,6 @@ Status = dict[str, dict[str, Any]]
 
 CONTROL = ("subscribe", "unsubscribe", "replace")
 """Messages between brokers that say who wants what; `replace` is both in one."""
-
-Tell = Callable[[str], None]
-"""Called with what happens."""
 
 
 @dataclass(slots=True)
@@ -196,12 +193,9 @@ class Scene:
 
     async def publish(self, client: Client, script: Script, rate_per_s: float) -> None:
         """Each event when it is due, until cancelled; no drift."""
-        loop, run = asyncio.get_running_loop(), self.run
-        started_s = loop.time()
+        run, pace = self.run, Pace(rate_per_s)
         for number, step in zip(count(), script.steps()):
-            due_s = started_s + number / rate_per_s
-            await asyncio.sleep(max(due_s - loop.time(), 0))
-            run.late_s = max(run.late_s, loop.time() - due_s)
+            run.late_s = max(run.late_s, await pace.wait(number))
             at_us = now_us()
             await client.publish(process=step.process, instance=step.instance)
             run.steps.append(step)

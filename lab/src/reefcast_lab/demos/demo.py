@@ -34,7 +34,7 @@ from reefcast_lab.demos.costs import Cost, compare
 from reefcast_lab.demos.demo_report import DemoReport, write_report
 from reefcast_lab.demos.flooding import sample_events, simulate_flooding
 from reefcast_lab.demos.replay import Programs, Replay, Timing, run_replay
-from reefcast_lab.demos.workload import Wanted, write_workload
+from reefcast_lab.demos.subscriptions import Wanted, write_workload
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -10,7 +10,7 @@ from reefcast.overlay.topology import Graph
 from reefcast.simulation.simulation import Simulation
 from reefcast.simulation.world import Setup
 from reefcast_lab.demos.costs import Flooding
-from reefcast_lab.demos.workload import Wanted
+from reefcast_lab.demos.subscriptions import Wanted
 
 SAMPLE = 2000
 """Events that are simulated; evenly spread over those replayed."""

@@ -7,22 +7,16 @@ came.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import signal
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import msgspec
-
-from reefcast.errors import PeerError
 from reefcast.server.supervisor import free_ports
 from reefcast.timing import now_us
 from reefcast_lab.demos.gossip_protocol import (
-    FINISH,
     JOIN,
     LISTEN,
+    LOADED,
     LOOK,
     QUIET,
     PeersTask,
@@ -31,16 +25,14 @@ from reefcast_lab.demos.gossip_protocol import (
     Views,
 )
 from reefcast_lab.demos.gossip_script import Cast
+from reefcast_lab.demos.harness import Program, Tell, each, kill
+from reefcast_lab.demos.program import FINISH
 
-LONGEST_LINE = 1 << 26
 SOCKETS, ESTABLISHED = Path("/proc/net/tcp"), "01"
 START_S = 120.0
 """Until a program has loaded, or all of its peers have joined."""
 LAST_ROUNDS = 3
 """After the last publication: for what is still to be repaired."""
-
-Tell = Callable[[str], None]
-"""Called with what happens."""
 
 
 @dataclass(slots=True)
@@ -74,94 +66,13 @@ class Run:
     ended: Seen | None = None
 
 
-class Program:
-    """A process with peers. `take` is called with each of its reports."""
-
-    def __init__(
-        self, process: asyncio.subprocess.Process, take: Callable[[Program, Report], None]
-    ) -> None:
-        self.ends = 0
-        self.state = ""
-        self.views: Views | None = None
-        self.running = True
-        self._process = process
-        self._take = take
-        self._news = asyncio.Event()
-        self._listening = asyncio.create_task(self._listen())
-
-    @classmethod
-    async def start(cls, task: PeersTask, take: Callable[[Program, Report], None]) -> Program:
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "reefcast_lab.demos.gossip_peers"),
-            msgspec.json.encode(task).decode(),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            limit=LONGEST_LINE,
-        )
-        return cls(process, take)
-
-    def tell(self, word: str) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.write(f"{word}\n".encode())
-
-    async def until(self, done: Callable[[Program], bool]) -> None:
-        """Returns when it has said so; raises `PeerError` if it ends before, or takes too long."""
-        try:
-            async with asyncio.timeout(START_S):
-                while not done(self):
-                    if not self.running:
-                        raise PeerError("a program with peers ended; its own words are above")
-                    self._news.clear()
-                    await self._news.wait()
-        except TimeoutError as error:
-            raise PeerError(f"a program with peers took more than {START_S:g} s") from error
-
-    async def obey(self, word: str) -> None:
-        """Tells it the word, and waits until it has done that."""
-        self.tell(word)
-        await self.until(lambda program: program.state == word)
-
-    async def look(self) -> Views:
-        """What its peers have in view."""
-        self.views = None
-        self.tell(LOOK)
-        await self.until(lambda program: program.views is not None)
-        assert self.views is not None
-        return self.views
-
-    async def end(self) -> None:
-        """Raises `PeerError` if it does not end well."""
-        self.tell(FINISH)
-        code = await self._process.wait()
-        if code:
-            raise PeerError(f"a program with peers ended with exit code {code}")
-
-    async def kill(self) -> None:
-        """As `kill -9` does; nothing happens if it has ended."""
-        if self._process.returncode is None:
-            self._process.send_signal(signal.SIGKILL)
-            await self._process.wait()
-        await self._listening
-
-    async def _listen(self) -> None:
-        assert self._process.stdout is not None
-        with contextlib.suppress(msgspec.DecodeError):  # killed in the middle of a line
-            async for line in self._process.stdout:
-                report = msgspec.json.decode(line, type=Report)
-                self.ends, self.state = report.ends, report.state
-                self.views = report.views or self.views
-                self._take(self, report)
-                self._news.set()
-        self.ends, self.running = 0, False
-        self._news.set()
-
-
 class Scene:
     """The programs of one run, and what is noted of them."""
 
     def __init__(self, cast: Cast, tell: Tell) -> None:
         self.run = Run()
-        self.programs: list[Program] = []
+        self.programs: list[Program[Report]] = []
+        self._views: dict[Program[Report], Views] = {}
         self._cast = cast
         self._tell = tell
         self._addresses = [f"127.0.0.1:{port}" for port in free_ports(cast.plan.peers)]
@@ -180,7 +91,7 @@ class Scene:
             await self._flow("after the kill", self._cast.plan.rounds)
             await self._end()
         finally:
-            await asyncio.gather(*(program.kill() for program in self.programs))
+            await kill(self.programs)
         return self.run
 
     async def _begin(self) -> None:
@@ -188,11 +99,12 @@ class Scene:
         plan = self._cast.plan
         self._tell(f"{plan.processes} processes start")
         for task in self._tasks():
-            self.programs.append(await Program.start(task, self._take))
+            program = await Program.start("gossip_peers", task, Report, self._take)
+            self.programs.append(program)
         *others, first = self.programs
-        await asyncio.gather(*(each.until(lambda p: bool(p.state)) for each in self.programs))
-        await first.obey(LISTEN)
-        await asyncio.gather(*(each.obey(LISTEN) for each in others))
+        await asyncio.gather(*(program.until(LOADED, START_S) for program in self.programs))
+        await each([first], LISTEN, LISTEN, START_S)
+        await each(others, LISTEN, LISTEN, START_S)
 
     def _tasks(self) -> list[PeersTask]:
         """The network is begun by the first peer of the last process, which survives."""
@@ -219,7 +131,7 @@ class Scene:
     async def _join(self) -> None:
         self._tell(f"{self._cast.plan.peers} peers join, and publish")
         self.run.started_us = now_us()
-        await asyncio.gather(*(program.obey(JOIN) for program in self.programs))
+        await each(self.programs, JOIN, JOIN, START_S)
         self.run.settled = await self._look()
 
     async def _flow(self, what: str, rounds: int) -> None:
@@ -237,10 +149,12 @@ class Scene:
 
     async def _end(self) -> None:
         self._tell("publishing ends")
-        await asyncio.gather(*(program.obey(QUIET) for program in self.programs))
+        await each(self.programs, QUIET, QUIET, START_S)
         self.run.ended_us = now_us()
         await asyncio.sleep(LAST_ROUNDS * self._cast.plan.round_s)
         self.run.ended = await self._look()
+        for program in self.programs:
+            program.tell(FINISH)
         await asyncio.gather(*(program.end() for program in self.programs))
 
     # --- what is noted ----------------------------------------------------------------------------
@@ -248,19 +162,29 @@ class Scene:
     @property
     def connections(self) -> float:
         """By the peers' own count; one that one end does not know of yet is half of one."""
-        return sum(program.ends for program in self.programs) / 2
+        running = (program.last for program in self.programs if program.running)
+        return sum(report.ends for report in running if report is not None) / 2
 
     async def _look(self) -> Seen:
         views: Views = {}
-        for told in await asyncio.gather(*(program.look() for program in self.programs)):
+        for told in await asyncio.gather(*map(self._views_of, self.programs)):
             views |= told
         ports = [int(self._addresses[number].rpartition(":")[2]) for number in views]
         taken = established(ports)
         sockets = None if taken is None else taken - len(views)  # each has a client
         return Seen(now_us(), self.connections, sockets, views)
 
-    def _take(self, program: Program, report: Report) -> None:
+    async def _views_of(self, program: Program[Report]) -> Views:
+        """What its peers have in view."""
+        self._views.pop(program, None)
+        program.tell(LOOK)
+        await program.until_done(lambda: program in self._views, "looked at", START_S)
+        return self._views[program]
+
+    def _take(self, program: Program[Report], report: Report) -> None:
         run = self.run
+        if report.views is not None:
+            self._views[program] = report.views
         run.joined_us |= dict(report.joined)
         run.published += report.published
         for publisher, seq, peer, came_us in report.delivered:

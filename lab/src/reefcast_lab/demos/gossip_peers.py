@@ -9,10 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 import resource
-import sys
 from itertools import count
-
-import msgspec
 
 from reefcast.client import Client, Subscription, connect
 from reefcast.client.event import decode_delivery
@@ -21,9 +18,9 @@ from reefcast.routing.gossip.router import Gossip
 from reefcast.server.peer import Peer
 from reefcast.timing import now_us
 from reefcast_lab.demos.gossip_protocol import (
-    FINISH,
     JOIN,
     LISTEN,
+    LOADED,
     LOOK,
     QUIET,
     REPORT_S,
@@ -31,13 +28,13 @@ from reefcast_lab.demos.gossip_protocol import (
     Report,
     Views,
 )
-from reefcast_lab.demos.replay_protocol import Orders, run_program
+from reefcast_lab.demos.program import FINISH, Orders, Pace, run_program, say
 
 ON_TWO = 0.25
 """The share of publications on two topics."""
 TOGETHER = 5
 """Peers that join at once; the others of the program wait."""
-PATIENCE_S = 60.0
+CONNECT_S = 60.0
 """A machine that is busy with other things may let a program wait."""
 
 
@@ -57,7 +54,7 @@ class Member:
             self.peer.url,
             name=str(self.number),
             on_deliveries=self._take,
-            connect_timeout_s=PATIENCE_S,
+            connect_timeout_s=CONNECT_S,
             queue_policy="block",
         )
         wanted = ", ".join(f"'{topic}'" for topic in self.topics)
@@ -93,7 +90,7 @@ class Program:
     def __init__(self, task: PeersTask) -> None:
         self.report = Report("", 0)
         self._task = task
-        self._state = "loaded"
+        self._state = LOADED
         self._numbers = {address: i for i, address in enumerate(task.addresses)}
         self._started: list[Member] = []
         self._joined: list[Member] = []
@@ -147,11 +144,10 @@ class Program:
 
     async def _publish(self) -> None:
         """Each event when it is due; no drift."""
-        loop, task = asyncio.get_running_loop(), self._task
+        task, pace = self._task, Pace(self._task.rate_per_s)
         rng = random.Random(f"publications {task.seed} {min(task.wants)}")
-        started_s = loop.time()
         for number in count(1):
-            await asyncio.sleep(max(started_s + number / task.rate_per_s - loop.time(), 0))
+            await pace.wait(number)
             if self._joined:
                 await self._publish_one(number, rng)
 
@@ -170,8 +166,7 @@ class Program:
             report, self.report = self.report, Report("", 0)
             report.state, report.at_us = self._state, now_us()
             report.ends = sum(member.ends for member in self._started)
-            sys.stdout.write(msgspec.json.encode(report).decode() + "\n")
-            sys.stdout.flush()
+            say(report)
             await asyncio.sleep(REPORT_S)
 
     def _views(self) -> Views:

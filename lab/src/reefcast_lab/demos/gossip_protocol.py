@@ -1,14 +1,17 @@
-"""How the demonstration of gossip and its programs talk: words to them, a JSON object a line back.
+"""How the demonstration of gossip and its programs talk.
 
-A program gets its task as JSON on its command line; it loads, says `loaded`, and does what it is
-told: LISTEN, JOIN, LOOK, QUIET, FINISH. It ends when its standard input ends, too.
+A program loads, says `LOADED`, and does what it is told: LISTEN, JOIN, LOOK, QUIET, FINISH.
 """
 
 from __future__ import annotations
 
 import msgspec
 
-LISTEN, JOIN, LOOK, QUIET, FINISH = "listen", "join", "look", "quiet", "finish"
+from reefcast_lab.demos import program
+
+LISTEN, JOIN, LOOK, QUIET = "listen", "join", "look", "quiet"
+LOADED = "loaded"
+"""The state of a program that was told nothing yet."""
 REPORT_S = 0.25
 """Between two reports."""
 
@@ -32,15 +35,14 @@ class PeersTask(msgspec.Struct):
     seed: int
 
 
-class Report(msgspec.Struct):
-    """What a program says. `state`: what it has done last, of what it was told; `ends`: of
-    connections to other peers, here; then what happened since the last report: `joined`, (peer,
-    when); `published`; `delivered`. `views`: when it was told to LOOK."""
+class Report(program.Report):
+    """What a program says. `ends`: of connections to other peers, here; then what happened since
+    the last report: `joined`, (peer, when); `published`; `delivered`. `views`: when it was told to
+    LOOK."""
 
-    state: str
     at_us: int
     ends: int = 0
-    joined: list[tuple[int, int]] = []
-    published: list[Published] = []
-    delivered: list[Delivered] = []
+    joined: list[tuple[int, int]] = msgspec.field(default_factory=list)
+    published: list[Published] = msgspec.field(default_factory=list)
+    delivered: list[Delivered] = msgspec.field(default_factory=list)
     views: Views | None = None

@@ -5,7 +5,6 @@ python -m reefcast_lab.demos.replay_publisher '{"url": ..., "origin": "JFK", ...
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,16 +13,16 @@ import pyarrow.parquet as pq
 
 from reefcast.client import Client, connect
 from reefcast.timing import now_us
+from reefcast_lab.demos.program import END_MARK, FINISH, Orders, Pace, run_program, say
 from reefcast_lab.demos.replay_log import PUBLICATIONS, Log
 from reefcast_lab.demos.replay_protocol import (
-    END_MARK,
-    FINISH,
+    BUSY,
+    COMPLETE,
     GO,
+    READY,
     START,
-    Orders,
+    Progress,
     PublisherTask,
-    run_program,
-    say,
 )
 
 AHEAD_S = 0.004
@@ -45,14 +44,12 @@ async def replay(
     client: Client, events: Iterator[dict[str, Any]], rate_per_s: float, log: Log
 ) -> None:
     """Publishes each event when it is due, counted from now: no drift."""
-    loop = asyncio.get_running_loop()
-    started_s = loop.time()
+    pace = Pace(rate_per_s)
     for event in events:
         number = event.pop("event")
-        early_s = started_s + number / rate_per_s - loop.time()
-        if early_s > AHEAD_S:
-            say("busy", len(log))
-            await asyncio.sleep(early_s)
+        if pace.early_s(number) > AHEAD_S:
+            say(Progress(BUSY, len(log)))
+            await pace.wait(number)
         publisher, seq = await client.publish(event)
         log.add(publisher, seq, number, now_us())
 
@@ -64,13 +61,13 @@ async def run(task: PublisherTask) -> None:
     async with connect(task.url, name=f"replay-{task.origin}") as client:
         await client.advertise(f"origin = '{task.origin}'")
         await client.advertise(f"{END_MARK} = '{task.origin}'")
-        say("ready")
+        say(Progress(READY))
         await orders.wait_for(GO)
         await replay(client, events, task.rate_per_s, log)
         await client.publish({END_MARK: task.origin})
         await client.flush()
         log.write(Path(task.log))
-        say("complete", len(log))
+        say(Progress(COMPLETE, len(log)))
         await orders.wait_for(FINISH)
 
 

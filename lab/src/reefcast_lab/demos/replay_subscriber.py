@@ -13,15 +13,15 @@ import pyarrow.parquet as pq
 
 from reefcast.client import Client, Subscription, connect
 from reefcast.timing import now_us
+from reefcast_lab.demos.program import END_MARK, FINISH, Orders, run_program, say
 from reefcast_lab.demos.replay_log import DELIVERIES, Log
 from reefcast_lab.demos.replay_protocol import (
-    END_MARK,
-    FINISH,
+    BUSY,
+    COMPLETE,
+    READY,
     START,
-    Orders,
+    Progress,
     SubscriberTask,
-    run_program,
-    say,
 )
 
 TELL_S = 0.25
@@ -96,7 +96,7 @@ async def run(task: SubscriberTask) -> None:
             clients.append(client)
             subscribers.append(Subscriber(client, asked, task.publishers, log))
         await asyncio.gather(*(subscriber.settled() for subscriber in subscribers))
-        say("ready")
+        say(Progress(READY))
         waiting = background.create_task(_all_complete(subscribers, log))
         await orders.wait_for(FINISH)
         waiting.cancel()
@@ -108,7 +108,7 @@ async def run(task: SubscriberTask) -> None:
 
 async def _all_complete(subscribers: list[Subscriber], log: Log) -> None:
     await asyncio.gather(*(subscriber.complete() for subscriber in subscribers))
-    say("complete", len(log))
+    say(Progress(COMPLETE, len(log)))
 
 
 async def _tell(log: Log) -> None:
@@ -117,7 +117,7 @@ async def _tell(log: Log) -> None:
         await asyncio.sleep(TELL_S)
         if len(log) > told:
             told = len(log)
-            say("busy", told)
+            say(Progress(BUSY, told))
 
 
 if __name__ == "__main__":

@@ -30,6 +30,9 @@ the same x and seed, of the preset alone (variant "").
 
 Where = Literal["all", "least", "most"]
 
+Axis = Literal["x", "at"]
+"""What a curve runs over: the campaign's x, or the place inside a run."""
+
 RUN_S = "run_s"
 """The metric that every run has, beside its campaign's: how long it took, in seconds of a clock."""
 
@@ -116,7 +119,8 @@ class Claim:
     is computed from. paper: None where the paper gives no figure. explained: the note shows why
     ours must differ, so that the claim is never `reproduced`. where: of which x, all or the least
     or largest that was measured. settled: the measure that is 1 for
-    the runs whose value is final; the others' values are lower bounds, and the row says so.
+    the runs whose value is final; the others' values are lower bounds, and the row says so. source:
+    where the figure stands in the paper; "" for our own rows.
     """
 
     id: str
@@ -131,48 +135,7 @@ class Claim:
     explained: bool = False
     settled: str = ""
     where: Where = "all"
-
-
-class What(NamedTuple):
-    """What a figure is called, its campaign, its measure."""
-
-    metric: str
-    campaign: str
-    measure: str
-
-
-@dataclass(frozen=True)
-class Claims:
-    """Makes the claims of a paper; `row`: the part of the id behind its name."""
-
-    name: str
-
-    def __call__(
-        self,
-        row: str,
-        what: What,
-        of: str,
-        paper: float | None,
-        note: str = "",
-        *,
-        kind: Kind = "level",
-        against: str = "",
-        where: Where = "all",
-        explained: bool = False,
-    ) -> Claim:
-        return Claim(
-            f"{self.name}/{row}",
-            what.metric,
-            kind,
-            what.campaign,
-            what.measure,
-            of,
-            against,
-            paper=paper,
-            note=note,
-            explained=explained,
-            where=where,
-        )
+    source: str = ""
 
 
 @dataclass(frozen=True)
@@ -190,7 +153,7 @@ class Plot:
     measure: str
     x_label: str
     y_label: str
-    by: Literal["x", "at"]
+    by: Axis
     ids: tuple[str, ...]
     times: float = 1.0
 

@@ -44,7 +44,7 @@ class Evaluation:
         """Runs what is missing; returns the runs that failed."""
         return sweep(spark, self.store, self.runs, tell)
 
-    def rows(self, spark: SparkSession, claims: Sequence[Claim]) -> list[table.Row]:
+    def rows(self, spark: SparkSession, claims: Sequence[Claim]) -> list[table.Finding]:
         """The claims beside our figures."""
         return table.rows(self._results(spark), claims)
 

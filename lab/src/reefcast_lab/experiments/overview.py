@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reefcast.errors import ConfigurationError, DamagedError
-from reefcast_lab.bench.matching.page import markdown
+from reefcast_lab.bench.page_tables import markdown
 from reefcast_lab.experiments import page
 from reefcast_lab.experiments.campaign import Paper
 

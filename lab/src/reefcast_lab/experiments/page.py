@@ -7,12 +7,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import reefcast_lab
-from reefcast_lab.bench.matching.page import markdown
+from reefcast_lab.bench.page_tables import markdown
 from reefcast_lab.experiments import plots, table
 from reefcast_lab.experiments.campaign import RUN_S, Measured, Paper, Plot, Run
 from reefcast_lab.experiments.evaluation import Evaluation
 from reefcast_lab.experiments.numerals import short, thin
-from reefcast_lab.experiments.table import Row
+from reefcast_lab.experiments.table import Finding
 
 TITLES = ("id", "what", "paper", "ours", "ratio", "state", "note")
 """Of the table."""
@@ -20,7 +20,9 @@ NOT_WHOLE = "**Not all has been run yet**"
 """Begins what a page says of runs that are left out."""
 
 
-def write(folder: Path, evaluation: Evaluation, rows: Sequence[Row], measured: Measured) -> Path:
+def write(
+    folder: Path, evaluation: Evaluation, rows: Sequence[Finding], measured: Measured
+) -> Path:
     """Writes <paper>.md and its plots into `folder`; returns the page's path."""
     paper = evaluation.paper
     folder.mkdir(parents=True, exist_ok=True)
@@ -38,7 +40,7 @@ def picture(paper: Paper, plot: Plot) -> str:
     return f"{paper.name}-{plot.name}.svg"
 
 
-def text(evaluation: Evaluation, rows: Sequence[Row], measured: Measured) -> str:
+def text(evaluation: Evaluation, rows: Sequence[Finding], measured: Measured) -> str:
     """The page, in Markdown."""
     paper = evaluation.paper
     command = f"reefcast-lab experiment report {paper.name} --scale {evaluation.scale}"
@@ -140,7 +142,7 @@ def _seeds(runs: Sequence[Run]) -> str:
     return f"{least}" if least == most else f"{least} to {most}"
 
 
-def _reading(rows: Sequence[Row]) -> str:
+def _reading(rows: Sequence[Finding]) -> str:
     states = [table.state_text(row) for row in rows if row.claim.paper is not None]
     counted = {state: states.count(state) for state in ("reproduced", "explained", "no")}
     return (
@@ -153,7 +155,7 @@ def _reading(rows: Sequence[Row]) -> str:
     )
 
 
-def _table(rows: Sequence[Row]) -> str:
+def _table(rows: Sequence[Finding]) -> str:
     footnotes = _repeated(rows)
     lines = [
         (
@@ -170,20 +172,20 @@ def _table(rows: Sequence[Row]) -> str:
     return markdown(TITLES, [[cell(text) for text in line] for line in lines], "llrrrll")
 
 
-def _repeated(rows: Sequence[Row]) -> list[str]:
+def _repeated(rows: Sequence[Finding]) -> list[str]:
     """Notes that several claims have: they stand once, below the table."""
     notes = [row.claim.note for row in rows if row.claim.note]
     return [note for note in dict.fromkeys(notes) if notes.count(note) > 1]
 
 
-def _note(row: Row, footnotes: Sequence[str]) -> str:
+def _note(row: Finding, footnotes: Sequence[str]) -> str:
     note = row.claim.note
     if note in footnotes:
         note = f"note {footnotes.index(note) + 1}"
     return "; ".join(text for text in (note, row.bound[1]) if text)
 
 
-def _footnotes(rows: Sequence[Row]) -> list[str]:
+def _footnotes(rows: Sequence[Finding]) -> list[str]:
     parts = []
     for number, note in enumerate(_repeated(rows), 1):
         ids = ", ".join(dict.fromkeys(row.claim.id for row in rows if row.claim.note == note))

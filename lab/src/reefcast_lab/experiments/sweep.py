@@ -17,6 +17,7 @@ import traceback
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -108,7 +109,8 @@ def _cores(spark: SparkSession) -> int:
 def _job(spark: SparkSession, results: Store, run: Run) -> Ended:
     """Runs it, and keeps what it measured."""
     started = time.perf_counter()
-    task = _task(Work(run, results.versions[run.campaign]), results.paper)
+    paper = replace(results.paper, claims=(), plots=(), evidence=None)  # the others stay here
+    task = _task(Work(run, results.versions[run.campaign]), paper)
     try:
         told = spark.range(0, 1, 1, 1).mapInArrow(task, _TOLD).toArrow().to_pylist()
         measures = [Measure(row["metric"], row["at"], row["value"]) for row in told]

@@ -21,7 +21,7 @@ SMALL = 0.05
 
 
 @dataclass(frozen=True)
-class Row:
+class Finding:
     """A claim and our figure for it (None: nothing was measured), with the half-width of its 95 %
     interval over seeds (None: of one seed). `unsettled`: of its two routings those with runs whose
     values are only lower bounds."""
@@ -90,7 +90,7 @@ class Row:
         }
 
 
-def rows(results: DataFrame, claims: Sequence[Claim]) -> list[Row]:
+def rows(results: DataFrame, claims: Sequence[Claim]) -> list[Finding]:
     """One for each claim, in their order; one Spark job."""
     settled = list(dict.fromkeys(part for claim in claims for part in _settled(claim)))
     asked = [
@@ -115,11 +115,11 @@ def _settled(claim: Claim) -> list[_Part]:
     return [(claim.campaign, claim.settled, routing) for routing in routings if routing]
 
 
-def _row(claim: Claim, figure: Any, unsettled: Collection[_Part]) -> Row:
+def _row(claim: Claim, figure: Any, unsettled: Collection[_Part]) -> Finding:
     if figure is None:
-        return Row(claim, None, None, 0)
+        return Finding(claim, None, None, 0)
     routings = tuple(part[-1] for part in _settled(claim) if part in unsettled)
-    return Row(claim, figure["ours"], figure["interval"], figure["seeds"], routings)
+    return Finding(claim, figure["ours"], figure["interval"], figure["seeds"], routings)
 
 
 def points(results: DataFrame) -> list[Point]:
@@ -138,7 +138,7 @@ TIMES = 20.0
 """Effects of the paper from here on are told as "88 times more", not in percent."""
 
 
-def paper_text(row: Row) -> str:
+def paper_text(row: Finding) -> str:
     claim = row.claim
     if claim.paper is None:
         return ""
@@ -149,18 +149,18 @@ def paper_text(row: Row) -> str:
     return _figure(claim, claim.paper)
 
 
-def ours_text(row: Row) -> str:
+def ours_text(row: Finding) -> str:
     if row.ours is None:
         return "not measured"
     text = row.bound[0] + _figure(row.claim, row.ours)
     return text if row.interval is None else f"{text} ± {_unsigned(row.claim, row.interval)}"
 
 
-def ratio_text(row: Row) -> str:
+def ratio_text(row: Finding) -> str:
     return "" if row.ratio is None else f"{row.ratio:.2f}"
 
 
-def state_text(row: Row) -> str:
+def state_text(row: Finding) -> str:
     """reproduced, explained, or no; empty where the paper gives no figure."""
     if row.reproduced is None:
         return ""

@@ -1,9 +1,9 @@
 """The version of the code behind a result: a hash of the sources that it depends on.
 
-Those are the core, and of the folders of papers, of what papers share, of the placement of storages
-and of gossip in rounds what the campaign leads to by imports; and what runs live, if that is
-simulated. So what is said about results (claims, evidence) does not make them old, nor does another
-campaign. Comments, docstrings and layout do not count either.
+Those are the core, and of the folders of papers, of what papers share, of the placement of
+storages, of gossip in rounds and of relation graphs what the campaign leads to by imports; and what
+runs live, if that is simulated. So what is said about results (claims, evidence) does not make them
+old, nor does another campaign. Comments, docstrings and layout do not count either.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ WIRE = ["reefcast", "simulation", "wire"]
 PARTS = {
     ("reefcast", "pipeline", "planning", "placement"): _PACKAGE / "pipeline/planning/placement",
     ("reefcast_lab", "rounds"): SHARED.parent / "rounds",
+    ("reefcast_lab", "bench", "cover"): SHARED.parent / "bench/cover",
 }
 """Packages of which a result depends on the modules that are imported."""
 LIVE = ("client", "history", "network", "server", "storage_node")
@@ -110,7 +111,7 @@ def _imports(path: Path, folder: Path) -> set[Path]:
     found = {modules[name] for name in names & modules.keys()}
     for other in _others(imported) - {folder, home}:
         found |= {each for each in other.glob("*.py") if each.stem in names}
-        found |= {*other.glob("*.toml")}
+        found |= {*other.glob("parameters.toml")}
     return found | _parts(imported) | _live(imported)
 
 

@@ -16,9 +16,13 @@ import numpy as np
 
 from reefcast.errors import ConfigurationError, InternalError
 from reefcast.matching.cover import Roots, new_cover_index, new_roots, warm_up
-from reefcast.matching.cover.graphs import RelationGraph, SimplifiedGraph, TraditionalGraph
 from reefcast.model.filters import Filter
 from reefcast_lab.bench.cover.measure import SIZES, Times, timed
+from reefcast_lab.bench.cover.relation_graphs import (
+    RelationGraph,
+    SimplifiedGraph,
+    TraditionalGraph,
+)
 from reefcast_lab.bench.cover.workloads import degree_filters, make
 
 GRAPHS: dict[str, type[RelationGraph[int]]] = {

@@ -40,7 +40,7 @@ BASE_US, HIT_US = 20.0, 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class CoverTiming:
     """Microseconds by the wall clock, but `max_cpu_us`. An event is one call; rows are named as
     those of matching. `query`: a question of `CoverIndex`, or a change: add, remove, and both with
     the roots maintained, where the matches are keys that became roots or ceased to be. `in_aim`:
@@ -64,7 +64,7 @@ class Row:
 
 def bench(
     workloads: Sequence[str], sizes: Sequence[int], tell: Callable[[str], None]
-) -> Iterator[Row]:
+) -> Iterator[CoverTiming]:
     """Rows for each workload and size: each query with each engine, then the changes. No names or
     sizes: all; `ConfigurationError` for a name that there is not."""
     for workload in workloads:
@@ -85,7 +85,9 @@ def bench(
             yield from _bench_roots(workload, filters[:n])
 
 
-def _bench_index(workload: str, filters: list[Filter], asked: list[Filter]) -> Iterator[Row]:
+def _bench_index(
+    workload: str, filters: list[Filter], asked: list[Filter]
+) -> Iterator[CoverTiming]:
     index: Any = new_cover_index()
     n = len(filters)
     added = timed(lambda key: index.add(key, filters[key]), range(n))
@@ -100,7 +102,7 @@ def _bench_index(workload: str, filters: list[Filter], asked: list[Filter]) -> I
 
 def _bench_engines(
     workload: str, filters: list[Filter], asked: list[Filter], index: Any
-) -> Iterator[Row]:
+) -> Iterator[CoverTiming]:
     n = len(filters)
     columns = Columns(filters) if workload in BOXES else None
     scan: ScanCoverIndex[int] = ScanCoverIndex()
@@ -125,7 +127,7 @@ def _compare(workload: str, query: str, own: Times, other: Times) -> None:
         raise InternalError(f"{workload}, {query}: the engines found different filters: report it")
 
 
-def _bench_roots(workload: str, filters: list[Filter]) -> Iterator[Row]:
+def _bench_roots(workload: str, filters: list[Filter]) -> Iterator[CoverTiming]:
     roots: Any = new_roots()
 
     def changed(change: RootChange[int]) -> list[int]:
@@ -168,12 +170,14 @@ def timed(call: Callable[[Any], Any], arguments: Iterable[Any]) -> Times:
     return Times(np.array(wall) / 1e3, np.array(cpu) / 1e3, np.array(hits))
 
 
-def _row(workload: str, n: int, engine: str, query: str, times: Times, memory: float) -> Row:
+def _row(
+    workload: str, n: int, engine: str, query: str, times: Times, memory: float
+) -> CoverTiming:
     p50, p99 = np.percentile(times.wall, [50, 99])
     in_aim = None
     if query in QUERIES:
         in_aim = round(float(np.mean(times.wall <= BASE_US + HIT_US * times.hits)), 3)
-    return Row(
+    return CoverTiming(
         workload=workload,
         n=n,
         engine=engine,

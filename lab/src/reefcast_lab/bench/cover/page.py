@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from reefcast_lab.bench.cover.graphs import GraphRow
-from reefcast_lab.bench.cover.measure import QUERIES, Row
-from reefcast_lab.bench.matching.page import markdown, short
+from reefcast_lab.bench.cover.measure import QUERIES, CoverTiming
+from reefcast_lab.bench.page_tables import markdown, short
 
 FIGURES, GRAPHS = "figures", "graphs"
 
 
-def figures(rows: Sequence[Row]) -> str:
+def figures(rows: Sequence[CoverTiming]) -> str:
     """A table of the queries, and one of the changes."""
     asked = [
         (
@@ -69,7 +69,7 @@ _CHANGED = (
 )
 
 
-def _other(rows: Sequence[Row], mine: Row, engine: str) -> str:
+def _other(rows: Sequence[CoverTiming], mine: CoverTiming, engine: str) -> str:
     """Its mean; nothing if it cannot serve this workload."""
     case = (mine.workload, mine.n, mine.query, engine)
     found = [r for r in rows if (r.workload, r.n, r.query, r.engine) == case]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reefcast_lab.bench.live.measure import BrokerFigures
 from reefcast_lab.bench.live.points import Point
-from reefcast_lab.bench.matching.page import markdown, short
+from reefcast_lab.bench.page_tables import markdown, short
 from reefcast_lab.bench.plots import svg
 
 if TYPE_CHECKING:

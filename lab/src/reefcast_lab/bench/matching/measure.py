@@ -43,7 +43,7 @@ Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class MatchTiming:
     """One engine on one workload. `selectivity`: the wanted one; `matches_per_event` is what came
     of it. `us_per_event`: the median of the rounds. `p50_us`, `p99_us`: of single events, each with
     the median of its times on the wall clock; for batches, of the rounds. `ns_per_match`: None
@@ -70,7 +70,7 @@ class Row:
     call_share: float | None = None
 
 
-def bench(workloads: Sequence[str], sizes: Sequence[int], tell: Tell) -> Iterator[Row]:
+def bench(workloads: Sequence[str], sizes: Sequence[int], tell: Tell) -> Iterator[MatchTiming]:
     """Each workload, or all if none is named, at each selectivity and size."""
     keep_no_small_pieces()  # as a broker does
     warm_up()
@@ -80,7 +80,7 @@ def bench(workloads: Sequence[str], sizes: Sequence[int], tell: Tell) -> Iterato
                 yield from measure(make(name, selectivity, n), tell)
 
 
-def measure(workload: Workload, tell: Tell) -> list[Row]:
+def measure(workload: Workload, tell: Tell) -> list[MatchTiming]:
     """A row for each engine and mode."""
     title = f"{workload.name}, {workload.selectivity:.1%}, {len(workload.table):,} filters"
     tell(f"{title}: adding")
@@ -200,7 +200,7 @@ def _rows(
     times: dict[str, _Times],
     found: float,
     remove_us: float,
-) -> list[Row]:
+) -> list[MatchTiming]:
     median = {name: float(np.median(each.rounds)) for name, each in times.items()}
     best = min(us for name, us in median.items() if name not in (REEFCAST, FLOOR))
     rows = []
@@ -213,7 +213,7 @@ def _rows(
             if mode == SINGLE:
                 more |= {"floor_us": median[FLOOR], "call_share": median[FLOOR] / us}
         rows.append(
-            Row(
+            MatchTiming(
                 workload=workload.name,
                 selectivity=workload.selectivity,
                 n=len(workload.table),

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from reefcast.errors import LocalError
 from reefcast_lab.bench.matching.engines import BASELINES, REEFCAST
-from reefcast_lab.bench.matching.measure import BATCHED, SINGLE, Row
+from reefcast_lab.bench.matching.measure import BATCHED, SINGLE, MatchTiming
 from reefcast_lab.bench.matching.worst import WorstRow
+from reefcast_lab.bench.page_tables import markdown, short
 from reefcast_lab.bench.plots import svg
 
 if TYPE_CHECKING:
@@ -20,39 +19,10 @@ FIGURES, WORST = "figures", "worst cases"
 ENGINES = (REEFCAST, *BASELINES)
 
 
-def fill(page: Path, block: str, text: str, command: str = "match") -> None:
-    """Puts `text` between the page's marks of this block; `LocalError` if there are none."""
-    start = f"<!-- {block}: made by `reefcast-lab bench {command}` -->"
-    end = f"<!-- end of {block} -->"
-    old = page.read_text(encoding="utf-8")
-    if old.count(start) != 1 or old.count(end) != 1:
-        raise LocalError(f"{page} has no place for the {block}: write {start} and {end} into it")
-    before, rest = old.split(start)
-    after = rest.split(end)[1]
-    page.write_text(f"{before}{start}\n\n{text}\n{end}{after}", encoding="utf-8")
-
-
 # --- tables --------------------------------------------------------------------------------------
 
 
-def short(number: float | None) -> str:
-    """Three digits, or more where they are whole."""
-    if number is None:
-        return ""
-    if abs(number) >= 100:
-        return f"{number:,.0f}"
-    return f"{number:.3g}"
-
-
-def markdown(titles: Sequence[str], lines: Iterable[Sequence[str]], align: str = "") -> str:
-    """A table. `align`: l or r for each column; without it, all but the first go right."""
-    rules = {"l": "---", "r": "--:"}
-    marks = [rules[side] for side in align or "l" + "r" * (len(titles) - 1)]
-    head = [" | ".join(titles), "|".join(marks)]
-    return "".join(f"| {line} |\n" for line in [*head, *map(" | ".join, lines)])
-
-
-def figures(rows: Sequence[Row]) -> str:
+def figures(rows: Sequence[MatchTiming]) -> str:
     """A table for each mode, a line for each workload and size; a table of other costs."""
     parts = [
         f"Microseconds per event, {title}:\n\n{markdown(_TITLES[mode], _lines(rows, mode))}"
@@ -74,11 +44,11 @@ _TITLES = {
 }
 
 
-def _case(row: Row) -> tuple[str, str]:
+def _case(row: MatchTiming) -> tuple[str, str]:
     return f"{row.workload}, {row.selectivity:.1%}", f"{row.n:,}"
 
 
-def _lines(rows: Sequence[Row], mode: str) -> Iterable[Sequence[str]]:
+def _lines(rows: Sequence[MatchTiming], mode: str) -> Iterable[Sequence[str]]:
     for mine in rows:
         if mine.engine != REEFCAST or mine.mode != mode:
             continue
@@ -121,7 +91,7 @@ _LOOKS: Mapping[str, dict[str, Any]] = {
 """Colours that colour-blind people tell apart (Okabe and Ito), and marks for those who print."""
 
 
-def plot(rows: Sequence[Row]) -> str:
+def plot(rows: Sequence[MatchTiming]) -> str:
     """SVG: microseconds per event over the number of filters; a column of panels for each workload,
     a line of panels for each selectivity and mode."""
     workloads = list(dict.fromkeys(row.workload for row in rows))
@@ -146,7 +116,7 @@ def plot(rows: Sequence[Row]) -> str:
     return svg(1.2 + 2.5 * len(workloads), 0.9 + 2.3 * len(kinds), draw)
 
 
-def _draw(axes: Axes, rows: Sequence[Row]) -> None:
+def _draw(axes: Axes, rows: Sequence[MatchTiming]) -> None:
     from matplotlib.ticker import EngFormatter, FuncFormatter, NullLocator
 
     axes.set_xscale("log")

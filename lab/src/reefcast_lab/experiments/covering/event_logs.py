@@ -39,7 +39,7 @@ PERFORMERS = ("org:group", "org:resource")
 """Who performed a step: the first of these columns that the log has."""
 BANDS = 10
 
-Row = Mapping[str, str]
+LoggedRow = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ def read_log(path: Path, process: str) -> list[Case]:
     `ConfigurationError` for a file that cannot be read or lacks columns.
     """
     rows = _rows(path, (CASE, ACTIVITY, TIME, process))
-    by_case: dict[str, list[tuple[datetime, Row]]] = {}
+    by_case: dict[str, list[tuple[datetime, LoggedRow]]] = {}
     for when, row in rows:
         by_case.setdefault(row[CASE], []).append((when, row))
     cases = [sorted(case, key=lambda step: step[0]) for case in by_case.values()]
@@ -86,7 +86,7 @@ def read_log(path: Path, process: str) -> list[Case]:
     ]
 
 
-def _rows(path: Path, columns: Sequence[str]) -> list[tuple[datetime, Row]]:
+def _rows(path: Path, columns: Sequence[str]) -> list[tuple[datetime, LoggedRow]]:
     opened = gzip.open if path.suffix == ".gz" else open
     try:
         with opened(path, "rt", encoding="utf-8", newline="") as file:
@@ -99,7 +99,7 @@ def _rows(path: Path, columns: Sequence[str]) -> list[tuple[datetime, Row]]:
         raise ConfigurationError(f"event log {path} cannot be read: {error}") from error
 
 
-def _step(row: Row, at_s: float) -> Step:
+def _step(row: LoggedRow, at_s: float) -> Step:
     transition = row.get(LIFECYCLE, "")
     performer = next((row[name] for name in PERFORMERS if name in row), "")
     attributes: dict[str, Value] = {

@@ -20,6 +20,7 @@ from reefcast.simulation.simulation import Simulation
 from reefcast.simulation.world import Setup
 from reefcast_lab.experiments.campaign import Measure, Run
 from reefcast_lab.experiments.columns import Columns, Delivered
+from reefcast_lab.experiments.covering.graph_work import GraphWork
 from reefcast_lab.experiments.covering.parameters import costs, section
 from reefcast_lab.experiments.covering.topology import Topology
 
@@ -84,6 +85,7 @@ def simulation(
         costs=model or costs(run.scale, run.variant),
         link=LinkSpec(latency_s=network.latency_s),
         keep_deliveries=False,
+        comparisons=GraphWork,
     )
     simulated = Simulation(setup, kernel=CoverKernel)
     assert isinstance(simulated.world, CoverKernel)

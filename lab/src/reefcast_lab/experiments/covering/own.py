@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from reefcast.simulation.costs import preset
 from reefcast_lab.experiments.campaign import Campaign, Measure, Run
+from reefcast_lab.experiments.covering.crowd import workload
 from reefcast_lab.experiments.covering.measuring import delay_curve, delays, queue_curve, simulation
 from reefcast_lab.experiments.covering.parameters import OURS, PAPER, section
 from reefcast_lab.experiments.covering.topology import core_topology
 from reefcast_lab.experiments.covering.unsubscribing import COMPARED, settled
-from reefcast_lab.experiments.covering.workload import workload
 from reefcast_lab.experiments.grid import runs_of
 from reefcast_lab.experiments.script import Script
 

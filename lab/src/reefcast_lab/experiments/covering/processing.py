@@ -6,11 +6,12 @@ from collections.abc import Iterator
 
 from reefcast.routing.covering.strategies import Strategy
 from reefcast_lab.experiments.campaign import Campaign, Measure, Run
+from reefcast_lab.experiments.covering.crowd import workload
+from reefcast_lab.experiments.covering.graph_work import GraphWork
 from reefcast_lab.experiments.covering.measuring import CoverKernel, rows_of, simulation
 from reefcast_lab.experiments.covering.parameters import PAPER, section
 from reefcast_lab.experiments.covering.topology import core_topology
 from reefcast_lab.experiments.covering.unsubscribing import settled
-from reefcast_lab.experiments.covering.workload import workload
 from reefcast_lab.experiments.grid import runs_of
 from reefcast_lab.experiments.script import Script
 
@@ -50,8 +51,8 @@ def _of_brokers(kernel: CoverKernel, brokers: tuple[str, ...]) -> Iterator[tuple
         kind: share * sum(kernel.spent_s[broker][kind] for broker in brokers)
         for kind in ("Publish", "Subscribe", "Unsubscribe")
     }
-    graphs = [kernel.nodes[broker].graph_work for broker in brokers]
-    comparisons = share * sum(graph.comparisons for graph in graphs if graph is not None)
+    counters = [kernel.nodes[broker].comparisons for broker in brokers]
+    comparisons = share * sum(each.taken for each in counters if isinstance(each, GraphWork))
     covering_s = kernel.costs.comparison_s * comparisons
     yield "covering_s", covering_s
     yield "matching_s", spent["Subscribe"] - covering_s

@@ -7,6 +7,7 @@ import numpy as np
 from reefcast.simulation.simulation import Simulation
 from reefcast_lab.experiments.campaign import Campaign, Measure, Run
 from reefcast_lab.experiments.columns import Delivered
+from reefcast_lab.experiments.covering.crowd import Crowd, workload
 from reefcast_lab.experiments.covering.measuring import (
     STRATEGIES,
     CoverKernel,
@@ -18,7 +19,6 @@ from reefcast_lab.experiments.covering.measuring import (
 from reefcast_lab.experiments.covering.parameters import PAPER, section, slow_costs
 from reefcast_lab.experiments.covering.topology import core_topology
 from reefcast_lab.experiments.covering.unsubscribing import COMPARED, settled
-from reefcast_lab.experiments.covering.workload import Workload, workload
 from reefcast_lab.experiments.grid import runs_of
 from reefcast_lab.experiments.parameters import Section
 from reefcast_lab.experiments.script import Script
@@ -90,7 +90,7 @@ def _measure(run: Run, degree: int, leavers: int, *, clustered: bool = False) ->
 
 def _load(
     simulated: Simulation,
-    crowd: Workload,
+    crowd: Crowd,
     entries: Section,
     from_s: float,
     probes_s: float,

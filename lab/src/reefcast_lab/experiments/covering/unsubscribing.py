@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from reefcast.routing.covering.strategies import Strategy
 from reefcast.simulation.simulation import Simulation
 from reefcast_lab.experiments.campaign import Campaign, Measure, Run
+from reefcast_lab.experiments.covering.crowd import Crowd, workload
 from reefcast_lab.experiments.covering.measuring import (
     STRATEGIES,
     CoverKernel,
@@ -21,7 +22,6 @@ from reefcast_lab.experiments.covering.measuring import (
 )
 from reefcast_lab.experiments.covering.parameters import PAPER, section
 from reefcast_lab.experiments.covering.topology import Topology, core_topology
-from reefcast_lab.experiments.covering.workload import Workload, workload
 from reefcast_lab.experiments.grid import runs_of
 from reefcast_lab.experiments.parameters import Section
 from reefcast_lab.experiments.script import Script
@@ -99,9 +99,7 @@ def _measure(run: Run, degree: int, leavers: int, theta: float) -> Iterator[Meas
     yield from queue_curve(kernel.samples, from_s)
 
 
-def _load(
-    simulated: Simulation, crowd: Workload, entries: Section, from_s: float, seed: int
-) -> None:
+def _load(simulated: Simulation, crowd: Crowd, entries: Section, from_s: float, seed: int) -> None:
     """The stream of publications, from `from_s` on."""
     number = round((entries.warm_s + entries.observe_s) / entries.publish_gap_s)
     script = Script(events=list(crowd.events(number, 0.0, entries.publish_gap_s, seed)))
@@ -109,7 +107,7 @@ def _load(
 
 
 def settled(
-    simulated: Simulation, crowd: Workload, scale: str, gap_s: float
+    simulated: Simulation, crowd: Crowd, scale: str, gap_s: float
 ) -> tuple[float, dict[str, int]]:
     """All advertise, then all subscribe; returns when the network was quiet, and the handles of
     the subscriptions, by client."""

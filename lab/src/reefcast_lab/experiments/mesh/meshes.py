@@ -11,12 +11,12 @@ import numpy as np
 from reefcast_lab.experiments.campaign import Campaign, Measure, Run
 from reefcast_lab.experiments.grid import runs_of
 from reefcast_lab.experiments.mesh.covering_sets import covering_sets
+from reefcast_lab.experiments.mesh.feeds import dataset, workload
 from reefcast_lab.experiments.mesh.measuring import MeshRun, brokers_with
 from reefcast_lab.experiments.mesh.parameters import PAPER, section
 from reefcast_lab.experiments.mesh.paths import path_counts, share_with
 from reefcast_lab.experiments.mesh.topology import network
 from reefcast_lab.experiments.mesh.traffic import Period, traffic
-from reefcast_lab.experiments.mesh.workload import dataset, workload
 
 PATHS, COVERING = "paths", "covering"
 STRATEGY = "S2"

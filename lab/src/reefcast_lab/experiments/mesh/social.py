@@ -24,8 +24,8 @@ from typing import NamedTuple
 import numpy as np
 
 from reefcast.errors import ConfigurationError
+from reefcast_lab.experiments.mesh.feeds import instants
 from reefcast_lab.experiments.mesh.parameters import section
-from reefcast_lab.experiments.mesh.workload import instants
 from reefcast_lab.experiments.script import Claim, Event, Script, quoted
 
 SOCIAL_VARIABLE = "REEFCAST_SOCIAL"

@@ -14,9 +14,9 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from reefcast.overlay.topology import Graph
+from reefcast_lab.experiments.mesh.feeds import dataset, instants, workload
 from reefcast_lab.experiments.mesh.parameters import section
 from reefcast_lab.experiments.mesh.social import social_script, social_trace
-from reefcast_lab.experiments.mesh.workload import dataset, instants, workload
 from reefcast_lab.experiments.script import Claim, Event, Script, quoted
 
 SOCIAL = "DT-FB"

@@ -17,10 +17,10 @@ from reefcast.routing.mesh.strategies import Paths
 from reefcast_lab.experiments.campaign import Campaign, Measure, Run
 from reefcast_lab.experiments.grid import runs_of
 from reefcast_lab.experiments.mesh.distribution import wanted_by
+from reefcast_lab.experiments.mesh.feeds import dataset, workload
 from reefcast_lab.experiments.mesh.parameters import PAPER, section
 from reefcast_lab.experiments.mesh.paths import path_counts, share_with
 from reefcast_lab.experiments.mesh.topology import neighbourhood, network
-from reefcast_lab.experiments.mesh.workload import dataset, workload
 
 NAME = "unchosen"
 DATASETS = ("DT1", "DT2")

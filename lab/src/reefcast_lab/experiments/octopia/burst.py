@@ -20,11 +20,11 @@ from reefcast_lab.experiments.campaign import Campaign, Measure, Run
 from reefcast_lab.experiments.columns import Delivered
 from reefcast_lab.experiments.grid import runs_of
 from reefcast_lab.experiments.octopia.grid import ALL, PAPER
+from reefcast_lab.experiments.octopia.market import Market, market
 from reefcast_lab.experiments.octopia.measuring import MeasuringKernel, evaluation_overlay
 from reefcast_lab.experiments.octopia.parameters import link, section
 from reefcast_lab.experiments.octopia.points import curve, points, stable_after_s
 from reefcast_lab.experiments.octopia.subscribers import settled_market
-from reefcast_lab.experiments.octopia.workload import Market, market
 from reefcast_lab.experiments.parameters import Section
 
 NAME = "burst"

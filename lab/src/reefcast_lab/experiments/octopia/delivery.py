@@ -16,10 +16,10 @@ from reefcast.simulation.simulation import Result, Simulation
 from reefcast_lab.experiments.campaign import Campaign, Measure, Run
 from reefcast_lab.experiments.grid import runs_of
 from reefcast_lab.experiments.octopia.grid import ALL, PAPER, STATIC
+from reefcast_lab.experiments.octopia.market import Market
 from reefcast_lab.experiments.octopia.measuring import MeasuringKernel
 from reefcast_lab.experiments.octopia.parameters import section
 from reefcast_lab.experiments.octopia.subscribers import settled_crowd
-from reefcast_lab.experiments.octopia.workload import Market
 
 NAME = "delivery"
 

@@ -8,6 +8,7 @@ from reefcast.overlay.topology import edges_of
 from reefcast_lab.experiments.campaign import Campaign, Measure, Run
 from reefcast_lab.experiments.grid import runs_of
 from reefcast_lab.experiments.octopia.grid import PAPER, STATIC
+from reefcast_lab.experiments.octopia.market import market
 from reefcast_lab.experiments.octopia.measuring import (
     delays_s,
     evaluation_overlay,
@@ -15,7 +16,6 @@ from reefcast_lab.experiments.octopia.measuring import (
     simulation,
 )
 from reefcast_lab.experiments.octopia.parameters import section
-from reefcast_lab.experiments.octopia.workload import market
 
 NAME = "publishers"
 START_S = 1.0

@@ -33,10 +33,10 @@ from reefcast.routing.tables import NextHops, Row, next_hops_of
 from reefcast_lab.experiments.campaign import Campaign, Measure, Run
 from reefcast_lab.experiments.grid import runs_of
 from reefcast_lab.experiments.octopia.grid import ALL, PAPER
+from reefcast_lab.experiments.octopia.market import Market
 from reefcast_lab.experiments.octopia.measuring import MeasuringKernel
 from reefcast_lab.experiments.octopia.parameters import section
 from reefcast_lab.experiments.octopia.subscribers import settled_crowd
-from reefcast_lab.experiments.octopia.workload import Market
 
 NAME = "selection"
 REFERENCE = "spr"

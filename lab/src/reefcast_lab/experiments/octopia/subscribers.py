@@ -10,6 +10,7 @@ from reefcast.simulation.simulation import Simulation
 from reefcast_lab.experiments.campaign import Campaign, Measure, Run
 from reefcast_lab.experiments.grid import runs_of
 from reefcast_lab.experiments.octopia.grid import PAPER, STATIC
+from reefcast_lab.experiments.octopia.market import Market, market
 from reefcast_lab.experiments.octopia.measuring import (
     MeasuringKernel,
     delays_s,
@@ -18,7 +19,6 @@ from reefcast_lab.experiments.octopia.measuring import (
     simulation,
 )
 from reefcast_lab.experiments.octopia.parameters import section
-from reefcast_lab.experiments.octopia.workload import Market, market
 from reefcast_lab.experiments.parameters import Section
 
 NAME = "subscribers"

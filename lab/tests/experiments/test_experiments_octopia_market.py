@@ -12,6 +12,7 @@ import pytest
 from reefcast.errors import ConfigurationError
 from reefcast.model.filters import parse_filter
 from reefcast.model.publication import Publication
+from reefcast_lab.experiments.octopia.market import Market, market
 from reefcast_lab.experiments.octopia.measuring import evaluation_overlay
 from reefcast_lab.experiments.octopia.parameters import STOCKS_VARIABLE, stock_statistics
 from reefcast_lab.experiments.octopia.stocks import (
@@ -21,7 +22,6 @@ from reefcast_lab.experiments.octopia.stocks import (
     read_quotes,
     statistics_of,
 )
-from reefcast_lab.experiments.octopia.workload import Market, market
 
 
 def close_to(ours: StockStatistics, given: StockStatistics) -> None:

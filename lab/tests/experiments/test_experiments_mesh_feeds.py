@@ -19,8 +19,8 @@ from reefcast.overlay.topology import Graph, diameter, hops_from, is_tree, names
 from reefcast.simulation.simulation import Simulation
 from reefcast.simulation.world import Setup
 from reefcast_lab.experiments.mesh.distribution import Distribution, distribution
+from reefcast_lab.experiments.mesh.feeds import Dataset, dataset, workload
 from reefcast_lab.experiments.mesh.topology import CONFIGURATIONS, network
-from reefcast_lab.experiments.mesh.workload import Dataset, dataset, workload
 from reefcast_lab.experiments.script import Claim, Event, Script
 
 DATASETS = {"DT1": "C1", "DT2": "C1", "DT3": "C2", "DT4": "CPL", "DT5": "CPL", "DT-C": "C3"}

@@ -1,7 +1,7 @@
 """The covering paper's two subscription relation graphs: what other systems keep the roots with.
 
-Both are for comparison: the benchmark and the simulator's cost model ask what they cost. Brokers
-use `new_roots`.
+Both are for comparison: the benchmark, and what a message of the covering paper costs, ask what
+they cost. Brokers use `new_roots`.
 
 Edges go from filters to filters that they cover, and all start at a virtual node, whose children
 are the roots. `TraditionalGraph` (SIENA, PADRES; section IV-A) has every edge with no filter in

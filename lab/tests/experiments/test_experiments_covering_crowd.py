@@ -17,19 +17,19 @@ from reefcast.model.filters import parse_filter
 from reefcast.overlay.topology import hops_from, is_connected, is_tree
 from reefcast.simulation.simulation import Simulation
 from reefcast.simulation.world import Setup
+from reefcast_lab.experiments.covering.crowd import (
+    ADVERTISEMENT,
+    PROBE,
+    Crowd,
+    covering_degree,
+    workload,
+)
 from reefcast_lab.experiments.covering.topology import (
     Topology,
     cluster,
     core_topology,
     tiered_topology,
     workflow_topology,
-)
-from reefcast_lab.experiments.covering.workload import (
-    ADVERTISEMENT,
-    PROBE,
-    Workload,
-    covering_degree,
-    workload,
 )
 from reefcast_lab.experiments.script import Script
 
@@ -77,7 +77,7 @@ def test_clusters_are_two_to_four_adjacent_brokers_away_from_core_and_publishers
 # --- covering degree ------------------------------------------------------------------------------
 
 
-def small(**changed: object) -> Workload:
+def small(**changed: object) -> Crowd:
     given = {"subscriptions": 500, "degree": 30, "selectivity": 0.05, "seed": 1, **changed}
     return workload(core_topology(), **given)
 

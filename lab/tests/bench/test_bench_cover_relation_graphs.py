@@ -6,16 +6,20 @@ import random
 from collections.abc import Callable, Iterable
 
 import pytest
-from cover_strategies import texts
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cover_strategies import texts
 from reefcast.errors import LocalError
 from reefcast.matching.cover import RootChange, new_cover_index
-from reefcast.matching.cover.graphs import RelationGraph, SimplifiedGraph, TraditionalGraph
 from reefcast.matching.cover.scan import ScanRoots
 from reefcast.model.covering import covers
 from reefcast.model.filters import Filter, parse_filter
+from reefcast_lab.bench.cover.relation_graphs import (
+    RelationGraph,
+    SimplifiedGraph,
+    TraditionalGraph,
+)
 
 GRAPHS = (TraditionalGraph, SimplifiedGraph)
 INDEXES = (lambda: None, new_cover_index)

@@ -1,16 +1,24 @@
-"""Comparisons of brokers that look for covering without an index, counted beside those with one."""
+"""What the covering paper's brokers cost: comparisons without an index, and fitted times."""
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from reefcast.matching import new_index
-from reefcast.matching.cover.graphs import SimplifiedGraph
 from reefcast.model.filters import Filter, parse_filter
+from reefcast.model.messages import Publish, Unsubscribe
 from reefcast.model.publication import Publication
+from reefcast.routing.acyclic import AcyclicOptions
+from reefcast.routing.router import Decision
 from reefcast.routing.tables import Row, RowIndex
-from reefcast.simulation.graph_work import GraphWork
+from reefcast.simulation.costs import CostModel
+from reefcast.simulation.simulation import Simulation
+from reefcast.simulation.world import Setup
+from reefcast_lab.bench.cover.relation_graphs import SimplifiedGraph
+from reefcast_lab.experiments.covering.graph_work import GraphWork
+from reefcast_lab.experiments.covering.parameters import PADRES_2011
 
 INTERVALS = st.tuples(st.integers(0, 12), st.integers(0, 12)).map(sorted)
 SETS = st.lists(INTERVALS.map(tuple), min_size=1, max_size=25, unique=True)
@@ -70,7 +78,7 @@ def test_counts_what_a_traversal_compares_up_to_where_the_first_cover_stood(
             assert beside + len(above) <= found <= beside + sum(above)
         if not above:
             assert found == compared
-    assert work.comparisons == taken
+    assert work.taken == taken
 
 
 @given(SETS, st.data())
@@ -121,3 +129,47 @@ def test_a_watched_index_answers_as_before_and_tells_the_graph() -> None:
     publication = Publication("p", 1, 0, {"x": 3})
     assert index.next_hops([publication]) == plain.next_hops([publication])
     assert work.drain(packed=True) == sum(range(6))
+
+
+def test_a_broker_is_busy_for_what_its_comparisons_cost() -> None:
+    """Three subscriptions none of which covers another: the last meets two."""
+    busy = []
+    for comparison_s in (0.0, 0.5):
+        free = dict.fromkeys(CostModel.__slots__, 0.0)
+        costs = CostModel(**{**free, "comparison_s": comparison_s})
+        options = AcyclicOptions(covering="active")
+        simulation = Simulation(
+            Setup(graph={"a": ()}, options=options, costs=costs, comparisons=GraphWork)
+        )
+        for i in range(3):
+            simulation.subscribe(f"c{i}", "a", f"x = {i}", at_s=float(10 * i))
+        settled = [claim.settled_s for claim in simulation.run().claims]
+        busy.append([at - 10 * i for i, at in enumerate(settled)])
+    assert busy[0] == [0.0] * 3
+    assert busy[1] == pytest.approx([0.0, 0.5, 1.0])
+
+
+# --- the preset -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("rows", "publication_ms", "matching_ms"),
+    [(14_000, 3.0, 0.81), (21_000, 4.5, 1.3), (26_000, 5.4, 1.6)],
+)
+def test_padres2011_gives_the_times_that_it_was_fitted_to(
+    rows: int, publication_ms: float, matching_ms: float
+) -> None:
+    """Table II: 3.0 ms a publication and 0.81 ms a subscription with *active*; the others follow
+    from their tables, half as large in the mean while they grow."""
+    costs = PADRES_2011
+    decision = Decision(local={}, hops=[], matched=0)
+    publication_s = costs.fixed()[Publish] + costs.matching_s(decision, rows)
+    assert publication_s == pytest.approx(publication_ms * 1e-3, rel=0.05)
+    matched_s = costs.subscribe_s + costs.subscription_row_s * rows / 2
+    assert matched_s == pytest.approx(matching_ms * 1e-3, rel=0.05)
+
+
+def test_padres2011_compares_as_long_as_the_paper_and_unsubscribes() -> None:
+    costs = PADRES_2011
+    assert 6400 * costs.comparison_s == pytest.approx(12e-3, rel=0.05)
+    assert costs.fixed()[Unsubscribe] == 1.4e-3

@@ -1,7 +1,7 @@
 """How often a broker would compare two filters that looks for covering without an index.
 
 The covering paper's brokers keep their PRT in a subscription relation graph and traverse it for
-every subscription that comes; ours ask an index. For its times (`costs.CostModel.comparison_s`) the
+every subscription that comes; ours ask an index. For its times (`CostModel.comparison_s`) the
 graph of Algorithm 1 stands beside the broker here, and what its traversal would have compared is
 counted from the places that filters got in it: at the level where one ended up it met every other
 one, and above, the first that covers it was found half-way, as it is in the mean.
@@ -16,19 +16,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from reefcast.matching.cover import new_cover_index
-from reefcast.matching.cover.graphs import SimplifiedGraph
 from reefcast.model.filters import Filter
 from reefcast.model.publication import Publication
 from reefcast.routing.tables import IndexFactory, K, NextHopIndex, NextHops, Row, RowIndex, T
+from reefcast_lab.bench.cover.relation_graphs import SimplifiedGraph
 
 
 class GraphWork:
-    """The graph of one broker's PRT. `comparisons`: all that were taken."""
+    """The graph of one broker's PRT. `taken`: all comparisons."""
 
     def __init__(self) -> None:
         self._graph: SimplifiedGraph[Row] = SimplifiedGraph(new_cover_index())
         self._beside = self._above = 0.0  # at the level where filters ended up, and above it
-        self.comparisons = 0.0
+        self.taken = 0.0
 
     def watch(self, new_index: IndexFactory) -> IndexFactory:
         """Return a factory of indexes whose rows are also in the graph."""
@@ -52,7 +52,7 @@ class GraphWork:
         """Return the comparisons for the last input, and reset their count."""
         found = self._beside if packed else self._beside + self._above
         self._beside = self._above = 0.0
-        self.comparisons += found
+        self.taken += found
         return found
 
 

@@ -10,7 +10,7 @@ import pytest
 from reefcast.model.filters import parse_filter
 from reefcast_lab.demos import shapes
 from reefcast_lab.demos.statistics import Statistics, gather
-from reefcast_lab.demos.workload import CLIENTS_PER_BROKER, Wanted, generate, write_workload
+from reefcast_lab.demos.subscriptions import CLIENTS_PER_BROKER, Wanted, generate, write_workload
 
 BROKERS = ("b1", "b2", "b3")
 

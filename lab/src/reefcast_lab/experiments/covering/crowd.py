@@ -46,7 +46,7 @@ class Subscription:
 
 
 @dataclass(frozen=True)
-class Workload:
+class Crowd:
     """`subscriptions` in the order in which they are made; `probes`: those for `PROBE`, which no
     other one covers or is covered by. Every publisher advertises all classes."""
 
@@ -110,7 +110,7 @@ def workload(
     selectivity: float,
     seed: int,
     clustered: bool = False,
-) -> Workload:
+) -> Crowd:
     """That many subscriptions of this covering degree, in random order, and a publisher at each
     broker for publishers.
 
@@ -128,7 +128,7 @@ def workload(
         Subscription(f"s{i:05d}", place(klass), text, klass, root)
         for i, (klass, root, text) in enumerate(filters)
     ]
-    return Workload(
+    return Crowd(
         publishers=tuple((f"p{i}", broker) for i, broker in enumerate(topology.publishers)),
         subscriptions=tuple(made),
         probes=tuple(_probe(broker) for broker in topology.subscribers),

@@ -62,7 +62,7 @@ def dataset(name: str, scale: str = "paper") -> Dataset:
 
 
 @dataclass(frozen=True)
-class Workload:
+class Feeds:
     """`subscriptions`: (client, broker, filter) in the order in which they are made. `publishers`:
     (client, broker) of each feed."""
 
@@ -108,13 +108,13 @@ def instants(
     return sorted(from_s + duration_s * rng.random() for _ in range(number))
 
 
-def workload(brokers: Sequence[str], wanted: Dataset, seed: int) -> Workload:
+def workload(brokers: Sequence[str], wanted: Dataset, seed: int) -> Feeds:
     """Every subscription is a client's of its own; a broker's feeds are one client's."""
     rng = random.Random(f"{seed}/mesh/workload")
     homes = [rng.choice(brokers) for _ in range(wanted.feeds)]
     filters = list(_filters(wanted, rng))
     rng.shuffle(filters)
-    return Workload(
+    return Feeds(
         dataset=wanted,
         subscriptions=tuple(
             (f"s{i:05d}", rng.choice(brokers), text) for i, text in enumerate(filters)
