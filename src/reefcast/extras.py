@@ -1,4 +1,4 @@
-"""What `pip install reefcast` leaves out, and the extra that brings it.
+"""The packages that `pip install reefcast` does not install, and the extras that do.
 
 The client library and its commands need msgspec, lark and click alone. All else is imported where
 it is used, and what is missing there is told in one sentence.

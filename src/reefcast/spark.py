@@ -1,4 +1,4 @@
-"""What Spark programs use of Reefcast; see docs/reference/spark-connector.md and
+"""The functions that Spark programs use; see docs/reference/spark-connector.md and
 docs/how-to/match-in-spark.md.
 
 import reefcast.spark

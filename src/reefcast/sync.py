@@ -105,7 +105,7 @@ class _Events:
                 return None
 
     def _more(self, timeout: float | None) -> bool:
-        """False at the end."""
+        """Wait for more events; return False at the end."""
         if self._thread.is_current or not self._thread.stopped:
             return self._thread.run(self._fill(), timeout)
         self._thread.stop()  # then all has ended, and what had come is here
@@ -128,8 +128,8 @@ class _Events:
         return batch
 
     async def _fill(self) -> bool:
-        """Waits for events; False at the end. It keeps them itself: its result is dropped if the
-        caller's time runs out in the very moment in which they come."""
+        """Wait for events; return False at the end. It keeps them itself: its result is dropped if
+        the caller's time runs out in the very moment in which they arrive."""
         try:
             self._batch.extend(await self._source.next_batch())
         except StopAsyncIteration:
@@ -293,7 +293,7 @@ class Client:
         return identity
 
     async def _send(self) -> None:
-        """In the client's thread, while there is something to send."""
+        """Send, in the client's thread, while there is something to send."""
         try:
             while self._client.backlog:
                 await self._client.send_backlog()
@@ -402,7 +402,8 @@ class Client:
 
 
 async def _advertise(client: BackloggedClient, filter: str) -> AsyncAdvertisement:
-    """What was published before must not be judged by it, and so goes first."""
+    """Advertise after sending what was published before, which must not be judged by the
+    advertisement."""
     await client.send_backlog()
     return client.advertise(filter)
 

@@ -1,4 +1,4 @@
-"""What needs a clock or chance, and is needed in several places outside the core."""
+"""The clock and chance, for code outside the core that needs them in several places."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextvars import ContextVar
 
 
 class Machine:
-    """What a program gets from the machine that it runs on: the time and chance."""
+    """The machine of a program: its time and chance."""
 
     def now_us(self) -> int:
         """Return the time of day in microseconds UTC."""

@@ -20,6 +20,7 @@ OTHERS = {
     "tools/python_reference.py",
     "reefcast/__init__.py",
     "tests/documentation.py",
+    "tests/simulation/plain_kernel.py",
     "docs/_site/conf.py",
 }
 

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from reefcast_lab.experiments.gossip import correlation
 from reefcast_lab.experiments.gossip.parameters import section
 from reefcast_lab.experiments.gossip.scenario import (
     generator,
@@ -20,6 +19,7 @@ from reefcast_lab.experiments.gossip.scenario import (
     matrix_of,
     power_law,
 )
+from reefcast_lab.workloads import correlation
 
 sets = arrays(np.bool_, st.tuples(st.integers(2, 7), st.integers(2, 9)))
 

@@ -11,7 +11,7 @@ from reefcast.simulation import kernel
 from reefcast_lab.experiments import versions
 from reefcast_lab.experiments.campaign import Campaign
 from reefcast_lab.experiments.covering import processing
-from reefcast_lab.experiments.gossip import alignment
+from reefcast_lab.experiments.gossip import alignment, interests
 from reefcast_lab.experiments.mesh import light
 from reefcast_lab.experiments.storage import trees
 from reefcast_lab.experiments.storage.parameters import FILE
@@ -107,10 +107,12 @@ def test_the_placement_of_storages_counts_where_it_is_imported() -> None:
     assert not any(path.parent.name in ("placement", "history") for path in elsewhere)
 
 
-def test_gossip_in_rounds_counts_where_it_is_imported() -> None:
+def test_gossip_in_rounds_and_correlations_count_where_they_are_imported() -> None:
     found = versions._reached({Path(alignment.__file__)}, Path(alignment.__file__).parent)
     reached = {path.stem for path in found if path.parent.name == "rounds"}
     assert reached >= {"kernels", "overlays", "twin"}
+    found = versions._reached({Path(interests.__file__)}, Path(interests.__file__).parent)
+    assert [path.stem for path in found if path.parent.name == "workloads"] == ["correlation"]
     elsewhere = versions._reached({Path(light.__file__)}, Path(light.__file__).parent)
     assert not any(path.parent.name == "rounds" for path in elsewhere)
 

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from reefcast.errors import ConfigurationError
 from reefcast.model.filters import parse_filter
 from reefcast.pipeline.matching.shared import stream_of
-from reefcast_lab.experiments.gossip import correlation as gossip_correlation
 from reefcast_lab.workloads import boxes, correlation, draws, interests, samples
 
 # --- Zipf ----------------------------------------------------------------------------------------
@@ -137,7 +136,8 @@ def test_interests_are_what_lies_within_the_radius(seed):
 def test_interests_are_correlated_as_asked(share):
     grid = interests.correlated(3000, 100, share, 95, seed=4)
     others = np.random.default_rng(1).choice(3000, 600, replace=False)
-    found = correlation.share_correlated(interests.wanted_by(grid, others), 95)
+    sets = interests.wanted_by(grid, others)
+    found = correlation.share_of_pairs(correlation.scores(sets), 95)
     assert found == pytest.approx(share, abs=0.05)
 
 
@@ -146,13 +146,6 @@ def test_a_correlation_that_no_grid_has():
         interests.correlated(200, 20, 0.99, 95, seed=1)
 
 
-@given(st.integers(0, 2**32), st.integers(2, 30), st.integers(2, 40), st.sampled_from([90, 95, 99]))
-def test_correlation_is_told_as_the_experiments_tell_it(seed, clients, topics, confidence):
-    rng = np.random.default_rng(seed)
-    sets = rng.random((clients, topics)) < rng.random(topics)
-    theirs = gossip_correlation.share_of_pairs(gossip_correlation.scores(sets), confidence)
-    assert correlation.share_correlated(sets, confidence) == pytest.approx(theirs)
-
-
 def test_one_client_is_correlated_with_nobody():
-    assert correlation.share_correlated(np.ones((1, 4), np.bool_), 95) == 0.0
+    scores = correlation.scores(np.ones((1, 4), np.bool_))
+    assert correlation.share_of_pairs(scores, 95) == 0.0

@@ -81,7 +81,7 @@ def command(
 
 
 def _check(network: Path | None, name: str | None, port: int | None) -> None:
-    """Raises `UsageError` for a part of what only makes sense together."""
+    """Raise `UsageError` for a part of what only makes sense together."""
     if network is not None and name is None:
         raise click.UsageError(
             f"which broker of {network}? Give its name, too; or neither, for a broker alone"
@@ -93,7 +93,7 @@ def _check(network: Path | None, name: str | None, port: int | None) -> None:
 
 
 def _run(network: NetworkFile, name: str, *, until_eof: bool, as_json: bool) -> None:
-    """Runs one broker of a network."""
+    """Run one broker of a network."""
     from reefcast.server.process import run_broker
 
     entry = network.entry(name)
@@ -129,7 +129,7 @@ def _run_alone(port: int, *, until_eof: bool, as_json: bool) -> None:
 
 
 def _first_steps(entry: BrokerEntry) -> str:
-    """Returns what a newcomer is to know: where it listens, and what to type next."""
+    """Return what a newcomer needs to know: where the broker listens, and what to type next."""
     url = Address(*entry.address)
     return FIRST_STEPS.format(name=entry.name, listen=entry.listen, url=url)
 

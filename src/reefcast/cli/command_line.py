@@ -1,5 +1,5 @@
-"""What the commands `reefcast` and `reefcast-lab` share: sub-commands that are imported when they
-are called for, and what a person sees who does something wrong."""
+"""The shared part of the commands `reefcast` and `reefcast-lab`: sub-commands that are imported
+when they are called, and the messages for people who do something wrong."""
 
 from __future__ import annotations
 

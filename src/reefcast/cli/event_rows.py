@@ -123,7 +123,7 @@ def _csv(stream: io.FileIO) -> Iterator[Rows]:
 
 
 def _csv_rows(reader: csv.DictReader[str]) -> Rows:
-    """The next ones; none at the end."""
+    """Return the next rows; none at the end."""
     try:
         return list(islice(reader, _BATCH_ROWS))
     except (csv.Error, UnicodeDecodeError) as error:
@@ -133,7 +133,7 @@ def _csv_rows(reader: csv.DictReader[str]) -> Rows:
 
 
 def _parquet_file(path: Path) -> ParquetFile:
-    """Raises `InvalidValueError`."""
+    """Open a Parquet file. Raises `InvalidValueError`."""
     from pyarrow import ArrowInvalid, parquet
 
     try:
@@ -149,7 +149,8 @@ def _parquet(path: Path) -> Iterator[Rows]:
 
 
 def _attribute(value: object) -> object:
-    """Times as int64 microseconds UTC, days as ISO text, decimals as floats."""
+    """Return times as int64 microseconds UTC, days as ISO text, decimals as floats, and other
+    values as they are."""
     if isinstance(value, datetime):
         moment = value if value.tzinfo else value.replace(tzinfo=UTC)
         return (moment - _EPOCH) // timedelta(microseconds=1)

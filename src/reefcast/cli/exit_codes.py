@@ -1,4 +1,4 @@
-"""What the commands' exit codes say: the same in all of them."""
+"""Exit codes, with the same meaning for all commands."""
 
 from __future__ import annotations
 

@@ -101,7 +101,8 @@ def command(
 
 
 def _filters(path: Path) -> Iterator[Filter]:
-    """Empty lines are none. Raises `LocalError` with the line that cannot be read."""
+    """Yield the filters of a file, without empty lines. Raises `LocalError` with the line that
+    cannot be parsed."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except UnicodeDecodeError as error:
@@ -116,7 +117,7 @@ def _filters(path: Path) -> Iterator[Filter]:
 
 
 def _events(arguments: tuple[str, ...]) -> list[dict[str, Any]]:
-    """JSON objects, or NAME=VALUE pairs, which are one event."""
+    """Return the events of JSON objects, or of NAME=VALUE pairs, which are one event."""
     objects = [each for each in arguments if each.lstrip().startswith("{")]
     if not objects:
         return [dict(map(assignment, arguments))]
@@ -182,7 +183,8 @@ def _json_lines(found: list[Explanation], number: int) -> Iterator[str]:
 
 
 def _record(node: Node) -> dict[str, Any]:
-    """A value is null where the attribute is missing, what is computed UNKNOWN, or NaN."""
+    """Return a node for JSON. A value is null if the attribute is missing, the computed value
+    UNKNOWN, or NaN."""
     record: dict[str, Any] = {
         "text": node.text,
         "verdict": node.verdict_text,
@@ -211,7 +213,8 @@ def _check_plan(
 
 
 def _explain_plan(alone: list[Filter], filters: list[Filter], as_json: bool) -> None:
-    """Of an index of all filters; `alone` holds the one whose place is asked for, if any."""
+    """Print the plan of an index of all filters; `alone` holds the one whose place is asked for, if
+    any."""
     from reefcast.matching.index import CompiledIndex
 
     index: CompiledIndex[int] = CompiledIndex()

@@ -1,5 +1,5 @@
-"""What `network status` and `simulate --inspect` show of brokers: the same tables in the same
-words, from what live or simulated brokers answer (`Broker.status`, with more where they are live).
+"""The tables of `network status` and `simulate --inspect`: the same tables in the same words, made
+from the answers of live or simulated brokers (`Broker.status`, with more for live ones).
 
 Tables, what is counted, and what both mean come with the answers, in the words of the routing; this
 module knows none of them but the LST, which all routings have.
@@ -91,7 +91,7 @@ def print_storages(storages: Iterable[Answer]) -> None:
 
 
 def _merged(answers: Mapping[str, Answer], key: str) -> dict[str, Any]:
-    """What the answers say under `key`, by name, in the order in which they say it."""
+    """Return what the answers have under `key`, by name, in their order."""
     return {name: told for answer in answers.values() for name, told in answer[key].items()}
 
 
@@ -124,13 +124,13 @@ def _brokers(answers: Answers) -> Iterator[Sequence[str | Text | None]]:
 
 
 def _links_up(links: Sequence[Answer]) -> str | None:
-    """How many there are, where that is the broker's own doing."""
+    """Return how many links are up, where the broker opens links on its own."""
     own = any(link["kind"] == "soft" for link in links)
     return str(sum(link["state"] == "up" for link in links)) if own else None
 
 
 def _state(answer: Answer) -> Text | None:
-    """What is unusual about the broker, or for how long it is up."""
+    """Return what is unusual about the broker, or for how long it is up."""
     if answer.get("stopping"):
         return _text("stops", BAD)
     if answer["relearning"]:
@@ -141,7 +141,7 @@ def _state(answer: Answer) -> Text | None:
 
 
 def _duration(seconds: float) -> str:
-    """`42 s`, `3:07 min`, `5:01 h`."""
+    """Return a time as `42 s`, `3:07 min`, `5:01 h`."""
     whole = int(seconds)
     if whole < 60:
         return f"{whole} s"
@@ -156,7 +156,7 @@ LINKS = ("broker", "link", "kind", "state", "queue", "load", "overloaded", "in/s
 
 
 def _links(answers: Mapping[str, Answer]) -> Iterator[Sequence[str | Text | None]]:
-    """Those that carry something or are in trouble, the latter first."""
+    """Yield the links that carry something or have problems, the latter first."""
     for name, answer in answers.items():
         busy = [link for link in _links_of(answer) if not _is_idle(link)]
         busy.sort(key=lambda link: (not _in_trouble(link), link["link"]))
@@ -165,7 +165,7 @@ def _links(answers: Mapping[str, Answer]) -> Iterator[Sequence[str | Text | None
 
 
 def _links_of(answer: Answer) -> list[Answer]:
-    """What the core says of each link, with what the driver does."""
+    """Return what the core and the driver report of each link."""
     return [answer["lst"][link["link"]] | link for link in answer["links"]]
 
 
@@ -202,7 +202,7 @@ def _load(load: float) -> str:
 
 
 def _overloaded(found: int, now: bool) -> Text:
-    """`found`: decisions so far that met it so."""
+    """Return the text for overload; `found`: decisions so far that met the link overloaded."""
     past = _text(f" {found}x", "yellow") if found else _text("")
     return _text(" NOW ", OVERLOADED) + past if now else past
 
@@ -221,7 +221,7 @@ SLOW_CLIENTS = ("broker", "client", "now", "queue", "queue_policy", "dropped")
 
 
 def _slow_clients(answers: Mapping[str, Answer]) -> Iterator[Sequence[str | Text | None]]:
-    """Those that do not keep up now, and those of whose events some were dropped; only live brokers
+    """Yield the clients that do not keep up now, and those with dropped events; only live brokers
     have such."""
     for name, answer in answers.items():
         slow = [each for each in answer["clients"] if each.get("slow") or each.get("dropped")]
@@ -255,7 +255,7 @@ def _cell(cell: object) -> str:
 
 
 def _counted(answers: Mapping[str, Answer]) -> Iterator[Sequence[str]]:
-    """Of brokers that counted anything."""
+    """Yield the counters of brokers that counted anything."""
     for name, answer in answers.items():
         if any(answer["counted"].values()):
             yield name, *map(str, answer["counted"].values())
@@ -267,7 +267,7 @@ def _counted(answers: Mapping[str, Answer]) -> Iterator[Sequence[str]]:
 def _of_one(
     broker: str, rows: Sequence[Sequence[str | Text | None]], left_out: int
 ) -> Iterator[Sequence[str | Text | None]]:
-    """The rows of one broker, which is named in the first, and how many are not there."""
+    """Yield the rows of one broker, which is named in the first, and how many are left out."""
     for number, row in enumerate(rows):
         yield "" if number else broker, *row
     if left_out > 0:
@@ -275,8 +275,7 @@ def _of_one(
 
 
 def _print(title: str, columns: Sequence[str], rows: Iterable[Sequence[str | Text | None]]) -> bool:
-    """Prints what is told: without the columns where all cells are None, and nothing at all, and
-    returns False, where there are no rows."""
+    """Print a table without empty columns, and return whether there are rows."""
     from rich.table import Table
 
     cells = [(*row, *(None,) * (len(columns) - len(row))) for row in rows]
@@ -295,8 +294,8 @@ def _print(title: str, columns: Sequence[str], rows: Iterable[Sequence[str | Tex
 
 
 def _longest_unbroken(widths: Sequence[tuple[int, int]], room: int) -> int:
-    """Up to how wide a cell is not broken, so that all columns fit in `room` characters; `widths`:
-    of each column's header and of its widest cell."""
+    """Return up to which width a cell is not broken, so that all columns fit in `room` characters;
+    `widths`: of each column's header and of its widest cell."""
 
     def least(unbroken: int) -> int:
         return sum(max(h, cell) if cell <= unbroken else h for h, cell in widths)

@@ -236,8 +236,8 @@ def status(network: Path, tables: tuple[str, ...], rows: int, as_json: bool) -> 
 
 
 def _storages(network: NetworkFile) -> list[dict[str, Any]]:
-    """Of each: what it answers for, what it takes over still, and what else it should answer for,
-    all as its broker says."""
+    """Return for each storage what it answers for, what it still takes over, and what else it
+    should answer for, as its broker reports."""
     from reefcast.server.storages import answered, storages_known
 
     if not network.storage:

@@ -104,7 +104,7 @@ async def _move(network: NetworkFile, broker: str, old: str, new: str, wait_s: f
 
 
 async def _next(asked: AdminConnection, number: int, before: Outcome) -> Outcome:
-    """What became of the move in the meantime."""
+    """Return the present outcome of the move."""
     (found,) = [move for move in _moves(await asked.status()) if move["move"] == number]
     latest = Outcome(found["state"], found["why"])
     if latest != before and latest.state not in OVER:
@@ -150,8 +150,8 @@ def _in_words(outcome: Outcome, broker: str, old: str, new: str) -> str:
 
 
 def _changed(file: Path, broker: str, old: str, new: str) -> str:
-    """Changes the network file, if it does not say so yet; returns why that cannot be, and what is
-    to be done by hand."""
+    """Change the network file, unless it has the link already; return why that is impossible, and
+    what to do by hand."""
     from reefcast.network.moved_link import write_moved_link
 
     try:

@@ -90,7 +90,8 @@ def command(network: Path, plan: Path, directory: Path, wait_s: float, as_json: 
 
 
 def _steps(network: NetworkFile, plan: Sequence[PlannedStorage], directory: Path) -> Steps:
-    """Raises `ConfigurationError` for a plan that cannot be carried out."""
+    """Return the steps of a plan. Raises `ConfigurationError` for a plan that cannot be carried
+    out."""
     from reefcast.server.storages import are_known_everywhere
 
     then = planned_storages(network.storage, plan, str(directory))
@@ -107,7 +108,7 @@ def _steps(network: NetworkFile, plan: Sequence[PlannedStorage], directory: Path
 async def _place(
     file: Path, plan: Sequence[PlannedStorage], directory: Path, wait_s: float
 ) -> tuple[Steps, list[str]]:
-    """With what is missing when the time is over."""
+    """Carry out the plan; return the steps, and what is missing when the time is over."""
     from reefcast.server.storages import still_answered, storages_known, unanswered
 
     network = load_network(file)
@@ -172,7 +173,7 @@ async def _until_none(look: Callable[[], Awaitable[list[str]]], until_s: float) 
 
 
 def _changes(steps: Steps) -> list[dict[str, Any]]:
-    """Of the storages that there were or are now; `topics`: what they keep now."""
+    """Return the changes of storages that existed or exist now; `topics`: what they keep now."""
     before = {entry.name: entry.complete for entry in steps.before}
     then = {entry.name: entry.topics for entry in steps.then}
     return [

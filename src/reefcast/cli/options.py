@@ -1,4 +1,4 @@
-"""What several commands take: one name, one type and one wording for the same thing.
+"""Options that several commands have: one name, one type and one wording for the same thing.
 
 Conventions: a help text says what an option is or does and ends with a full stop; it names the
 unit; "by default ..." where `show_default` cannot say it; "may be repeated" for an option that may.

@@ -43,7 +43,7 @@ class Output:
         await written
 
     def _write(self, data: bytes, lines: int) -> OSError | None:
-        """Past Python's buffer, whose lock is wanted when the program ends."""
+        """Write past Python's buffer, whose lock is needed when the program ends."""
         left = memoryview(data)
         try:
             while left:

@@ -93,7 +93,7 @@ async def _serve(
 async def _print_events(
     peer: Peer, filters: tuple[str, ...], as_json: bool, told_to_stop: asyncio.Event
 ) -> None:
-    """Those that come until it is told to stop."""
+    """Print events until the peer is told to stop."""
     stopping = asyncio.create_task(told_to_stop.wait())
     async with connect(peer.url, name="peer") as client:
         subscription = await client.subscribe(*filters)

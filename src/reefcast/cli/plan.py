@@ -53,7 +53,7 @@ def command() -> None:
 
 
 def _written(plan: str) -> Callable[[C], C]:
-    """`--out` and `--draw`, which all plans have; `plan` says as what the plan is written."""
+    """Add `--out` and `--draw`, which all plans have; `plan` says as what the plan is written."""
     options = (
         click.option("--out", type=OUTPUT_FILE, help=f"Write the plan to this file, as {plan}."),
         click.option("--draw", type=OUTPUT_FILE, help="Write a drawing to this file, as SVG."),
@@ -320,7 +320,7 @@ def clusters(
 
 
 def _clusters_of(clusters: int | None, network: Path | None) -> tuple[int, dict[str, int]]:
-    """How many there are, and with a network that of each broker."""
+    """Return how many clusters there are, and with a network that of each broker."""
     if clusters is not None and network is None:
         return clusters, {}
     if clusters is not None or network is None:
@@ -429,7 +429,7 @@ def _conclude(
     *,
     as_json: bool,
 ) -> None:
-    """Writes what was asked for, and prints the plan."""
+    """Write what was asked for, and print the plan."""
     from reefcast.pipeline.planning.plan import write_table
 
     if out:

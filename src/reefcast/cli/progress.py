@@ -1,4 +1,4 @@
-"""How far a command is, on a terminal."""
+"""A progress bar on a terminal."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ AHEAD_S = 0.002
 
 
 class Job(msgspec.Struct):
-    """What the command line asked for, and how far it got."""
+    """The request on the command line, and its progress."""
 
     url: str
     rows: AsyncIterator[Rows]
@@ -115,7 +115,7 @@ def _source(path: Path | None, format: str) -> AsyncIterator[Rows]:
 
 
 def _carry_out(job: Job, as_json: bool) -> int:
-    """Returns the exit code."""
+    """Carry out the job, and return the exit code."""
     code, started_s = DONE, time.monotonic()
     try:
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
@@ -157,7 +157,7 @@ async def _publish_rows(client: Client, job: Job, rows: Rows) -> None:
 
 
 async def _pace(job: Job) -> None:
-    """Waits until the next event is due, counted from the first one: no drift."""
+    """Wait until the next event is due, counted from the first one: no drift."""
     now_s = time.monotonic()
     if not job.published:
         job.first_at_s = now_s

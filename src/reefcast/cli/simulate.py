@@ -180,7 +180,7 @@ def command(
 
 
 def _run(simulation: Simulation, end_s: float, check: bool) -> Report | None:
-    """Runs it, and returns what the checks say if they are wanted."""
+    """Run the simulation, and return the report of the checks if they are wanted."""
     from reefcast.routing.registry import routing_named
     from reefcast.simulation.world import NoProgressError
 
@@ -201,7 +201,7 @@ def _run(simulation: Simulation, end_s: float, check: bool) -> Report | None:
 
 
 def _judge(report: Report, published: int) -> None:
-    """Says what is wrong; exits if anything is."""
+    """Print what is wrong; exit if anything is."""
     if published and not report.expected:
         click.echo("reefcast simulate: the check had nothing to demand of this run", err=True)
     if not report.correct:
@@ -212,7 +212,7 @@ def _judge(report: Report, published: int) -> None:
 
 
 def _rerouted(described: NetworkFile, routing: str | None) -> NetworkFile:
-    """With another routing, if one is given."""
+    """Return the network with another routing, if one is given."""
     if routing is not None and routing != described.network.routing:
         described.network.routing = routing
         described.routing = {}  # the options of the other one
@@ -275,7 +275,7 @@ def _workload(described: NetworkFile, options: dict[str, Any]) -> Workload:
 
 @contextmanager
 def _progress(end_s: float) -> Iterator[Callable[[float], None]]:
-    """A bar on standard error over the simulated time, if somebody looks at it."""
+    """Show a bar on standard error over the simulated time, if it is a terminal."""
     if not sys.stderr.isatty():
         yield lambda now_s: None
         return
@@ -331,7 +331,7 @@ def _delays(simulation: Simulation) -> dict[str, float]:
 
 
 def _print(summary: dict[str, Any], answers: dict[str, Any] | None, as_json: bool) -> None:
-    """`answers`: of the brokers, if they are wanted."""
+    """Print the summary; `answers`: of the brokers, if they are wanted."""
     from reefcast.cli.inspection import print_status
 
     if as_json:
@@ -343,7 +343,7 @@ def _print(summary: dict[str, Any], answers: dict[str, Any] | None, as_json: boo
 
 
 def _text(summary: dict[str, Any]) -> str:
-    """One figure a line; kinds of messages side by side."""
+    """Return one figure a line; kinds of messages side by side."""
     lines = []
     for name, value in summary.items():
         if isinstance(value, dict):

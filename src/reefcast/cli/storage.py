@@ -113,7 +113,7 @@ def command(
 
 
 def _check_named(context: click.Context, words: tuple[str, ...]) -> None:
-    """Raises `UsageError` for words or options that a storage of a network file does not take."""
+    """Raise `UsageError` for words or options that a storage of a network file does not take."""
     given = click.core.ParameterSource.COMMANDLINE
     for option in ("indexed", "lifetime_s", "most", "seal_after_s", "forget"):
         if context.get_parameter_source(option) == given:

@@ -22,7 +22,7 @@ from reefcast.model.wire import QUEUE_POLICIES
 
 
 class Job(msgspec.Struct):
-    """What the command line asked for, where events go, and how many were dropped."""
+    """The request on the command line, where events go, and how many were dropped."""
 
     url: str
     filters: tuple[str, ...]
@@ -161,5 +161,5 @@ def text_line(event: Event) -> str:
 
 
 def _value(value: object) -> str:
-    """A text as it is; numbers, true and false as in JSON."""
+    """Return a text as it is; numbers, true and false as in JSON."""
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()

@@ -1,4 +1,4 @@
-"""Where brokers listen, as URLs: `reefcast://host:port`."""
+"""Addresses of brokers, as URLs: `reefcast://host:port`."""
 
 from __future__ import annotations
 

@@ -30,7 +30,8 @@ class BackloggedClient(Client):
         return len(self.backlog) + super().unacknowledged
 
     def _has_room(self) -> bool:
-        """Nothing waits for room when another call has sent it all."""
+        """Return whether there is room; a call that waits for room stops when another call has sent
+        everything."""
         return not self.backlog or super()._has_room()
 
     async def send_backlog(self) -> None:

@@ -261,7 +261,7 @@ class Client:
             await self._stop()
 
     async def _open(self) -> Self:
-        """Waits for the first connection; raises why there is none."""
+        """Wait for the first connection. Raises the reason why there is none."""
         try:
             await asyncio.wait([self._opened])
             self._opened.result()
@@ -304,7 +304,7 @@ class Client:
         self._watch_reading()
 
     def _publish(self, frame: bytes) -> None:
-        """There must be room."""
+        """Publish a frame, for which there must be room."""
         self._outbox.publish(frame)
         if self._outbox.output_bytes >= WRITE_AT_BYTES:
             self._write()
@@ -336,7 +336,7 @@ class Client:
             self._connection.read(self._session.may_read)
 
     async def _run(self) -> None:
-        """Connects, and again when the connection is lost, until closed or given up."""
+        """Connect, and reconnect when the connection is lost, until closed or given up."""
         error: BaseException | None = None
         try:
             connection = await self._connect(self._settings["connect_timeout_s"], pause_first=False)
@@ -370,7 +370,7 @@ class Client:
         return connection
 
     async def _connect(self, patience_s: float, *, pause_first: bool) -> Connection:
-        """Tries the addresses in turn, the one that last worked first."""
+        """Try the addresses in turn, the one that last worked first."""
         give_up_at_s = self._loop.time() + patience_s
         pause_s = self._backoff.pause_s() if pause_first else 0.0
         while True:
@@ -387,7 +387,8 @@ class Client:
                     ) from error
 
     async def _try_addresses(self, give_up_at_s: float) -> Connection:
-        """Each has its share of the time that is left: a silent one leaves the others theirs."""
+        """Try each address with a share of the remaining time: a silent one leaves the others
+        theirs."""
         last_error: Exception = ConnectionLostError("no address was tried")
         for place, address in enumerate(list(self._addresses)):
             share_s = (give_up_at_s - self._loop.time()) / (len(self._addresses) - place)
@@ -425,7 +426,7 @@ class Client:
 
 
 class Connecting:
-    """What `connect` returns: await it, or enter it with `async with`."""
+    """The result of `connect`: await it, or enter it with `async with`."""
 
     def __init__(self, addresses: tuple[Address, ...], settings: Options) -> None:
         self._addresses = addresses

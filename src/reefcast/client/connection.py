@@ -30,10 +30,10 @@ def _nothing_to_prove(question: bytes) -> bytes:
 
 
 class Handler(NamedTuple):
-    """What the user of the connection has it call. `on_hello` comes first; an exception of it or of
-    `on_frames` ends the connection. `taken`: numbered frames that were taken over from this broker.
-    `silence_s`: seconds without a word after which it is lost. `answer`: what the client says to a
-    PROOF frame, by which brokers ask who it is."""
+    """The callbacks of a connection. `on_hello` comes first; an exception of it or of `on_frames`
+    ends the connection. `taken`: the number of numbered frames processed from this broker.
+    `silence_s`: seconds of silence after which the connection is lost. `answer`: the answer to a
+    PROOF frame, by which brokers ask who the client is."""
 
     on_hello: Callable[[Hello, Connection], None]
     on_frames: Callable[[Iterable[tuple[int, Any]]], None]
@@ -157,7 +157,7 @@ class Connection(asyncio.Protocol):
             return
 
     def _acknowledge(self, size: int) -> None:
-        """So many bytes were dealt with."""
+        """Acknowledge frames, so many bytes of which have been handled."""
         link = self.link
         link.taken.count = self._handler.taken()
         self._unacknowledged_bytes += size
@@ -168,7 +168,7 @@ class Connection(asyncio.Protocol):
             self._set_timer()
 
     def _heard(self, frames: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, Any]]:
-        """Until the broker closes, or until this end has left."""
+        """Yield the frames for the user, until the broker closes or this end has left."""
         opened, handle = self.opened.done(), self.link.handle
         for kind, payload in frames:
             if opened and kind == _DELIVER:
@@ -199,7 +199,7 @@ class Connection(asyncio.Protocol):
             self._timer = self._loop.call_at(self.link.due_s, self._time_passed)
 
     def _time_passed(self) -> None:
-        """Says something if nothing was said for a while, and gives up a broker that is silent."""
+        """Send a PING if nothing was sent for a while, and give up a broker that is silent."""
         overdue = self.link.time_passed(self._loop.time())
         if overdue is Overdue.END:
             self.abort()

@@ -1,4 +1,4 @@
-"""What a subscriber gets: an event, decoded when it is first looked at."""
+"""Events as subscribers get them, decoded when first looked at."""
 
 from __future__ import annotations
 
@@ -45,22 +45,22 @@ class Event:
 
     @property
     def id(self) -> PublicationId:
-        """(publisher, seq), unique for ever."""
+        """The event's id, (publisher, seq), unique for ever."""
         return self._publication.id
 
     @property
     def time_us(self) -> int:
-        """When it was published, in microseconds UTC since 1970."""
+        """The time of publication, in microseconds UTC since 1970."""
         return self._publication.time_us
 
     @property
     def time(self) -> datetime:
-        """When it was published, in UTC."""
+        """The time of publication, in UTC."""
         return EPOCH + timedelta(microseconds=self.time_us)
 
     @property
     def attributes(self) -> dict[str, Value]:
-        """Values by name; a missing attribute has no entry."""
+        """The values by name; a missing attribute has no entry."""
         return self._publication.attributes
 
     @property
@@ -80,7 +80,7 @@ class Event:
 
     @property
     def size_bytes(self) -> int:
-        """Size of the encoded publication; known without decoding."""
+        """The size of the encoded publication; known without decoding."""
         return len(self._body)
 
     def as_(self, type: type[T]) -> T:

@@ -1,4 +1,4 @@
-"""What an application gives for a filter, before anything is sent."""
+"""The check of an application's filters, before anything is sent."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ def _advice(given: object) -> str:
 
 
 def _callers_level() -> int:
-    """For `warnings.warn` in the caller: of the first line outside of this package."""
+    """Return the level, for `warnings.warn` in the caller, of the first line outside of this
+    package."""
     level, frame = 0, sys._getframe()
     while frame.f_back is not None and frame.f_globals["__name__"].startswith("reefcast."):
         level, frame = level + 1, frame.f_back

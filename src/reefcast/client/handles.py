@@ -1,4 +1,4 @@
-"""What `advertise` and `subscribe` return."""
+"""The results of `advertise` and `subscribe`."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class _Handle:
             raise self._session.ending()
 
     async def _wait_until(self, done: Callable[[], bool]) -> None:
-        """Waits for `done()` or the end of the session."""
+        """Wait for `done()` or the end of the session."""
         if done():
             return
         with self._session.awaiting_answer():

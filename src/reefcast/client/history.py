@@ -1,4 +1,4 @@
-"""What `history` and `subscribe(..., replay=...)` return."""
+"""The results of `history` and `subscribe(..., replay=...)`."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What the session holds of one advertisement or subscription: its filters, and the events that the
-application has not read yet. No I/O."""
+"""The state of one advertisement or subscription in the session: its filters, and the events that
+the application has not read yet. No I/O."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from reefcast.protocol.registrations import Registration, State
 
 
 class Reading(Protocol):
-    """Who stops and goes on reading from the broker."""
+    """The part of the client that pauses and resumes reading from the broker."""
 
     def inbox_is_full(self, inbox: Inbox) -> None: ...
 

@@ -17,7 +17,8 @@ from reefcast.client.settings import Options, complete
 
 
 class NumberedClient(Client):
-    """What is sent comes encoded (`encoding.encode_event`): `publish` is not for this client."""
+    """A client for events that are encoded already (`encoding.encode_event`); it has no
+    `publish`."""
 
     @classmethod
     async def connected_to(cls, urls: str | Sequence[str], id: str, options: Options) -> Self:

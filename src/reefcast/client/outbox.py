@@ -1,4 +1,4 @@
-"""What a client has to say to its broker, and what the broker has not taken over yet. No I/O.
+"""The frames for the broker, and those that it has not acknowledged yet. No I/O.
 
 Rules
 -----

@@ -1,4 +1,4 @@
-"""Which publications this client has had lately. No I/O.
+"""A memory of the publications that this client has received lately. No I/O.
 
 Brokers mark a delivery as *again* when another one failed that may have sent it before (see
 `Publish.again`); only then is the memory asked. So it has to be cheap for all others: a read's

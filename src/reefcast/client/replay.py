@@ -1,4 +1,4 @@
-"""What `subscribe(..., replay=...)` returns: the past, and then what comes, without a gap."""
+"""The result of `subscribe(..., replay=...)`: the past, then new events, without a gap."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class Replay:
         await self._subscription.cancel()
 
     async def _some(self) -> list[Event]:
-        """New ones of either, maybe none."""
+        """Return new events of either source, maybe none."""
         history = self._history
         if history is None:
             return self._new(await self._subscription.next_batch())

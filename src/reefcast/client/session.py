@@ -200,7 +200,7 @@ class Session:
             _hand_over(receiver, deliveries)
 
     def _note(self, latest: list[bytes]) -> None:
-        """These deliveries were taken over."""
+        """Note that these deliveries were processed."""
         self.taken += len(latest)
         self._recent.note(latest)
         latest.clear()
@@ -334,7 +334,8 @@ class Session:
             self._tell(message)
 
     def _tell(self, message: ControlMessage) -> None:
-        """Without a connection it waits for one to a broker that has this session still."""
+        """Send a message; without a connection it waits for one to a broker that has this session
+        still."""
         self.outbox.send_control(message)
 
     # --- reading and its limits -------------------------------------------------------------------
@@ -378,7 +379,8 @@ class Session:
 
 
 def _hand_over(receiver: OnDeliveries, deliveries: list[bytes]) -> None:
-    """An error of the application's receiver ends the client: what it did not take is lost."""
+    """Call the application's receiver. An error in it ends the client: deliveries that it did not
+    process are lost."""
     try:
         receiver(deliveries)
     except Exception as error:

@@ -140,7 +140,7 @@ class Options(TypedDict, total=False):
 
 
 def _item(name: str, option: Option) -> str:
-    """An option in a list, in lines as long as those of this package."""
+    """Return an option as an item of a list, in lines as long as those of this package."""
     default = f"{option.default:g}" if isinstance(option.default, float) else str(option.default)
     text = f"- `{name}`: {option.meaning.format(default)}"
     return fill(text, 96, subsequent_indent="  ")

@@ -42,7 +42,7 @@ LOST = "a broker on the way lost a part of it"
 
 
 class Past(Protocol):
-    """What a stored publication is to who asks; made of its encoded form."""
+    """A stored publication, as the client that asks sees it; made from its encoded form."""
 
     @property
     def publisher(self) -> str: ...
@@ -58,7 +58,7 @@ E = TypeVar("E", bound=Past)
 
 
 class Question(NamedTuple):
-    """What is asked: see `Request`. `topics`: names and patterns."""
+    """A question about the past; see `Request`. `topics`: names and patterns."""
 
     filter: str
     topics: tuple[str, ...]
@@ -110,9 +110,9 @@ def position_of(event: Past) -> Position:
 
 
 class Answer(Generic[E]):
-    """What one storage says. `after`: the position of the last event that came in order; `path`:
-    empty until the first one has come; `late`: what came behind the others, in any order, once
-    `is_late`."""
+    """The answer of one storage. `after`: the position of the last event that came in order;
+    `path`: empty until the first one has come; `late`: events that came behind the others, in any
+    order, once `is_late`."""
 
     def __init__(self, number: int, topics: tuple[str, ...], after: Position | None) -> None:
         self.number = number
@@ -211,7 +211,7 @@ class Asking(Generic[E]):
         return messages
 
     def _cancelled(self, answers: Iterable[Answer[E]]) -> list[ServiceMessage]:
-        """What tells storages that they need not go on, as far as the way is known."""
+        """Return the messages that tell storages to stop, where the path to them is known."""
         client = self._numbers.client_id
         return [
             Cancel(id=(client, answer.number), path=answer.path, at=1)
@@ -288,7 +288,7 @@ class Asking(Generic[E]):
         *,
         final: bool = False,
     ) -> list[ServiceMessage]:
-        """Asks again for what is missing, unless that has been tried enough."""
+        """Ask again for what is missing, unless that has been tried often enough."""
         self._failures += 1
         if final or self._failures > ATTEMPTS:
             self.error = error

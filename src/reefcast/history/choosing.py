@@ -1,4 +1,4 @@
-"""What of the rows that were read is handed out."""
+"""The choice of the rows to be returned, among those that were read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What of a filter the columns of indexed attributes can say, as conditions of SQL.
+"""SQL conditions on the columns of indexed attributes, for the part of a filter that they can
+express.
 
 A condition holds for every row whose publication the filter wants, and perhaps for others: the
 compiled index decides. See `schema` for what a column holds: numbers come before texts there, texts
@@ -31,7 +32,7 @@ class Condition(NamedTuple):
 
 
 class Indexed(NamedTuple):
-    """What a conjunction demands of an indexed attribute. `points`: the values of its column, if
+    """The demand of a conjunction on an indexed attribute. `points`: the values of its column, if
     they are few."""
 
     number: int
@@ -85,7 +86,8 @@ def _among(name: str, members: Sequence[Any]) -> Condition | None:
 
 
 def _between(name: str, c: Constraint) -> Condition:
-    """Without bounds, those of the kind: -inf and NaN, or the empty text and what follows texts."""
+    """Return the condition of an interval; without bounds, those of the kind: -inf and NaN, or the
+    empty text and what follows texts."""
     least: Any = -math.inf if c.kind is Kind.NUMBER else ""
     low = least if c.low is None else c.low
     lower = f"{name} >{'' if c.low_open else '='} ?"

@@ -29,7 +29,7 @@ class Era:
 
 
 class Eras:
-    """Those of a database. The writer changes them; readers look at them at any time."""
+    """The eras of a database. The writer changes them; readers look at them at any time."""
 
     def __init__(self) -> None:
         self.all: dict[int, Era] = {}
@@ -56,7 +56,7 @@ class Eras:
         return era.number
 
     def _forget_empty(self, database: sqlite3.Connection) -> None:
-        """All but the latest, whose number must not be given again."""
+        """Forget empty eras but the latest, whose number must not be given again."""
         query = f"SELECT 1 FROM message INDEXED BY {index(0)} WHERE era = ? LIMIT 1"
         for number in sorted(self.all)[:-1]:
             if database.execute(query, (number,)).fetchone() is None:

@@ -1,4 +1,4 @@
-"""How much a history keeps, for how long, and what of it is counted."""
+"""Limits of a history: how much it keeps, and for how long; and the counts for them."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ class Topic:
 
 
 class Kept(dict[tuple[str, ...], tuple[str, ...]]):
-    """Which of a publication's topics are kept, by all that it has. `patterns`: names or patterns
-    of those that are."""
+    """The topics of a publication that are kept. `patterns`: names or patterns of those that
+    are."""
 
     MOST = 100_000
 
@@ -82,9 +82,9 @@ class Kept(dict[tuple[str, ...], tuple[str, ...]]):
 
 
 class Topics:
-    """Those of a database, by name, with what is counted for each. `kept`: those that are stored,
-    None for all; `forgets`: whether what the database has of others goes. The writer changes them;
-    readers look at them at any time."""
+    """The topics of a database, by name, with the counts of each. `kept`: those that are stored,
+    None for all; `forgets`: whether the database drops others. The writer changes them; readers
+    look at them at any time."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -182,7 +182,7 @@ class Topics:
 
 
 class Excess(NamedTuple):
-    """What must go: so many rows, and so many bytes; `guess`: how many rows that may be."""
+    """The rows and bytes that must be removed; `guess`: how many rows that may be."""
 
     rows: int
     bytes: int

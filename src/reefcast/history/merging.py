@@ -73,7 +73,7 @@ def merged(sources: Sequence[Source], batch: int) -> Iterator[list[Row]]:
 
 
 def _starting(later: list[Source]) -> list[Source]:
-    """Those that start next, all at the same time."""
+    """Return the sources that start next, all at the same time."""
     start_us = later[-1].start_us
     starting = []
     while later and later[-1].start_us == start_us:
@@ -82,7 +82,7 @@ def _starting(later: list[Source]) -> list[Source]:
 
 
 def _block(sources: list[Source], before_us: int | None) -> list[Row]:
-    """What is complete, and earlier than `before_us`."""
+    """Return the rows that are complete, and earlier than `before_us`."""
     ends = [source.rows[-1][:3] for source in sources if not source.done]
     if before_us is not None:
         ends.append((before_us - 1, ABOVE_ALL, INT64_MAX))
@@ -106,8 +106,8 @@ def _single(source: Source, batch: int) -> Iterator[list[Row]]:
 
 
 def _filled(sources: list[Source], batch: int) -> list[Source]:
-    """Those that have rows, after all that had none have fetched some. Who is asked often gets more
-    each time."""
+    """Return the sources with rows, after those without have fetched some. A source that is asked
+    often fetches more each time."""
     for source in sources:
         if not (source.rows or source.done):
             source.size = min(batch, max(FEW_ROWS, 2 * source.size))
@@ -116,7 +116,8 @@ def _filled(sources: list[Source], batch: int) -> list[Source]:
 
 
 def _unique(block: list[Row]) -> list[Row]:
-    """Sorted rows, each position once; damaged ones stay, for they have that of another row."""
+    """Return sorted rows with each position once; damaged ones stay, because they have the position
+    of another row."""
     kept = []
     last: object = None
     for row in block:

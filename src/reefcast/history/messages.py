@@ -1,4 +1,4 @@
-"""What clients, brokers and storages say to each other about history.
+"""Messages between clients, brokers and storages about history.
 
 A *request* is answered by one storage, in the order of `Position`. Its path is the client, the
 brokers on the way, and the storage; each message that follows it carries the whole path and `at`,
@@ -79,11 +79,11 @@ class Found(ServiceMessage, frozen=True, kw_only=True, tag="found"):
 
 
 class Request(ServiceMessage, frozen=True, kw_only=True, tag="request"):
-    """What a storage has of these topics, from `since_us` (inclusive) to `until_us` (exclusive,
-    both microseconds, None for no bound) and behind `after`, as far as the whole filter matches;
-    at most `limit` (0: all). `window`: publications that may be sent before `More` allows more.
-    `handover_s`: seconds for which the answer stays open for what comes in meanwhile.
-    `for_storage`: who asks is a storage that lacks it, not a client that wants it."""
+    """A request for what a storage has of these topics, from `since_us` (inclusive) to `until_us`
+    (exclusive, both microseconds, None for no bound) and behind `after`, as far as the whole filter
+    matches; at most `limit` (0: all). `window`: publications that may be sent before `More` allows
+    more. `handover_s`: seconds for which the answer stays open for new events. `for_storage`: the
+    request is that of a storage that lacks them, not of a client."""
 
     id: RequestId
     storage: str

@@ -42,8 +42,8 @@ _WHOLE_TOPIC = "sqlite_autoindex_message_1"
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """What is asked for of each topic: positions behind `before`, until `last_us` (inclusive), and
-    not expired at `now_us`."""
+    """The positions to be read of each topic: behind `before`, until `last_us` (inclusive), and not
+    expired at `now_us`."""
 
     before: Key
     last_us: int
@@ -89,7 +89,8 @@ class AccessPaths:
         return WHOLE._replace(condition=both(either, "OR"))
 
     def _for(self, topic: Topic, demands: Demands) -> list[AccessPath] | None:
-        """None: there is none that is better than all rows of the topic."""
+        """Return the access paths for some demands; None if none is better than all rows of the
+        topic."""
         by_points = [demand for demand in demands if demand.points is not None]
         if by_points:
             best = by_points[0]
@@ -112,7 +113,7 @@ class AccessPaths:
         return AccessPath(index(best.number), both([here, *others]), era.first_us)
 
     def _rows(self, topic: Topic, demand: Indexed) -> int:
-        """How many rows it leaves, at most one more than `FEW`."""
+        """Return how many rows a demand leaves, at most one more than `FEW`."""
         text, parameters = demand.condition
         query = (
             f"SELECT count(*) FROM (SELECT 1 FROM message INDEXED BY {index(demand.number)} "
@@ -180,7 +181,7 @@ class DatabaseSource(Source):
             ).fetchall()
 
     def _before_damage(self, error: sqlite3.DatabaseError, size: int) -> list[tuple[Any, ...]]:
-        """Pages that cannot be read: the rows before them."""
+        """Return the rows before pages that cannot be read."""
         if not is_damage(error):
             raise error
         while size > 1:
@@ -192,7 +193,8 @@ class DatabaseSource(Source):
         return []
 
     def _behind_damage(self, before: Key, last: Key) -> Key:
-        """Where to go on when the rows up to `last`, as the database says, are damaged."""
+        """Return where to continue when the rows up to `last`, as the database says, are
+        damaged."""
         try:
             return self._behind_rows(before)
         except sqlite3.DatabaseError as error:
@@ -201,7 +203,7 @@ class DatabaseSource(Source):
             return last if last > before else (before[0] + 1, b"", INT64_MIN)
 
     def _behind_rows(self, before: Key) -> Key:
-        """The next sound row, if all pages up to it can be read."""
+        """Return the next sound row, if all pages up to it can be read."""
         size = 16
         while True:
             raw = self._raw(before, size)
@@ -214,7 +216,8 @@ class DatabaseSource(Source):
             size *= 4
 
     def _behind_pages(self, before: Key) -> Key:
-        """The least time found from which on rows can be read again: by doubling, then halving."""
+        """Return the least time found from which on rows can be read again: by doubling, then
+        halving."""
         near, step = before[0], 1
         while near + step < INT64_MAX and not self._is_readable(near + step):
             step *= 2

@@ -1,5 +1,5 @@
-"""How a storage answers one request, as a state machine: what it has, in order, and then what comes
-in meanwhile. The methods return what is to be said to the broker.
+"""A storage's answer to one request, as a state machine: stored events in order, then new ones. The
+methods return the messages for the broker.
 
 Rules
 -----
@@ -109,7 +109,7 @@ class Reply:
         return said
 
     def _items(self, waiting: deque[bytes]) -> Items:
-        """As many of those that wait as fit into one message."""
+        """Return as many of the waiting bodies as fit into one message."""
         bodies: list[bytes] = []
         size, before = 0, self._sent
         most = min(ITEMS, self._credit)

@@ -33,12 +33,12 @@ class RequestLog:
         self._number = 1 + max(map(self._number_of, self._files()), default=-1)
 
     def _files(self) -> list[Path]:
-        """This broker's."""
+        """Return this broker's files."""
         found = self._directory.glob("*.parquet")
         return [file for file in found if self._number_of(file) >= 0]
 
     def _number_of(self, file: Path) -> int:
-        """-1 for what is no file of this broker."""
+        """Return the number of a file; -1 if it is not one of this broker's."""
         broker, _, number = file.stem.rpartition("-")
         return int(number) if broker == self._broker and number.isdigit() else -1
 

@@ -1,4 +1,4 @@
-"""What is stored of a publication: its body as it came in, and what is read off it.
+"""The rows of stored publications: the body as it came in, and the columns read off it.
 
 The checksum of a row covers the body and all that says where the row belongs: topic, time,
 publisher, seq, expiry. So a row that was moved by a flipped bit is as damaged as one whose body

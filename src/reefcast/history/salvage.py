@@ -1,4 +1,4 @@
-"""What can be read of a damaged database goes into a new one.
+"""The rescue of a damaged database: what can be read of it goes into a new one.
 
 SQLite finds its rows from the root of a tree on, and one page that is lost there takes many rows
 with it, so the pages are read one by one, those of the log too, and what looks like a row is taken
@@ -38,7 +38,7 @@ _SHARED_COLUMNS, _MESSAGE_COLUMNS = 4, 9
 
 
 class Saved(NamedTuple):
-    """How many rows."""
+    """How many rows were saved."""
 
     rows: int
     damaged: int
@@ -127,7 +127,7 @@ class _Salvage:
             yield from self._item(row, shared.get(row[1:4]))
 
     def _item(self, row: tuple[Any, ...], body: Any) -> Iterator[Incoming]:
-        """Nothing for a row that is not sound, or was there before."""
+        """Yield the item of a row; nothing for a row that is damaged, or was there before."""
         _, time_us, publisher, seq, expiry_us, check, *_ = row
         if check in self._seen:
             return
@@ -146,7 +146,7 @@ class _Salvage:
     # --- pages -----------------------------------------------------------------------------------
 
     def _records(self, page: bytes) -> Iterator[tuple[Any, ...]]:
-        """What looks like rows on a page of an index tree."""
+        """Yield what looks like rows on a page of an index tree."""
         if len(page) < PAGE or page[0] not in (_INTERIOR, _LEAF):
             return
         head = 12 if page[0] == _INTERIOR else 8
@@ -174,7 +174,7 @@ class _Salvage:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """The number, and where it ends."""
+    """Return the number, and where it ends."""
     number = 0
     for end in range(at, at + 8):
         number = number << 7 | data[end] & 0x7F
@@ -184,7 +184,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _record(payload: bytes) -> tuple[Any, ...]:
-    """Its integers and blobs; other values (of indexed attributes) as None."""
+    """Return the integers and blobs of a record; other values (of indexed attributes) as None."""
     end, at = _varint(payload, 0)
     start, values = end, []
     while at < end:

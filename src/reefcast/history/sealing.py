@@ -87,7 +87,7 @@ def export(
 def _rows(
     source: Source, report: Callable[[DamagedError], None], pause: Callable[[], None]
 ) -> Iterator[tuple[Any, ...]]:
-    """The raw rows of one source; those that are damaged stay where they are."""
+    """Yield the raw rows of one source; damaged ones stay where they are."""
     assert isinstance(source, DatabaseSource)
     while not source.done:
         source.fetch(_FETCHED)
@@ -197,7 +197,7 @@ def _finite(value: Value) -> Value:
 
 
 def _to_disk(path: Path) -> None:
-    """A file or a folder: what it holds survives a loss of power."""
+    """Have the contents of a file or a folder survive a loss of power."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -105,7 +105,7 @@ def _sound(source: Source) -> Iterator[Key]:
 
 
 class SegmentFile:
-    """One segment, for one request."""
+    """A segment, opened for one request."""
 
     def __init__(
         self, segment: Segment, filter: Filter | None, indexed: Mapping[str, Kind]
@@ -164,7 +164,8 @@ class SegmentFile:
         return table.filter(pa.array(chosen))
 
     def _may_have(self, group: int, constraints: Mapping[str, Constraint]) -> bool:
-        """By the statistics, which know nothing of NaN."""
+        """Return whether a row group may have such rows by its statistics, which know nothing of
+        NaN."""
         for name, constraint in constraints.items():
             statistics = self._statistics(group, name)
             if statistics is None or satisfies(constraint, NAN):
@@ -178,7 +179,7 @@ class SegmentFile:
 
 
 def _bounds(c: Constraint) -> tuple[Any, Any]:
-    """As the column has them: float64 for numbers."""
+    """Return the bounds of a constraint as the column has them: float64 for numbers."""
     low, high = (c.members[0], c.members[-1]) if c.members is not None else (c.low, c.high)
     return _as_column(c, low), _as_column(c, high)
 
@@ -188,8 +189,8 @@ def _as_column(c: Constraint, value: Any) -> Any:
 
 
 def _mask(table: Any, wanted: Wanted) -> Any:
-    """Which rows some conjunction may want; int64 values are rounded in columns of float64, so
-    bounds belong to their intervals."""
+    """Return which rows some conjunction may want; int64 values are rounded in columns of float64,
+    so bounds belong to their intervals."""
     either = np.zeros(table.num_rows, bool)
     for constraints in wanted:
         every = np.ones(table.num_rows, bool)
@@ -255,7 +256,7 @@ class SegmentSource(Source):
         self._take_over(table, end, size)
 
     def _take_over(self, table: Any, end: int, size: int) -> None:
-        """Rows of a row group, up to this row of the file, or so many."""
+        """Append rows of a row group, up to this row of the file, or so many."""
         if table is not None:
             numbers = table["row"].to_numpy()
             first, last = np.searchsorted(numbers, (self._next, end)).tolist()

@@ -41,7 +41,7 @@ SET_ASIDE = ".damaged"
 
 
 class Extent(msgspec.Struct, frozen=True, array_like=True):
-    """Where a topic's rows lie in the file, and the position of the last one."""
+    """The place of a topic's rows in the file, and the position of the last one."""
 
     topic: str
     first: int
@@ -98,7 +98,8 @@ def verify(path: Path, footer: Footer) -> None:
 
 
 class Segments:
-    """Those of one store. `most_bytes`: of all files; the oldest goes first."""
+    """The segments of one store. `most_bytes`: the limit for all files; the oldest is removed
+    first."""
 
     def __init__(
         self,

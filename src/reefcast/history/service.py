@@ -146,7 +146,7 @@ class HistoryService(Service):
         return self._close(self.table.by(client)) + self._end_open(client)
 
     def _end_open(self, storage: LinkName) -> list[Send]:
-        """Of what it was asked nothing more comes."""
+        """End the open answers of a storage from which nothing more comes."""
         sends: list[Send] = []
         for id, path in self._open.pop(storage, {}).items():
             sends += self._end(id, path, len(path) - 1, f"storage {storage!r} is gone")
@@ -170,7 +170,7 @@ class HistoryService(Service):
         return [Send(to, replace(request, path=path))]
 
     def _end(self, id: RequestId, path: tuple[str, ...], at: int, reason: str) -> list[Send]:
-        """Back from this broker, which is at that place of the path."""
+        """Send the end of an answer back from this broker, which is at that place of the path."""
         if not self._is_up(path[at - 1]):
             return []
         return [Send(path[at - 1], End(id=id, path=path, at=at - 1, reason=reason))]

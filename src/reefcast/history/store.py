@@ -208,7 +208,7 @@ class HistoryStore:
         return cleaned._replace(dropped=dropped, more=cleaned.more or dropped > 0)
 
     def _drop_sealed(self, most: int) -> int:
-        """Rows that a segment has as well; returns through how many rows of it we went."""
+        """Drop rows that a segment has as well; return how many of its rows were gone through."""
         waiting = self._segments.to_drop()
         if waiting is None:
             return 0
@@ -371,7 +371,7 @@ class HistoryStore:
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
-        """A connection for this moment."""
+        """Lend a connection for the `with` block."""
         try:
             database = self._idle.pop()
         except IndexError:
@@ -424,7 +424,7 @@ def _span(since_us: int | None, until_us: int | None, after: Position | None, no
 
 
 def _locked(path: Path) -> sqlite3.Connection:
-    """Held until it is closed, or the process dies."""
+    """Lock the directory until the connection is closed, or the process dies."""
     lock = sqlite3.connect(path, timeout=0.0, isolation_level=None, check_same_thread=False)
     try:
         lock.execute("PRAGMA journal_mode = MEMORY")

@@ -1,4 +1,4 @@
-"""Which storages a broker can reach, how far they are, and by which link.
+"""The routes of a broker to storages: how far they are, and over which link.
 
 Rules (distance vectors with sequence numbers, as DSDV has them)
 -----
@@ -29,7 +29,7 @@ Key = tuple[str, str]
 
 
 class Route(NamedTuple):
-    """How a storage can be reached: `link` is a neighbour, or the storage itself."""
+    """A route to a storage: `link` is a neighbour, or the storage itself."""
 
     seq: int
     distance: int
@@ -124,8 +124,8 @@ class StorageTable(TableView[Key]):
         return sorted(parts, key=lambda part: part.storage), missing
 
     def _nearest_of(self, topic: str, is_open: Sequence[Key]) -> list[tuple[str, str]]:
-        """The nearest storage that has all of it; else, for a pattern, the nearest one of each
-        topic that it may mean."""
+        """Return the nearest storage that has all of the topic; else, for a pattern, the nearest
+        one of each topic that it may mean."""
         whole = [key for key in is_open if topic_pattern_covers(key[0], topic)]
         if whole:
             return [(self._nearest(whole, topic), topic)]
@@ -136,7 +136,7 @@ class StorageTable(TableView[Key]):
         return [(self._nearest(keys, stored), stored) for stored, keys in some.items()]
 
     def _nearest(self, keys: list[Key], topic: str) -> str:
-        """Each of those that are equally near in its turn."""
+        """Return the nearest storage, and of equally near ones each in its turn."""
         least = min(self.routes[key].distance for key in keys)
         near = sorted({key[1] for key in keys if self.routes[key].distance == least})
         turn = self._spread[topic, ""] = self._spread.get((topic, ""), -1) + 1
@@ -159,7 +159,7 @@ class StorageTable(TableView[Key]):
 
 
 def _all_of(topic: str, is_open: Sequence[Key]) -> list[tuple[str, str]]:
-    """Each storage that has some of it, and what that is."""
+    """Return each storage that has some of the topic, and what that is."""
     return [
         (storage, topic if topic_pattern_covers(stored, topic) else stored)
         for stored, storage in sorted(is_open)

@@ -64,7 +64,8 @@ class Appended(NamedTuple):
 
 
 class Cleaned(NamedTuple):
-    """How many rows went for which reason; `more`: whether another call has something to do."""
+    """How many rows were removed for which reason; `more`: whether another call has something to
+    do."""
 
     expired: int
     evicted: int
@@ -158,7 +159,7 @@ class Writer:
         return _Prepared(rows, shared)
 
     def _store_all(self, prepared: _Prepared) -> list[tuple[Any, ...]]:
-        """Returns the rows that were not there. Most batches hold nothing else."""
+        """Store rows, and return those that were not there. Most batches hold nothing else."""
         rows, shared = prepared
         database = self._database
         database.executemany(f"INSERT OR IGNORE {_STORE_SHARED}", shared)
@@ -173,7 +174,8 @@ class Writer:
         return new
 
     def _take_back(self) -> None:
-        """All that is not known to be new yet, but the era: it has rows of these times."""
+        """Undo everything that is not known to be new yet, but the era: it has rows of these
+        times."""
         eras = list(self._database.execute("SELECT * FROM era"))
         self._database.execute("ROLLBACK")
         self._database.execute("BEGIN IMMEDIATE")
@@ -182,7 +184,8 @@ class Writer:
     def _store_one(
         self, row: tuple[Any, ...], shared: dict[tuple[Any, ...], tuple[Any, ...]]
     ) -> bool:
-        """Whether it is new. One that is known heals what is stored, if that is damaged."""
+        """Store a row, and return whether it is new. A row that is known repairs what is stored, if
+        that is damaged."""
         database = self._database
         if database.execute(f"INSERT OR IGNORE {self._store}", row).rowcount:
             return True
@@ -228,7 +231,7 @@ class Writer:
         return len(found)
 
     def _evict(self, topics: Iterable[Topic], most: int) -> int:
-        """First for the limits of these topics, then for those of all."""
+        """Evict rows first for the limits of these topics, then for those of all."""
         left = most
         for topic in topics:
             while left > 0 and (excess := self._topics.excess_of(topic)).guess:
@@ -265,7 +268,7 @@ class Writer:
         return len(found)
 
     def _remove(self, found: list[tuple[Any, ...]]) -> list[tuple[Topic, int]]:
-        """Rows of `_GONE`; returns how many went of which topic."""
+        """Remove rows of `_GONE`; return how many of which topic."""
         self._database.executemany(f"DELETE FROM message WHERE {_KEY}", [row[:4] for row in found])
         self._database.executemany(_SWEEP, [row[1:4] for row in found if row[5]])
         counted = []

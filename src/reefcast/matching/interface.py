@@ -1,4 +1,5 @@
-"""What every matching index offers; `scan.ScanIndex` is the slow, obvious twin of all others."""
+"""The interface of every matching index; `scan.ScanIndex` is the slow, obvious twin of all
+others."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ K = TypeVar("K", bound=Hashable)
 
 
 class Matches(NamedTuple):
-    """What a batch of events found, as sparse rows: the keys of event i are
+    """The matches of a batch of events, as sparse rows: the keys of event i are
     `keys[offsets[i]:offsets[i + 1]]`.
 
     `offsets` int64, one more than there are events; `keys` int64 if all keys that the index

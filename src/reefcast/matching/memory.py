@@ -1,4 +1,4 @@
-"""How the process gets its memory, for programs that hold large indexes."""
+"""The process's allocator, for programs that hold large indexes."""
 
 from __future__ import annotations
 

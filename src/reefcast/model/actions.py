@@ -234,7 +234,7 @@ def _attribute(token: Token) -> Part:
 
 
 def _unquoted(token: Token) -> str:
-    """Without the quotes around; doubled ones inside are one."""
+    """Return a text without the quotes around it; doubled quotes inside become one."""
     quote = token[0]
     return token[1:-1].replace(quote * 2, quote)
 

@@ -1,4 +1,5 @@
-"""How values that programs have travel: the rule of docs/reference/values.md, one function a row.
+"""The forms in which Python values travel: the rule of docs/reference/values.md, one function a
+row.
 
 A form is chosen for what filters make of it: times and durations compare as numbers, and so do
 decimals. What comes back equals what was sent, or it is refused here. `typed` reads it back.
@@ -39,7 +40,7 @@ def _scalar(name: str, value: object) -> object:
 
 
 def _instant(name: str, value: datetime) -> int:
-    """Microseconds since 1970, as `Event.time_us`."""
+    """Return microseconds since 1970, as `Event.time_us`."""
     _check_time(name, value)
     if value.utcoffset() is None:
         raise InvalidValueError(
@@ -85,7 +86,7 @@ def _time_of_day(name: str, value: time) -> str:
 
 
 def _decimal(name: str, value: Decimal) -> float:
-    """The nearest float64, if that is read back as the same decimal: up to 15 digits always."""
+    """Return the nearest float64, if it reads back as the same decimal: always up to 15 digits."""
     number = float("nan" if value.is_nan() else value)
     if value.is_snan() or not (value.is_nan() or Decimal(repr(number)) == value):
         raise InvalidValueError(

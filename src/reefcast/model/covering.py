@@ -1,4 +1,4 @@
-"""How filters relate: covering, intersection, equality.
+"""Relations of filters: covering, intersection, equality.
 
 All three are decided on the normal forms. They are exact for conjunctions of intervals and sets
 over a dense order, and sound everywhere: a covering that is claimed is there, an intersection that
@@ -65,7 +65,7 @@ def _conjunction_covers(a: Conjunction, b: Conjunction) -> bool:
 
 
 def _conjunctions_intersect(a: Conjunction, b: Conjunction) -> bool:
-    """Residuals are taken to be satisfiable."""
+    """Return whether two conjunctions may intersect; residuals are assumed to be satisfiable."""
     if len(a.constraints) > len(b.constraints):
         a, b = b, a
     for name, constraint in a.constraints.items():

@@ -1,4 +1,4 @@
-"""What is legal in a filter and looks like a mistake, said in a sentence before any event comes.
+"""Warnings about what is legal in a filter and looks like a mistake, before any event comes.
 
 Only what is certain or very likely is doubted: a filter that no event can match, a string in double
 quotes (they make a name of it), a number in single quotes that is compared by order. What an event
@@ -68,7 +68,8 @@ def _quoted_names(text: str) -> set[str]:
 
 
 def _name_for_string(comparison: Comparison, quoted: Collection[str]) -> Iterator[str]:
-    """Who quotes one of two names, and need not, means a string. (Who quotes both quotes all.)"""
+    """Yield a doubt if one of two names is quoted without need: then a string was meant. (A filter
+    that quotes both quotes all.)"""
     left, right = comparison.left, comparison.right
     if not (isinstance(left, Attribute) and isinstance(right, Attribute)):
         return
@@ -84,7 +85,8 @@ def _name_for_string(comparison: Comparison, quoted: Collection[str]) -> Iterato
 
 
 def _string_for_number(comparison: Comparison) -> Iterator[str]:
-    """Equality is left alone: there are many codes and numbers that are texts."""
+    """Yield a doubt if a number in quotes is compared by order. Equality is left alone: many codes
+    and numbers are texts."""
     for operand in children(comparison):
         text = operand.value if isinstance(operand, Literal) else None
         if (

@@ -70,7 +70,7 @@ class Node:
 
     @property
     def text(self) -> str:
-        """AND, OR, NOT; a predicate as a filter spells it."""
+        """The text of a node: AND, OR, NOT, or a predicate as a filter spells it."""
         return _CONNECTIVES.get(type(self.expression)) or readable(self.expression)
 
     @property
@@ -79,7 +79,8 @@ class Node:
 
     @property
     def seen_text(self) -> str:
-        """`price = 120`, or `the event has no attribute price`; "" for a constant."""
+        """The values that a predicate saw: `price = 120`, or `the event has no attribute price`; ""
+        for a constant."""
         return ", ".join(_seen_in_words(*each) for each in self.seen)
 
     def predicates(self) -> Iterator[Node]:
@@ -137,7 +138,7 @@ def _tree(expression: Expression, row: Attributes) -> Node:
 
 
 def _node(expression: Expression, row: Attributes, wanted: bool, holds: bool) -> Node:
-    """`holds` says of the whole filter what is to be explained."""
+    """Return the node of an expression; `holds`: whether the whole filter does."""
     verdict = truth(evaluate(expression, row))
     if not isinstance(expression, And | Or | Not):
         return _predicate(expression, row, Node(expression, verdict, wanted), holds)
@@ -149,7 +150,7 @@ def _node(expression: Expression, row: Attributes, wanted: bool, holds: bool) ->
 
 
 def _all_needed(expression: Expression, wanted: bool) -> bool:
-    """Whether it takes all terms to be what is wanted, and not just one."""
+    """Return whether all terms must be what is wanted, and not just one."""
     return isinstance(expression, And) is wanted
 
 
@@ -165,7 +166,7 @@ def _predicate(expression: Expression, row: Attributes, node: Node, holds: bool)
 
 
 def _mark(node: Node) -> None:
-    """Marks the decisive predicates below; they are there only where there is a cost."""
+    """Mark the decisive predicates below; there are some only where there is a cost."""
     if not node.terms:
         node.decisive = node.cost > 0
     elif _all_needed(node.expression, node.wanted):
@@ -176,7 +177,7 @@ def _mark(node: Node) -> None:
 
 
 def _parts(predicate: Expression) -> list[Expression]:
-    """Attributes in the order of the text, then what is computed from them."""
+    """Return the attributes in the order of the text, then what is computed from them."""
     attributes: list[Expression] = []
     computed: list[Expression] = []
     for operand in (predicate,) if isinstance(predicate, Attribute) else children(predicate):

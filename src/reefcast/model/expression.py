@@ -354,7 +354,7 @@ def literal_to_sql(value: Value) -> str:
 
 
 def _not_finite_to_sql(value: float) -> str:
-    """No literal says them, but arithmetic does."""
+    """Return arithmetic for NaN and infinities, for which there is no literal."""
     if is_nan(value):
         return "(1e308 * 10 - 1e308 * 10)"
     return "(1e308 * 10)" if value > 0 else "(-1e308 * 10)"

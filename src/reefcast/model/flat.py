@@ -74,7 +74,7 @@ def _add(flat: dict[str, object], prefix: str, part: Mapping[str, object], depth
 
 @lru_cache(TYPES_KEPT)  # for speed: these questions take long
 def _form(kind: type) -> Form | None:
-    """How values of a class travel; None if they are nested."""
+    """Return the form in which values of a class travel; None if they are nested."""
     form = form_of(kind)
     return None if form is foreign and is_nested(kind) else form
 
@@ -100,7 +100,8 @@ def fields_of(value: Any) -> Mapping[str, object]:
 
 
 def _fields_of_struct(value: msgspec.Struct) -> dict[str, object]:
-    """By the names that the Struct has for others (`rename=`), and its tag, if it has one."""
+    """Return the fields by the names that the Struct has for others (`rename=`), and its tag, if it
+    has one."""
     names = zip(value.__struct_encode_fields__, value.__struct_fields__, strict=True)
     fields = {encoded: getattr(value, name) for encoded, name in names}
     config = value.__struct_config__

@@ -92,7 +92,7 @@ def _missing(predicate: Expression, attributes: Attributes) -> list[str]:
 
 
 def _name_for_string(predicate: Expression, attributes: Attributes) -> Iterator[str]:
-    """A word without quotes, or in double quotes, is a name."""
+    """Yield a hint for a word without quotes, or in double quotes: it is a name."""
     if not isinstance(predicate, Comparison):
         return
     for one, other in permutations(children(predicate)):
@@ -119,7 +119,7 @@ def _similar(predicate: Expression, attributes: Attributes) -> Iterator[str]:
 
 
 def _arithmetic(expression: Expression, attributes: Attributes) -> Iterator[str]:
-    """About the innermost operations without a value."""
+    """Yield hints about the innermost operations without a value."""
     for child in children(expression):
         yield from _arithmetic(child, attributes)
     if not isinstance(expression, Arithmetic | Minus):
@@ -161,7 +161,7 @@ def _unlike(left: Expression, a: Value, right: Expression, b: Value) -> str:
 
 
 def _advice(value: Value, constant: Value) -> str:
-    """What to do where an event's value and the filter's constant are of unlike kinds."""
+    """Return what to do if an event's value and the filter's constant are of unlike kinds."""
     if isinstance(value, str) and _reads_as(value, kind_of(constant)):
         return f"; publish it as {kind_in_words(constant)}"
     if isinstance(constant, str) and _reads_as(constant, kind_of(value)):

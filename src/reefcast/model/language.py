@@ -31,7 +31,7 @@ def parse(text: str) -> Expression:
 
 
 def _slowly(text: str) -> Expression:
-    """What the grammar says: `quick`'s twin."""
+    """Parse by the grammar: `quick`'s twin."""
     from lark import UnexpectedInput
 
     try:
@@ -149,7 +149,7 @@ _FOREIGN_SIGNS = {
 
 
 def _foreign_sign(text: str, position: int) -> tuple[int, str]:
-    """What is written instead of the sign that the position is in, and where that sign starts."""
+    """Return what to write instead of the sign at the position, and where that sign starts."""
     for start in range(max(position - 1, 0), position + 1):
         for sign, hint in _FOREIGN_SIGNS.items():
             if text.startswith(sign, start) and start + len(sign) > position:
@@ -158,7 +158,7 @@ def _foreign_sign(text: str, position: int) -> tuple[int, str]:
 
 
 def _in_words(terminals: set[str]) -> tuple[str, ...]:
-    """Operands first, then keywords, then signs, the end last."""
+    """Return the terminals in words: operands first, then keywords, then signs, the end last."""
     words = {_WORDS.get(name) or name.lstrip("_"): None for name in sorted(terminals, key=_rank)}
     return tuple(words)
 
@@ -186,7 +186,7 @@ def _fail(text: str, position: int, message: str, expected: tuple[str, ...] = ()
 
 
 def _shown(text: str, start: int, position: int) -> str:
-    """The line, cut to a readable width, with a caret below the position."""
+    """Return the line, cut to a readable width, with a caret below the position."""
     end = text.find("\n", position)
     end = len(text) if end < 0 else end
     first, last = max(start, position - _SHOWN_BEFORE), min(end, position + _SHOWN_AFTER)

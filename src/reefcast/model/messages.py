@@ -113,8 +113,8 @@ class PeerMessage(Control, frozen=True, kw_only=True):
 
     @property
     def tells(self) -> tuple[EntityId, ...]:
-        """Advertisements whose brokers it tells of a subscription; another subscription that needs
-        the same (`SettlesTogether.needs`) settles when this is answered."""
+        """The advertisements whose brokers it tells of a subscription; another subscription that
+        needs the same (`SettlesTogether.needs`) settles when this is answered."""
         return ()
 
     @property
@@ -124,7 +124,7 @@ class PeerMessage(Control, frozen=True, kw_only=True):
 
     @property
     def says(self) -> tuple[EntityId, ...]:
-        """Subscriptions that it brings; one that such a one stands for
+        """The subscriptions that it brings; one that such a one stands for
         (`SettlesTogether.stand_ins`) settles when this is answered."""
         return ()
 
@@ -152,8 +152,8 @@ ControlMessage = SharedMessage | PeerMessage | ServiceMessage
 
 
 class Header(msgspec.Struct, array_like=True, frozen=True, gc=False, forbid_unknown_fields=True):
-    """What changes from hop to hop. A routing whose copies carry more has a subclass of its own,
-    with defaults for all that it adds, and names it in `Router.header`.
+    """The part of a publication that changes from hop to hop. A routing whose copies carry more
+    defines a subclass, with defaults for its own fields, and names it in `Router.header`.
 
     `hops`: broker-to-broker links crossed so far.
     """
@@ -257,7 +257,7 @@ class Deliver(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def subscriptions(self) -> int:
-        """Matching subscriptions of all these clients."""
+        """How many subscriptions of all these clients match."""
         return sum(map(len, self.to.values()))
 
 

@@ -70,7 +70,7 @@ def check_attributes(attributes: Mapping[str, object]) -> dict[str, Value]:
 
 
 def _advice(value: object) -> str:
-    """What to send instead of what would lose something on the way."""
+    """Return what to send instead of a value that would lose something on the way."""
     if "time" in type(value).__name__:
         return ": send a datetime with a time zone, a timedelta, or a number in a unit of your own"
     if isinstance(value, Number):  # numpy's durations are some, too

@@ -1,4 +1,4 @@
-"""Which topics a filter is about."""
+"""The topics that a filter is about."""
 
 from __future__ import annotations
 

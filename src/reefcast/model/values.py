@@ -46,7 +46,8 @@ def kind_of(value: Value) -> Kind:
 
 
 def _kind_of_subclass(value: Value) -> Kind:
-    """Enumerations and numpy's float64 are subclasses; bool goes first, for it is an int."""
+    """Return the kind of a value of a subclass, such as enumerations and numpy's float64; bool goes
+    first, because it is an int."""
     for base, kind in _KINDS.items():
         if isinstance(value, base):
             return kind

@@ -1,4 +1,4 @@
-"""Which version of the protocol the two ends of a connection speak, and which features they use.
+"""The version of the protocol and the features that the two ends of a connection use.
 
 Rules
 -----
@@ -22,7 +22,7 @@ from reefcast.errors import ProtocolError
 
 
 class Offer(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What one end can do: it speaks the versions from `oldest` to `version`."""
+    """The offer of one end: it speaks the versions from `oldest` to `version`."""
 
     version: int
     oldest: int = 1
@@ -35,7 +35,7 @@ class Offer(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Agreed(NamedTuple):
-    """What is spoken on a connection."""
+    """The version and the features in use on a connection."""
 
     version: int
     features: frozenset[str]

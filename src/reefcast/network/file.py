@@ -90,7 +90,7 @@ class NetworkFile(Section, kw_only=True):
         return name in self.names or self._peer(name) is not None
 
     def _peer(self, name: str) -> BrokerEntry | None:
-        """A *peer* is a broker that is in no file, and that others hear of: its name says where it
+        """Return the entry of a *peer*, a broker that is in no file: its name says where it
         listens. Only where brokers find each other, and at addresses that brokers may have."""
         entry = BrokerEntry(name=name, listen=name)
         if name in self.names or routing_named(self.network.routing).overlay is not Shape.NONE:
@@ -290,7 +290,8 @@ def _toml_lines(section: dict[str, Any]) -> list[str]:
 
 
 def _toml_value(value: Any) -> str:
-    """A finite number, a boolean and most text are written alike in JSON and in TOML."""
+    """Return a value as TOML. A finite number, a boolean and most text are written alike in JSON
+    and in TOML."""
     if isinstance(value, dict):
         return "{" + ", ".join(_toml_lines(value)) + "}"
     if isinstance(value, list | tuple):

@@ -99,7 +99,7 @@ def _check_taken_over(storages: Sequence[StorageEntry], then: Iterable[StorageEn
 
 
 def _kept(topic: str, storages: Iterable[StorageEntry]) -> bool:
-    """Whether one of them has all of it."""
+    """Return whether one of the storages has all of the topic."""
     return any(topic_pattern_covers(own, topic) for entry in storages for own in entry.complete)
 
 
@@ -115,14 +115,14 @@ def widened(storages: Sequence[StorageEntry], then: Sequence[StorageEntry]) -> l
 def _joined(
     entry: StorageEntry, more: Iterable[str], storages: Sequence[StorageEntry]
 ) -> StorageEntry:
-    """With these topics as well."""
+    """Return the entry with these topics as well."""
     new = [topic for topic in more if topic not in entry.topics]
     joining = [topic for topic in new if not _kept(topic, [entry]) and _kept(topic, storages)]
     return replace(entry, topics=entry.topics + new, joining=entry.joining + joining)
 
 
 def _begun(topic: str, storages: Iterable[StorageEntry]) -> bool:
-    """Whether one of them has some of it."""
+    """Return whether one of the storages has some of the topic."""
     return any(topic_patterns_meet(own, topic) for entry in storages for own in entry.complete)
 
 
@@ -201,7 +201,7 @@ def _inline(plain: dict[str, Any]) -> InlineTable:
 
 
 def _said(entry: StorageEntry) -> Iterator[tuple[str, Any]]:
-    """Without what is so by default."""
+    """Yield the keys of an entry that differ from their defaults."""
     unsaid = StorageEntry(name="", broker="", topics=[], directory="")
     for key, value in msgspec.to_builtins(entry).items():
         if value != getattr(unsaid, key):

@@ -34,7 +34,8 @@ def dump_plan(storages: Iterable[PlannedStorage], remarks: Iterable[str] = ()) -
 
 
 def _text(value: str) -> str:
-    """Strings of JSON are strings of TOML, but for a DEL, which must be escaped there."""
+    """Return a string as TOML: strings of JSON are strings of TOML, but for a DEL, which must be
+    escaped."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 

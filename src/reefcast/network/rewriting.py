@@ -31,7 +31,8 @@ def rewrite(file: Path, change: Callable[[str, NetworkFile], str]) -> NetworkFil
 
 @contextmanager
 def _alone_in(folder: Path) -> Iterator[None]:
-    """Nobody else does this in the folder at the same time; the file itself will be another one."""
+    """Lock the folder, so that nobody else rewrites a file in it; the file itself will be
+    replaced."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

@@ -14,7 +14,7 @@ class Section(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class NetworkSection(Section):
-    """What holds for the whole network.
+    """The network as a whole.
 
     - `name`: the name of the network; brokers of different networks refuse each other.
     - `routing`: the name of a routing, or `my_module:MyRouting` for one of your own. Its options
@@ -28,7 +28,7 @@ class NetworkSection(Section):
 
 
 class TraceSection(Section):
-    """What live brokers write to a trace.
+    """The trace of live brokers.
 
     - `level`: "off"; "counters" (snapshots of tables, queues and counters); "sampled" (also rows
       about single publications, for a share of them); "full" (for all of them).

@@ -1,4 +1,4 @@
-"""What the `[[storage]]` entries of a network file must satisfy."""
+"""The rules that the `[[storage]]` entries of a network file must satisfy."""
 
 from __future__ import annotations
 

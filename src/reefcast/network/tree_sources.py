@@ -1,4 +1,4 @@
-"""Where trees come from: generators, the paper's, and files.
+"""Sources of trees: generators, the paper's tree, and files.
 
 A source is written `path:3`, `star:6`, `balanced:14:3` (nodes, children of each),
 `random:14:7` (nodes, seed), `paper` (the tree of OctopiA's evaluation), or is a file:
@@ -132,7 +132,7 @@ def graphml(file: Path) -> Graph:
 
 
 def _read_graphml(file: Path) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
-    """(id, label) of the nodes in the order of the file, and the edges by id."""
+    """Return (id, label) of the nodes in the order of the file, and the edges by id."""
     from xml.etree.ElementTree import ParseError
 
     import networkx
@@ -146,7 +146,7 @@ def _read_graphml(file: Path) -> tuple[list[tuple[str, str]], list[tuple[str, st
 
 
 def _sizes_of_parts(network: Graph) -> list[int]:
-    """Numbers of nodes, largest first."""
+    """Return the numbers of nodes of the parts, largest first."""
     sizes: list[int] = []
     left = dict(network)
     while left:

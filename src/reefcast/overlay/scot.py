@@ -32,7 +32,7 @@ from reefcast.overlay.topology import Edge, Graph, diameter, edges_of, graph, is
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a broker stands, `B(region, cluster)`; `cluster` counts from 0."""
+    """The place of a broker, `B(region, cluster)`; `cluster` counts from 0."""
 
     region: str
     cluster: int
@@ -40,10 +40,12 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Neighbours:
-    """What a broker knows of a SCOT: its region, its cluster, how many there are, and its links.
+    """A broker's view of a SCOT: its region, its cluster, how many clusters there are, and its
+    links.
 
     `primary`: the neighbours over aLinks, sorted. `secondary`: those over iLinks, each with its
-    cluster, in the order of the clusters."""
+    cluster, in the order of the clusters.
+    """
 
     region: str
     cluster: int
@@ -84,7 +86,7 @@ class Scot:
 
     @property
     def diameter(self) -> int:
-        """In hops: that of the tree, and one more where there is another cluster."""
+        """The diameter in hops: that of the tree, plus one if there is another cluster."""
         return diameter(self.tree) + (self.clusters > 1)
 
     def cluster(self, index: int) -> list[str]:
@@ -122,7 +124,7 @@ class Scot:
         )
 
     def _cluster_of(self, a: str, b: str) -> int | None:
-        """The cluster that a link is in; None for an iLink."""
+        """Return the cluster that a link is in; None for an iLink."""
         cluster = self.places[a].cluster
         return cluster if self.places[b].cluster == cluster else None
 
@@ -231,7 +233,7 @@ def _require(fault: str) -> None:
 
 
 def _made(tree: Graph, clusters: int, places: dict[str, Place]) -> Scot:
-    """`places` hold every pair of a label and an index once."""
+    """Make a SCOT; `places` hold every pair of a label and an index once."""
     name_at = {place: name for name, place in places.items()}
     a_links = [
         (name_at[Place(a, index)], name_at[Place(b, index)])
@@ -250,7 +252,8 @@ def _made(tree: Graph, clusters: int, places: dict[str, Place]) -> Scot:
 
 
 def _check_places(overlay: Graph, places: Mapping[str, Place]) -> int:
-    """Every broker has a place, every place one broker; returns the number of clusters."""
+    """Check that every broker has a place, and every place one broker; return the number of
+    clusters."""
     if not overlay:
         raise ConfigurationError("Acyclic property: the overlay has no brokers")
     name_at: dict[Place, str] = {}
@@ -287,7 +290,7 @@ def _check_all_there(name_at: Mapping[Place, str]) -> int:
 
 
 def _acyclic_factor(overlay: Graph, places: Mapping[str, Place], clusters: int) -> Graph:
-    """The tree of the first cluster that is one: so the link to blame is in the others."""
+    """Return the tree of the first cluster that is one: so the link to blame is in the others."""
     labels = _once(place.region for place in (places[name] for name in overlay))
     copies = [_labels_of(overlay, places, labels, index) for index in range(clusters)]
     for copy in copies:
@@ -299,7 +302,7 @@ def _acyclic_factor(overlay: Graph, places: Mapping[str, Place], clusters: int) 
 def _labels_of(
     overlay: Graph, places: Mapping[str, Place], labels: Iterable[str], index: int
 ) -> Graph:
-    """One cluster, by labels."""
+    """Return one cluster, by labels."""
     inside = [
         (places[a].region, places[b].region)
         for a, b in edges_of(overlay)

@@ -28,7 +28,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """What a trace says. Times in microseconds, sizes in bytes.
+    """The figures of a trace. Times in microseconds, sizes in bytes.
 
     `run`: what `run.json` says. `totals`: name, value; see `_totals`. `delays`: count (deliveries
     to clients), mean, p50, p90, p99, p999, max, within_1s. `delay_bins`: low_us, high_us, count.

@@ -1,4 +1,4 @@
-"""Where to draw the brokers of an overlay: stress majorization over hop distances.
+"""Positions for drawing the brokers of an overlay: stress majorization over hop distances.
 
 Gansner, Koren and North, "Graph Drawing by Stress Majorization" (GD 2004), the localized update
 with weights 1/d^2. Deterministic: it starts from a circle in breadth-first order.

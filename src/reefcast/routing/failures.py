@@ -1,4 +1,5 @@
-"""What a broker fails on: it costs only itself, and all else of the same input happens."""
+"""Failures of a broker on single inputs: each affects only itself, and all else of the same input
+happens."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ class PartlyFailed(InternalError):
 
 
 class Failures(list[Failure]):
-    """Those of one input."""
+    """The failures of one input."""
 
     def on(self, publish: Publish | None, error: Exception) -> None:
         self.append(Failure(publish, error))

@@ -40,7 +40,7 @@ NO_TOPIC = "routing {routing!r} carries what has a topic: publish(..., topics=[.
 
 
 class Onward(NamedTuple):
-    """What the gate has the broker do: `route` what a client published; finish with a client that
+    """The broker as the gate calls it: `route` what a client published; finish with a client that
     `left`."""
 
     route: Callable[[Sequence[Publish], LinkName], list[Effect]]
@@ -81,7 +81,8 @@ class Gate:
     def _accept(
         self, client: ClientState, batch: Iterable[Publish], effects: list[Effect]
     ) -> list[Publish]:
-        """Those that may pass, as if they had just been published; the others are refused."""
+        """Return the publications that may pass, as if they had just been published; refuse the
+        others."""
         accepted = []
         needs_topics = self._router.needs_topics
         for publish in batch:

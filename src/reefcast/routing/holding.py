@@ -87,7 +87,7 @@ class Wait:
 
 
 def _again(message: ControlMessage | Publish, link: LinkName) -> Send:
-    """It may come to those whom it is for more than once."""
+    """Return a send marked `again`: its receivers may get it more than once."""
     if isinstance(message, Publish):
         message = msgspec.structs.replace(message, again=True)
     return Send(link, message)

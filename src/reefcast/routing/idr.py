@@ -100,7 +100,8 @@ class Idr(ScotRouter):
     def _carrier(
         self, free: list[Target], a_links: list[Target], targets: list[Target], came_by: LinkName
     ) -> Target | None:
-        """The link whose copy takes the bits that are left over; None if there is no link."""
+        """Return the link whose copy takes the bits that are left over; None if there is no
+        link."""
         overloaded, counters = self.links.lst.overloaded, self.counters
         crowded = [target for target in a_links if overloaded(target.link)]
         if crowded:

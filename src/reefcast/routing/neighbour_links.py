@@ -112,8 +112,9 @@ class NeighbourLinks:
         yield from self._hands_over.waiting
 
     def _lend(self, link: LinkName, wait: Wait) -> list[Advertise]:
-        """Some of what waits may be of publishers that have left since: until it has been handed
-        over, an advertisement of this broker's own shows the neighbour where it goes."""
+        """Return advertisements for publications of publishers that have left since: until these
+        have been handed over, an advertisement of this broker's own shows the neighbour where they
+        go."""
         waiting = (send.message for send in wait.items)
         if all(
             self._hands_over.advertised(publish.publication, link)
@@ -160,8 +161,9 @@ class NeighbourLinks:
         return self._answer_those_who_leave()
 
     def _answer_those_who_leave(self) -> list[Effect]:
-        """As soon as there is nothing more to send to them. Brokers of a cycle that leave together
-        would wait for each other for ever: so after `TOGETHER_S` for those no more."""
+        """Answer neighbours that stop, as soon as there is nothing more to send to them. Brokers of
+        a cycle that leave together would wait for each other for ever: so only until `TOGETHER_S`.
+        """
         leaving = set(self._owed) if self._is_overdue else set()
         ready = [link for link in self._owed if not self._unanswered - leaving - {link}]
         for link in ready:
@@ -169,7 +171,8 @@ class NeighbourLinks:
         return [Send(link, Settled(self._owed.pop(link))) for link in ready]
 
     def _told(self, link: LinkName, wait: Wait) -> list[Effect]:
-        """The neighbour has answered all that it was told when its link came up."""
+        """Handle that the neighbour has answered everything that it was told when its link came
+        up."""
         if not self._holding.is_present(link, wait):
             return []
         released = self._holding.told(link, wait)
@@ -177,7 +180,8 @@ class NeighbourLinks:
         return swept + self._hand_over(released)
 
     def _hand_over(self, released: list[Effect]) -> list[Effect]:
-        """What has waited for a neighbour goes there; or by another way, if it has lost its own."""
+        """Send what has waited for a neighbour there; or over another link, if it can no longer
+        reach it."""
         effects: list[Effect] = []
         strays: list[Publish] = []
         for effect in released:
@@ -192,7 +196,7 @@ class NeighbourLinks:
         return effects + self._then.act(self._hands_over.reroute(strays)) if strays else effects
 
     def _said_all(self, link: LinkName) -> list[Effect]:
-        """What the neighbour has not said again does not hold any more."""
+        """Remove what the neighbour has not said again: it does not hold any more."""
         swept = self._then.send(self._then.begin_work(link), self._relearns.synced(link))
         return swept + self._no_longer_absent(link)
 
@@ -254,7 +258,7 @@ class NeighbourLinks:
         return None
 
     def _stop_relearning(self, now: float) -> list[Effect]:
-        """Some neighbours have stayed away so far."""
+        """Stop relearning, although some neighbours have stayed away so far."""
         told = self._relearning.give_up()
         self._absent.update(self._relearning.absent)
         self._router.absent = sorted(self._absent)
@@ -266,7 +270,8 @@ class NeighbourLinks:
         return effects
 
     def _forget_absent(self) -> list[Effect]:
-        """They have not come for so long that what waited for them goes."""
+        """Forget neighbours that have been away for so long that what waited for them is
+        dropped."""
         effects: list[Effect] = []
         for link in sorted(self._absent.difference(self._router.brokers)):
             effects += [Discard(p, "link_lost", link) for p in self._holding.given_up(link)]
@@ -274,7 +279,8 @@ class NeighbourLinks:
         return effects + self._tell_synced(self._relearning.forget_absent())
 
     def _no_longer_absent(self, link: LinkName) -> list[Effect]:
-        """What is wanted behind it is known, or it has been given up."""
+        """Handle that a neighbour is no longer absent: what is wanted behind it is known, or it has
+        been given up."""
         if link not in self._absent:
             return []
         self._absent.remove(link)

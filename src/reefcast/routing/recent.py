@@ -1,4 +1,4 @@
-"""What was seen lately: a bounded memory of ids."""
+"""A bounded memory of ids seen lately."""
 
 from __future__ import annotations
 

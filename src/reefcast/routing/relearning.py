@@ -42,7 +42,7 @@ class Relearning:
 
     @property
     def absent(self) -> list[LinkName]:
-        """Those that were given up, by name."""
+        """The neighbours that were given up, by name."""
         return sorted(self._absent)
 
     def start_patience(self) -> bool:

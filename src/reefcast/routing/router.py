@@ -1,4 +1,4 @@
-"""What a routing is: the interface between the broker and its routing protocol.
+"""The interface between the broker and its routing protocol.
 
 The broker (`broker.Broker`) keeps what all routings share: links, clients and their
 advertisements, settlement, resynchronisation, delivery. A router keeps the tables of its paper and
@@ -74,7 +74,7 @@ Action = Send | OpenLink | CloseLink | Promote | Demote | Await | Route
 
 
 class Decision(msgspec.Struct, frozen=True, gc=False):
-    """Where one publication goes from here.
+    """The decision about one publication: where it goes from here.
 
     `local`: client -> ascending numbers of its subscriptions that match. `hops`: neighbours that
     get a copy, each with its header. `matched`: rows that matched, None where the publication was
@@ -117,10 +117,10 @@ class RoutingOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a router is given: its broker's name, a factory of indexes, a generator of its own, its
-    links, counters for what happens, on a SCOT who its primary and secondary neighbours are (None
-    on an overlay without clusters), its options, of the class that it names in `options`, and
-    statistics of what the broker's clients get, for it to keep."""
+    """Everything that a router is given: its broker's name, a factory of indexes, a generator of
+    its own, its links, counters, on a SCOT its primary and secondary neighbours (None on an overlay
+    without clusters), its options, of the class that it names in `options`, and statistics of what
+    the broker's clients get, for it to keep."""
 
     name: str
     new_index: IndexFactory

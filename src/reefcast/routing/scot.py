@@ -107,7 +107,7 @@ class ScotOptions(CoveringOptions, frozen=True):
 
 
 class ScotRouter(Router, Relearns, SettlesTogether):
-    """What SPR and IDR share: everything but the choice of links. `cluster`: this broker's;
+    """The shared part of SPR and IDR: everything but the choice of links. `cluster`: this broker's;
     `a_links`, `i_links`: those that are up, the latter by cluster."""
 
     overlay = Shape.SCOT
@@ -181,7 +181,7 @@ class ScotRouter(Router, Relearns, SettlesTogether):
         return [self.i_links[cluster] for cluster in sorted(self.i_links)]
 
     def _sender_bit(self, link: LinkName, what: str) -> int:
-        """The bit of the cluster at the other end of an iLink."""
+        """Return the bit of the cluster at the other end of an iLink."""
         if link not in self._cluster_of:
             raise self._wrong_link(link, what, "an aLink", "iLinks")
         return 1 << self._cluster_of[link]
@@ -217,8 +217,8 @@ class ScotRouter(Router, Relearns, SettlesTogether):
         return self._unsubscribe_all([id], link)
 
     def _unsubscribe_all(self, ids: Sequence[EntityId], link: LinkName) -> list[Send]:
-        """All of them first, and only then the bits: a witness is not looked for among those that
-        go, too."""
+        """Remove all of them first, and only then the bits: a witness is not looked for among those
+        that go, too."""
         return self.tree.unsubscribe(ids, link) + self._clear_bits(ids)
 
     def _replace(self, message: Replacement, link: LinkName) -> list[Send]:
@@ -233,7 +233,8 @@ class ScotRouter(Router, Relearns, SettlesTogether):
         return self.tree.stand_ins(id)
 
     def _set_bits(self, id: EntityId, filter: Filter) -> list[Send]:
-        """A subscription came; returns a CIV_SET for each iLink with bits that were 0."""
+        """Set bits for a subscription that came; return a CIV_SET for each iLink with bits that
+        were 0."""
         set_now: dict[LinkName, list[EntityId]] = {}
         for row in self.clt:
             if row.local or row.witness is not None or not intersects(row.filter, filter):
@@ -247,7 +248,8 @@ class ScotRouter(Router, Relearns, SettlesTogether):
         ]
 
     def _clear_bits(self, ids: Sequence[EntityId]) -> list[Send]:
-        """Subscriptions went; returns a CIV_UNSET for each iLink with bits that are 0 now."""
+        """Clear bits for subscriptions that went; return a CIV_UNSET for each iLink with bits that
+        are 0 now."""
         rows = [row for id in ids for row in self.clt.witnessed_by(id)]
         for row in rows:
             self._find_witness(row)
@@ -267,7 +269,7 @@ class ScotRouter(Router, Relearns, SettlesTogether):
         ]
 
     def _find_witness(self, row: ClusterLinkRow) -> None:
-        """Sets the row's witness and its bit for this cluster from the PRT."""
+        """Set the row's witness and its bit for this cluster from the PRT."""
         found = (s.id for s in self.prt if intersects(row.filter, s.filter))
         self.clt.set_witness(row, next(found, None))
         if row.witness is None:
@@ -290,8 +292,8 @@ class ScotRouter(Router, Relearns, SettlesTogether):
         return []
 
     def _targets(self, publish: Publish, client: LinkName) -> int:
-        """The target secondary clusters of a publication that a client of this broker published:
-        the bits of all its advertisements that the publication matches."""
+        """Return the target secondary clusters of a publication of a client of this broker: the
+        bits of all its advertisements that the publication matches."""
         rows = self.clt.hosted_by(client)
         only = len(rows) == 1  # the broker has checked that it matches one of them
         bits = self._own
@@ -396,7 +398,7 @@ class ScotRouter(Router, Relearns, SettlesTogether):
     def _between_clusters(
         self, inside: Decision, link: LinkName, onward: Header, bits: int
     ) -> Decision:
-        """`inside` is the decision as far as this cluster goes; adds copies over iLinks."""
+        """Return the decision `inside` the cluster with copies over iLinks added."""
 
 
 class Spr(ScotRouter):

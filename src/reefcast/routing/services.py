@@ -1,5 +1,5 @@
-"""What a broker does besides routing publications: services with messages of their own, which go
-over the same links, between brokers and to and from clients."""
+"""Services of a broker besides routing publications, with messages of their own, which go over the
+same links, between brokers and to and from clients."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Service(ABC):
 
 
 class Services(tuple[Service, ...]):
-    """Those of one broker, each told of what comes up and goes."""
+    """The services of one broker, each told of links that come up and go."""
 
     @property
     def messages(self) -> list[type[ServiceMessage]]:

@@ -90,7 +90,7 @@ class Sent(NamedTuple):
 
 
 def _settles(message: ControlMessage) -> bool:
-    """Whether its sender waits for an answer."""
+    """Return whether the sender waits for an answer."""
     return not isinstance(message, PeerMessage) or message.settles
 
 
@@ -99,7 +99,7 @@ def _told_by(message: ControlMessage) -> tuple[EntityId, ...]:
 
 
 def _said_by(message: ControlMessage) -> tuple[EntityId, ...]:
-    """The advertisements and subscriptions that it brings."""
+    """Return the advertisements and subscriptions that a message brings."""
     if isinstance(message, Advertise | Subscribe):
         return (message.id,)
     return message.says if isinstance(message, PeerMessage) else ()
@@ -207,7 +207,7 @@ class Settlement:
         return msgspec.structs.replace(message, token=token)
 
     def _held_for(self, id: EntityId | None) -> list[PendingWork]:
-        """Who waits for all that is sent for `id` while the broker relearns."""
+        """Return the work that waits for all that is sent for `id` while the broker relearns."""
         held = self._held_by_id.get(id, []) if id is not None else []
         link = self._came_by(id) if id is not None and held else None
         return [work for work in held if link is None or work.came_by == link]
@@ -221,7 +221,7 @@ class Settlement:
         return [send for work in pending for send in self.release(work, reason)]
 
     def _done(self, link: LinkName, token: int) -> dict[PendingWork, None]:
-        """The message is under way no more; returns who waited for it."""
+        """Note that the message is under way no more; return the work that waited for it."""
         sent = self._waiting.get(link, {}).pop(token, None)
         if sent is None:
             return {}

@@ -1,4 +1,4 @@
-"""What an operator is told of a router and its links, as plain data."""
+"""The status of a router and its links for operators, as plain data."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ def links_status(
 
 
 def _link_status(links: Links, link: LinkName, place: Neighbours | None) -> dict[str, Any]:
-    """`kind`: "a_link", "i_link", or "" where the overlay is no SCOT; `cluster`: that the link
-    leads to."""
+    """Return the status of a link. `kind`: "a_link", "i_link", or "" where the overlay is no SCOT;
+    `cluster`: that the link leads to."""
     return {
         **links.status(link),
         "kind": place.link_kind(link) if place else "",

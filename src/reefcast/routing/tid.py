@@ -65,9 +65,9 @@ SentCopy = tuple[PublicationId, EntityId, LinkName, int]
 
 
 class Matching(NamedTuple):
-    """What a publication on some tree matches at a broker. `local`: client -> ascending numbers of
-    its subscriptions. `served`: neighbour, by name -> subscriptions that are bound to the tree and
-    came from there. `rows`: how many matched."""
+    """The matches of a publication on some tree at a broker. `local`: client -> ascending numbers
+    of its subscriptions. `served`: neighbour, by name -> subscriptions that are bound to the tree
+    and came from there. `rows`: how many matched."""
 
     local: dict[LinkName, list[int]]
     served: dict[LinkName, list[Row]]
@@ -79,7 +79,7 @@ Found = tuple[Tree | None, Matching | None]
 
 
 class TidRouter(TreeRouting, HandsOver, ActsLater):
-    """What TID-S and TID-D share: everything but the choice of links."""
+    """The shared part of TID-S and TID-D: everything but the choice of links."""
 
     header = TidHeader
     legend: ClassVar[Mapping[str, str]] = {
@@ -127,25 +127,25 @@ class TidRouter(TreeRouting, HandsOver, ActsLater):
                 yield self._choose(publish, tree, link, matching)
 
     def _match(self, asked: Sequence[tuple[Publication, Tree]]) -> list[Matching]:
-        """What each publication matches here, on its tree."""
+        """Return what each publication matches here, on its tree."""
         keys = [(tree, tree.version) for _, tree in asked]
         return self.prt.digests([publication for publication, _ in asked], keys, _divide)
 
     def _tree(self, header: Header) -> Tree | None:
-        """The tree that a copy follows; None for one that names none that is known here."""
+        """Return the tree that a copy follows; None for one that names none that is known here."""
         tid = header.tid if type(header) is TidHeader else None
         return None if tid is None else self.srt.get(tid)
 
     def _came_down(self, header: Header, link: LinkName) -> Tree | None:
-        """The tree that a copy from a neighbour follows. None if it did not come down the tree: it
-        is for what was bound by the former life of this broker, which has the tree from somebody
-        else now and gets its copies from there."""
+        """Return the tree that a copy from a neighbour follows. None if it did not come down the
+        tree: it is for what was bound by the former life of this broker, which has the tree from
+        somebody else now and gets its copies from there."""
         tree = self._tree(header)
         return tree if tree is not None and tree.last_hop == link else None
 
     def _first_tree(self, publication: Publication, client: LinkName) -> Tree | None:
-        """The newest tree of the first advertisement of this publisher that it matches; they were
-        stored in the order of their numbers."""
+        """Return the newest tree of the first advertisement of this publisher that the publication
+        matches; they were stored in the order of their numbers."""
         grown = self.grown.get(client, {}).values()
         if len(grown) == 1:  # the broker has checked that it matches one of them
             return next(iter(grown)).trees[-1]
@@ -161,8 +161,9 @@ class TidRouter(TreeRouting, HandsOver, ActsLater):
         )
 
     def _look_beyond(self, publish: Publish, tree: Tree) -> None:
-        """The tree is torn, and the publisher's broker does not know yet. Who said so and has
-        nothing bound to it any more gets no copy; who has not answered drops it."""
+        """Look beyond a torn tree, of which the publisher's broker does not know yet. A neighbour
+        that said so and has nothing bound to it any more gets no copy; one that has not answered
+        drops it."""
         torn = self._torn[tree.id]
         if any(link not in tree.hops or link in tree.untold for link in torn):
             self.waiting.append(replace(publish, header=Header(), again=True))
@@ -186,12 +187,12 @@ class TidRouter(TreeRouting, HandsOver, ActsLater):
         return [Await(self.advertise(id, TRUE, id[0], local=True), partial(self._hand_out, id))]
 
     def _hand_out(self, id: EntityId) -> list[Action]:
-        """The tree has grown."""
+        """Route what waited for a tree that has grown."""
         strays, self.waiting = self.waiting, []
         return [Route(strays, id[0]), Await((), partial(self._take_back, id))]
 
     def _take_back(self, id: EntityId) -> list[Action]:
-        """All that went astray has gone down the tree."""
+        """Withdraw the advertisement when all that went astray has gone down the tree."""
         self._lending = False
         return [*self.unadvertise(id, id[0]), *self._lend()]
 
@@ -201,13 +202,13 @@ class TidRouter(TreeRouting, HandsOver, ActsLater):
     def _choose(
         self, publish: Publish, tree: Tree, link: LinkName, found: Matching | None
     ) -> Decision:
-        """The next hops of a publication on `tree` that came by `link`; `found` is None at a
+        """Return the next hops of a publication on `tree` that came by `link`; `found` is None at a
         forward-only broker."""
 
     def _along(
         self, publish: Publish, tree: Tree, link: LinkName, found: Matching | None
     ) -> Decision:
-        """The decision of TID-S."""
+        """Return the decision of TID-S."""
         header = publish.header
         onward: Header = TidHeader(header.hops + 1, tree.id, _switched(header))
         bound: Collection[LinkName] = tree.hops if found is None else found.served
@@ -219,12 +220,13 @@ class TidRouter(TreeRouting, HandsOver, ActsLater):
         return Decision(found.local, copies, found.rows)
 
     def _unknown(self, tree: Tree) -> set[LinkName]:
-        """The neighbours of which nobody knows what is bound to the tree behind them."""
+        """Return the neighbours of which nobody knows what is bound to the tree behind them."""
         return tree.untold.union(self.absent)
 
 
 def _divide(rows: list[Row], key: tuple[Tree, int]) -> Matching:
-    """These rows match; the second part of the key is the version of the tree."""
+    """Return matching rows by where they lead; the second part of the key is the version of the
+    tree."""
     bound = key[0].bound
     served: dict[LinkName, list[Row]] = {}
     for row in rows:
@@ -236,7 +238,7 @@ def _divide(rows: list[Row], key: tuple[Tree, int]) -> Matching:
 
 
 def _switched(header: Header) -> bool:
-    """Whether a copy follows another tree than it started on."""
+    """Return whether a copy follows another tree than it started on."""
     return type(header) is TidHeader and header.switched
 
 
@@ -306,7 +308,7 @@ class TidD(TidRouter):
     def _around(
         self, along: Decision, tree: Tree, link: LinkName, found: Matching, crowded: list[LinkName]
     ) -> Decision:
-        """`along`, without the links in `crowded` where there is another way."""
+        """Return `along`, without the links in `crowded` where there is another way."""
         copies: dict[tuple[LinkName, EntityId], Header] = {}
         checked, searched = len(along.hops), 0
         unknown = self._unknown(tree)
@@ -329,7 +331,8 @@ class TidD(TidRouter):
     def _other_trees(
         self, rows: list[Row], tree: Tree, link: LinkName
     ) -> list[tuple[LinkName, EntityId]]:
-        """The trees that all these subscriptions are bound to, with one last hop: (it, TID)."""
+        """Return the trees that all these subscriptions are bound to, with one last hop: (it,
+        TID)."""
         first, *rest = rows
         found = [(other.bound[first], other) for other in self.bindings.trees(first)]
         return [
@@ -344,13 +347,14 @@ class TidD(TidRouter):
     def _least_loaded(
         self, others: list[tuple[LinkName, EntityId]]
     ) -> tuple[LinkName, EntityId] | None:
-        """Of the links that are not overloaded that with the shortest queue."""
+        """Return of the links that are not overloaded that with the shortest queue."""
         overloaded, queue_len = self.links.lst.overloaded, self.links.queue_len
         free = [(queue_len(hop), hop, tid) for hop, tid in others if not overloaded(hop)]
         return min(free)[1:] if free else None
 
     def _without_sent(self, id: PublicationId, decision: Decision) -> Decision:
-        """Without the copies that went before; only copies that switched can meet again."""
+        """Return the decision without the copies that went before; only copies that switched can
+        meet again."""
         hops = [copy for copy in decision.hops if not _switched(copy[1]) or self._is_new(id, *copy)]
         suppressed = len(decision.hops) - len(hops)
         if not suppressed:

@@ -138,7 +138,7 @@ class Grown:
 
 
 class Tales:
-    """What a broker that relearns has been told of trees that it does not hold.
+    """What a broker that relearns has been told about trees that it does not hold.
 
     `told`: tree -> its filter, and the ways by which neighbours have it, by neighbour. `bound`:
     tree -> (subscription, neighbour that bound it) -> its filter. `spoiled`: trees that are torn
@@ -190,8 +190,8 @@ class TreeTable(Table[Tree]):
 
 
 class Bindings:
-    """Which trees each subscription of the PRT is bound to; a row that came from elsewhere is in
-    the PRT as long as there is one."""
+    """The trees to which each subscription of the PRT is bound; a row that came from elsewhere is
+    in the PRT as long as there is one."""
 
     def __init__(self, prt: SubscriptionTable) -> None:
         self._prt = prt

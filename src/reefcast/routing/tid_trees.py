@@ -121,7 +121,7 @@ class TreeRouting(Router, Relearns, SettlesTogether):
         return self._plant(grown)
 
     def _plant(self, grown: Grown) -> list[Action]:
-        """Another tree for an advertisement of a client."""
+        """Plant another tree for an advertisement of a client."""
         tid, number = self._of_here(grown.id), 1
         while tid in self.srt or tid in self._gone:
             number += 1
@@ -131,7 +131,7 @@ class TreeRouting(Router, Relearns, SettlesTogether):
         return self._grow(tree)
 
     def _grow(self, tree: Tree) -> list[Action]:
-        """The tree has come here, and goes on."""
+        """Let a tree that has come here grow on."""
         self.srt.add(tree)
         tree.untold.update(other for other in self.brokers if other != tree.last_hop)
         sends: list[Action] = []
@@ -143,8 +143,8 @@ class TreeRouting(Router, Relearns, SettlesTogether):
         return sends
 
     def _has_answered(self, tree: Tree, link: LinkName) -> list[Action]:
-        """The neighbour has taken the tree, or said that it does not: what is bound behind it is
-        known here now."""
+        """Handle that the neighbour has accepted the tree, or said that it does not: what is bound
+        behind it is known here now."""
         tree.untold.discard(link)
         return []
 
@@ -156,7 +156,7 @@ class TreeRouting(Router, Relearns, SettlesTogether):
         return None if tree is None else tree.last_hop
 
     def _told(self, message: Advertise, filter: Filter, link: LinkName) -> Sequence[Action]:
-        """A neighbour told of a tree."""
+        """Handle that a neighbour told of a tree."""
         id, way = message.id, message.via
         if not way or way[-1] != link:
             raise ProtocolError(
@@ -180,7 +180,7 @@ class TreeRouting(Router, Relearns, SettlesTogether):
         return self._grow(Tree(id, filter, link, False, (*way, self._name)))
 
     def _is_gone(self, id: EntityId, way: Path, link: LinkName) -> list[Send]:
-        """A neighbour has a tree by way of this broker, which does not have it."""
+        """Answer a neighbour that has a tree by way of this broker, which does not have it."""
         if way[-2] != self._name:
             return []  # the broker between them will tell it
         return [Send(link, Unadvertise(id) if way[0] == self._name else Torn(tree=id))]
@@ -207,7 +207,7 @@ class TreeRouting(Router, Relearns, SettlesTogether):
         return [Send(other, message) for other in self.brokers if other != link]
 
     def _drop(self, tree: Tree) -> None:
-        """It is here no more, nor what was bound to it."""
+        """Drop a tree, and what was bound to it."""
         self.srt.remove(tree.id, tree.last_hop)
         self._gone.is_new(tree.id)
         self._torn.pop(tree.id, None)
@@ -218,7 +218,7 @@ class TreeRouting(Router, Relearns, SettlesTogether):
     # --- trees that are torn ----------------------------------------------------------------------
 
     def _tear(self, tree: Tree, told: Iterable[LinkName]) -> list[Send]:
-        """It does not lead to the publisher any more."""
+        """Tear a tree that does not lead to the publisher any more."""
         self._drop(tree)
         return [Send(link, Torn(tree=tree.id)) for link in told]
 
@@ -242,7 +242,7 @@ class TreeRouting(Router, Relearns, SettlesTogether):
         return [Await(sends, partial(self._turn_to, newest, grown), (Grown, newest.id))]
 
     def _turn_to(self, tree: Tree, grown: Grown) -> list[Send]:
-        """All is bound to the tree: the former ones go."""
+        """Turn to a tree to which everything is bound: the former ones go."""
         if tree not in grown.trees:
             return []
         at = grown.trees.index(tree)
@@ -263,8 +263,9 @@ class TreeRouting(Router, Relearns, SettlesTogether):
         return sends + self._bind(row, meeting(filter, self.srt), link)
 
     def _of_here(self, id: EntityId) -> EntityId:
-        """The id by which other brokers know a subscription or an advertisement of a client here:
-        another session of the client, at another broker, may use the same for something else."""
+        """Return the id by which other brokers know a subscription or an advertisement of a client
+        here: another session of the client, at another broker, may use the same for something else.
+        """
         return (f"{id[0]}@{self._name}", id[1])
 
     def unsubscribe(self, id: EntityId, link: LinkName) -> list[Send]:
@@ -293,7 +294,7 @@ class TreeRouting(Router, Relearns, SettlesTogether):
     def _is_bound(
         self, id: EntityId, filter: Filter, tids: Sequence[EntityId], link: LinkName
     ) -> list[Send]:
-        """A neighbour bound a subscription to these trees."""
+        """Handle that a neighbour bound a subscription to these trees."""
         row, trees = self.prt.get(id), self._known(tids)
         if row is not None and row.local:
             return []  # an id of one of this broker's own clients
@@ -316,7 +317,7 @@ class TreeRouting(Router, Relearns, SettlesTogether):
         return sends + _upwards(row, [tree for tree in trees if tree.bound[row] == link])
 
     def _unbind_all(self, row: Row) -> list[Send]:
-        """The row goes, whoever bound it."""
+        """Unbind a row that goes, whoever bound it."""
         by_link: dict[LinkName, list[Tree]] = {}
         for tree in self.bindings.trees(row):
             by_link.setdefault(tree.bound[row], []).append(tree)
@@ -351,7 +352,7 @@ class TreeRouting(Router, Relearns, SettlesTogether):
         return [Await(sends, partial(self._sweep, link, doubted, told), (link, self._links_up))]
 
     def _sweep(self, link: LinkName, doubted: set[Pair], told: Iterable[Tree]) -> list[Send]:
-        """The neighbour has answered: what it has not bound again is not bound."""
+        """Sweep what a neighbour that has answered has not bound again."""
         if self._doubted.get(link) is not doubted:
             return []  # it has lost its memory once more
         del self._doubted[link]
@@ -368,7 +369,7 @@ class TreeRouting(Router, Relearns, SettlesTogether):
         return sends
 
     def _bound_by(self, link: LinkName) -> list[tuple[Row, list[Tree]]]:
-        """What this neighbour has bound, and to which trees."""
+        """Return what this neighbour has bound, and to which trees."""
         bound: dict[Row, list[Tree]] = {}
         for tree in self.srt:
             if link not in tree.hops:
@@ -441,7 +442,7 @@ class TreeRouting(Router, Relearns, SettlesTogether):
 
 
 def _upwards(row: Row, trees: Iterable[Tree]) -> list[Send]:
-    """What tells of a subscription that is bound to these trees."""
+    """Return the sends that tell of a subscription that is bound to these trees."""
     return [
         Send(hop, Bind(id=row.id, filter=row.filter.text, trees=tids))
         for hop, tids in _by_hop(trees)

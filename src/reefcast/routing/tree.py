@@ -347,15 +347,15 @@ class SubscriptionTree:
         return sends
 
     def _is_told(self, link: LinkName, net: Net, id: EntityId) -> bool:
-        """Whether the neighbour knows this id, and it neither enters nor leaves."""
+        """Return whether the neighbour knows this id, and it neither enters nor leaves."""
         out = self.outgoing[link]
         return id not in net.entered and id in out.wanted and out.is_sent(id)
 
     def _packed(
         self, link: LinkName, net: Net, gone: Mapping[EntityId, Filter]
     ) -> dict[EntityId, list[EntityId]]:
-        """Which of those that entered take the place of which that left, as far as a message has
-        room; the others are sent by themselves."""
+        """Return which of those that entered take the place of which that left, as far as a message
+        has room; the others are sent by themselves."""
         places = new_cover_index()
         for id in net.left:
             if id in gone:

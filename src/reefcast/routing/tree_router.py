@@ -73,12 +73,12 @@ class TreeRouter(Router, Relearns, SettlesTogether, HandsOver):
         return sends
 
     def _told(self, id: EntityId, link: LinkName) -> dict[LinkName, Filter | None]:
-        """What neighbours besides `link` are told of this advertisement; None: nothing."""
+        """Return what neighbours besides `link` are told of this advertisement; None: nothing."""
         rows = [(other, self.srt.told(id, other)) for other in self.brokers if other != link]
         return {other: None if row is None else row.filter for other, row in rows}
 
     def _tell_of_change(self, id: EntityId, told: Mapping[LinkName, Filter | None]) -> list[Send]:
-        """`told`: before it came or went by a link."""
+        """Tell neighbours of a change; `told`: before it came or went by a link."""
         sends = []
         for other, before in told.items():
             row = self.srt.told(id, other)

@@ -1,4 +1,4 @@
-"""What a router sends over soft links that are not up yet."""
+"""Messages of a router over soft links that are not up yet."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """Of the last one; raises `LocalError` if there was none."""
+        """The id of the last process; raises `LocalError` if there was none."""
         if self._process is None:
             raise LocalError(f"{self._what} was never started")
         return self._process.pid

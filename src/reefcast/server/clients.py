@@ -58,8 +58,9 @@ class Memory(NamedTuple):
 
 
 class Welcome(NamedTuple):
-    """What a client is told. `known`: whether its numbered frames go on where they were; `resumed`:
-    whether its session does; `credit`: publications that it may send at once."""
+    """What a client is told when it is admitted. `known`: whether its numbered frames continue
+    where they were; `resumed`: whether its session does; `credit`: publications that it may send at
+    once."""
 
     known: bool
     resumed: bool

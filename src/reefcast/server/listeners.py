@@ -1,4 +1,4 @@
-"""Where a broker listens, and for what."""
+"""The addresses on which a broker listens, and for which protocol."""
 
 from __future__ import annotations
 

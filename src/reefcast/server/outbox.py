@@ -1,4 +1,4 @@
-"""What waits to be written to one connection.
+"""The frames that wait to be written to one connection.
 
 Rules
 -----

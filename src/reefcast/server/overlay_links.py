@@ -50,7 +50,7 @@ class OverlayLinks:
 
     @property
     def links(self) -> dict[LinkName, BrokerLink]:
-        """Those that there are, by neighbour."""
+        """The present links of the overlay, by neighbour."""
         ends = {name: queue.end for name, queue in self._host.outputs.links.items()}
         return {name: end for name, end in ends.items() if isinstance(end, BrokerLink)}
 
@@ -210,7 +210,7 @@ class OverlayLinks:
 
     @property
     def unacknowledged(self) -> int:
-        """Publications that neighbours may not have."""
+        """How many publications neighbours may not have."""
         return sum(len(link.queue.window.publications()) for link in self.links.values())
 
     @property

@@ -14,8 +14,8 @@ log = logging.getLogger(__name__)
 
 
 class LiveRequestLog:
-    """What clients of this broker ask storages. What was not written is lost with the process: that
-    of the last `flush_s` seconds."""
+    """The log of what clients of this broker ask storages. Rows not yet written, those of the last
+    `flush_s` seconds, are lost with the process."""
 
     def __init__(self, rows: RequestLog, section: RequestsSection) -> None:
         self._log = rows

@@ -96,7 +96,7 @@ class SoftLink(BrokerEnd):
 
     @property
     def state(self) -> str:
-        """For those who ask for the broker's status."""
+        """The state, for the broker's status."""
         return "closing" if self.phase in (Phase.CLOSING, Phase.SAID, Phase.HEARD) else "up"
 
     @property
@@ -168,7 +168,7 @@ class SoftLink(BrokerEnd):
 
 
 class SoftLinks:
-    """Those of one broker."""
+    """The soft links of one broker."""
 
     def __init__(
         self, host: Host, network: NetworkFile, shared: Shared, overlay: OverlayLinks
@@ -186,7 +186,7 @@ class SoftLinks:
 
     @property
     def links(self) -> dict[LinkName, SoftLink]:
-        """Those that there are, by the broker at the other end."""
+        """The present soft links, by the broker at the other end."""
         ends = {name: queue.end for name, queue in self._host.outputs.links.items()}
         return {name: end for name, end in ends.items() if isinstance(end, SoftLink)}
 

@@ -1,4 +1,4 @@
-"""What the parts of a live broker tell an operator, as plain data."""
+"""The status of a live broker's parts for operators, as plain data."""
 
 from __future__ import annotations
 

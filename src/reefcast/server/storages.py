@@ -1,4 +1,4 @@
-"""Which storages of a network file answer, and which brokers know it: from what brokers tell."""
+"""The storages of a network that answer, and the brokers that know it, from what brokers report."""
 
 from __future__ import annotations
 

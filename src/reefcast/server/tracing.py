@@ -1,4 +1,4 @@
-"""What a live broker writes down, in the vocabulary of `traces.vocabulary`.
+"""The trace of a live broker, in the vocabulary of `traces.vocabulary`.
 
 Rows are appended while publications are handled; files are written by a thread, every `flush_s`
 seconds, so that what is older than that survives `kill -9`. Snapshots are taken every second.
@@ -149,7 +149,7 @@ def open_trace(section: TraceSection, broker: str) -> LiveTrace | None:
 
 
 class Journal:
-    """What happens in one live broker beyond its core's own counters, counted and written down.
+    """Counts and records of what happens in one live broker beyond its core's own counters.
 
     `trace` is None where none is wanted, `details` where it has no rows about publications.
     """

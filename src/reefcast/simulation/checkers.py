@@ -77,7 +77,7 @@ class Evidence:
         return {pair for publication in self._judged() for pair in self.settled_pairs(publication)}
 
     def _judged(self) -> Iterator[Published]:
-        """Publications that must arrive wherever they are wanted."""
+        """Yield the publications that must arrive wherever they are wanted."""
         result = self.result
         excused = [self._around(f) for f in self.setup.faults if isinstance(f, Crash)]
         for published in result.published[:: self.stride]:
@@ -91,7 +91,8 @@ class Evidence:
                 yield published
 
     def _advertised(self, publication: Publication, at: float) -> bool:
-        """Whether it lies in an advertisement, and its broker held it until that had settled."""
+        """Return whether the publication matches an advertisement, and its broker held it until
+        that had settled."""
         client = self.clients[publication.publisher]
         at = client.resent.get(publication.seq, at)
         return any(
@@ -106,7 +107,8 @@ class Evidence:
         return min((q for q in self.quiet_at if q >= at), default=math.inf)
 
     def _around(self, crash: Crash) -> tuple[float, float]:
-        """From quiet to quiet around a crash, if neighbours gave up; else nothing."""
+        """Return the time from quiet to quiet around a crash, if neighbours gave up; else
+        nothing."""
         if crash.restart_s <= crash.at_s + crash.link_patience_s:
             return (math.inf, math.inf)
         before = [at for at in self.quiet_at if at < crash.at_s]

@@ -64,7 +64,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Scripted:
-    """What a client will do at `at_s`: `kind` is "advertise", "subscribe", "withdraw", "publish",
+    """An action of a client at `at_s`: `kind` is "advertise", "subscribe", "withdraw", "publish",
     "store" or "request" (see `past`); `handle` is the number that the scenario gave to it."""
 
     at_s: float
@@ -79,12 +79,12 @@ class Scripted:
 
 
 class ClientRecord:
-    """What a client did. `claims`: all it ever made; `current`: those that it wants now, by handle.
-    `implicit`: number of the advertisement TRUE that its broker made for it, because it published
-    without any; `implicit_until_s`: when it advertised after all. `refused`: its publications that
-    lay outside its advertisements. `resent`: numbers of those that its broker had not taken over
-    when its memory was gone, and when they went to it again, under the claims of then. `asked`: its
-    questions about the past."""
+    """The history of a client. `claims`: all it ever made; `current`: those that it wants now, by
+    handle. `implicit`: number of the advertisement TRUE that its broker made for it, because it
+    published without any; `implicit_until_s`: when it advertised after all. `refused`: its
+    publications that lay outside its advertisements. `resent`: numbers of those that its broker had
+    not acknowledged when its memory was lost, and when they were sent again, under the claims of
+    then. `asked`: its questions about the past."""
 
     def __init__(self, name: str, broker: str) -> None:
         self.name = name
@@ -203,7 +203,7 @@ class SimClient(ClientRecord):
         return [message]
 
     def _claim(self, wish: _Wish, now: float) -> None:
-        """It is asked for, under the number that its registration has now."""
+        """Make the claim of a wish, under the number that its registration has now."""
         registration = wish.registration
         claim = Claim(
             handle=wish.handle,

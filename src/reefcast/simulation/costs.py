@@ -1,4 +1,5 @@
-"""What a message costs a broker's CPU. All figures are seconds, unless the name says otherwise."""
+"""The costs of messages for a broker's CPU. All figures are seconds, unless the name says
+otherwise."""
 
 from __future__ import annotations
 

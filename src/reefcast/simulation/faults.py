@@ -79,7 +79,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spell:
-    """What lasts for a time, on some links or, if none is named, on all."""
+    """A fault that lasts for a time, on some links or, if none is named, on all."""
 
     links: tuple[Edge, ...] = ()
     from_s: float = 0.0

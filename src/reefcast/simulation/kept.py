@@ -1,6 +1,6 @@
-"""What simulated neighbours keep for a broker that is down: publications that it has not
-acknowledged, those that were sent and those that came since. A live broker's links do the same
-(`server.outputs`). When the broker is back, the neighbour's core gets them with `LinkUp`."""
+"""Publications that simulated neighbours keep for a broker that is down: those that it has not
+acknowledged, and those that came since. A live broker's links do the same (`server.outputs`). When
+the broker is back, the neighbour's core gets them with `LinkUp`."""
 
 from __future__ import annotations
 

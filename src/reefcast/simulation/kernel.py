@@ -139,7 +139,8 @@ class Kernel(World):
             heappush(self._heap, entry)
 
     def _cut(self, a: Node, b: Node, now: float) -> None:
-        """What is on its way is lost when it would have arrived; the links begin anew."""
+        """Cut the links between two brokers: what is on its way is lost when it would have arrived,
+        and the links begin anew."""
         for out in (a.links[b.name], b.links[a.name]):
             for entry in list(out.flight)[1:]:
                 heappush(self._heap, entry)
@@ -174,7 +175,7 @@ class Kernel(World):
         return not self.under_way()
 
     def _raise_barrier(self, until: float) -> None:
-        """The next instant that no service may pass; then what it held up goes on."""
+        """Set the next instant that no service may pass, and serve what the former one held up."""
         next_one = self.interventions[0][0] if self.interventions else math.inf
         self._barrier = min(next_one, until)
         for node in self._nodes:
@@ -189,7 +190,7 @@ class Kernel(World):
         self._raise_barrier(until)
 
     def _run_some(self) -> bool:
-        """Up to `STEPS` entries; True when nothing is left before the barrier."""
+        """Run up to `STEPS` entries; return True when nothing is left before the barrier."""
         heap, targets, barrier = self._heap, self._targets, self._barrier
         serve = self._serve_publication
         for _ in range(STEPS):
@@ -224,8 +225,8 @@ class Kernel(World):
         return False
 
     def _nobody_waits(self) -> bool:
-        """Whether there is nothing to come but background timers: for ever, unless the run is to
-        end at some time."""
+        """Return whether there is nothing to come but background timers: for ever, unless the run
+        is to end at some time."""
         return self._barrier == math.inf and not any(node.queue for node in self._nodes)
 
     def _not_from_link(self, entry: tuple[Any, ...]) -> None:
@@ -259,7 +260,7 @@ class Kernel(World):
     def _arrives(
         self, node: Node, link: Link, message: Any, size: int, session: int, arrival: float
     ) -> None:
-        """A message that cannot be served at once; or will never be."""
+        """Handle a message that cannot be served at once; or will never be."""
         self.now = arrival
         if session != link.session:
             if not link.soft and session not in link.emptied:
@@ -277,13 +278,14 @@ class Kernel(World):
         node.limit = 0.0 if held else min(self._barrier, node.first_timer()[0])
 
     def _drain(self, node: Node, clock: float) -> None:
-        """Serves all that waits at `node` and starts before the barrier."""
+        """Serve all that waits at `node` and starts before the barrier."""
         while self._serve_next(node, clock):
             pass
         self._set_limit(node)
 
     def _serve_next(self, node: Node, clock: float) -> bool:
-        """Interventions first, then timers that are due before the next start, then the queue."""
+        """Serve interventions first, then timers that are due before the next start, then the
+        queue."""
         barrier, busy_until = self._barrier, node.busy_until
         if node.leaving:
             if node.leaving.at > barrier:
@@ -313,14 +315,14 @@ class Kernel(World):
         return True
 
     def _serve(self, node: Node, link: LinkName, item: Input, size: int, start: float) -> None:
-        """Any input, in its turn."""
+        """Serve any input, in its turn."""
         effects = self.handle(node, link, item, size, start)
         self._leave(node, start, item, size, effects)
 
     def _leave(
         self, node: Node, start: float, item: Input, size: int, effects: list[Effect]
     ) -> None:
-        """The service that began at `start` takes its time."""
+        """End the service that began at `start` after its time."""
         service = Service(start + self.prices.of(node, item, effects, start), item, size, effects)
         node.busy_until = service.at
         if self.served is not None:
@@ -338,8 +340,8 @@ class Kernel(World):
     def _serve_publication(
         self, node: Node, link: LinkName, publish: Publish, size: int, start: float
     ) -> None:
-        """`_serve` for a publication, the input that counts: where it was routed, and nothing else
-        with it, its effects are its copies."""
+        """Serve a publication, the input that counts: where it was routed, and nothing else with
+        it, its effects are its copies."""
         node.now = start
         core, costs, publication = node.core, self.costs, publish.publication
         effects = core.handle_publications((publish,), link, start)
@@ -376,7 +378,8 @@ class Kernel(World):
         at: float,
         trace: BrokerTrace | None,
     ) -> None:
-        """`apply` where no link has faults and all effects are of this publication."""
+        """Apply effects as `apply` does, where no link has faults and all effects are of this
+        publication."""
         links, heap, watch = node.links, self._heap, self.watch
         sent = 0
         for effect in effects:

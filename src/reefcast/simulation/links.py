@@ -208,7 +208,7 @@ def _first(rate: tuple[float, float]) -> float:
 
 
 def _rates(spec: LinkSpec, faults: Sequence[LinkFault]) -> list[tuple[float, float]]:
-    """The bandwidth over time: what was last set, and nothing while the link is cut."""
+    """Return the bandwidth over time: what was last set, and nothing while the link is cut."""
     changes = sorted(
         (f.at_s, f.bandwidth_mbit_per_s * 125_000) for f in faults if isinstance(f, BandwidthChange)
     )

@@ -1,4 +1,4 @@
-"""What an input costs a broker of the simulator, by the model of `costs`."""
+"""The cost of an input for a simulated broker, by the model of `costs`."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Prices:
         return len(item.says) if isinstance(item, PeerMessage) else 0
 
     def _subscribing_cost(self, node: Node, item: Input, brought: int) -> float:
-        """Of `brought` subscriptions, beyond the fixed cost of the message."""
+        """Return the cost of `brought` subscriptions, beyond the fixed cost of the message."""
         costs, tables = self.costs, node.core.tables()
         rows = costs.advertisement_row_s * (tables.get("SRT", 0) + tables.get("CLT", 0))
         rows += costs.subscription_row_s * tables["PRT"]

@@ -1,4 +1,4 @@
-"""What a run writes down: counters, deliveries, trace rows. In columns, with no object per row.
+"""The record of a run: counters, deliveries, trace rows. In columns, with no object per row.
 
 Deliveries are kept as the effects that the broker made anyway, and become columns when asked for.
 """
@@ -37,7 +37,7 @@ def tag_of(message: ControlMessage | Publish) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TraceOptions:
-    """Where the trace goes; see `traces.vocabulary.LEVELS`. `snapshot_s`: simulated seconds between
+    """Options of a trace; see `traces.vocabulary.LEVELS`. `snapshot_s`: simulated seconds between
     snapshots of tables, queues and counters."""
 
     directory: Path
@@ -133,9 +133,9 @@ class BrokerTrace:
 
 
 class Had:
-    """Which client has had which publication. Real clients ask only for what is marked as *again*
-    (`client.recent`); so does this, and looks through the deliveries then. Unlike theirs it forgets
-    nothing."""
+    """A memory of which client has had which publication. Real clients ask only for what is marked
+    as *again* (`client.recent`); so does this, and looks through the deliveries then. Unlike theirs
+    it forgets nothing."""
 
     def __init__(self) -> None:
         self._pairs: set[tuple[PublicationId, LinkName]] = set()
@@ -288,7 +288,7 @@ class Recording:
 
     @property
     def messages_sent(self) -> int:
-        """Between brokers, of all kinds."""
+        """How many messages of all kinds were sent between brokers."""
         return self.forwarded + self.control.total()
 
     def flush_if_long(self) -> None:

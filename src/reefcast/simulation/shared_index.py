@@ -188,7 +188,7 @@ class SharedIndex(NextHopIndex):
         return 2 << min(self._hops.index(hop), HOPS_OF_A_MASK - 1)
 
     def _grow(self) -> None:
-        """Room for the filters that came to other brokers in the meantime."""
+        """Make room for the filters that came to other brokers in the meantime."""
         size = self._shared.size
         if size == len(self._rows):
             return
@@ -249,7 +249,7 @@ class SharedIndex(NextHopIndex):
         return found
 
     def _keep(self, answer: Answer, key: Hashable, made: object) -> None:
-        """What was made of an answer, if that comes back."""
+        """Keep what was made of an answer, if that comes back."""
         if answer.again:
             if len(self._kept) >= ANSWERS_OF_A_BROKER:
                 self._kept = {}

@@ -1,4 +1,4 @@
-"""What the ends of a simulated soft link hear of it (see `soft_links`)."""
+"""Signs between the ends of a simulated soft link (see `soft_links`)."""
 
 from __future__ import annotations
 

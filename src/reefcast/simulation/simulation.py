@@ -86,9 +86,9 @@ stay for ever, if it was not looked for after so many runs."""
 
 @contextmanager
 def _setup_is_no_garbage() -> Iterator[None]:
-    """Tables and scripts stay; a run that has Python's collector look at them again and again is a
-    fifth slower. What a run makes is freed by its reference counts, so that the collector has
-    little to find; and long queues of messages are long to look through."""
+    """Keep tables and scripts out of Python's collector; a run in which it looks at them again and
+    again is a fifth slower. What a run makes is freed by its reference counts, so that the
+    collector has little to find; and long queues of messages are long to look through."""
     thresholds = gc.get_threshold()
     if next(_runs) % RUNS_BETWEEN == 0:
         gc.collect()
@@ -102,7 +102,7 @@ def _setup_is_no_garbage() -> Iterator[None]:
 
 
 def _links_status(node: StageNode) -> Iterator[dict[str, Any]]:
-    """Those of the overlay, and the soft links that the core has."""
+    """Yield the status of the links of the overlay, and of the soft links that the core has."""
     for link in node.neighbours:
         yield {"link": link, "state": "up" if link in node.linked else "away"}
     for link, soft in node.core.soft_links.items():

@@ -1,4 +1,4 @@
-"""How many bytes messages have on a link."""
+"""Sizes of messages on a link, in bytes."""
 
 from __future__ import annotations
 

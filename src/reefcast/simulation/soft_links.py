@@ -33,9 +33,9 @@ from reefcast.simulation.signs import SoftDown, SoftGone, SoftUp
 
 
 class Handling(NamedTuple):
-    """What soft links need of the world: to make a link, to send on one, to do something at its
-    time (`World.when`), to empty a link (returning the publications that were under way), and to
-    lose something."""
+    """The world as soft links need it: to make a link, to send on one, to do something at its time
+    (`World.when`), to empty a link (returning the publications that were under way), and to lose
+    something."""
 
     make: Callable[[Node, Node], Link]
     send: Callable[[Node, Link, Any, float], None]
@@ -157,7 +157,7 @@ class SoftLinks:
         self._fail(b, a, now)
 
     def _fail(self, node: Node, other: Node, now: float) -> None:
-        """Of the direction from `node` to `other`."""
+        """Fail the direction from `node` to `other`."""
         out = node.links[other.name]
         lost = self._do.empty(out, now)
         state = node.core.soft_links.get(other.name)
@@ -174,8 +174,8 @@ class SoftLinks:
 
     @staticmethod
     def _not_acknowledged(node: Node, other: Node) -> list[Publish]:
-        """What came from `node` and waits at `other`: publications, which stay, and signs, which
-        mean nothing any more."""
+        """Return what came from `node` and waits at `other`: publications, which stay, and signs,
+        which mean nothing any more."""
         mine = [entry for entry in other.queue if entry[1] == node.name]
         for entry in mine:
             if isinstance(entry[2], SoftUp | SoftDown):
@@ -184,7 +184,7 @@ class SoftLinks:
 
     @staticmethod
     def _tell_gone(node: Node, to: LinkName, lost: Sequence[Publish], at: float) -> None:
-        """The core hears it in its turn, once; what is lost until then it hears along with it."""
+        """Tell the core in its turn, once, that the link is gone, with what is lost until then."""
         queue = node.queue
         for i, (since, link, item, size) in enumerate(queue):
             if link == to and isinstance(item, SoftGone):
@@ -199,7 +199,8 @@ class SoftLinks:
             self._find_gone(node, out.target, [message], at)
 
     def _find_gone(self, node: Node, to: LinkName, lost: Sequence[Publish], at: float) -> None:
-        """As an effect of a service that ends at `at`: what waits already is served before that."""
+        """Tell the core as an effect of a service that ends at `at`: what waits already is served
+        before that."""
         tell = partial(self._tell_gone, node, to, lost, at)
         if any(link == to and isinstance(item, SoftGone) for _, link, item, _ in node.queue):
             tell()

@@ -1,4 +1,4 @@
-"""What `Simulation` and the checkers ask of a simulated network, however it is simulated.
+"""The interface of a simulated network, however it is simulated, for `Simulation` and the checkers.
 
 `World` simulates messages: the core's inputs and effects, with costs. `wire.world.WireWorld` runs
 live brokers and clients on simulated connections.

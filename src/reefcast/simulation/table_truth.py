@@ -1,4 +1,4 @@
-"""What the tables of a quiet network must say: one function per routing, each the slow obvious way.
+"""Checks of the tables of a quiet network: one function per routing, each the slow obvious way.
 
 Each takes a `Scene` and returns sentences, one for each row that is missing, too many or wrong. The
 truth is what clients want now, by their scripts, and the overlay; no message is looked at.
@@ -117,7 +117,8 @@ def _last_hop(live: Live, name: str, ways: Mapping[str, str]) -> LinkName:
 def _brokers_that_need(
     subscription: Live, advertisements: Iterable[Live], ways: Mapping[str, str]
 ) -> set[str]:
-    """Those on the ways from the subscriber's broker to intersecting advertisements."""
+    """Return the brokers on the paths from the subscriber's broker to intersecting
+    advertisements."""
     need = {subscription.broker}
     for advertisement in advertisements:
         name = advertisement.broker
@@ -160,13 +161,13 @@ def _cluster_of(scene: Scene, broker: str) -> int:
 
 
 def _inside(scene: Scene, cluster: int) -> Graph:
-    """The tree that one cluster is."""
+    """Return the tree of one cluster."""
     brokers = set(_scot(scene).cluster(cluster))
     return {name: [o for o in scene.graph[name] if o in brokers] for name in sorted(brokers)}
 
 
 def _civ_rows(scene: Scene, advertisement: Live) -> dict[str, tuple[LinkName, str]]:
-    """The CLT rows of one advertisement: last hop and CIV, by broker."""
+    """Return the CLT rows of one advertisement: last hop and CIV, by broker."""
     made = _scot(scene)
     home = made.places[advertisement.broker]
     wanted = 0
@@ -206,7 +207,7 @@ def _trees(scene: Scene) -> Iterator[tuple[str, SubscriptionTree]]:
 
 
 def _covers(scene: Scene) -> bool:
-    """Whether some broker need not tell all that its neighbours want."""
+    """Return whether some broker need not tell all that its neighbours want."""
     meshed = [router for router in scene.routers.values() if isinstance(router, Meshed)]
     if meshed:
         return any(router.mesh.options.covering != "none" for router in meshed)
@@ -232,7 +233,7 @@ def covered(scene: Scene) -> list[str]:
 
 
 def _unlike(name: str, link: str, out: Outgoing, there: Table[Row]) -> list[str]:
-    """Entries of `out[U]` against U's rows from here."""
+    """Compare entries of `out[U]` with U's rows from here."""
     rows = {row.id for row in there.from_hop(name)}
     return [
         f"{name} and {link} do not agree on whether {id} was sent"
@@ -243,7 +244,8 @@ def _unlike(name: str, link: str, out: Outgoing, there: Table[Row]) -> list[str]
 def _uncovered(
     name: str, link: str, tree: SubscriptionTree, out: Outgoing, anchors: Anchors
 ) -> list[str]:
-    """Rows that the neighbour wants, without an entry that covers them; ghosts without use."""
+    """Return rows that the neighbour wants without an entry that covers them, and ghosts without
+    use."""
     entries = [(out.filter_of(id), anchors.at(link, id)) for id in out.sent()]
     wanted = [row for row in tree.prt if row.last_hop != link and tree.wanted_by(link, row.filter)]
     problems = [
@@ -267,7 +269,7 @@ def _uncovered(
 
 
 class Anchors:
-    """Where the anchors of a mesh have to be; of other routings none."""
+    """The places where the anchors of a mesh must be; none for other routings."""
 
     def __init__(self, scene: Scene) -> None:
         self._delta = {
@@ -381,7 +383,7 @@ def trees(scene: Scene) -> list[str]:
 
 
 def _tid_of(scene: Scene, live: Live) -> EntityId:
-    """The tree that publications under this advertisement take."""
+    """Return the tree that publications under this advertisement take."""
     grown = _tid(scene.routers[live.broker]).grown.get(live.client, {}).get(live.id)
     return live.id if grown is None else grown.trees[0].id
 
@@ -392,7 +394,7 @@ def _tid(router: Router) -> TidRouter:
 
 
 def _astray(live: Live, srt: Mapping[str, Rows]) -> list[str]:
-    """Where the last hops do not lead to the advertisement's publisher."""
+    """Return where the last hops do not lead to the advertisement's publisher."""
     problems = []
     for start in srt:
         name: object = start
@@ -408,7 +410,7 @@ def _astray(live: Live, srt: Mapping[str, Rows]) -> list[str]:
 def _way_up(
     subscription: Live, advertisement: Live, srt: Mapping[str, Rows]
 ) -> Iterator[tuple[str, LinkName]]:
-    """The brokers on the way, each with the link that the subscription came by."""
+    """Yield the brokers on the path, each with the link that the subscription came by."""
     name, hop = subscription.broker, subscription.client
     while name != advertisement.client:
         yield name, hop
@@ -416,7 +418,7 @@ def _way_up(
 
 
 def _pair(subscription: EntityId, advertisement: EntityId) -> EntityId:
-    """Both as one id, so that bindings compare like rows."""
+    """Return both as one id, so that bindings compare like rows."""
     return f"{subscription} to {advertisement}", 0
 
 

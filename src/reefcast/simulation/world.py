@@ -1,4 +1,4 @@
-"""What both kernels share: brokers, links, clients and faults of a run, and what is written down.
+"""The shared part of both kernels: brokers, links, clients and faults of a run, and its record.
 
 A kernel adds the queues and the clock; see `kernel` (fast) and `plain` (obvious).
 """
@@ -216,7 +216,7 @@ class World(Stage):
             self.add_intervention(crash.restart_s, lambda now: self._restart(node, now))
 
     def _fresh_core(self, node: Node, now: float) -> None:
-        """Its draws are other ones than those of its last life."""
+        """Make a core, whose draws differ from those of its last life."""
         life = f"/{now}" if now else ""
         rng = random.Random(f"{self.setup.seed}/broker/{node.name}{life}")
         new_index = self.setup.index or self._shared.new_index
@@ -286,12 +286,12 @@ class World(Stage):
                 node.queue.append((now, client.name, item, 0))
 
     def _cut(self, a: Node, b: Node, now: float) -> None:
-        """All that is queued or on the wire between the two is lost."""
+        """Cut the links between two nodes: all that is queued or on the wire is lost."""
         a.links[b.name].begin_session(now)
         b.links[a.name].begin_session(now)
 
     def _begin_session(self, node: Node, neighbour: Node, now: float) -> None:
-        """Both directions begin anew; what the neighbour has not yet served is of the old one."""
+        """Begin both directions anew; what the neighbour has not yet served is of the old one."""
         self._cut(node, neighbour, now)
         kept = [entry for entry in neighbour.queue if entry[1] != node.name]
         for entry in neighbour.queue:

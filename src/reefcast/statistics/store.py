@@ -227,7 +227,8 @@ class StatisticsStore:
         ]
 
     def _outnumbered(self, rows: list[tuple[Any, ...]]) -> list[tuple[int, int]]:
-        """(pair, number) of the latest rows that no longer count, for later ones have come."""
+        """Return (pair, number) of the latest rows that no longer count, because later ones have
+        come."""
         last = {row[0]: row[1] - self._window.rows for row in rows}
         return [(id, number) for id, number in last.items() if number > 0]
 
@@ -240,7 +241,7 @@ class StatisticsStore:
     # --- the file --------------------------------------------------------------------------------
 
     def _forget(self) -> None:
-        """Everything but which subscriptions there are."""
+        """Forget everything but which subscriptions there are."""
         self._pairs = Pairs(self._window, self._begin, self._gone)
         self._next_id = 1
         self._since = 0.0
@@ -288,7 +289,7 @@ class StatisticsStore:
             raise _DamagedError(str(found).replace("\n", " "))
 
     def _load(self, now: float) -> float:
-        """What is in the file, whose subscriptions are to be claimed; returns the latest time."""
+        """Load the file, whose subscriptions are to be claimed; return the latest time."""
         former: dict[tuple[str, str], dict[EntityId, None]] = defaultdict(dict)
         at = now
         for row in self._database.execute(_PAIRS):
@@ -336,7 +337,7 @@ class StatisticsStore:
 
 
 def _move(path: Path, target: Path) -> None:
-    """A database, with the part of it that stands in its log."""
+    """Move a database, with the part of it that stands in its log."""
     for suffix in ("", "-wal"):
         source = path.with_name(path.name + suffix)
         with suppress(FileNotFoundError):

@@ -21,7 +21,7 @@ InThread = Callable[[Callable[[], Bodies]], Awaitable[Bodies]]
 
 
 class Store(Protocol):
-    """What is needed of `HistoryStore`."""
+    """The part of `HistoryStore` that answering needs."""
 
     def read(
         self,
@@ -38,7 +38,7 @@ class Store(Protocol):
 
 
 class Answering:
-    """One request, which came to the storage `me`."""
+    """The answer to one request, which came to the storage `me`."""
 
     def __init__(self, request: Request, me: str, say: Say) -> None:
         self.request = request
@@ -72,7 +72,8 @@ class Answering:
             closing.cancel()
 
     def _close(self) -> None:
-        """What comes in from now on is not part of the answer, however long it takes to read."""
+        """Close the answer: events that come in from now on are not part of it, however long it
+        takes to read."""
         self._say(self._reply.close())
         self._granted.set()
 

@@ -1,5 +1,5 @@
-"""How a storage gets from others what it lacks: from all that answer for a topic, for each may have
-been away at another time."""
+"""Catching up: a storage gets what it lacks from all storages that answer for a topic, since each
+may have been away at another time."""
 
 from __future__ import annotations
 

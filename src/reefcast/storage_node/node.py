@@ -197,7 +197,7 @@ class StorageNode:
         self._changed.fire()
 
     def _withdraw(self) -> None:
-        """It ends, though its client may go on."""
+        """Withdraw as a storage, though the client may continue."""
         self._session.say([Stores(topics=(), name=self._name)])
         for answering, _ in self._answering.values():
             answering.fail(GONE)
@@ -234,13 +234,14 @@ class StorageNode:
                 answering.came(publication, incoming.body)
 
     async def _append_lacking(self, events: Sequence[Event]) -> None:
-        """What another storage has."""
+        """Append the events of another storage that are lacking here."""
         bodies = [event.body for event in events]
         batch = await self._in_thread(partial(self._store.lacking, bodies))
         await self._append(batch)
 
     def _store_rest(self) -> None:
-        """What had come when it was told to end; in a thread, after all others."""
+        """Store what had arrived when the storage was told to end; in a thread, after all
+        others."""
         self._threads.shutdown()
         events = self._taken + inbox_of(self._subscription).pop_all()
         if events:
@@ -268,7 +269,7 @@ class StorageNode:
             await self._changed.wait()
 
     async def _tend(self, topic: str) -> None:
-        """One topic, from when it is wanted until it is not."""
+        """Tend one topic, from when it is wanted until it is not."""
         while topic in self.topics:
             await self._take_in(topic)
             while topic in self.topics:
@@ -283,7 +284,8 @@ class StorageNode:
             await self._subscription.add(topic_filter([topic]))
 
     async def _get_ready(self, topic: str) -> None:
-        """Once for each connection, and again until nothing is lacking; then waits."""
+        """Get ready for a topic once for each connection, and again until nothing is lacking; then
+        wait."""
         await self._subscription.settled()
         connection = self._connections
         whole = topic in self._whole or await self._catch_up.of(topic, self._is_topic)
@@ -305,7 +307,7 @@ class StorageNode:
         return topic in self.topics
 
     async def _let_go(self, topic: str) -> None:
-        """Not answered for any more: then answers about it end, then it is unsubscribed."""
+        """Stop answering for a topic, end answers about it, then unsubscribe."""
         self._ready.discard(topic)
         self._whole.discard(topic)
         self._changed.fire()
@@ -323,7 +325,7 @@ class StorageNode:
             await self._keep_topics([other for other in self._tended if other != topic])
 
     def _orphans(self, topic: str) -> list[tuple[Answering, asyncio.Task[None]]]:
-        """The answers about this topic that it would not begin now."""
+        """Return the answers about this topic that it would not begin now."""
         return [
             (answering, task)
             for answering, task in self._answering.values()
@@ -341,7 +343,7 @@ class StorageNode:
         await self._change_store(keep)
 
     async def _note_whole(self) -> None:
-        """Of what was stored, now and then: what comes is stored in its order."""
+        """Note now and then that what was stored is whole: events are stored in their order."""
         await self._upkeep.note_whole(lambda: self._whole)
 
     # --- saying what there is ---------------------------------------------------------------------

@@ -28,7 +28,7 @@ MOST_REPAIRS = 3
 
 @dataclass(frozen=True, kw_only=True)
 class Keeping:
-    """How a storage keeps its history: see `HistoryStore` and `StorageNode`."""
+    """The settings of a storage's history: see `HistoryStore` and `StorageNode`."""
 
     directory: Path
     limits: Limits

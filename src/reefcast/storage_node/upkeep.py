@@ -1,5 +1,5 @@
-"""What a storage does with its store beside storing and answering: cleaning, sealing, and noting
-what it has for certain. It takes small steps, between which what comes in is stored."""
+"""The upkeep of a storage's store beside storing and answering: cleaning, sealing, and noting what
+it has for certain. It takes small steps, between which events are stored."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Do(Protocol):
 
 
 class StoppedError(Exception):
-    """What a thread was doing is not wanted any more."""
+    """The work of a thread is no longer wanted."""
 
 
 class Pace:
@@ -104,7 +104,8 @@ class Upkeep:
                 noted = marks
 
     def _last_us(self, topic: str) -> int:
-        """No later than now, whatever clocks publishers have."""
+        """Return the time of the last event, but no later than now, whatever clocks publishers
+        have."""
         times_us = [time_us for time_us, *_ in self._store.positions([topic]).values()]
         return min(max(times_us, default=0), now_us())
 

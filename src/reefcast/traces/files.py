@@ -47,7 +47,7 @@ class TraceRecorder:
         self._number = self._first_free_number()
 
     def _first_free_number(self) -> int:
-        """A broker that was restarted goes on after the files of its former life."""
+        """Return the number after the files of the broker's former life."""
         files = self.directory.glob(f"*/{self.broker}-*.parquet")
         numbers = (file.stem.removeprefix(f"{self.broker}-") for file in files)
         return max((int(number) for number in numbers if number.isdigit()), default=-1) + 1
@@ -132,7 +132,7 @@ class TraceRecorder:
 
 
 def _fitting_rows(columns: list[list[Any]]) -> list[list[Any]]:
-    """The rows all whose numbers fit into 64 bits."""
+    """Return the rows all of whose numbers fit into 64 bits."""
     keep = [all(map(_fits, row)) for row in zip(*columns, strict=True)]
     return [list(compress(column, keep)) for column in columns]
 

@@ -1,9 +1,9 @@
-"""The trace vocabulary: what simulated and live brokers alike write down, one data set per kind.
+"""The trace vocabulary: the data sets that live and simulated brokers write, one for each kind.
 
 Times are int64 microseconds: UTC for live runs, since the start of the run for simulated ones.
-Every row names the broker that wrote it. A run's directory holds one folder per kind, with
-Parquet files named `<broker>-<number>.parquet`, and `run.json` (see `traces.files`).
-Nobody who reads a trace needs to know which of the two wrote it.
+Every row names the broker that wrote it. The directory of a run has one folder for each kind, with
+Parquet files named `<broker>-<number>.parquet`, and `run.json`, which describes the run. Live and
+simulated traces are read in the same way.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ class Column(NamedTuple):
 
 
 _WHO = (
-    Column("time_us", INT, "when"),
+    Column("time_us", INT, "the time of the row"),
     Column("broker", STR, "the broker that wrote the row"),
 )
 _WHICH = (
-    Column("publisher", STR, "the publication's publisher; null where the row is about none"),
-    Column("seq", INT, "the publication's number; null where the row is about none"),
+    Column("publisher", STR, "the publication's publisher; null if the row is about none"),
+    Column("seq", INT, "the publication's number; null if the row is about none"),
 )
 
 KINDS: dict[str, tuple[Column, ...]] = {
@@ -37,7 +37,7 @@ KINDS: dict[str, tuple[Column, ...]] = {
     "message": (
         *_WHO,
         Column("link", STR, "the neighbour or client that it was sent to"),
-        Column("message", STR, "publish, advertise, subscribe, ... (tags of model.messages)"),
+        Column("message", STR, "publish, advertise, subscribe, ... (the message's type)"),
         *_WHICH,
         Column("size_bytes", INT, "size of the frame"),
         Column("queue_len", INT, "publications waiting on that link, this one included"),
@@ -46,15 +46,15 @@ KINDS: dict[str, tuple[Column, ...]] = {
         *_WHO,
         *_WHICH,
         Column("matched", INT, "rows of the subscription table that matched"),
-        Column("duration_ns", INT, "time in the matching engine; of a batch, its share"),
+        Column("duration_ns", INT, "time in the matching index; of a batch, its share"),
     ),
     "delivery": (
         *_WHO,
         *_WHICH,
-        Column("published_us", INT, "when it was published"),
-        Column("subscribers", INT, "local clients that this row stands for"),
-        Column("subscriptions", INT, "their subscriptions that matched"),
-        Column("hops", INT, "broker-to-broker links crossed"),
+        Column("published_us", INT, "the time of publication"),
+        Column("subscribers", INT, "the number of local clients that got it"),
+        Column("subscriptions", INT, "the number of their subscriptions that matched"),
+        Column("hops", INT, "links between brokers that it crossed"),
     ),
     "discard": (
         *_WHO,
@@ -62,25 +62,25 @@ KINDS: dict[str, tuple[Column, ...]] = {
         Column(
             "link",
             STR,
-            "the neighbour or client that it was on its way to; null where it was at the broker",
+            "the neighbour or client that it was on its way to; null if it was at the broker",
         ),
-        Column("reason", STR, "one of DISCARD_REASONS"),
+        Column("reason", STR, "one of the reasons below"),
     ),
     "table": (
         *_WHO,
         Column("table", STR, "name of the table as in the papers: SRT, PRT, ..."),
-        Column("rows", INT, "its rows"),
+        Column("rows", INT, "the number of its rows"),
     ),
     "queue": (
         *_WHO,
         Column("link", STR, "the neighbour; null for the broker's own input queue"),
-        Column("queue_len", INT, "publications waiting"),
+        Column("queue_len", INT, "the number of waiting publications"),
     ),
     "counter": (
         *_WHO,
         Column("link", STR, "the neighbour or client that it counts for; null for the broker"),
-        Column("counter", STR, "what is counted"),
-        Column("count", INT, "since the broker started"),
+        Column("counter", STR, "the name of the counter"),
+        Column("count", INT, "its value since the broker started"),
     ),
 }
 

@@ -183,7 +183,8 @@ class PaperFiles:
     def _part(self, entry: dict[str, Any]) -> Part:
         where = f"{self.page_file}: {entry.get('title') or entry.get('text')!r}"
         _check(where, entry, Part)
-        given: dict[str, Any] = {"routings": self._page.get("routings", ()), **entry}
+        shared = {"routing", "routings"} & self._page.keys()
+        given: dict[str, Any] = {**{key: self._page[key] for key in shared}, **entry}
         given |= {key: tuple(given[key]) for key in ("routings", "variants") if key in given}
         return Part(**given | {"columns": tuple(self._columns(where, entry.get("columns", ())))})
 

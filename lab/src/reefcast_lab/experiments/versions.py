@@ -1,9 +1,10 @@
 """The version of the code behind a result: a hash of the sources that it depends on.
 
 Those are the core, and of the folders of papers, of what papers share, of the placement of
-storages, of gossip in rounds and of relation graphs what the campaign leads to by imports; and what
-runs live, if that is simulated. So what is said about results (claims, evidence) does not make them
-old, nor does another campaign. Comments, docstrings and layout do not count either.
+storages, of gossip in rounds, of relation graphs and of workloads what the campaign leads to by
+imports; and what runs live, if that is simulated. So what is said about results (claims, evidence)
+does not make them old, nor does another campaign. Comments, docstrings and layout do not count
+either.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ PARTS = {
     ("reefcast", "pipeline", "planning", "placement"): _PACKAGE / "pipeline/planning/placement",
     ("reefcast_lab", "rounds"): SHARED.parent / "rounds",
     ("reefcast_lab", "bench", "cover"): SHARED.parent / "bench/cover",
+    ("reefcast_lab", "workloads"): SHARED.parent / "workloads",
 }
 """Packages of which a result depends on the modules that are imported."""
 LIVE = ("client", "history", "network", "server", "storage_node")

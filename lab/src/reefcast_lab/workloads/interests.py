@@ -24,7 +24,7 @@ import numpy as np
 
 from reefcast.errors import ConfigurationError
 from reefcast.pipeline.matching.shared import parallelism
-from reefcast_lab.workloads.correlation import share_correlated
+from reefcast_lab.workloads.correlation import scores, share_of_pairs
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -85,7 +85,7 @@ def correlated(clients: int, topics: int, share: float, confidence: int, seed: i
 
     def reached(shuffled: float) -> float:
         sets = wanted_by(replace(grid, shuffled=shuffled), tried)
-        return share_correlated(sets, confidence)
+        return share_of_pairs(scores(sets), confidence)
 
     most, least = reached(0.0), reached(1.0)
     if not least <= share <= most:

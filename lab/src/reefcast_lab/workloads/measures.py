@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from reefcast.pipeline.matching.covering import triggered
 from reefcast.pipeline.matching.joins import match, match_counts
 from reefcast_lab.datasets.numbering import numbered
-from reefcast_lab.workloads.correlation import CRITICAL, share_correlated
+from reefcast_lab.workloads.correlation import CRITICAL, scores, share_of_pairs
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -119,7 +119,8 @@ def _correlations(sets: DataFrame, topics: int) -> Figures:
     matrix = np.zeros((len(rows), topics), np.bool_)
     for i, row in enumerate(rows):
         matrix[i, row["topics"]] = True
-    return {f"pairs_{level}": share_correlated(matrix, level) for level in CRITICAL}
+    found = scores(matrix)
+    return {f"pairs_{level}": share_of_pairs(found, level) for level in CRITICAL}
 
 
 def advertisements_reached(events: DataFrame, advertisements: DataFrame) -> Figures:

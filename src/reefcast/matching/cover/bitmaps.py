@@ -1,4 +1,4 @@
-"""Which bitmaps of a block must be looked at for a box; see the table in `cover.layout`."""
+"""The bitmaps of a block that must be looked at for a box; see the table in `cover.layout`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where to cut the attributes' lines: at quantiles of the ends that a block's rows have there.
+"""Cuts of the attributes' lines, at quantiles of the ends that a block's rows have there.
 
 An end that many rows share is cut out: a boundary at it and one just above make its bucket a point.
 Blocks share their cuts as long as these fit what is in them, so that a query is cut only once.

@@ -1,4 +1,4 @@
-"""What covering indexes offer: which stored filters cover a filter, and which does it cover?
+"""The interface of covering indexes: which stored filters cover a filter, and which does it cover?
 
 `scan` holds the slow, obvious twins of all that stands here.
 """
@@ -51,8 +51,8 @@ class CoverIndex(Protocol[K]):
 
 
 class RootChange(NamedTuple, Generic[K]):
-    """Which keys became roots, in the order in which they were added, and which ceased to be (a
-    key that was removed itself among them), in the same order."""
+    """The keys that became roots, in the order in which they were added, and those that ceased to
+    be (a removed key among them), in the same order."""
 
     entered: list[K]
     left: list[K]

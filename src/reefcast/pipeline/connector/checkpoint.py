@@ -1,4 +1,4 @@
-"""What the checkpoint of a streaming query says of its batches.
+"""The batches of a streaming query, as its checkpoint has them.
 
 Spark writes the time of a batch there before it runs it, and takes it from there when it runs it
 again: so it is the same time, which nothing else that a sink is told is.

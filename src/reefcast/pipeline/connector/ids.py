@@ -1,4 +1,4 @@
-"""Which events: their times and hashes, in columns; and a sketch that remembers a set of them.
+"""Ids of events: their times and hashes, in columns; and a sketch that remembers a set of them.
 
 A *sketch* is an invertible Bloom lookup table (Goodrich and Mitzenmacher, 2011; for the difference
 of two sets: Eppstein and others, "What's the difference?", SIGCOMM 2011). Each hash is counted and

@@ -1,4 +1,4 @@
-"""How far a streaming query has read, as Spark keeps it in its checkpoint: a JSON object."""
+"""The offset of a streaming query, as Spark keeps it in its checkpoint: a JSON object."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from reefcast.pipeline.connector.ids import Hashes, Ids, Sketch
 
 
 class Seen(NamedTuple):
-    """Which events of a stretch of time were read."""
+    """The events of a stretch of time that were read."""
 
     since_us: int
     until_us: int

@@ -1,4 +1,4 @@
-"""What a reader or writer can be told, named as users of Spark's Kafka source expect."""
+"""The options of readers and writers, named as users of Spark's Kafka source expect."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ OF_SPARK = ("checkpointLocation", "queryName")
 
 
 class Selection(NamedTuple):
-    """What is read, by whom it is asked. `filter` says its topics. `partitions`: tasks that read at
-    the same time."""
+    """The events to be read, and who asks for them. `filter` names its topics. `partitions`: how
+    many tasks read at the same time."""
 
     url: str
     filter: str

@@ -1,4 +1,4 @@
-"""What the batches of a streaming query are made of. No clock, no connection: both come in.
+"""The contents of a streaming query's batches. No clock, no connection: both come in.
 
 Theory of operation
 -------------------
@@ -39,7 +39,7 @@ LEAST_ROWS = 1000
 
 
 class History(Protocol):
-    """What is needed of `reading.Past`."""
+    """The part of `reading.Past` that planning needs."""
 
     def ids(self, since_us: int, until_us: int, limit: int = 0) -> Ids: ...
 

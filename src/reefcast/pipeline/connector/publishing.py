@@ -86,7 +86,7 @@ def check_rows(schema: StructType, order: Sequence[str] = ()) -> None:
 
 
 class Part(NamedTuple):
-    """What a task publishes as: the first row is number `first`, at `time_us`."""
+    """The publisher of a task: the first row is number `first`, at `time_us`."""
 
     publisher: str
     first: int

@@ -1,4 +1,4 @@
-"""What of a query's conditions is said in the language of filters, so that storages apply it.
+"""The part of a query's conditions that filters can express, so that storages apply it.
 
 A condition is pushed only if the storages then leave out what Spark would, and nothing else:
 

@@ -32,8 +32,8 @@ Span = tuple[int, int]
 
 
 class Slice(InputPartition):
-    """What one task reads: events of these spans; if `expected` is not None, those with these
-    hashes, as bytes."""
+    """The events that one task reads: those of these spans; if `expected` is not None, those with
+    these hashes, as bytes."""
 
     def __init__(self, spans: tuple[Span, ...], expected: Hashes | None = None) -> None:
         super().__init__((spans, None if expected is None else expected.tobytes()))

@@ -95,7 +95,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 class Driver:
-    """What lives as long as the query runs. `end_us`: where it is to end, if it is to end."""
+    """The state of a running query. `end_us`: where it is to end, if it is to end."""
 
     def __init__(self, options: StreamOptions) -> None:
         self._options = options

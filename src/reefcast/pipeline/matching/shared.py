@@ -1,4 +1,5 @@
-"""What the driver hands to all executors, on a cluster of its own and through Spark Connect."""
+"""Data that the driver shares with all executors, on a cluster of its own and through Spark
+Connect."""
 
 from __future__ import annotations
 

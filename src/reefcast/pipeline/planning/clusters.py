@@ -1,4 +1,4 @@
-"""Which subscriber should join which cluster of a SCOT: subgroups by interest and location.
+"""A plan of which subscriber joins which cluster of a SCOT: subgroups by interest and location.
 
 A publication takes a hop to each cluster that holds somebody who wants it, and no cluster tells
 another of its subscriptions. So subscribers who want the same publications should share a cluster;

@@ -1,5 +1,5 @@
-"""What covering would spare, and what an unsubscription would cause: the roots of a set of
-subscriptions, each with |NRS|, the subscriptions that become roots when it goes.
+"""A report of what covering would save, and what an unsubscription would cause: the roots of a set
+of subscriptions, each with |NRS|, the subscriptions that become roots when it is withdrawn.
 
 The covering degree of a set is the mean of |NRS| over its roots: where it is high, routing tables
 are short, and the unsubscription of a root sends many others.

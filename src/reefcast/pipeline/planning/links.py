@@ -1,4 +1,5 @@
-"""Which soft links of a mesh would have paid, from the trace of a run on the tree alone.
+"""A plan of soft links of a mesh that would have paid off, from the trace of a run on the tree
+alone.
 
 A publication that went from A over X and Y to B would have gone from A to B at once, over a soft
 link, if X and Y only passed it on: had a subscriber there wanted it, or had it gone on from there

@@ -1,4 +1,4 @@
-"""What every plan comes to: a table, and figures to compare it by."""
+"""The result of every plan: a table, and figures to compare it with."""
 
 from __future__ import annotations
 

@@ -81,11 +81,11 @@ class Outgoing(ABC):
 
     @abstractmethod
     def _come(self, id: EntityId, filter: Filter) -> Change:
-        """`id` is wanted from now on."""
+        """Add `id`, which is wanted from now on."""
 
     @abstractmethod
     def _go(self, id: EntityId, filter: Filter) -> Change:
-        """`id` is wanted no more."""
+        """Remove `id`, which is no longer wanted."""
 
     def drop_unwanted(self, wants: Callable[[Filter], bool]) -> Change:
         """Remove what the neighbour no longer wants."""
@@ -173,7 +173,7 @@ class Lazy(Outgoing):
         return Change(self._no_longer_covered(filter), [id])
 
     def _no_longer_covered(self, gone: Filter) -> list[EntityId]:
-        """What `gone` alone had covered; it is sent from now on."""
+        """Return what only `gone` had covered; it is sent from now on."""
         entered = []
         for id in sorted(self._quenched.covered(gone), key=self._ages.__getitem__):
             filter = self.wanted[id]

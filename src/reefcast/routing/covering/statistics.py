@@ -74,8 +74,8 @@ class Statistics(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What counts; see the module's docstring. A thousand rows tell a share to within 1 % (standard
-    error). `total` is what bounds memory and disk: a million rows take some 50 MB in a file.
+    """The rows that count; see the module's docstring. A thousand rows tell a share to within 1 %
+    (standard error). `total` bounds memory and disk: a million rows take some 50 MB in a file.
 
     Raises `ConfigurationError` for a window that nothing can be seen through.
     """
@@ -105,7 +105,7 @@ def distance_reaching(theta: float, histogram: Mapping[int, int]) -> int:
 
 @dataclass(slots=True)
 class Kept:
-    """What is kept of a pair: how many rows, and when the latest came."""
+    """The rows of a pair: how many, and when the latest came."""
 
     rows: int = 0
     at: float = -inf
@@ -166,7 +166,7 @@ class Pairs(Generic[K]):
 
     @property
     def too_old(self) -> float:
-        """Rows of this time and earlier ones do not count."""
+        """The time up to which rows do not count."""
         return self.now - self._window.seconds
 
     def expire(self, now: float) -> None:

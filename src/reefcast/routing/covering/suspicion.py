@@ -1,4 +1,4 @@
-"""Whether a share is too large, by what is seen one by one: a test that may go on for ever.
+"""A sequential test of whether a share is too large, which may go on for ever.
 
 `Suspicion` sums up how much better what was seen is explained by a share that is clearly too large
 than by the largest allowed one; it is never less than none, so that a long good time before does
@@ -29,7 +29,7 @@ SMALLEST = 1e-9
 
 
 class Suspicion:
-    """That a share exceeds `limit`. What it came to so far is kept by the caller, 0.0 at first."""
+    """The suspicion that a share exceeds `limit`. The caller keeps its value, 0.0 at first."""
 
     def __init__(self, limit: float) -> None:
         limit = min(max(limit, SMALLEST), 1 - SMALLEST)

@@ -81,7 +81,7 @@ class Membership:
         return sends
 
     def _tell(self, node: NodeId, ids: Sequence[PublicationId], asks: int = 0) -> list[Send]:
-        """In parts; there is one at least if it `asks`."""
+        """Tell a node of ids, in parts; at least one if it `asks`."""
         parts = [tuple(ids[i : i + MOST_TOLD]) for i in range(0, len(ids), MOST_TOLD)]
         if asks and not parts:
             parts = [()]
@@ -123,7 +123,7 @@ class Membership:
         return self._compare_with(node, self._kept_rounds)
 
     def _compare_with(self, node: NodeId, rounds: int) -> list[Send]:
-        """Of what came in so many rounds."""
+        """Compare what came in so many rounds with a node."""
         self._told[node] = rounds
         return self._tell(node, self.kept.since(rounds), rounds)
 

@@ -1,5 +1,5 @@
-"""What the nodes of one topic's overlay say to each other. Every message is of one topic, and goes
-to nodes of that topic only, or to its contacts."""
+"""Messages between the nodes of one topic's overlay. Every message is of one topic, and goes to
+nodes of that topic only, or to its contacts."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ class Walk(TopicMessage, frozen=True, kw_only=True, tag="walk"):
 
 
 class Walked(TopicMessage, frozen=True, kw_only=True, tag="walked"):
-    """What a walk collected, on its way back along its path; `at`: the receiver's place there."""
+    """The names that a walk collected, on its way back along its path; `at`: the receiver's place
+    there."""
 
     path: tuple[NodeId, ...]
     views: tuple[tuple[NodeId, ...], ...]

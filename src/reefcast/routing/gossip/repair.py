@@ -1,4 +1,4 @@
-"""What came of a topic lately, to be compared with a neighbour: anti-entropy.
+"""Recent publications of a topic, to be compared with a neighbour: anti-entropy.
 
 A node tells a neighbour which publications it has (`Digest`). The neighbour asks for those that it
 lacks (`Missing`).
@@ -48,7 +48,7 @@ GIVEN_UP_SHARE = 64
 
 
 class Room:
-    """What all topics of a broker may keep: `most` bytes; `used` are."""
+    """The room that all topics of a broker share: `most` bytes, of which `used` are."""
 
     def __init__(self, most: int = MOST_BYTES) -> None:
         self.used = 0

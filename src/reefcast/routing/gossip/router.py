@@ -193,7 +193,7 @@ class Gossip(Router, Refuses, ActsLater, OpensLinks):
         return tuple(ranked[:CONTACTS])
 
     def _enter(self, topic: str, reason: EntityId | None) -> list[Action]:
-        """The broker is in it, from now on also for this reason; None: as a contact."""
+        """Enter a topic, from now on also for this reason; None: as a contact."""
         known, joins = self.memberships.get(topic), []
         if known is None:
             contacts = self.contacts_of(topic)
@@ -205,15 +205,16 @@ class Gossip(Router, Refuses, ActsLater, OpensLinks):
         return self._joins(known, joins) if known.joining else []
 
     def _joins(self, known: Membership, sends: Sequence[Send]) -> list[Action]:
-        """Nobody who has a reason to be in it is settled before it is."""
+        """Return the actions of joining: nothing that needs the topic settles before."""
         actions = self._connected(sends)
         joins = [action for action in actions if isinstance(action, Send)]
         opens = [action for action in actions if not isinstance(action, Send)]
         return [*opens, Await(joins, known.joined, key=known)]
 
     def _quit(self, topic: str, reason: EntityId) -> list[Action]:
-        """Without any reason left it leaves, unless it is a contact. Whether there is a connection
-        already to those who are told depends on other topics: so it must not matter."""
+        """Remove a reason, and leave the topic if none is left, unless as a contact. Whether there
+        is a connection already to those who are told depends on other topics: so it must not
+        matter."""
         known = self.memberships.get(topic)
         if known is None or reason not in known.reasons:
             return []
@@ -244,7 +245,7 @@ class Gossip(Router, Refuses, ActsLater, OpensLinks):
         return entered + self._connected(sends) + self._flush(known)
 
     def _stranger(self, message: TopicMessage, link: LinkName) -> list[Action]:
-        """About a topic that this broker is not in (any more)."""
+        """Answer a message about a topic that this broker is not (or no longer) in."""
         return self._connected(Send(link, answer) for answer in of_stranger(message))
 
     def round(self) -> list[Action]:
@@ -260,8 +261,8 @@ class Gossip(Router, Refuses, ActsLater, OpensLinks):
     # --- connections ------------------------------------------------------------------------------
 
     def _connected(self, sends: Iterable[Send]) -> list[Action]:
-        """With what opens the connections that are not there yet; those that are being closed are
-        opened again after that."""
+        """Return sends with the actions that open missing connections; those that are being closed
+        are opened again after that."""
         actions: list[Action] = []
         for send in sends:
             state = self.soft_links.get(send.link)
@@ -296,12 +297,12 @@ class Gossip(Router, Refuses, ActsLater, OpensLinks):
     # --- who is out of reach ----------------------------------------------------------------------
 
     def _out_of_reach(self) -> list[LinkName]:
-        """Whom topics miss, and nobody is calling."""
+        """Return the nodes that topics miss, and that nobody is calling."""
         missed = {node for known in self.memberships.values() for node in known.overlay.missed}
         return sorted(missed.difference(self.soft_links))
 
     def _call_some(self) -> list[Action]:
-        """Those that follow the last one that was called, by name."""
+        """Call the nodes that follow the last one that was called, by name."""
         nodes = self._out_of_reach()
         start = bisect_right(nodes, self._called)
         some = (nodes[start:] + nodes[:start])[:CALLED]
@@ -310,7 +311,8 @@ class Gossip(Router, Refuses, ActsLater, OpensLinks):
         return self._call(some)
 
     def _call_all(self) -> list[Action]:
-        """One was reached: others may be, too; not more than once in a round."""
+        """Call all missed nodes after one was reached, because others may be, too; not more than
+        once in a round."""
         if self._called_all:
             return []
         self._called_all = True
@@ -345,7 +347,7 @@ class Gossip(Router, Refuses, ActsLater, OpensLinks):
         return [OpenLink(link), *again]
 
     def _close_idle(self) -> list[Action]:
-        """What no topic has needed for a whole round."""
+        """Close connections that no topic has needed for a whole round."""
         needed: set[LinkName] = set()
         for known in self.memberships.values():
             needed.update(known.overlay.view, known.overlay.in_links)
@@ -384,7 +386,8 @@ class Gossip(Router, Refuses, ActsLater, OpensLinks):
             yield Decision(local, hops, matched)
 
     def _targets(self, publish: Publish, link: LinkName) -> dict[LinkName, None]:
-        """Each once, whatever the number of topics that lead there."""
+        """Return the targets of a publication, each once, whatever the number of topics that lead
+        there."""
         targets: dict[LinkName, None] = {}
         for topic in publish.publication.topics:
             known = self.memberships.get(topic)
@@ -414,7 +417,7 @@ class Gossip(Router, Refuses, ActsLater, OpensLinks):
         return actions
 
     def _flush(self, known: Membership) -> list[Action]:
-        """What waited until somebody of the topic was met."""
+        """Send what waited until somebody of the topic was met."""
         if not known.waiting or not known.overlay.view:
             return []
         return [

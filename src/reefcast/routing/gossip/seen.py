@@ -1,4 +1,4 @@
-"""Which publications came before: bounded, and yet none is ever taken for new a second time."""
+"""A bounded memory of publications, which never takes one for new a second time."""
 
 from __future__ import annotations
 

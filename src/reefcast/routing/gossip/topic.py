@@ -83,7 +83,7 @@ too."""
 
 
 class Heard(NamedTuple):
-    """When a contact's waves came last, along views and against them (rounds)."""
+    """The rounds in which a contact's waves came last, along views and against them."""
 
     forward: int
     backward: int
@@ -204,7 +204,7 @@ class TopicOverlay:
         return told if node in self.view else told + self._adds(node)
 
     def _adds(self, node: NodeId) -> list[Send]:
-        """It is in the view, too; while this node joins, that one grows."""
+        """Add a node to the view; while this node joins, the view grows."""
         self.view = self._weights.view((*self.view, node))
         if self._grows:
             self.size = max(self.size, len(self.view), LOWEST)
@@ -217,7 +217,7 @@ class TopicOverlay:
     # --- walks ------------------------------------------------------------------------------------
 
     def _choice(self, nonce: int, step: int, size: int) -> int:
-        """This node's choice for the walk `nonce`; the steps left tell visits apart."""
+        """Return this node's choice for the walk `nonce`; the steps left distinguish visits."""
         return choice(mixed(self._stream ^ nonce, step), size)
 
     def _walk(self, walk: Walk, sender: NodeId) -> list[Send]:
@@ -280,12 +280,12 @@ class TopicOverlay:
     # --- joining and leaving ----------------------------------------------------------------------
 
     def _draw(self) -> int:
-        """A number of this node's own stream, for what is not of a round."""
+        """Draw a number of this node's own stream, for what is not of a round."""
         self._drawn += 1
         return mixed(self._stream ^ MASK, self._drawn)
 
     def _join_anyhow(self) -> list[Send]:
-        """A node without neighbours tries contacts in quarantine, too."""
+        """Join by any contact: a node without neighbours tries contacts in quarantine, too."""
         for contact in self.contacts:
             self._quarantine.pop(contact, None)
         return self.join()
@@ -310,8 +310,8 @@ class TopicOverlay:
         return sends
 
     def _take_back(self, node: NodeId) -> list[Send]:
-        """It could not be reached from here, or not reach this node: it can now, without detour.
-        (Walks end where no way leads out of.)"""
+        """Add a node that could not be reached, or could not reach this node: it can now, without
+        detour. (Walks end where no path leads out.)"""
         walk = replace(self._walk_of(node, False), left=0)
         return [*self._join_walk(walk, node), Send(node, Met(topic=self.topic, node=self.me))]
 
@@ -320,11 +320,12 @@ class TopicOverlay:
         return JoinWalk(topic=self.topic, joiner=joiner, grows=grows, nonce=nonce, left=left)
 
     def _walks_of_joiner(self) -> int:
-        """2 ln n; in an overlay that was there before the contact, at least as its view is."""
+        """Return 2 ln n; in an overlay that existed before the contact, at least as many as its
+        view has."""
         return max(self._fewest, round(2 * math.log(1 + len(self._members))))
 
     def _tell_contacts(self, joiner: NodeId) -> list[Send]:
-        """The others learn of a new member, and a contact that joins of all of them."""
+        """Tell the other contacts of a new member, and a contact that joins of all members."""
         sends: list[Send] = []
         if joiner not in self._members:
             news = Members(topic=self.topic, nodes=(joiner,))
@@ -349,14 +350,14 @@ class TopicOverlay:
         return self._take_in(walk, others) if ends else self._introduce(walk, others)
 
     def _introduce(self, walk: JoinWalk, others: list[NodeId]) -> list[Send]:
-        """The joiner is in this view already, or is this node: it learns of another one."""
+        """Introduce another node to a joiner that is in this view already, or is this node."""
         if walk.joiner == self.me:
             return []
         node = others[self._choice(walk.nonce, 0, len(others))] if others else self.me
         return [Send(walk.joiner, Met(topic=self.topic, node=node))]
 
     def _take_in(self, walk: JoinWalk, others: list[NodeId]) -> list[Send]:
-        """The joiner comes into the view; it gets who was in its place, or this node."""
+        """Add the joiner to the view; it gets the node that was in its place, or this node."""
         joiner = walk.joiner
         self._quarantine.pop(joiner, None)
         if walk.grows or not others:
@@ -371,8 +372,8 @@ class TopicOverlay:
         ]
 
     def _met(self, met: Met, sender: NodeId) -> list[Send]:
-        """An introduction comes from a node that points here already, or does from now on. Where
-        the other one cannot be reached, that one takes its place."""
+        """Handle an introduction by a node that points here already, or does from now on. If the
+        introduced node cannot be reached, the sender takes its place."""
         self.in_links.add(sender)
         node = sender if met.node in self._quarantine else met.node
         return [] if node == self.me or node in self.view else self._adds(node)
@@ -403,7 +404,7 @@ class TopicOverlay:
         return [Send(to, adopt)]
 
     def _adopt(self, adopt: Adopt, sender: NodeId) -> list[Send]:
-        """A node that is in both views needs this one least."""
+        """Adopt an orphan in place of a node that is in both views: that needs this one least."""
         orphan = adopt.orphan
         if orphan == self.me:
             return []
@@ -425,8 +426,8 @@ class TopicOverlay:
     # --- waves ------------------------------------------------------------------------------------
 
     def _keep_together(self) -> list[Send]:
-        """A contact's waves, of each topic in a round of its own: those of many topics at once
-        would hold publications up; and what is to be done if the waves of others stay away."""
+        """Send a contact's waves, of each topic in a round of its own, because those of many topics
+        at once would delay publications; and act if the waves of others stay away."""
         period = self._options.wave_rounds
         sends: list[Send] = []
         if self.me in self.contacts and (self.round + self._stream) % period == 0:
@@ -461,7 +462,8 @@ class TopicOverlay:
         return told + [Send(node, wave) for node in to]
 
     def _put_right(self, wave: Wave, sender: NodeId) -> list[Send]:
-        """The sender points here, or believes that this node points to it."""
+        """Correct the links after a wave: the sender points here, or believes that this node points
+        to it."""
         if wave.forward:
             self.in_links.add(sender)
         elif sender not in self.view:

@@ -1,4 +1,4 @@
-"""Which neighbours a node keeps: those of least weight among the ones that it hears of.
+"""The choice of a node's neighbours: those of least weight among the nodes that it learns of.
 
 A view is a tuple of node ids, ascending by weight.
 """
@@ -23,9 +23,9 @@ class Numbers(dict[NodeId, int]):
 
 
 class Weights:
-    """What node `me` has against others (see `streams.weight`), remembered: 8 bytes for each node
-    of `numbers`, side by side, for a simulation has millions and a dictionary of them would wait
-    for memory at every step."""
+    """The weights that node `me` gives others (see `streams.weight`), remembered: 8 bytes for each
+    node of `numbers`, side by side, because a simulation has millions and a dictionary of them
+    would wait for memory at every step."""
 
     def __init__(self, me: NodeId, seed: int, numbers: Numbers | None = None) -> None:
         self.me = me

@@ -24,7 +24,7 @@ from reefcast.routing.tree import SubscriptionTree
 
 
 class ClusterMesh(Meshed, ScotRouter):
-    """What both share; see the module's docstring."""
+    """The shared part of both routings; see the module's docstring."""
 
     messages = (CivSet, CivUnset, *MESSAGES)
     header = ClusterMeshHeader

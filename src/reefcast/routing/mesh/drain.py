@@ -1,4 +1,4 @@
-"""When no copy goes by the old tables of a move any more: see `move`, phase *drain*."""
+"""The drain of a move: when no copy follows the old tables any more (see `move`, phase *drain*)."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Drain:
 
     @property
     def over(self) -> bool:
-        """Nothing comes, and nothing goes."""
+        """Whether nothing comes, and nothing goes."""
         soft = self._soft()
         links = {*soft, *self._primary}
         return links <= self._heard and links <= self._said and self._confirmed.issuperset(soft)

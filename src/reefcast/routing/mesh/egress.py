@@ -1,4 +1,4 @@
-"""What two sets of tables together tell neighbours that a move does not affect (see `move`)."""
+"""Sends to neighbours that a move does not affect, of two sets of tables together (see `move`)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Key = tuple[LinkName, bool, EntityId]
 
 
 class Egress:
-    """What is said for the old tables, for the new ones, or for both."""
+    """A record of what is said for the old tables, for the new ones, or for both."""
 
     def __init__(self) -> None:
         self._said_for: dict[Key, int] = {}
@@ -40,8 +40,9 @@ class Egress:
         return tables == OLD or not isinstance(message, Vicinity)
 
     def _say(self, key: Key, tables: int) -> bool:
-        """What the old tables want said is said although it was for the new ones: who waits for
-        it need not wait for these, and it is answered when the first time is done, too."""
+        """Return whether to say something. What the old tables want said is said although it was
+        for the new ones: who waits for it need not wait for these, and it is answered when the
+        first time is done, too."""
         before = self._said_for.get(key, 0)
         self._said_for[key] = before | tables
         return not before & (OLD | tables)

@@ -56,9 +56,9 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Links:
-    """What a broker has besides its primary links, by the broker at the other end: the soft links
-    that it `opened`, those that it `accepted`, and its `candidates`. No broker is in two of them.
-    """
+    """The links of a broker besides its primary ones, by the broker at the other end: the soft
+    links that it `opened`, those that it `accepted`, and its `candidates`. No broker is in two of
+    them."""
 
     opened: Set[str] = frozenset()
     accepted: Set[str] = frozenset()
@@ -67,7 +67,7 @@ class Links:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Period:
-    """What was learnt since the last round.
+    """The observations since the last round.
 
     `sent`: publications per link, primary ones included; for a candidate those that the WOM with
     candidates would have sent over it.
@@ -87,8 +87,9 @@ class Period:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What to do: soft links to `drop`, candidates to `promote` (best first, as far as the other
-    ends accept), and the `candidates` from now on (best first), in place of all that there were."""
+    """The decisions of a round: soft links to `drop`, candidates to `promote` (best first, as far
+    as the other ends accept), and the `candidates` from now on (best first), in place of all former
+    ones."""
 
     drop: tuple[str, ...]
     promote: tuple[str, ...]
@@ -129,7 +130,7 @@ def one_round(
 
 
 def _best(mom: Neighbourhood, links: Links, period: Period, limits: Limits) -> list[str]:
-    """What is worth a soft link, best first."""
+    """Return the brokers that are worth a soft link, best first."""
     if period.idle:
         return sorted(links.opened)
     gains = {
@@ -148,7 +149,7 @@ def _new_candidates(
     limits: Limits,
     rng: Random,
 ) -> list[str]:
-    """All that could be one, best first; those that are tried out come last."""
+    """Return all possible candidates, best first; those that have been tried come last."""
     pool = [broker for broker in mom.brokers if mom.distance(broker) > 1 and broker not in soft]
     rng.shuffle(pool)
     typical_s = median(period.delays_s.values()) if period.delays_s else 0.0
@@ -169,8 +170,8 @@ def _promise(
     typical_s: float,
     threshold: float,
 ) -> float:
-    """The gain that a link would have if all that a link next to it `carried` were for it, times by
-    how much the primary path there is slower than usual (at least 1)."""
+    """Return the gain that a link would have if all that a link next to it `carried` were for it,
+    times by how much the primary path there is slower than usual (at least 1)."""
     path = mom.path(broker)
     scaling = load_scaling(path[:-1], period.loads, threshold)
     return carried * (len(path) - 1) * scaling * _slowness(path, period.delays_s, typical_s)

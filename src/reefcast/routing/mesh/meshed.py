@@ -1,4 +1,5 @@
-"""What routings on a mesh share: that on a tree (`router`), and those in clusters (`cluster`).
+"""The shared part of routings on a mesh: that on a tree (`router`), and those in clusters
+(`cluster`).
 
 A routing that derives from `Meshed` has a subscription tree over its primary links whose rows have
 their anchors as next hops, and sends copies where its `mesh` says.
@@ -206,7 +207,8 @@ class Meshed(Router, Relearns, OpensLinks):
     def _not_again(
         self, publications: Sequence[Publish], decisions: Iterable[Decision], link: LinkName
     ) -> Iterator[Decision]:
-        """What comes over a soft link may have come out of a tunnel, or will."""
+        """Yield decisions without repetitions: what comes over a soft link may have come out of a
+        tunnel, or will."""
         is_new = self.mesh.is_new
         for publish, decision in zip_longest(publications, decisions):  # there is one for each
             yield decision if is_new(publish, link) else DUPLICATE
@@ -224,8 +226,8 @@ class Meshed(Router, Relearns, OpensLinks):
     def _tunnelled(
         self, publish: Publish, next_hops: NextHops, tunnel: Tunnel, link: LinkName
     ) -> Iterable[Decision]:
-        """On its way nobody gets it. Where it ends it goes on, if it had not come before: the
-        branch of its sender is the one that it came out of."""
+        """Route a publication in a tunnel. On its way nobody gets it. Where it ends it goes on, if
+        it had not come before: the branch of its sender is the one that it came out of."""
         target, mesh = tunnel.target, self.mesh
         if target != mesh.me:
             onward = self.in_tunnel(publish.header, tunnel)
@@ -237,7 +239,8 @@ class Meshed(Router, Relearns, OpensLinks):
 
 
 def _any_in_tunnel(publications: Sequence[Publish]) -> bool:
-    """Written out, for it is asked of every publication."""
+    """Return whether any publication is in a tunnel; written out, because it is asked of every
+    publication."""
     for publish in publications:
         header = publish.header
         if type(header) is not Header and tunnel_of(header) is not None:

@@ -1,4 +1,4 @@
-"""What brokers of a mesh say to each other, and what their copies carry."""
+"""Messages between brokers of a mesh, and the headers of their copies."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ class MovableMesh(Mesh, MovesLinks):
         return self._spread(ask)
 
     def _spread(self, message: Permission, came_by: LinkName | None = None) -> list[Action]:
-        """To all brokers; and what this one has to do about it."""
+        """Send a permission to all brokers, and return what this one has to do about it."""
         permissions = self.permissions
         if not permissions.handle(message):
             return []
@@ -96,7 +96,8 @@ class MovableMesh(Mesh, MovesLinks):
         return actions + self._grant()
 
     def _grant(self) -> list[Action]:
-        """What the coordinator has to, if it knows already what it granted before it restarted."""
+        """Grant what the coordinator has to, if it knows already what it granted before it
+        restarted."""
         grant = None if self.relearning else self.permissions.grant()
         return [] if grant is None else self._spread(grant)
 
@@ -127,13 +128,14 @@ class MovableMesh(Mesh, MovesLinks):
         self._wishes.became(wish.number, GIVEN_UP, why)
 
     def _abandon(self) -> list[Action]:
-        """The move that affects this broker cannot go on; nobody has come to its end."""
+        """Abandon the move that affects this broker and cannot go on; nobody has come to its
+        end."""
         assert self.moving is not None, "there is one to be abandoned"
         message = self.permissions.follow("abandon", self.moving.plan.move)
         return [] if message is None else self._spread(message)
 
     def _leave(self, old: LinkName) -> list[Send]:
-        """The mover has no memory of a move that is at its end."""
+        """Leave a link of a mover that has no memory of a move that is at its end."""
         if old not in self.brokers:
             return []
         self.brokers.remove(old)
@@ -141,7 +143,7 @@ class MovableMesh(Mesh, MovesLinks):
         return super().link_down(old)
 
     def _conclude(self, message: Permission) -> list[Action]:
-        """The move that affects this broker may be over by what was heard."""
+        """End the move that affects this broker, if it is over by what was heard."""
         moving = self.moving
         if moving is None or message.rank <= (moving.plan.move, RANKS["grant"]):
             return []
@@ -168,7 +170,7 @@ class MovableMesh(Mesh, MovesLinks):
         return actions
 
     def _in(self, move: int) -> Moving | None:
-        """The part in this move; None if it is over, or was forgotten by a restart."""
+        """Return the part in this move; None if it is over, or was forgotten by a restart."""
         moving = self.moving
         return moving if moving is not None and moving.plan.move == move else None
 
@@ -187,7 +189,7 @@ class MovableMesh(Mesh, MovesLinks):
         return super().peer(message, link)
 
     def _beside(self, message: Beside, link: LinkName) -> list[Send]:
-        """After the end others may speak so for a moment."""
+        """Handle a message between new tables; after the end others may send such for a moment."""
         moving = self._in(message.move)
         if moving is not None:
             return moving.beside(message.message, link)
@@ -198,7 +200,8 @@ class MovableMesh(Mesh, MovesLinks):
     # --- what goes into the tables ----------------------------------------------------------------
 
     def _change(self, link: LinkName, change: Change) -> list[Send]:
-        """What comes plainly by a link that was a primary one is for tables that are no more."""
+        """Apply a change, unless it comes plainly by a link that was a primary one: it is for
+        tables that are gone."""
         if self.soft_links.get(link) is SoftLink.CLOSING and link not in self.brokers:
             return []
         return list(change(self)) if self.moving is None else self.moving.change(link, change)
@@ -258,7 +261,7 @@ class MovableMesh(Mesh, MovesLinks):
         return actions + super().link_down(link)
 
     def _lost(self, link: LinkName) -> list[Action]:
-        """This neighbour has no memory of a move, or is gone."""
+        """Handle that this neighbour has no memory of a move, or is gone."""
         if self.moving is None or not self.moving.concerns(link):
             return []
         return self.moving.lost(link)
@@ -300,7 +303,8 @@ class MovableMesh(Mesh, MovesLinks):
     def _route_one_by_one(
         self, publications: Sequence[Publish], found: Sequence[NextHops], link: LinkName
     ) -> Iterator[Decision]:
-        """Copies by the new tables of a move that was abandoned are lost with these."""
+        """Route publications one by one. Copies by the new tables of a move that was abandoned are
+        lost with these."""
         for publish, next_hops in zip(publications, found, strict=True):
             stamp = stamp_of(publish.header)
             if stamp is not None and stamp.new and stamp.move in self._abandoned:

@@ -147,7 +147,7 @@ class Plan(NamedTuple):
 
 
 def _hops(mom: Neighbourhood, a: LinkName, b: LinkName) -> int:
-    """Primary hops between two brokers of a MOM."""
+    """Return the primary hops between two brokers of a MOM."""
     one, other = mom.path(a), mom.path(b)
     shared = 0
     while shared < min(len(one), len(other)) and one[shared] == other[shared]:

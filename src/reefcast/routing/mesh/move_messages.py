@@ -1,4 +1,4 @@
-"""What brokers of a mesh say to each other about moves of primary links (see `move`)."""
+"""Messages between brokers of a mesh about moves of primary links (see `move`)."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ class Permission(PeerMessage, frozen=True, kw_only=True, tag="move-permission"):
 
     @property
     def rank(self) -> tuple[int, int]:
-        """Of two that are no asks, the one with the higher rank came later."""
+        """The rank: of two permissions that are no asks, the one with the higher rank came
+        later."""
         return (self.move, RANKS[self.step])
 
     def then(self, step: Step, move: int, old: LinkName = "") -> Permission:

@@ -38,7 +38,7 @@ class Mover(Moving):
     def _and_then(
         self, actions: Sequence[Action], then: Callable[[], Sequence[Action]]
     ) -> list[Action]:
-        """What is sent is awaited, unless the move is abandoned."""
+        """Return actions whose sends are awaited before `then`, unless the move is abandoned."""
         sends = [action for action in actions if isinstance(action, Send)]
         others = [action for action in actions if not isinstance(action, Send)]
         return [*others, Await(sends, lambda: () if self.left else then())]
@@ -48,7 +48,7 @@ class Mover(Moving):
         return self._link()
 
     def _link(self) -> list[Action]:
-        """On the way to the new link. One that is about to open or close will be heard of."""
+        """Open the new link. One that is about to open or close will be heard of."""
         new = self.plan.new
         state = self._soft_links.get(new)
         if state is not None:

@@ -95,7 +95,7 @@ class Moving:
         return [*onward, *self._part()]
 
     def _on_its_way(self) -> bool:
-        """Whether the move path still goes on here as the mover knew it."""
+        """Return whether the move path still continues here as the mover knew it."""
         path = self.plan.path
         onward = path[path.index(self._me) + 1 :] if self._me in path else ()
         return not onward or onward[0] in self._tables.brokers
@@ -117,7 +117,7 @@ class Moving:
     # --- two sets of tables -----------------------------------------------------------------------
 
     def _build(self) -> list[Send]:
-        """New tables, what they hold to begin with, and what they have to say."""
+        """Build new tables with what they hold to begin with, and return what they have to say."""
         old = self._tables
         new = self.next = Mesh(self._where)
         outer = [link for link in old.brokers if link not in self._near]
@@ -159,8 +159,8 @@ class Moving:
         return sends
 
     def _where_it_fits(self, link: LinkName, change: Change) -> list[Send]:
-        """What a neighbour without memory says holds for the tree that will be, whichever that is.
-        The other one it may contradict."""
+        """Apply a change to the tables that it fits. What a neighbour without memory says holds for
+        the tree that will be, whichever that is. The other one it may contradict."""
         sends = list[Send]()
         for tables, kind in ((self._tables, OLD), (self.next, NEW)):
             if tables is not None and link in tables.brokers:
@@ -174,7 +174,7 @@ class Moving:
         return self._said(taken_in(tables, message, link), NEW)
 
     def _said(self, sends: Iterable[Send], tables: int) -> list[Send]:
-        """What these tables want said, as it is said."""
+        """Return what these tables want said, as it is said."""
         found = []
         for send in sends:
             message = send.message
@@ -227,7 +227,7 @@ class Moving:
         return [*sends, *self._part()]
 
     def _part(self) -> list[Action]:
-        """The old link is no primary one any more. Its far end, the last to know, closes it."""
+        """Demote or leave the old link; its far end, the last to know, closes it."""
         plan = self.plan
         if self._me == plan.mover:
             return [Demote(plan.old)]
@@ -431,7 +431,7 @@ def taken_in(tables: Mesh, message: TreeMessage, link: LinkName) -> list[Send]:
 
 
 def _copies(rows: Iterable[Row], outer: Collection[LinkName]) -> list[Row]:
-    """Of those that came from clients, or by these links."""
+    """Return copies of the rows that came from clients, or by these links."""
     return [
         Row(row.id, row.filter, row.last_hop, row.local, row.next_hop)
         for row in rows

@@ -47,7 +47,7 @@ BYTES_OF_LOAD, BYTES_OF_COPY = 16, 100
 
 
 class LinkReport(NamedTuple):
-    """What the last round found of a link: publications sent, gain."""
+    """The result of the last round for a link: publications sent, gain."""
 
     sent: int
     gain: float
@@ -136,7 +136,7 @@ class MeshOverlay:
         return []
 
     def _relink(self, sends: list[Send]) -> list[Send]:
-        """The MOM, or the links, are others."""
+        """Rebuild the maps: the MOM, or the links, have changed."""
         mom = self.mom
         real = [
             link
@@ -179,7 +179,7 @@ class MeshOverlay:
         return hops
 
     def _sent(self, copies: int) -> None:
-        """For the rate that SH goes by."""
+        """Count copies for the rate that SH depends on."""
         now = self._links.now
         if now - self._window_s >= RATE_S:
             load = self._load(self._sent_in_window, now - self._window_s)
@@ -191,7 +191,7 @@ class MeshOverlay:
         self._sent_in_period += copies
 
     def _load(self, sent: int, over_s: float) -> float:
-        """As a share of the capacity of the uplink."""
+        """Return the load as a share of the capacity of the uplink."""
         capacity = self.options.capacity_per_s
         return sent / over_s / capacity if capacity and over_s else 0.0
 
@@ -267,7 +267,8 @@ class MeshOverlay:
         return actions
 
     def _sets(self) -> LinkSets:
-        """Links that are not up yet, or no more, count as the other end's: they take room."""
+        """Return the links in sets. Those that are not up yet, or no more, count as the other
+        end's: they take room."""
         opened = {x for x, state in self.soft_links.items() if state is SoftLink.OPENED}
         return LinkSets(
             opened=frozenset(x for x in opened if x in self.mom),
@@ -284,7 +285,7 @@ class MeshOverlay:
         }
 
     def _delays_s(self) -> dict[LinkName, float]:
-        """How long a publication would wait for each primary link."""
+        """Return how long a publication would wait for each primary link."""
         found = {}
         for link in self.mom.around(self.me):
             rate = self._links.rates(link).out_per_s
@@ -311,6 +312,7 @@ class MeshOverlay:
         return sends
 
     def _is_news(self, broker: LinkName, link: LinkName) -> bool:
-        """Whether `link` is to be told of its load: within Delta - 1 hops of it, the other way."""
+        """Return whether `link` is to be told of a broker's load: within Delta - 1 hops of it, the
+        other way."""
         near = self.mom.distance(broker) < self.options.delta - 1
         return near and self.mom.branch(broker) != link

@@ -1,4 +1,4 @@
-"""Who may move a primary link, and when: asked of the coordinator, which grants one at a time.
+"""Permissions to move a primary link: the coordinator grants them, one at a time.
 
 What is asked, granted and done is told to all brokers, and each keeps what is open of it: the asks
 that were not granted yet, and the last grant, or that it is done. A broker that restarts is told

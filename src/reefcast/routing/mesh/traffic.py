@@ -1,4 +1,4 @@
-"""What the links of a mesh carry, and what its candidates would: for the gains of a period.
+"""The traffic of a mesh's links, and what its candidates would carry: for the gains of a period.
 
 Publications are counted by their anchors and where they came from; links are looked at only when a
 period ends, or the WOMs change: so a candidate costs no publication anything.
@@ -48,8 +48,8 @@ class Traffic:
         return hops
 
     def _count(self) -> None:
-        """Turns what was counted so far into publications per link: over primary and soft links
-        by the real WOM, over candidates by the one that has them."""
+        """Convert what was counted so far to publications per link: over primary and soft links by
+        the real WOM, over candidates by the one that has them."""
         self._with_candidates.direct = self.paths.direct
         for (anchors, came_from), times in self._kinds.items():
             for hop in self.paths.sends(anchors, came_from):

@@ -1,4 +1,4 @@
-"""How brokers learn their MOMs: each tells its primary neighbours whom it knows.
+"""How brokers learn their MOMs: each tells its primary neighbours which brokers it knows.
 
 A broker tells a neighbour U which brokers are on its own side within Delta - 1 hops, whenever that
 has changed; U then knows them within Delta. Primary links form a tree, so that what is told comes
@@ -109,7 +109,7 @@ class VicinityTable:
         return sends
 
     def _known_to(self, link: LinkName) -> Known:
-        """What to tell this neighbour."""
+        """Return what to tell this neighbour."""
         mom = self.mom
         return tuple(
             (broker, mom.closer[broker])

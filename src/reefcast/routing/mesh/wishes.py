@@ -1,4 +1,4 @@
-"""What became of the moves of primary links that an operator asked one broker for (see `move`)."""
+"""The results of the moves of primary links that an operator asked one broker for (see `move`)."""
 
 from __future__ import annotations
 

@@ -107,7 +107,8 @@ class WireBroker:
         self._loop.create_task(self.node.start())
 
     def _counting(self, handle: Handle) -> Handle:
-        """The same, and what follows is told: counters of live brokers do not have it."""
+        """Wrap a handler so that what follows is counted: counters of live brokers do not have
+        it."""
 
         def handled(what: Any, link: LinkName, now: float) -> list[Effect]:
             effects = handle(what, link, now)

@@ -1,4 +1,4 @@
-"""What lies between two machines: how long bytes take, and in what pieces they come."""
+"""The cable between two machines: how long bytes take, and in what pieces they come."""
 
 from __future__ import annotations
 

@@ -164,7 +164,7 @@ class WireClient(ClientRecord):
             self._claim(handle)
 
     def _claim(self, handle: int) -> None:
-        """What it asks for has the number now that the broker knows."""
+        """Note the number under which the broker knows a claim now."""
         script, holding = self._wanted[handle], self._handles[handle]._holding
         number = holding.registrations[0].number
         subscription = script.kind == "subscribe"
@@ -240,7 +240,8 @@ class WireClient(ClientRecord):
         return [*self.current.values(), *self._of_storage()]
 
     def _of_storage(self) -> Iterator[Claim]:
-        """By the registrations that the script did not make; `Claim.client` is the program's id."""
+        """Yield the claims of registrations that the script did not make; `Claim.client` is the
+        program's id."""
         if self.live is None or self.storage is None:
             return
         scripted = set(self._numbers.values())
@@ -258,7 +259,7 @@ class WireClient(ClientRecord):
         self._settings = complete({**self._settings, "queue_policy": "block"})
 
     async def _store(self, script: Storing) -> None:
-        """Until it is withdrawn, which ends the program."""
+        """Run a storage until it is withdrawn, which ends the program."""
         live = self.live
         assert live is not None
         self.storage, self._stored = WireStorage(live, self._disk, script), script
@@ -318,7 +319,7 @@ class WireClient(ClientRecord):
         self._since_s, self._lost_s, self._met = self.now, math.inf, True
 
     def _begin_anew(self, session: Session) -> None:
-        """The broker knows of no session, or of none any more."""
+        """Note that the broker knows of no session, or of none any more."""
         lost_s = min(self._lost_s, self._harmed_since(self._since_s), self.now)
         if self._met:
             self.anew.append((lost_s, self.now))

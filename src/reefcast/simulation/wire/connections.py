@@ -41,7 +41,7 @@ class _Socket(NamedTuple):
 
 
 class Server:
-    """What `create_server` returns: it listens until it is closed."""
+    """The result of `create_server`: it listens until it is closed."""
 
     def __init__(
         self, connections: Connections, factory: Callable[[], asyncio.Protocol], address: Address
@@ -97,7 +97,7 @@ class Connections:
 
     @property
     def all(self) -> list[Pair]:
-        """Those that are not over."""
+        """The connections that are not over."""
         return [pair for ends in sorted(self._pairs) for pair in self.pairs(*ends)]
 
     async def connect(
@@ -224,7 +224,7 @@ class End(asyncio.Transport):
         self._read_soon()
 
     def _call(self, what: Callable[[], None], context: Context) -> None:
-        """In this end's program, as soon as it does anything."""
+        """Call something in this end's program, as soon as that does anything."""
         if self.machine.dead:
             return
         at_s = self.machine.frozen_until_s

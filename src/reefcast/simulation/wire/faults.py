@@ -1,4 +1,4 @@
-"""What goes wrong with connections and programs in a run of live brokers.
+"""Faults of connections and programs in a run of live brokers.
 
 Times are seconds since the start of the run. A link is named by its two ends in any order: two
 brokers, or a client and its broker; `links=()` means every one. Of the faults of simulated messages
@@ -100,8 +100,9 @@ WireFault = Sever | Vanish | Pieces | Slices | Freeze | Stop | Restart | Again
 
 @dataclass(frozen=True, kw_only=True)
 class Wire:
-    """What a run of live brokers has beside its `Setup`. `client_link`: between a client and its
-    broker; `limits`: of all brokers; `silence_s`: after which clients give up a connection."""
+    """The settings of a run of live brokers besides its `Setup`. `client_link`: between a client
+    and its broker; `limits`: of all brokers; `silence_s`: after which clients give up a connection.
+    """
 
     faults: Sequence[WireFault] = ()
     client_link: LinkSpec = field(default_factory=lambda: LinkSpec(1e-4))

@@ -64,10 +64,10 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         """There is nothing to close, and what still waits on it may end in any order."""
 
     def _process_events(self, events: Sequence[object]) -> None:
-        """There are none."""
+        """Do nothing: there are no events of a selector."""
 
     def _write_to_self(self) -> None:
-        """Nothing sleeps that would have to be woken."""
+        """Do nothing: nothing sleeps that would have to be woken."""
 
     # --- machines ---------------------------------------------------------------------------------
 
@@ -122,7 +122,7 @@ def _make_task(
     context: Context | None = None,
     **options: Any,
 ) -> asyncio.Task[Any]:
-    """Programs that are killed leave tasks behind, of which nobody needs to hear."""
+    """Make a task that does not complain when its program is killed."""
     task = asyncio.Task(coro, loop=loop, context=context, **options)
     task._log_destroy_pending = False  # type: ignore[attr-defined]  # as asyncio does with its own
     machine = MACHINE.get() if context is None else context.get(MACHINE)

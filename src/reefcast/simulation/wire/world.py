@@ -131,7 +131,7 @@ class WireWorld(Stage):
         self.record.damaged.add(publish.publication.id)
 
     def _failed(self, loop: object, context: dict[str, Any]) -> None:
-        """Of a callback or a task: the run ends with it."""
+        """Note the failure of a callback or a task: the run ends with it."""
         self._errors.append(f"at {self.loop.time()} s {context['message']}")
         self._cause = self._cause or context.get("exception")
         self.loop.stop()
@@ -160,7 +160,7 @@ class WireWorld(Stage):
     # --- faults -----------------------------------------------------------------------------------
 
     def _plan(self) -> float:
-        """Has all faults happen; returns when the last one is over."""
+        """Schedule all faults; return when the last one is over."""
         ends = [0.0]
         for fault in (*self.setup.faults, *self.wire.faults):
             at_s = fault.at_s if hasattr(fault, "at_s") else fault.from_s
@@ -196,7 +196,7 @@ class WireWorld(Stage):
             call_at(at_s, self._move, fault)
 
     def _stop(self, fault: Stop) -> None:
-        """Its clients may lose from now on what comes for them."""
+        """Stop a broker; its clients may lose from now on what comes for them."""
         broker = self.nodes[fault.broker]
         for client in self.clients.values():
             if client.broker == broker.name:
@@ -278,7 +278,7 @@ class WireWorld(Stage):
         self.loop.call_at(at, self._act, script)
 
     def _act(self, script: Scripted) -> None:
-        """A client that is frozen does it afterwards."""
+        """Have a client do what the script says; a frozen one does it afterwards."""
         client = self.clients[script.client]
         if self.loop.time() < client.machine.frozen_until_s < math.inf:
             self.loop.call_at(client.machine.frozen_until_s, self._act, script)
@@ -338,7 +338,7 @@ class WireWorld(Stage):
             self.loop.call_later(LOOK_S, self._look, until, progress)
 
     def _under_way(self) -> Iterator[str]:
-        """What is still to end, in words."""
+        """Yield what is still to end, in words."""
         gone = {broker.name for broker in self.nodes.values() if broker.gone}
         for client in self.clients.values():
             if not client.idle and client.broker not in gone:
@@ -367,14 +367,16 @@ class WireWorld(Stage):
         yield from map(str, self._disk.damage)
 
     def _doubled(self) -> Iterator[str]:
-        """To an application its subscription is the same across reconnects."""
+        """Yield deliveries that an application got twice; to it a subscription is the same across
+        reconnects."""
         for client in self.clients.values():
             if len(set(client.got)) < len(client.got):
                 twice = {each for each in client.got if client.got.count(each) > 1}
                 yield f"client {client.name} got twice: {sorted(twice)}"
 
     def _sessions_lost(self) -> Iterator[str]:
-        """Where no broker was restarted, and the client not away for too long."""
+        """Yield sessions that were lost although no broker was restarted, and the client was not
+        away for too long."""
         restarted = {f.broker for f in self.setup.faults if isinstance(f, Crash)}
         restarted |= {f.broker for f in self.wire.faults if isinstance(f, Stop)}
         for client in self.clients.values():

@@ -71,7 +71,7 @@ class Node(Generic[K]):
 
 
 class RelationGraph(ABC, Generic[K]):
-    """What both graphs share; see `cover.Roots`.
+    """The shared part of both graphs; see `cover.Roots`.
 
     `comparisons`: how often two filters have been compared since the graph was made (or since
     somebody set it to zero), which an index spares. `index`: an empty one, of the graph's own;
@@ -294,8 +294,8 @@ class TraditionalGraph(RelationGraph[K]):
 
 
 class Place(NamedTuple, Generic[K]):
-    """Where Algorithm 1 puts a filter: into the node that is `equal`, or below `parent` and above
-    those of its children that it covers, in their order."""
+    """The place of a filter by Algorithm 1: in the node that is `equal`, or below `parent` and
+    above those of its children that it covers, in their order."""
 
     parent: Node[K]
     equal: Node[K] | None

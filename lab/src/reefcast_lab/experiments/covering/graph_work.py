@@ -1,4 +1,4 @@
-"""How often a broker would compare two filters that looks for covering without an index.
+"""The comparisons of two filters that a broker would make that looks for covering without an index.
 
 The covering paper's brokers keep their PRT in a subscription relation graph and traverse it for
 every subscription that comes; ours ask an index. For its times (`CostModel.comparison_s`) the

@@ -7,15 +7,15 @@ from collections.abc import Iterator
 import numpy as np
 
 from reefcast_lab.experiments.campaign import Campaign, Measure, Run
-from reefcast_lab.experiments.gossip.correlation import (
+from reefcast_lab.experiments.gossip.parameters import PAPER, section
+from reefcast_lab.experiments.gossip.scenario import Flags, grid_matrix
+from reefcast_lab.experiments.grid import runs_of
+from reefcast_lab.workloads.correlation import (
     CRITICAL,
     scores,
     share_of_pairs,
     share_of_rows,
 )
-from reefcast_lab.experiments.gossip.parameters import PAPER, section
-from reefcast_lab.experiments.gossip.scenario import Flags, grid_matrix
-from reefcast_lab.experiments.grid import runs_of
 
 NAME = "interests"
 GRID = "grid"

@@ -1,4 +1,4 @@
-"""Where storages stand, and which topics each keeps.
+"""The placement of storages, and the topics that each keeps.
 
 - `inputs`: what is asked for where, and the limits. Rates come from a file (`rates_file`) or a log
   of requests (`request_rates`), and count for what storages keep (`kept`);

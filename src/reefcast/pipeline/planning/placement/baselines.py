@@ -1,4 +1,4 @@
-"""What the placement is compared with (section V of the paper)."""
+"""Placements to compare with (section V of the paper)."""
 
 from __future__ import annotations
 

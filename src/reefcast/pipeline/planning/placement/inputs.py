@@ -1,4 +1,4 @@
-"""What a placement is computed from: the overlay, who asks for which topic, and the limits."""
+"""The inputs of a placement: the overlay, the requests for each topic, and the limits."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Inputs:
 
     @cached_property
     def hops(self) -> NDArray[np.int64]:
-        """[broker, broker]: the distance from one to the other."""
+        """The distances from one broker to another: [broker, broker]."""
         brokers = self.brokers
         found = [hops_from(self.graph, one) for one in brokers]
         return np.array([[hops[other] for other in brokers] for hops in found], np.int64)

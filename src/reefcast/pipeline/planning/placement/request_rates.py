@@ -1,4 +1,4 @@
-"""What was asked for: requests a second, by broker and topic, from a log of requests.
+"""Rates of requests: requests a second, by broker and topic, from a log of requests.
 
 A log is Parquet files with a row for each request and topic: `time_us`, `broker` (that of the
 client) and `topic`. Its time is that from its first request to its last; all rates are over it.
