@@ -121,6 +121,7 @@ class Bench:
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
+        compile_index()  # here, once; the brokers load the result from the cache
         self._stack.enter_context(self.receiver)
         self._stack.enter_context(self.publisher)
         return self
@@ -218,7 +219,6 @@ def measure(
 ) -> Iterator[BrokerFigures]:
     """Yield a row for each point and broker. A run has at most `most` events; `repeat` runs are at
     full speed."""
-    compile_index()  # here, once; the brokers load the result from the cache
     known: dict[tuple[str, Point], Figures] = {}
     with Bench() as bench:
         for i, point in enumerate(points, 1):
@@ -288,7 +288,6 @@ def profile(
     points: Sequence[Point], most: int, progress: Callable[[str], None]
 ) -> list[profiling.Cost]:
     """Return the largest costs of the broker process, for each point at full speed."""
-    compile_index()
     costs = []
     for point in points:
         progress(str(point))
