@@ -11,7 +11,8 @@ from click.testing import CliRunner
 from reefcast.errors import PeerError
 from reefcast.model.filters import parse_filter
 from reefcast.server.supervisor import free_ports
-from reefcast_lab.bench.live import brokers, measure, quotes
+from reefcast_lab.bench import quotes
+from reefcast_lab.bench.live import brokers, measure
 from reefcast_lab.bench.live.brokers import OURS
 from reefcast_lab.bench.live.measure import Bench
 from reefcast_lab.bench.live.points import Point

@@ -16,7 +16,8 @@ from reefcast.model import wire
 from reefcast.model.publication import Publication
 from reefcast.model.wire import Close, Dropped, FrameKind
 from reefcast.protocol.frames import FrameReader
-from reefcast_lab.bench.live import heads, mqtt, native, nats, quotes
+from reefcast_lab.bench import quotes
+from reefcast_lab.bench.live import heads, mqtt, native, nats
 from reefcast_lab.bench.live.points import Point
 from reefcast_lab.bench.live.publisher import Frames
 from reefcast_lab.bench.live.wires import PUBLISHER, WIRES, Mqtt, Nats, Reefcast

@@ -11,7 +11,8 @@ import pytest
 
 from reefcast.errors import ConfigurationError
 from reefcast.model.filters import parse_filter
-from reefcast_lab.bench.live import brokers, cpu, points, quotes
+from reefcast_lab.bench import quotes
+from reefcast_lab.bench.live import brokers, cpu, points
 from reefcast_lab.bench.live.measure import BrokerFigures, Load, medians
 from reefcast_lab.bench.live.page import figures, plot
 from reefcast_lab.bench.live.points import Point, parse

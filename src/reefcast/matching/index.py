@@ -24,7 +24,7 @@ from reefcast.matching.machine import Array
 from reefcast.matching.residuals import Open, decide, open_of
 from reefcast.matching.state import S_BYTES, S_SEED, STATE_WORDS
 from reefcast.model.expression import evaluate
-from reefcast.model.filters import TOPIC, Filter
+from reefcast.model.filters import TOPIC, Filter, packed_once
 from reefcast.model.publication import INT64_MAX, INT64_MIN, Publication, Value
 from reefcast.model.values import kind_of, plain
 
@@ -104,7 +104,7 @@ class CompiledIndex(Generic[K]):
     def add(self, key: K, filter: Filter) -> None:
         if key in self._handles:
             raise LocalError(f"key {key!r} is in the index already; remove it first")
-        packed, left_open = filter.packed, open_of(filter)
+        packed, left_open = packed_once(filter), open_of(filter)
         handle = self._new_handle()
         self._put_key(handle, key)
         if left_open is not None:

@@ -30,7 +30,7 @@ from reefcast.model.expression import (
     attributes_of,
     evaluate,
 )
-from reefcast.model.filters import Filter
+from reefcast.model.filters import Filter, has_residuals
 from reefcast.model.publication import INT64_MAX
 
 EXACT_IN_FLOAT = 2**53
@@ -61,7 +61,7 @@ class Open(NamedTuple):
 
 def open_of(filter: Filter) -> Open | None:
     """None if the kernel decides alone; for equal conditions the same object, as a rule."""
-    if not any(conjunction.residuals for conjunction in filter.conjunctions):
+    if not has_residuals(filter):
         return None
     several = len(filter.conjunctions) > 1
     return _kept((filter.expression,) if several else filter.conjunctions[0].residuals, several)

@@ -93,6 +93,7 @@ class Constraint(msgspec.Struct, frozen=True, array_like=True):
 EMPTY = Constraint(members=())
 MISSING = Constraint(missing=True)
 PRESENT = Constraint()
+_ENDS = (-math.inf, math.inf)
 _LEAST: dict[Kind, Value] = {Kind.NUMBER: -math.inf, Kind.STRING: ""}
 
 
@@ -111,8 +112,10 @@ def compared(operator: str, value: Value) -> Constraint:
     if is_nan(value):
         return _compared_with_nan(operator)
     if operator in ("<", "<="):
-        return _normal(Constraint(kind=kind, high=value, high_open=operator == "<"))
-    return _normal(Constraint(kind=kind, low=value, low_open=operator == ">"))
+        c = Constraint(kind=kind, high=value, high_open=operator == "<")
+    else:
+        c = Constraint(kind=kind, low=value, low_open=operator == ">")
+    return _normal(c) if kind is Kind.STRING or value in _ENDS else c
 
 
 def _boolean(operator: str, value: bool) -> Constraint:

@@ -8,13 +8,23 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
+from reefcast.model import plain
 from reefcast.model.expression import Attributes, Expression, Literal, attributes_of, evaluate
 from reefcast.model.language import parse
-from reefcast.model.normal import Conjunction, normal_form
+from reefcast.model.normal import NEVER, Conjunction, Form, normal_form
 from reefcast.model.publication import Publication
-from reefcast.model.values import plain
+from reefcast.model.values import plain as plain_value
 
-__all__ = ["TOPIC", "TRUE", "Conjunction", "Filter", "parse_filter"]
+__all__ = [
+    "TOPIC",
+    "TRUE",
+    "Conjunction",
+    "Filter",
+    "has_residuals",
+    "pack",
+    "packed_once",
+    "parse_filter",
+]
 
 TOPIC = "topic"
 """The attribute of which a publication may have several values, its topics."""
@@ -22,7 +32,10 @@ TOPIC = "topic"
 LATEST = 1 << 12
 """Filters that are kept although nobody uses them: the latest that were asked for."""
 
-_encode = msgspec.msgpack.Encoder(enc_hook=plain).encode
+UNDER_WAY = 64
+"""Filters whose normal form is at hand: what is parsed is put into indexes next."""
+
+_encode = msgspec.msgpack.Encoder(enc_hook=plain_value).encode
 
 
 def pack(conjunctions: Iterable[Conjunction]) -> bytes:
@@ -31,27 +44,59 @@ def pack(conjunctions: Iterable[Conjunction]) -> bytes:
     return _encode([(bool(c.residuals), c.constraints) for c in conjunctions])
 
 
+@lru_cache(maxsize=UNDER_WAY)
+def _plain_form(text: str) -> Form | None:
+    """None for a filter that is not plain."""
+    return plain.read(text)
+
+
 class Filter:
     """A parsed filter; two filters with the same text are equal.
 
     `text` is what its author wrote, `expression` what it means, `conjunctions` its normal form (see
     `model.normal`), which is empty if the filter can never match, and `packed` the normal form as
     indexes read it.
+    Of a plain filter (see `model.plain`) only the text is kept until somebody asks for the rest:
+    a broker holds many.
     """
 
-    __slots__ = ("__weakref__", "conjunctions", "expression", "packed", "text")
+    __slots__ = ("__weakref__", "_conjunctions", "_expression", "_packed", "text")
 
     text: str
-    expression: Expression
-    conjunctions: tuple[Conjunction, ...]
-    packed: bytes
+    _expression: Expression | None
+    _conjunctions: Form | None
+    _packed: bytes | None
 
-    def __init__(self, text: str, expression: Expression) -> None:
+    def __init__(self, text: str, expression: Expression | None = None) -> None:
         """`parse_filter` is the way to a filter; `expression` is what `text` says."""
         self.text = text
-        self.expression = expression
-        self.conjunctions = normal_form(expression)
-        self.packed = pack(self.conjunctions)
+        if expression is None and _plain_form(text) is not None:
+            self._expression = self._conjunctions = self._packed = None
+        else:
+            self._expression = parse(text) if expression is None else expression
+            self._conjunctions = normal_form(self._expression)
+            self._packed = pack(self._conjunctions)
+
+    @property
+    def expression(self) -> Expression:
+        """Return what the text says, as a tree."""
+        if self._expression is None:
+            self._expression = parse(self.text)
+        return self._expression
+
+    @property
+    def conjunctions(self) -> Form:
+        """Return the normal form: the filter holds where one of them does."""
+        if self._conjunctions is None:
+            self._conjunctions = _plain_form(self.text) or NEVER
+        return self._conjunctions
+
+    @property
+    def packed(self) -> bytes:
+        """Return the normal form as indexes read it."""
+        if self._packed is None:
+            self._packed = packed_once(self)
+        return self._packed
 
     def holds(self, attributes: Attributes, topics: Collection[str] = ()) -> bool:
         """Return whether the filter is TRUE for these attributes, by name; None means missing.
@@ -74,6 +119,8 @@ class Filter:
 
     def looks_at_topics(self) -> bool:
         """Return whether an event's topics can make a difference."""
+        if self._conjunctions is None and TOPIC not in self.text:
+            return False
         return any(
             TOPIC in c.constraints or any(TOPIC in attributes_of(r) for r in c.residuals)
             for c in self.conjunctions
@@ -89,6 +136,19 @@ class Filter:
         return f"Filter({self.text!r})"
 
 
+def packed_once(filter: Filter) -> bytes:
+    """Return the packed form for one who asks once: the filter does not keep it."""
+    if filter._packed is not None:
+        return filter._packed
+    return pack(_plain_form(filter.text) or NEVER)
+
+
+def has_residuals(filter: Filter) -> bool:
+    """Return whether some of it is left to be evaluated; of a plain filter nothing is."""
+    form = filter._conjunctions
+    return form is not None and any(conjunction.residuals for conjunction in form)
+
+
 _used: WeakValueDictionary[str, Filter] = WeakValueDictionary()
 
 
@@ -98,7 +158,7 @@ def parse_filter(text: str) -> Filter:
     same text returns the same object; it is freed when nobody uses it."""
     filter = _used.get(text)
     if filter is None:
-        filter = _used[text] = Filter(text, parse(text))
+        filter = _used[text] = Filter(text)
     return filter
 
 

@@ -25,7 +25,7 @@ _TOKENS = re.compile(
     )""",
     re.VERBOSE,
 )
-_KEYWORDS = frozenset(
+KEYWORDS = frozenset(
     (
         "AND",
         "BETWEEN",
@@ -99,7 +99,7 @@ class _Reader:
 
     def __init__(self, text: str) -> None:
         tokens: list[str] = _TOKENS.findall(text)
-        self.words = [up if (up := token.upper()) in _KEYWORDS else token for token in tokens]
+        self.words = [up if (up := token.upper()) in KEYWORDS else token for token in tokens]
         self.words.append(_END)
         self.at = 0
         self.depth = 0  # of what calls itself
@@ -244,7 +244,7 @@ class _Reader:
 
     def operand(self) -> Part:
         first = self.word()[:1]
-        if first in _LETTERS and self.word() not in _KEYWORDS:
+        if first in _LETTERS and self.word() not in KEYWORDS:
             return _made("attribute", _Token(self.take()))
         if first == '"' and len(self.word()) > 1:
             return _made("attribute", _QuotedName(self.take()))

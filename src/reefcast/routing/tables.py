@@ -41,8 +41,10 @@ class Row:
         local: bool,
         next_hop: LinkName | None = None,
     ) -> None:
-        self.id = id
-        self.number = id[1]
+        owner, number = id
+        # A client's name is in each of its messages; its rows share that of its link.
+        self.id = (last_hop, number) if owner == last_hop else id
+        self.number = number
         self.filter = filter
         self.last_hop = last_hop
         self.local = local

@@ -31,6 +31,7 @@ from reefcast_lab.cli.bench_tables import (
     MATCH,
     MESH,
     SPARK,
+    START,
     STATISTICS,
     WORST,
     printed,
@@ -189,6 +190,29 @@ def _print_sim(rows: list[SimulatorSpeed]) -> None:
         )
     if all(row.case == "reefcast" for row in rows):
         click.echo("SimPy is not installed, so there is no baseline: pip install simpy")
+
+
+@command.command()
+@click.option(
+    "--subscriptions",
+    type=Whole(1),
+    default=100_000,
+    show_default=True,
+    help="Subscriptions of one client, no two alike.",
+)
+@json_option("a list of one row")
+def start(subscriptions: int, as_json: bool) -> None:
+    """Measure what a broker costs before anything is published.
+
+        reefcast-lab bench start
+
+    The processor time until it listens and until its first delivery, beside
+    that of a bare Python program with numpy and uvloop; its memory; what a
+    subscription takes.
+    """
+    from reefcast_lab.bench.start import bench
+
+    printed(bench(subscriptions, partial(click.echo, err=True)), START, as_json)
 
 
 @command.command()

@@ -76,6 +76,16 @@ SPARK = {
     "cpu_ratio": "ratio (CPU)",
     "events_per_cpu_s": "events/s of CPU",
 }
+START = {
+    "bare_cpu_s": "bare s (CPU)",
+    "listens_cpu_s": "listens s (CPU)",
+    "delivers_cpu_s": "delivers s (CPU)",
+    "idle_mb": "idle MB",
+    "subscriptions": "subscriptions",
+    "subscribe_cpu_us": "us to subscribe (CPU)",
+    "unsubscribe_cpu_us": "us to unsubscribe (CPU)",
+    "subscriptions_mb": "MB for them",
+}
 STATISTICS = {
     "engine": "engine",
     "pairs": "pairs",

@@ -20,7 +20,7 @@ from reefcast.matching.cover.layout import COVERED, COVERING, EQUAL, MEETING
 from reefcast.matching.cover.table import ALL, Table
 from reefcast.matching.machine import Array
 from reefcast.model.covering import covers, equals, intersects
-from reefcast.model.filters import Conjunction, Filter
+from reefcast.model.filters import Conjunction, Filter, has_residuals
 
 K = TypeVar("K", bound=Hashable)
 
@@ -30,7 +30,7 @@ NONE = np.empty(0, np.int64)
 def form_of(filter: Filter) -> bytes | str:
     """The same for filters with the same normal form, whatever their texts; the text for those with
     residual conditions, which the packed form leaves out."""
-    if any(conjunction.residuals for conjunction in filter.conjunctions):
+    if has_residuals(filter):
         return filter.text
     return filter.packed
 

@@ -26,7 +26,7 @@ class Batch:
         return unit
 
     def make(self) -> None:
-        """Compiles the units, or loads what is kept of them; those of Python take the places of
+        """Compile the units, or load what is kept of them; those of Python take the places of
         their definitions."""
         units, self._units = self._units, []
         if not units:

@@ -22,7 +22,7 @@ _OPTIONS = {"nopython": True, "error_model": "numpy"}
 
 @global_compiler_lock  # type: ignore[untyped-decorator]  # as above
 def object_code(units: Sequence[Unit], known: Iterable[str]) -> bytes:
-    """Compiles the units, in their order, into an object file for this machine. `known`: names of
+    """Compile the units, in their order, into an object file for this machine. `known`: names of
     units of former batches."""
     names = {unit.name for unit in units}
     _promise({*known, *names})
@@ -39,7 +39,7 @@ def object_code(units: Sequence[Unit], known: Iterable[str]) -> bytes:
 
 
 class _Reader(_FunctionCompiler):  # type: ignore[misc]  # as above
-    """Makes LLVM's language of a function, and no machine code."""
+    """Make LLVM's language of a function, and no machine code."""
 
     def _customize_flags(self, flags: Any) -> Any:
         flags.no_cpython_wrapper = True

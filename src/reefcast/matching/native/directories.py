@@ -21,13 +21,13 @@ _log = logging.getLogger("reefcast.matching")
 
 
 def named() -> Path | None:
-    """Returns the directory that the environment names, if it does."""
+    """Return the directory that the environment names, if it does."""
     directory = os.environ.get(VARIABLE)
     return Path(directory).absolute() if directory else None
 
 
 def lasting() -> list[Path]:
-    """Returns the directories where code may lie and stay, the first choice first; they may not
+    """Return the directories where code may lie and stay, the first choice first; they may not
     exist."""
     only = named()
     if only is not None:
@@ -39,7 +39,7 @@ def lasting() -> list[Path]:
 
 
 def writable() -> Path:
-    """Returns the first directory that can be written to; makes it if it must.
+    """Return the first directory that can be written to; makes it if it must.
 
     Raises `ConfigurationError` if there is none."""
     for directory in lasting():
@@ -60,7 +60,7 @@ def writable() -> Path:
 
 @cache
 def temporary() -> Path:
-    """Returns a directory among the temporary files, and warns that it may not last. What lies
+    """Return a directory among the temporary files, and warns that it may not last. What lies
     there is run as machine code: nobody else may have put it there.
 
     Raises `ConfigurationError` if nothing can be written there either."""

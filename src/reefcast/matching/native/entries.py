@@ -11,7 +11,7 @@ from reefcast.matching.native.definitions import Unit
 
 
 def entry_of(unit: Unit, symbol: str) -> str:
-    """Returns LLVM's language for entering a unit whose code is at `symbol`."""
+    """Return LLVM's language for entering a unit whose code is at `symbol`."""
     return _plain(unit, symbol) + (_python(unit) if unit.python else "")
 
 

@@ -46,7 +46,7 @@ class Image(msgspec.Struct, frozen=True):
 
 
 def link(code: bytes) -> Image:
-    """Makes an image of an object file."""
+    """Make an image of an object file."""
     return _Linker(_ObjectFile(code)).image()
 
 

@@ -25,5 +25,5 @@ types = _Later("numba.types")
 
 
 def word() -> Any:
-    """LLVM's type of an int64."""
+    """Return LLVM's type of an int64."""
     return ir.IntType(64)

@@ -11,7 +11,7 @@ _engines: list[Any] = []  # own the code
 
 
 def load_object(code: bytes, known: Mapping[str, int], names: Iterable[str]) -> dict[str, int]:
-    """Puts an object file into memory; returns the addresses of the functions of these names.
+    """Put an object file into memory; returns the addresses of the functions of these names.
     `known`: addresses of functions that it may call."""
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()

@@ -40,7 +40,7 @@ _make_function = ctypes.PYFUNCTYPE(
 
 
 def load(image: Image, known: Mapping[str, int]) -> dict[str, int]:
-    """Puts an image into memory; returns the addresses of its symbols. `known`: addresses of
+    """Put an image into memory; returns the addresses of its symbols. `known`: addresses of
     functions that it may call, besides those of Python and of C's library.
 
     Raises `OSError` if this process may not run what it wrote, `LookupError` if it misses a
@@ -67,7 +67,7 @@ def _address(name: str) -> int:
 
 
 def python_function(name: str, address: int) -> Callable[..., Any]:
-    """Makes what Python calls of machine code that takes an array of objects (`entries`)."""
+    """Make what Python calls of machine code that takes an array of objects (`entries`)."""
     method = _Method(name.encode(), address, METH_FASTCALL, None)
     _kept.append(method)
     made: Callable[..., Any] = _make_function(ctypes.byref(method), None, None)

@@ -31,7 +31,7 @@ class Code(msgspec.Struct, frozen=True):
 
 
 def kept(batch: str, make: Callable[[], Code]) -> Code:
-    """Returns what is kept of a batch, or what `make` makes of it, which is kept then. One process
+    """Return what is kept of a batch, or what `make` makes of it, which is kept then. One process
     makes it, others wait meanwhile. `batch`: part of a file's name.
 
     Raises `ConfigurationError` if it can be kept nowhere."""

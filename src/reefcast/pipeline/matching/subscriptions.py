@@ -30,7 +30,7 @@ from pyspark.sql.types import (
 
 from reefcast.errors import FilterSyntaxError, LocalError
 from reefcast.model.expression import attributes_of
-from reefcast.model.filters import Filter
+from reefcast.model.filters import Filter, has_residuals
 from reefcast.model.language import parse
 from reefcast.pipeline.matching.events import by_place, places
 from reefcast.pipeline.matching.shared import parallelism
@@ -147,7 +147,7 @@ def _attributes(filter: Filter) -> tuple[str, ...]:
 def _decided(filter: Filter) -> bytes | None:
     """Conditions that hold together if the filter does, given that the packed constraints of a
     conjunction with residuals do."""
-    if not any(conjunction.residuals for conjunction in filter.conjunctions):
+    if not has_residuals(filter):
         return None
     alone = len(filter.conjunctions) == 1
     return pickle.dumps(filter.conjunctions[0].residuals if alone else (filter.expression,))

@@ -51,13 +51,13 @@ class ShippedFilter(Filter):
     __slots__ = ()
 
     def __init__(self, packed: bytes, decided: tuple[Expression, ...] | None) -> None:
-        self.packed = packed
+        self._packed = packed
         open_ones = () if decided is None else (Conjunction({}, decided),)
         if packed[:1] == ONE_CONJUNCTION or not open_ones:
-            self.conjunctions = open_ones
+            self._conjunctions = open_ones
         else:
-            self.conjunctions = open_ones * 2
-            (self.expression,) = open_ones[0].residuals
+            self._conjunctions = open_ones * 2
+            (self._expression,) = open_ones[0].residuals
 
 
 _loaded: OrderedDict[str, Loaded] = OrderedDict()

@@ -11,7 +11,7 @@ from itertools import product
 from typing import Any
 
 from reefcast.errors import ConfigurationError
-from reefcast_lab.bench.live import quotes
+from reefcast_lab.bench import quotes
 
 FANOUTS = (1, 5, 10, 50, 1000)
 PAYLOADS = (32, 1024, 65536)

@@ -17,7 +17,8 @@ import numpy as np
 
 from reefcast.model import wire
 from reefcast.model.publication import Publication
-from reefcast_lab.bench.live import heads, quotes, wires
+from reefcast_lab.bench import quotes
+from reefcast_lab.bench.live import heads, wires
 from reefcast_lab.bench.live.points import Point
 from reefcast_lab.bench.live.wires import PUBLISHER, WIRES, Wire
 

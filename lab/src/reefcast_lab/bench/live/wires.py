@@ -17,7 +17,8 @@ from reefcast.model.messages import Advertise, ControlMessage, Publish, Subscrib
 from reefcast.model.publication import Publication
 from reefcast.model.wire import FrameKind, Role
 from reefcast.protocol.frames import FrameReader
-from reefcast_lab.bench.live import heads, mqtt, nats, quotes
+from reefcast_lab.bench import quotes
+from reefcast_lab.bench.live import heads, mqtt, nats
 from reefcast_lab.bench.live.brokers import OURS
 
 READ_BYTES = 256 * 1024

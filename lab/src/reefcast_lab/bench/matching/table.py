@@ -35,8 +35,8 @@ class RowFilter(Filter):
 
     def __init__(self, text: str, constraints: Mapping[str, Constraint]) -> None:
         self.text = text
-        self.conjunctions = (Conjunction(constraints),)
-        self.packed = pack(self.conjunctions)
+        self._conjunctions = (Conjunction(constraints),)
+        self._packed = pack(self.conjunctions)
 
 
 @dataclass(frozen=True)

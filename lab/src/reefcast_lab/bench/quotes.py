@@ -1,4 +1,4 @@
-"""The events and filters of the live measurement: quotes with seven attributes, fewer or more."""
+"""The events and filters of measurements of live brokers: quotes with seven attributes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Event = dict[str, float | int | str]
 
 
 def events(count: int, attributes: int = ATTRIBUTES) -> list[Event]:
-    """Quotes; symbols evenly spread, prices from 1 to 1000, rounded to cents."""
+    """Return quotes; symbols evenly spread, prices from 1 to 1000, rounded to cents."""
     made = _quotes(count)
     if attributes < ATTRIBUTES:
         left_out = _FIRST[attributes:]
@@ -62,7 +62,7 @@ def _value(rng: random.Random, number: int) -> float | int | str:
 
 
 def filters(count: int, selectivity: float) -> list[str]:
-    """Filters each of which matches that share of the events, one of `SELECTIVITIES`.
+    """Return filters each of which matches that share of the events, one of `SELECTIVITIES`.
 
     0.1 %: one symbol of 500, and half of its prices. 2 %: a fifth of the prices, and a tenth of the
     volumes.
@@ -70,6 +70,17 @@ def filters(count: int, selectivity: float) -> list[str]:
     rng = random.Random(FILTERS_SEED)
     narrow = selectivity == SELECTIVITIES[0]
     return [_of_a_symbol(rng) if narrow else _of_ranges(rng) for _ in range(count)]
+
+
+def distinct_filters(count: int) -> list[str]:
+    """Return filters of 0.1 % selectivity, no two alike."""
+    rng = random.Random(FILTERS_SEED)
+    lows = [500 * number / count for number in rng.sample(range(count), count)]
+    symbols = [rng.randrange(SYMBOLS) for _ in range(count)]
+    return [
+        f"symbol = 'S{symbol:03d}' AND price BETWEEN {low:.6f} AND {low + 500:.6f}"
+        for symbol, low in zip(symbols, lows, strict=True)
+    ]
 
 
 def _of_a_symbol(rng: random.Random) -> str:
