@@ -70,6 +70,7 @@ bench: java $(STAMP) ## the figures: live broker, simulator, matching, covering,
 	$(BIN)/reefcast-lab bench cover
 	$(BIN)/reefcast-lab bench cover --graphs
 	$(BIN)/reefcast-lab bench statistics
+	$(BIN)/reefcast-lab bench client
 	$(BIN)/reefcast-lab bench mesh
 	$(BIN)/reefcast-lab bench gossip
 	$(BIN)/reefcast-lab bench history

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         Event,
         History,
         Options,
+        Published,
         Replay,
         Subscription,
         connect,
@@ -68,6 +69,7 @@ __all__ = [
     "Peer",
     "PeerError",
     "ProtocolError",
+    "Published",
     "ReefcastError",
     "RefusedError",
     "Replay",
@@ -81,7 +83,10 @@ __all__ = [
     "sync",
 ]
 
-_CLIENT = ("Advertisement", "Client", "Event", "History", "Options", "Replay", "Subscription")
+_CLIENT = (
+    *("Advertisement", "Client", "Event", "History", "Options", "Published", "Replay"),
+    "Subscription",
+)
 _HOMES = {
     **dict.fromkeys((*_CLIENT, "connect", "decode_delivery", "literal"), "reefcast.client"),
     **dict.fromkeys(("Filter", "parse_filter"), "reefcast.model.filters"),

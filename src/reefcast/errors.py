@@ -58,8 +58,12 @@ class DamagedError(LocalError):
 
 
 class RefusedError(LocalError):
-    """A broker refused what a client asked for: a connection, a filter, or a publication outside
-    the client's advertisements. The text is the broker's."""
+    """A broker refused what a client asked for: a connection, a filter, or publications outside
+    the client's advertisements, whose ids are in `publications`. The text is the broker's."""
+
+    def __init__(self, message: str, *, publications: tuple[tuple[str, int], ...] = ()):
+        super().__init__(message)
+        self.publications = publications
 
 
 class SlowConsumerError(LocalError):

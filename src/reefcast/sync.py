@@ -13,25 +13,31 @@ run in the client's thread and must not wait for their own client (`LocalError`)
 from __future__ import annotations
 
 import threading
-from collections import deque
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from datetime import datetime
 from types import TracebackType
-from typing import Generic, Literal, Protocol, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Generic, Literal, Self, TypeVar, Unpack, overload
 
-from reefcast.client import Event, Options
+from reefcast.client import Options
 from reefcast.client.backlog import BackloggedClient
+from reefcast.client.batches import Published, encode_batch
+from reefcast.client.beside import MAX_ROWS, Beside, check_max_rows
+from reefcast.client.blocks import special_of
 from reefcast.client.encoding import encode_event, merge_attributes
 from reefcast.client.handles import Advertisement as AsyncAdvertisement
 from reefcast.client.handles import Subscription as AsyncSubscription
 from reefcast.client.history import History as AsyncHistory
+from reefcast.client.iterating import Events
 from reefcast.client.replay import Replay as AsyncReplay
 from reefcast.client.thread import LoopThread
 from reefcast.errors import ReefcastError
+from reefcast.extras import extra_for
 from reefcast.model.flat import Attributes
 from reefcast.model.publication import PublicationId
 from reefcast.timing import now_us
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["Advertisement", "Client", "History", "Replay", "Subscription", "connect"]
 
@@ -40,12 +46,6 @@ BACKLOG = 1000
 
 T = TypeVar("T")
 H = TypeVar("H", AsyncAdvertisement, AsyncSubscription)
-
-
-class _Source(Protocol):
-    """An asyncio iterator over events."""
-
-    async def next_batch(self) -> list[Event]: ...
 
 
 class _Handle(Generic[H]):
@@ -76,68 +76,7 @@ class Advertisement(_Handle[AsyncAdvertisement]):
         self._thread.run(self._handle.withdraw(), timeout)
 
 
-class _Events:
-    """An iterator over what an asyncio iterator gives in batches, for any thread."""
-
-    def __init__(self, thread: LoopThread, source: _Source) -> None:
-        self._thread = thread
-        self._source = source
-        self._batch: deque[Event] = deque()
-
-    def __iter__(self) -> Self:
-        return self
-
-    def __next__(self) -> Event:
-        event = self.next()
-        if event is None:
-            raise StopIteration
-        return event
-
-    def next(self, timeout: float | None = None) -> Event | None:
-        """Wait for the next event and return it; None at the end.
-
-        Raises `TimeoutError` after `timeout` seconds, and what iterating raises.
-        """
-        while True:
-            with suppress(IndexError):  # another thread may read, too
-                return self._batch.popleft()
-            if not self._more(timeout):
-                return None
-
-    def _more(self, timeout: float | None) -> bool:
-        """Wait for more events; return False at the end."""
-        if self._thread.is_current or not self._thread.stopped:
-            return self._thread.run(self._fill(), timeout)
-        self._thread.stop()  # then all has ended, and what had come is here
-        try:
-            self._fill().send(None)
-        except StopIteration as result:
-            return bool(result.value)
-        return False
-
-    def next_batch(self, timeout: float | None = None) -> list[Event]:
-        """Wait for at least one event and return all that have arrived; an empty list at the end.
-
-        Raises `TimeoutError` after `timeout` seconds, and what iterating raises.
-        """
-        first = self.next(timeout)
-        batch = [] if first is None else [first]
-        with suppress(IndexError):  # the end of what is here
-            while batch:
-                batch.append(self._batch.popleft())
-        return batch
-
-    async def _fill(self) -> bool:
-        """Wait for events; return False at the end. It keeps them itself: its result is dropped if
-        the caller's time runs out in the very moment in which they arrive."""
-        try:
-            self._batch.extend(await self._source.next_batch())
-        except StopAsyncIteration:
-            return False
-        return True
-
-
-class Subscription(_Events, _Handle[AsyncSubscription]):
+class Subscription(Events, _Handle[AsyncSubscription]):
     """An iterator over the events that match at least one of its filters, each once.
 
         for event in client.subscribe("symbol = 'IBM'", "price < 100"):
@@ -150,7 +89,7 @@ class Subscription(_Events, _Handle[AsyncSubscription]):
 
     def __init__(self, thread: LoopThread, handle: AsyncSubscription) -> None:
         _Handle.__init__(self, thread, handle)
-        _Events.__init__(self, thread, handle)
+        Events.__init__(self, thread, handle)
 
     @property
     def numbers(self) -> tuple[int, ...]:
@@ -182,13 +121,39 @@ class Subscription(_Events, _Handle[AsyncSubscription]):
         An event that matches both meanwhile arrives once."""
         self._thread.run(self._handle.replace(old, new), timeout)
 
+    def next_table(
+        self,
+        timeout: float | None = None,
+        *,
+        max_rows: int = MAX_ROWS,
+        max_wait_s: float = 0.0,
+        schema: pa.Schema | None = None,
+        **beside: Unpack[Beside],
+    ) -> pa.Table | None:
+        """Wait for at least one event and return those that have arrived as a table of Arrow; None
+        at the end. `timeout`: for the first one; the other arguments as in
+        `reefcast.Subscription.next_table`.
+
+        Raises `TimeoutError` after `timeout` seconds, `InvalidValueError` for what cannot be such
+        a table, and drops nothing then; and what iterating raises.
+        """
+        with extra_for("next_table"):
+            from reefcast.client.tables import table_of
+        rows = check_max_rows(max_rows)
+        events = self._next_many(rows, timeout, max_wait_s)
+        try:
+            return table_of([event.body for event in events], beside, schema) if events else None
+        except BaseException:
+            self._batch.extendleft(reversed(events))
+            raise
+
     def cancel(self, timeout: float | None = None) -> None:
         """Remove all filters and end the iteration; events not yet read are dropped."""
         self._batch.clear()
         self._thread.run(self._handle.cancel(), timeout)
 
 
-class Replay(_Events):
+class Replay(Events):
     """An iterator over past events by their time, and then new ones, each once; as
     `reefcast.Replay`."""
 
@@ -212,7 +177,7 @@ class Replay(_Events):
         self._thread.run(self._replay.cancel(), timeout)
 
 
-class History(_Events):
+class History(Events):
     """An iterator over past events by their time, each once; raises what `reefcast.History`
     raises."""
 
@@ -280,17 +245,48 @@ class Client:
         with self._lock:
             identity = (self._client.id, self._seq + 1)
             values = merge_attributes(attributes, named)
-            frame = encode_event(identity, now_us(), values, topics, payload)
-            self._raise_failure()
-            self._seq += 1
-            self._client.backlog.append(frame)
-            if not self._sending:
-                self._sending = True
-                self._thread.start(self._send())
-        # Waits without the lock, and a callback not at all: the client's thread does the sending.
+            self._start_sending([encode_event(identity, now_us(), values, topics, payload)])
+        self._wait_for_backlog()
+        return identity
+
+    def publish_many(
+        self,
+        events: object,
+        /,
+        *,
+        topics: Iterable[str] = (),
+        topics_column: str = "",
+        payload_column: str = "",
+    ) -> Published:
+        """Publish a batch of events in its order and return their ids.
+
+        Arguments, and errors for what is no event: as in `reefcast.Client.publish_many`. Waits and
+        raises otherwise as `publish`.
+        """
+        special = special_of(topics, topics_column, payload_column)
+        with self._lock:
+            first_seq = self._seq + 1
+            frames = encode_batch(self._client.id, first_seq, now_us(), events, special)
+            published = Published(self._client.id, first_seq, len(frames))
+            self._start_sending(frames)
+            self._client.note_batch(published)
+        self._wait_for_backlog()
+        return published
+
+    def _start_sending(self, frames: Sequence[bytes]) -> None:
+        """Hand over the next events; the caller holds the lock."""
+        self._raise_failure()
+        self._seq += len(frames)
+        self._client.backlog.extend(frames)
+        if not self._sending:
+            self._sending = True
+            self._thread.start(self._send())
+
+    def _wait_for_backlog(self) -> None:
+        """Wait without the lock, and in a callback not at all: the client's thread does the
+        sending."""
         if len(self._client.backlog) >= BACKLOG and not self._thread.is_current:
             self._thread.run(self._client.send_backlog())
-        return identity
 
     async def _send(self) -> None:
         """Send, in the client's thread, while there is something to send."""

@@ -56,7 +56,7 @@ def test_what_is_required_is_missed() -> None:
 def test_who_talks_to_a_broker_says_what_the_url_is(name: str) -> None:
     said = " ".join(CliRunner().invoke(group, [name, "--help"]).output.split())
     assert re.search(rf"{name} \[OPTIONS\] .*?\[URL\] [A-Z[]", said)
-    assert "reefcast://host:port; by default what REEFCAST_URL says" in said
+    assert "reefcast://host:port; by default that of REEFCAST_URL" in said
 
 
 @pytest.mark.parametrize(

@@ -44,5 +44,5 @@ def test_every_strategy_of_the_page_can_be_said() -> None:
 
 
 def test_what_is_counted_is_explained() -> None:
-    rows = re.findall(r"^\| ([^|]+) \|", PAGE.split("| counted |")[1].split("## ")[0], re.MULTILINE)
+    rows = re.findall(r"^\| ([^|]+) \|", PAGE.split("| counter |")[1].split("## ")[0], re.MULTILINE)
     assert ", ".join(rows) == ", ".join(Acyclic.counted.values())

@@ -42,12 +42,17 @@ OUTPUTS = {
     "write-a-client-4": r"\(\"dest = 'LAX'\", \"carrier IN \('UA', 'DL'\)\"\)\n"
     r"Event\(.*'LAX', 'carrier': 'UA'}\)\n",
     "write-a-client-5": r"99\.5 after 0 dropped events\n99\.5 and none is dropped\n",
-    "write-a-client-6": r"1000 events for the filter with number 1\n",
-    "write-a-client-7": r"line 1, column 8: expected an attribute\n"
+    "write-a-client-6": r"2 events from number 3\n"
+    r"\['on', 'symbol', 'price'\] double\n"
+    r"\[{'on': \[\], 'symbol': 'IBM', 'price': 99\.5}, "
+    r"{'on': \['fx'\], 'symbol': 'SAP', 'price': 120\.0}, "
+    r"{'on': \['fx'\], 'symbol': None, 'price': 130\.0}\]\n",
+    "write-a-client-7": r"1000 events for the filter with number 1\n",
+    "write-a-client-8": r"line 1, column 8: expected an attribute\n"
     r"attribute 'price' has the value \[1, 2\] of type list.*\n"
     r"publication 1 was refused: .*\n",
-    "write-a-client-8": r"True\nFalse\n",
-    "write-a-client-9": r"21\.5\n\d+\.\d+\.\d+\n",
+    "write-a-client-9": r"True\nFalse\n",
+    "write-a-client-10": r"21\.5\n\d+\.\d+\.\d+\n",
 }
 
 

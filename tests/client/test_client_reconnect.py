@@ -327,7 +327,7 @@ async def test_an_error_in_the_low_level_receiver_is_the_applications(broker: Fa
 async def test_what_nobody_expected_is_our_fault(
     broker: FakeBroker, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(client._session, "_deliver", None)
+    monkeypatch.setattr(client._session, "_put", None)
     broker.deliver((1,), i=1)
     await until(lambda: client.ended)
     with pytest.raises(reefcast.InternalError, match=r"the client failed: TypeError"):

@@ -50,7 +50,7 @@ class FakeSubscription:
         await self.is_settled.wait()
 
     async def next_batch(self) -> list[Event]:
-        while not self._holding.events:
+        while not self._holding.bodies:
             await self._holding.changed.wait()
         return self._holding.pop_all()
 
@@ -105,7 +105,7 @@ async def replayed(rng: random.Random) -> tuple[list[int], list[int], int]:
             for _ in range(rng.choice((0, 0, 1, 3))):
                 await asyncio.sleep(0)
             if coming and rng.random() < 0.5:
-                subscription._holding.put(event(coming.popleft()))
+                subscription._holding.put([event(coming.popleft()).body])
             elif not history.started or history.over:
                 continue
             elif waiting:
@@ -193,7 +193,7 @@ async def test_a_past_that_breaks_off_for_good_does_not_pass_for_a_whole_one() -
     """Though there are events to be given before that is said."""
     subscription = FakeSubscription()
     subscription.is_settled.set()
-    subscription._holding.put(event(3))
+    subscription._holding.put([event(3).body])
     history = History(cast(Any, Asked()), Question("TRUE", ("t",), handover_s=1.0), 10.0)
     replay = Replay(cast(Any, subscription), history)
     assert [each.seq for each in await replay.next_batch()] == [1, 2]

@@ -41,3 +41,31 @@ def test_what_is_kept_is_what_was_not_acknowledged(steps: list[str | int | tuple
         assert list(kept) == sent[acknowledged - first :]
         assert (len(kept), kept.acknowledged) == (len(list(kept)), acknowledged)
         assert kept.last == first + len(sent)
+
+
+@given(st.lists(st.one_of(st.integers(1, 4), st.just("all"), st.floats(0, 1)), max_size=30))
+def test_items_of_several_frames(steps: list[int | str | float]) -> None:
+    """An item is done with when all of its frames are; all are counted one by one."""
+    kept: Unacknowledged[tuple[int, ...]] = Unacknowledged()
+    sent: list[tuple[int, ...]] = []
+    last = acknowledged = 0
+    for step in steps:
+        if isinstance(step, float):
+            acknowledged = max(acknowledged, int(step * last))
+            done = kept.acknowledge(int(step * last))
+            assert done == [item for item in sent if item[-1] <= acknowledged]
+            sent = sent[len(done) :]
+        elif isinstance(step, int):
+            item = tuple(range(last + 1, last + 1 + step))
+            kept.add(item, step)
+            sent.append(item)
+            last += step
+        else:
+            kept.add_all([(last + 1,), (last + 2,)])
+            sent += [(last + 1,), (last + 2,)]
+            last += 2
+        assert (list(kept), len(kept), kept.last) == (sent, last - acknowledged, last)
+        frames = [number for item in kept for number in item]
+        assert frames[kept.partly :] == list(range(acknowledged + 1, last + 1))
+    assert kept.begin(7) == sent
+    assert (len(kept), kept.partly, kept.last) == (0, 0, 7)

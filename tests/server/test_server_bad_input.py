@@ -308,8 +308,14 @@ async def test_an_effect_that_cannot_be_encoded_costs_only_itself(
     assert has_traceback(caplog)
 
 
+def only_readable(monkeypatch: pytest.MonkeyPatch, core: Broker) -> None:
+    """No publication is plain: all take the way that fails."""
+    monkeypatch.setattr(core.plain_way, "source", lambda link, now: None)
+
+
 def spoil_header(monkeypatch: pytest.MonkeyPatch, core: Broker, word: str) -> None:
     """What has this word goes out with a hop count that no frame can hold."""
+    only_readable(monkeypatch, core)
     method = core.handle_publications
 
     def spoiled(*arguments: Any) -> list[Effect]:
@@ -365,6 +371,7 @@ async def test_a_core_that_fails_on_one_input(
 ):
     node = live.nodes["a"]
     core = node.host.core
+    only_readable(monkeypatch, core)
     if method == "route":
         monkeypatch.setattr(core.router, method, fails_in_turn("poison", core.router.route))
     else:
@@ -391,6 +398,7 @@ async def test_a_core_that_fails_on_what_came_before_an_error(
 ):
     """Both in one read: the connection ends with a word, the broker goes on."""
     core = live.nodes["a"].host.core
+    only_readable(monkeypatch, core)
     monkeypatch.setattr(core, "handle_publications", fails_on("poison", core.handle_publications))
     offender = await live.client(live.nodes["a"])
     await offender.advertise()

@@ -1,4 +1,4 @@
-"""`reefcast network`: check, run and ask a whole overlay."""
+"""`reefcast network`: check, run and inspect a whole overlay."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def command() -> None:
-    """Check, run and ask a whole network of brokers.
+    """Check, run and inspect a whole network of brokers.
 
     NETWORK is the network file, which describes all of it.
     """

@@ -123,7 +123,9 @@ def placement(
     are placed, and requests for orders/7 count for orders/#, if that is kept. It prints the plan,
     and the mean distance from a request to the nearest storage of its topic: of the plan, and of
     others to compare it with; of the best plan only for small networks, and if scipy is installed
-    (the extra `plan`). The plan is applied by `reefcast network move-storages`.
+    (the extra `plan`).
+
+    `reefcast network move-storages` applies the plan.
     """
     from reefcast.network.file import load_network
     from reefcast.pipeline.planning.placement.inputs import inputs

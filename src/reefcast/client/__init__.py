@@ -1,5 +1,6 @@
 """The client library: asyncio (`client`), with a synchronous twin in `reefcast.sync`."""
 
+from reefcast.client.batches import Published
 from reefcast.client.client import Client, connect
 from reefcast.client.event import Event, decode_delivery
 from reefcast.client.handles import Advertisement, Subscription
@@ -14,6 +15,7 @@ __all__ = [
     "Event",
     "History",
     "Options",
+    "Published",
     "Replay",
     "Subscription",
     "connect",

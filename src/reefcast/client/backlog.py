@@ -8,8 +8,12 @@ from collections.abc import Sequence
 from typing import Self
 
 from reefcast.client.address import Address, parse_addresses
+from reefcast.client.batches import Published
 from reefcast.client.client import Client
 from reefcast.client.settings import Options, complete
+
+AT_ONCE = 1024
+"""Events after which it is looked whether the connection still takes more."""
 
 
 class BackloggedClient(Client):
@@ -29,6 +33,10 @@ class BackloggedClient(Client):
     def unacknowledged(self) -> int:
         return len(self.backlog) + super().unacknowledged
 
+    def note_batch(self, batch: Published) -> None:
+        """Call `Session.note_batch`; any thread may."""
+        self._session.note_batch(batch)
+
     def _has_room(self) -> bool:
         """Return whether there is room; a call that waits for room stops when another call has sent
         everything."""
@@ -41,7 +49,8 @@ class BackloggedClient(Client):
             if self._session.refusals or not self._has_room():
                 await self._until_room()
             elif self.backlog:
-                self._publish(self.backlog.popleft())
+                count = min(len(self.backlog), self._outbox.credit, AT_ONCE)
+                self._publish_all([self.backlog.popleft() for _ in range(count)])
 
     async def flush(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 (for convenience)
         async with asyncio.timeout(timeout):

@@ -16,7 +16,10 @@ from types import TracebackType
 from typing import Any, Literal, Self, Unpack, overload
 
 from reefcast.client.address import Address, parse_addresses
-from reefcast.client.connection import Connection, Handler, open_connection
+from reefcast.client.batches import Published, encode_batch
+from reefcast.client.blocks import special_of
+from reefcast.client.connection import Connection, Handler
+from reefcast.client.dialling import Dialler
 from reefcast.client.encoding import encode_event, merge_attributes
 from reefcast.client.filter_check import check_filter
 from reefcast.client.handles import Advertisement, Subscription
@@ -43,9 +46,6 @@ from reefcast.model.wire import Hello
 from reefcast.timing import MACHINE, Backoff, now_us
 
 WRITE_AT_BYTES = 64 * 1024
-LONGEST_ATTEMPT_S, SHORTEST_ATTEMPT_S = 5.0, 0.1
-"""For how long one address may take to answer."""
-
 _log = logging.getLogger("reefcast.client")
 
 
@@ -61,14 +61,12 @@ class Client:
     def __init__(
         self, addresses: Sequence[Address], settings: Options, client_id: str = ""
     ) -> None:
-        self._addresses = list(addresses)
         self._settings = settings
         self._loop = asyncio.get_running_loop()
         self._connection: Connection | None = None
         self._closing = False
         machine = MACHINE.get()
         first_s, max_s = settings["backoff_first_s"], settings["backoff_max_s"]
-        self._backoff = Backoff(first_s, max_s, machine.generator())
         self._write_is_due = False
         client_id = client_id or f"{settings['name']}-{machine.token(6)}"
         self._session = Session(
@@ -81,6 +79,12 @@ class Client:
             self._session.room.fire,
             lambda: self._session.taken,
             settings["silence_s"],
+        )
+        self._dialler = Dialler(
+            addresses,
+            Backoff(first_s, max_s, machine.generator()),
+            self._handler,
+            self._session.hello,
         )
         self._opened: asyncio.Future[None] = self._loop.create_future()
         self._runner = self._loop.create_task(self._run(), name=f"reefcast {client_id}")
@@ -134,6 +138,40 @@ class Client:
         time_us = now_us()
         self._publish(encode_event(identity, time_us, attributes, topics, payload))
         return identity
+
+    async def publish_many(
+        self,
+        events: object,
+        /,
+        *,
+        topics: Iterable[str] = (),
+        topics_column: str = "",
+        payload_column: str = "",
+    ) -> Published:
+        """Publish a batch of events in its order and return their ids.
+
+        `events`: an iterable of what `publish` takes (mappings, Structs, dataclasses), a data frame
+        of pandas, or a table of Arrow, polars or whatever gives one to Arrow (which needs pyarrow).
+        A row is an event, and a column (or key) an attribute; null and None mean missing.
+        `topics`: of all events; `topics_column`, `payload_column`: the names of columns that hold
+        each event's topics (a text, or a list of them) and payload.
+
+        All or nothing: raises `InvalidValueError`, which names the row, before anything is
+        published. Returns when the events are on their way; until then it waits for credit, and
+        other publications of this client behind it. Whoever cancels that wait takes no event back.
+        Raises as `publish`; what the broker refuses later, `RefusedError` names by its rows.
+        """
+        special = special_of(topics, topics_column, payload_column)
+        session, outbox = self._session, self._outbox
+        if session.refusals or not self._has_room():
+            await self._until_room()
+        first_seq = outbox.seq + 1
+        frames = encode_batch(session.client_id, first_seq, now_us(), events, special)
+        published = Published(session.client_id, first_seq, len(frames))
+        session.note_batch(published)
+        self._publish_all(frames)
+        await self._until_sent(outbox.seq)
+        return published
 
     async def flush(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 (for convenience)
         """Wait until the broker has acknowledged every event published so far.
@@ -309,9 +347,29 @@ class Client:
         if self._outbox.output_bytes >= WRITE_AT_BYTES:
             self._write()
 
+    def _publish_all(self, frames: Sequence[bytes]) -> None:
+        """Send frames as far as there is credit; the others wait for it in the outbox."""
+        self._outbox.publish_all(frames)
+        if self._outbox.output_bytes >= WRITE_AT_BYTES:
+            self._write()
+
     def _has_room(self) -> bool:
-        connection = self._connection
-        return self._outbox.has_room and connection is not None and connection.writable
+        return self._outbox.has_room and self._is_writable
+
+    @property
+    def _is_writable(self) -> bool:
+        return self._connection is not None and self._connection.writable
+
+    async def _until_sent(self, seq: int) -> None:
+        """Wait until no publication up to this one waits for credit."""
+        session, outbox = self._session, self._outbox
+        if outbox.sent_seq >= seq and self._is_writable:
+            return
+        with session.awaiting_answer():
+            while outbox.sent_seq < seq or not self._is_writable:
+                if session.ended:
+                    raise session.ending()
+                await session.room.wait()
 
     async def _until_room(self) -> None:
         session = self._session
@@ -339,13 +397,15 @@ class Client:
         """Connect, and reconnect when the connection is lost, until closed or given up."""
         error: BaseException | None = None
         try:
-            connection = await self._connect(self._settings["connect_timeout_s"], pause_first=False)
+            connection = await self._dialler.connect(
+                self._settings["connect_timeout_s"], pause_first=False
+            )
             self._opened.set_result(None)
             while True:
                 opened_at_s = self._loop.time()
                 failure = await connection.lost
                 if self._loop.time() - opened_at_s > self._settings["backoff_max_s"]:
-                    self._backoff.reset()
+                    self._dialler.backoff.reset()
                 self._disconnected(connection.reason)
                 if failure is not None:
                     raise failure
@@ -361,52 +421,17 @@ class Client:
         call_application(self._settings["on_disconnect"])
         patience_s = self._settings["reconnect_timeout_s"]
         try:
-            connection = await self._connect(patience_s, pause_first=True)
+            connection = await self._dialler.connect(patience_s, pause_first=True)
         except ReefcastError as error:
             _log.error("client %s gives up: %s", self.id, error)
             raise
-        _log.warning("client %s is connected again, to %s", self.id, self._addresses[0])
+        _log.warning("client %s is connected again, to %s", self.id, self._dialler.address)
         call_application(self._settings["on_reconnect"])
         return connection
 
-    async def _connect(self, patience_s: float, *, pause_first: bool) -> Connection:
-        """Try the addresses in turn, the one that last worked first."""
-        give_up_at_s = self._loop.time() + patience_s
-        pause_s = self._backoff.pause_s() if pause_first else 0.0
-        while True:
-            await asyncio.sleep(pause_s)
-            try:
-                return await self._try_addresses(give_up_at_s)
-            except (OSError, TimeoutError, ConnectionLostError) as error:
-                pause_s = self._backoff.pause_s()
-                if self._loop.time() + pause_s > give_up_at_s:
-                    where = ", ".join(map(str, self._addresses))
-                    raise ConnectionLostError(
-                        f"no connection to {where} within {patience_s:g} s: "
-                        f"{str(error) or 'no answer'}"
-                    ) from error
-
-    async def _try_addresses(self, give_up_at_s: float) -> Connection:
-        """Try each address with a share of the remaining time: a silent one leaves the others
-        theirs."""
-        last_error: Exception = ConnectionLostError("no address was tried")
-        for place, address in enumerate(list(self._addresses)):
-            share_s = (give_up_at_s - self._loop.time()) / (len(self._addresses) - place)
-            timeout_s = max(SHORTEST_ATTEMPT_S, min(LONGEST_ATTEMPT_S, share_s))
-            hello = self._session.hello()
-            try:
-                connection = await open_connection(address, self._handler, hello, timeout_s)
-            except (OSError, TimeoutError, ConnectionLostError) as error:
-                last_error = error
-                continue
-            self._addresses.remove(address)
-            self._addresses.insert(0, address)
-            return connection
-        raise last_error
-
     def _disconnected(self, reason: str) -> None:
         if not self._closing:
-            where = self._addresses[0]
+            where = self._dialler.address
             _log.warning("client %s lost its connection to %s: %s", self.id, where, reason)
         self._connection = None
         self._session.lost()

@@ -8,11 +8,11 @@ from typing import Any
 from reefcast.errors import InvalidValueError
 from reefcast.model import wire
 from reefcast.model.flat import Attributes, as_sent, fields_of, is_nested
-from reefcast.model.messages import Publish
 from reefcast.model.publication import (
     MAX_PAYLOAD_BYTES,
     Publication,
     PublicationId,
+    is_plain,
 )
 
 
@@ -55,9 +55,10 @@ def encode_event(
 ) -> bytes:
     """Encode an event as a PUBLISH frame. Raises `InvalidValueError` for values that no event can
     have."""
-    names = _check_topics(topics) if topics else ()
-    content = _check_payload(payload) if payload else b""
-    values = as_sent(attributes)
+    names = check_topics(topics) if topics else ()
+    content = check_payload(payload) if payload else b""
+    plain = type(attributes) is dict and is_plain(attributes)
+    values: Any = attributes if plain else as_sent(attributes)
     publisher, seq = identity
     publication = Publication(publisher, seq, time_us, values, names, content)
     try:
@@ -66,7 +67,7 @@ def encode_event(
         raise InvalidValueError(
             f"the publication holds text that is no Unicode: {error}"
         ) from error
-    frame = wire.encode_publish(Publish(publication, body=body))
+    frame = wire.encode_published(body)
     if len(frame) > wire.MAX_FRAME_BYTES:
         raise InvalidValueError(
             f"the publication has {len(frame)} bytes; at most {wire.MAX_FRAME_BYTES} are allowed"
@@ -74,7 +75,7 @@ def encode_event(
     return frame
 
 
-def _check_topics(topics: Iterable[str]) -> tuple[str, ...]:
+def check_topics(topics: Iterable[str]) -> tuple[str, ...]:
     if isinstance(topics, str):
         raise InvalidValueError(f"topics is the text {topics!r}; pass a list: topics=[{topics!r}]")
     names = tuple(topics)
@@ -84,7 +85,7 @@ def _check_topics(topics: Iterable[str]) -> tuple[str, ...]:
     return names
 
 
-def _check_payload(payload: object) -> bytes:
+def check_payload(payload: object) -> bytes:
     if not isinstance(payload, (bytes, bytearray, memoryview)):
         raise InvalidValueError(
             f"the payload is of type {type(payload).__name__}; it must be bytes "

@@ -99,7 +99,7 @@ class Event:
         return read_as(type, publication.attributes, event)
 
     def __getitem__(self, name: str) -> Value:
-        return self._publication.attributes[name]
+        return (self._decoded or self._publication).attributes[name]
 
     @overload
     def get(self, name: str) -> Value | None: ...
@@ -107,7 +107,7 @@ class Event:
     def get(self, name: str, default: T) -> Value | T: ...
     def get(self, name: str, default: object = None) -> object:
         """Return the attribute's value, or `default` if the event has no such attribute."""
-        return self._publication.attributes.get(name, default)
+        return (self._decoded or self._publication).attributes.get(name, default)
 
     def keys(self) -> KeysView[str]:
         """Return the names of the attributes."""

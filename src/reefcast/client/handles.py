@@ -5,14 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Generator
 from contextlib import suppress
-from typing import Self
+from itertools import islice
+from typing import TYPE_CHECKING, Self, Unpack
 
+from reefcast.client.beside import MAX_ROWS, Beside, check_max_rows
 from reefcast.client.event import Event
 from reefcast.client.filter_check import check_filter
 from reefcast.client.inbox import Holding, Inbox
 from reefcast.client.session import Session
 from reefcast.errors import LocalError
+from reefcast.extras import extra_for
 from reefcast.protocol.registrations import Registration, State
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class _Handle:
@@ -119,7 +125,7 @@ class Subscription(_Handle):
     @property
     def waiting(self) -> int:
         """How many events have arrived and have not been read."""
-        return len(self._holding.events)
+        return len(self._holding.bodies)
 
     @property
     def dropped(self) -> int:
@@ -136,7 +142,8 @@ class Subscription(_Handle):
         `RefusedError` if a filter was refused, `ConnectionLostError` if the connection is given up,
         `SlowConsumerError` if the broker ended it because this program did not keep up.
         """
-        await self._some()
+        if not self._holding.bodies:
+            await self._some()
         return self._holding.pop()
 
     async def next_batch(self) -> list[Event]:
@@ -145,9 +152,51 @@ class Subscription(_Handle):
         await self._some()
         return self._holding.pop_all()
 
+    async def next_table(
+        self,
+        *,
+        max_rows: int = MAX_ROWS,
+        max_wait_s: float = 0.0,
+        schema: pa.Schema | None = None,
+        **beside: Unpack[Beside],
+    ) -> pa.Table:
+        """Wait for at least one event and return those that have arrived as a table of Arrow: a
+        row for each, and a column for each attribute that one of them has, null where it is
+        missing. Needs pyarrow.
+
+        `max_rows`: at most so many; `max_wait_s`: for how long to wait for so many, once there is
+        one (not longer than until the client stops reading, see `local_queue_limit`). `schema`:
+        exactly these attributes, in these types; by default int64, double, bool and string: numbers
+        of both kinds are double, and where unlike values meet, all are texts. `publisher_column`,
+        `seq_column`, `time_column`, `topics_column`, `payload_column`: names of columns for what
+        events have beside their attributes.
+
+        Raises `InvalidValueError` for what cannot be such a table, and drops nothing then; else as
+        iterating, and `StopAsyncIteration` at the end.
+        """
+        with extra_for("next_table"):
+            from reefcast.client.tables import table_of
+        inbox, rows = self._holding, check_max_rows(max_rows)
+        await self._some()
+        while max_wait_s > 0 and not await self._fill(rows, max_wait_s):
+            await self._some()  # another reader has taken them
+        bodies = list(islice(inbox.bodies, rows))
+        table = table_of(bodies, beside, schema)
+        inbox.pop_bodies(len(bodies))
+        return table
+
+    async def _fill(self, rows: int, wait_s: float) -> bool:
+        """Wait for so many events; return whether there are some."""
+        inbox = self._holding
+        with suppress(TimeoutError):
+            async with asyncio.timeout(wait_s):
+                while len(inbox.bodies) < rows and not (inbox.full or inbox.ended):
+                    await inbox.changed.wait()
+        return bool(inbox.bodies)
+
     async def _some(self) -> None:
         inbox = self._holding
-        while not inbox.events:
+        while not inbox.bodies:
             if inbox.error is not None:
                 raise inbox.error
             if inbox.ended:

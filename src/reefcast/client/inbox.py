@@ -4,6 +4,7 @@ the application has not read yet. No I/O."""
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from reefcast.client.event import Event
@@ -41,8 +42,8 @@ class Holding:
             self.registrations.remove(registration)
         self.changed.fire()
 
-    def put(self, event: Event) -> None:
-        """Ignore the event: advertisements get none, and a broker that sends one does no harm."""
+    def put(self, bodies: Sequence[bytes]) -> None:
+        """Ignore events: advertisements get none, and a broker that sends some does no harm."""
 
     def lack(self, count: int) -> None:
         """Note that the broker dropped `count` events; an advertisement has none."""
@@ -55,45 +56,52 @@ class Holding:
 
 
 class Inbox(Holding):
-    """A subscription's. `changed` fires also when an event comes where none was. `limit`: see
-    `Options.local_queue_limit`; reading goes on when half of it has been taken. `dropped`: events
-    that the broker dropped."""
+    """A subscription's. `bodies`: encoded events in the order in which they came; `changed` fires
+    also when some come. `limit`: see `Options.local_queue_limit`; reading goes on when half of it
+    has been taken. `dropped`: events that the broker dropped."""
 
     def __init__(self, limit: int, reading: Reading) -> None:
         super().__init__()
-        self.events: deque[Event] = deque()
+        self.bodies: deque[bytes] = deque()
+        self.full = False
         self.dropped = 0
         self._limit = limit
-        self._full = False
         self._reading = reading
 
-    def put(self, event: Event) -> None:
+    def put(self, bodies: Sequence[bytes]) -> None:
         if self.ended:
             return
-        events = self.events
-        events.append(event)
-        if len(events) == 1:
-            self.changed.fire()
-        if len(events) >= self._limit and not self._full:
-            self._full = True
+        self.bodies.extend(bodies)
+        self.changed.fire()
+        if len(self.bodies) >= self._limit and not self.full:
+            self.full = True
             self._reading.inbox_is_full(self)
 
     def lack(self, count: int) -> None:
         self.dropped += count
 
     def pop(self) -> Event:
-        event = self.events.popleft()
-        if self._full and len(self.events) <= self._limit // 2:
-            self._has_room()
+        event = Event(self.bodies.popleft())
+        if self.full:
+            self._look_for_room()
         return event
 
     def pop_all(self) -> list[Event]:
-        events = list(self.events)
-        self.events.clear()
-        if self._full:
-            self._has_room()
-        return events
+        return [Event(body) for body in self.pop_bodies(len(self.bodies))]
 
-    def _has_room(self) -> None:
-        self._full = False
-        self._reading.inbox_has_room(self)
+    def pop_bodies(self, most: int) -> list[bytes]:
+        """Remove the oldest events, at most `most`, and return their bodies."""
+        bodies = self.bodies
+        if most >= len(bodies):
+            some = list(bodies)
+            bodies.clear()
+        else:
+            some = [bodies.popleft() for _ in range(most)]
+        if self.full:
+            self._look_for_room()
+        return some
+
+    def _look_for_room(self) -> None:
+        if len(self.bodies) <= self._limit // 2:
+            self.full = False
+            self._reading.inbox_has_room(self)

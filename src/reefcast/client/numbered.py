@@ -27,7 +27,7 @@ class NumberedClient(Client):
 
     async def send(self, frames: Iterable[bytes]) -> None:
         """Publish frames in their order. Raises what `Client.publish` raises."""
-        for frame in frames:
-            while self._session.refusals or not self._has_room():
-                await self._until_room()
-            self._publish(frame)
+        if self._session.refusals or not self._has_room():
+            await self._until_room()
+        self._publish_all([*frames])
+        await self._until_sent(self._outbox.seq)

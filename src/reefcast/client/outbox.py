@@ -12,14 +12,14 @@ Rules
 - What was published before the first advertisement was asked for is sent again before that one, for
   it may lie outside of it.
 - Each publication takes one of the broker's credits, resent ones too; those without a credit wait
-  in `_unsent`, and nothing new may be published before them.
+  in `_unsent`, and nothing new may be published before them. So does the rest of a batch.
 - Frames collect in the output until the driver takes them, once per turn of its loop.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 
 from reefcast.errors import ProtocolError
@@ -35,7 +35,8 @@ _CONTROL = int(FrameKind.CONTROL)
 class Outbox:
     """`credit`: publications that may be sent now. `seq`: number of the last publication;
     `acknowledged_seq`: of the last one that the broker has taken over. `wake` is called when there
-    is something to take and nothing was there before."""
+    is something to take and nothing was there before. `_controls`: the numbers of the control
+    frames that the broker has not taken over."""
 
     def __init__(self, publisher: str, wake: Callable[[], None]) -> None:
         self.publisher = publisher
@@ -48,6 +49,7 @@ class Outbox:
         self._advertised = False
         self._unasked_seq = 0
         self._unacknowledged: Unacknowledged[bytes] = Unacknowledged()
+        self._controls: deque[int] = deque()
         self._unsent: deque[bytes] = deque()
 
     @property
@@ -57,19 +59,36 @@ class Outbox:
     def publish(self, frame: bytes) -> None:
         """Queue a publication under the next number; there must be room for it."""
         self.seq += 1
-        self._send_publication(frame)
+        self.credit -= 1
+        self._unacknowledged.add(frame)
+        self._put(frame)
+
+    def publish_all(self, frames: Sequence[bytes]) -> None:
+        """Queue publications under the next numbers; those without a credit wait for one."""
+        self.seq += len(frames)
+        self._unsent.extend(frames)
+        self._send_unsent()
+
+    @property
+    def sent_seq(self) -> int:
+        """The number of the last publication that does not wait for credit."""
+        return self.seq - len(self._unsent)
 
     def send_control(self, message: ControlMessage) -> None:
         if isinstance(message, Advertise) and not self._advertised:
             self._advertised, self._unasked_seq = True, self.seq
         frame = wire.encode(FrameKind.CONTROL, message)
         self._unacknowledged.add(frame)
+        self._controls.append(self._unacknowledged.last)
         self._put(frame)
 
     def acknowledge(self, number: int) -> None:
         """Forget the numbered frames up to `number`: the broker has acknowledged them."""
-        done = self._unacknowledged.acknowledge(number)
-        self.acknowledged_seq += sum(1 for frame in done if frame[_KIND_AT] != _CONTROL)
+        done = len(self._unacknowledged.acknowledge(number))
+        while self._controls and self._controls[0] <= number:
+            self._controls.popleft()
+            done -= 1
+        self.acknowledged_seq += done
 
     def grant(self, credit: int) -> None:
         """Add `credit`: the broker allows so many more publications."""
@@ -108,6 +127,7 @@ class Outbox:
             self.acknowledge(received)
         self.disconnect()
         unsure = [frame for frame in self._unacknowledged.begin(received) if _is_publication(frame)]
+        self._controls.clear()
         if not same_broker:
             unsure = [wire.again(frame) for frame in unsure]
         self._unsent.extendleft(reversed(unsure))
@@ -125,13 +145,16 @@ class Outbox:
         return data
 
     def _send_unsent(self) -> None:
-        while self.credit > 0 and self._unsent:
-            self._send_publication(self._unsent.popleft())
-
-    def _send_publication(self, frame: bytes) -> None:
-        self.credit -= 1
-        self._unacknowledged.add(frame)
-        self._put(frame)
+        count = min(self.credit, len(self._unsent))
+        if count <= 0:
+            return
+        frames = [self._unsent.popleft() for _ in range(count)]
+        self.credit -= count
+        self._unacknowledged.add_all(frames)
+        if not self._output:
+            self._wake()
+        self._output += frames
+        self.output_bytes += sum(map(len, frames))
 
     def _put(self, frame: bytes) -> None:
         if not self._output:

@@ -22,16 +22,17 @@ class RecentDeliveries:
         self._young: set[int] = set()
         self._old: set[int] = set()
 
-    def note(self, deliveries: Iterable[bytes]) -> None:
-        """Remember these payloads of DELIVER frames; raises `ProtocolError` for what is none."""
-        self._young.update(wire.delivery_keys(deliveries))
+    def note(self, keys: Iterable[int]) -> None:
+        """Remember the publications with these keys (`wire.delivery_keys`, `wire.body_keys`)."""
+        self._young.update(keys)
         if len(self._young) >= self._remembered:
             self._old, self._young = self._young, set()
 
     def is_new(self, delivery: bytes) -> bool:
-        """Return whether this publication has not arrived lately, and remember it."""
+        """Return whether the publication in this payload of a DELIVER frame has not arrived lately,
+        and remember it. Raises `ProtocolError` for what is none."""
         (key,) = wire.delivery_keys((delivery,))
         if key in self._young or key in self._old:
             return False
-        self.note((delivery,))
+        self.note((key,))
         return True

@@ -124,7 +124,7 @@ class Replay:
         if history.over:
             return []
         waits = [asyncio.ensure_future(history.wait())]
-        if history.hands_over and not self._inbox.events:
+        if history.hands_over and not self._inbox.bodies:
             waits.append(asyncio.ensure_future(self._inbox.changed.wait()))
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)

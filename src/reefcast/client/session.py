@@ -21,17 +21,20 @@ to read them.
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
+from reefcast.client.batches import Published
 from reefcast.client.event import Event
 from reefcast.client.inbox import Holding, Inbox
 from reefcast.client.outbox import Outbox
 from reefcast.client.recent import RecentDeliveries
+from reefcast.client.refusals import BATCHES_KEPT, refused
 from reefcast.client.settings import OnDeliveries, Options, call_application
 from reefcast.client.signal import Signal
-from reefcast.errors import LocalError, ProtocolError, ReefcastError, RefusedError
+from reefcast.errors import LocalError, ProtocolError, ReefcastError
 from reefcast.history.asking import Asking, Numbers
 from reefcast.history.messages import CLIENT_CODEC, Cancel, More, Request
 from reefcast.model import wire
@@ -65,6 +68,9 @@ class Session:
 
     `taken`: numbered frames that were taken over from the broker, while it has this session.
 
+    `refusals`: the numbers of publications that the broker refused, with its reasons; those of
+    which nobody was told yet.
+
     Signals: `room` when publishing may go on, `acknowledged` when the broker took something over;
     both also when the session ends.
     """
@@ -86,7 +92,8 @@ class Session:
         self.error: ReefcastError | None = None
         self.room = Signal()
         self.acknowledged = Signal()
-        self.refusals: list[RefusedError] = []
+        self.refusals: list[tuple[int, str]] = []
+        self._batches: deque[Published] = deque(maxlen=BATCHES_KEPT)
         self.taken = 0
         self._key = key
         self._broker_session = self._ticket = ""
@@ -178,32 +185,48 @@ class Session:
 
     def on_frames(self, frames: Iterable[tuple[int, Any]]) -> None:
         """Handle the frames after the hello. Raises `ProtocolError`."""
-        receiver = self.settings["on_deliveries"]
-        deliveries: list[bytes] = []
-        deliver = self._deliver if receiver is None else deliveries.append
-        latest: list[bytes] = []
+        run: list[bytes] = []
+        unread: list[bytes] = []
         try:
             for kind, payload in frames:
                 if kind == _DELIVER:
-                    latest.append(payload)
-                    deliver(payload)
-                elif kind == _DELIVER_AGAIN:
-                    self._note(latest)
-                    self.taken += 1
-                    if self._recent.is_new(payload):
-                        deliver(payload)
+                    run.append(payload)
+                    continue
+                self._take(run, unread)
+                if kind == _DELIVER_AGAIN:
+                    self._take_again(payload, unread)
                 else:
                     self._handle_message(kind, payload)
         finally:
-            self._note(latest)
-        if deliveries and receiver is not None:
-            _hand_over(receiver, deliveries)
+            self._take(run, unread)
+        receiver = self.settings["on_deliveries"]
+        if unread and receiver is not None:
+            _hand_over(receiver, unread)
 
-    def _note(self, latest: list[bytes]) -> None:
-        """Note that these deliveries were processed."""
-        self.taken += len(latest)
-        self._recent.note(latest)
-        latest.clear()
+    def _take(self, run: list[bytes], unread: list[bytes]) -> None:
+        """Takes over deliveries that came one after the other, and empties the list. To `unread` go
+        those that the application's own receiver is to get; others go to inboxes."""
+        if not run:
+            return
+        self.taken += len(run)
+        if self.settings["on_deliveries"] is not None:
+            self._recent.note(wire.delivery_keys(run))
+            unread += run
+        else:
+            heads, bodies = wire.split_deliveries(run)
+            self._recent.note(wire.body_keys(bodies))
+            self._put(heads, bodies)
+        run.clear()
+
+    def _take_again(self, payload: bytes, unread: list[bytes]) -> None:
+        """Takes over a delivery that may have come before."""
+        self.taken += 1
+        if not self._recent.is_new(payload):
+            return
+        if self.settings["on_deliveries"] is not None:
+            unread.append(payload)
+        else:
+            self._put(*wire.split_deliveries([payload]))
 
     def _handle_message(self, kind: int, payload: Any) -> None:
         self.taken += kind in _NUMBERED
@@ -212,18 +235,28 @@ class Session:
             raise ProtocolError(f"the broker sent a frame of kind {kind} out of place")
         handler(payload)
 
-    def _deliver(self, payload: bytes) -> None:
-        head, body = wire.split_parts(payload)
-        numbers = wire.decode_numbers(head)
-        event = Event(bytes(body))
-        by_number = self.registrations.by_number
-        if len(numbers) == 1:
-            registration = by_number.get(numbers[0])
-            if registration is not None:
-                registration.owner.put(event)
+    def _put(self, heads: list[bytes], bodies: list[bytes]) -> None:
+        """Puts bodies into the inboxes of the subscriptions whose numbers are in the heads. Equal
+        heads are looked at once: mostly one is all that a read has."""
+        if heads.count(heads[0]) == len(heads):
+            for owner in self._owners(heads[0]):
+                owner.put(bodies)
             return
-        for owner in dict.fromkeys(by_number[n].owner for n in numbers if n in by_number):
-            owner.put(event)
+        found: dict[Holding, list[bytes]] = {}
+        lists: dict[bytes, list[list[bytes]]] = {}
+        for head, body in zip(heads, bodies, strict=True):
+            if head not in lists:
+                lists[head] = [found.setdefault(owner, []) for owner in self._owners(head)]
+            for each in lists[head]:
+                each.append(body)
+        for owner, its in found.items():
+            owner.put(its)
+
+    def _owners(self, head: bytes) -> Iterable[Holding]:
+        """Those of the numbers in front of a delivery, each once."""
+        by_number = self.registrations.by_number
+        numbers = wire.decode_numbers(head)
+        return dict.fromkeys(by_number[n].owner for n in numbers if n in by_number)
 
     def _on_ack(self, number: int) -> None:
         self.outbox.acknowledge(number)
@@ -277,8 +310,7 @@ class Session:
         if self.settings["on_refused"] is not None:
             call_application(self.settings["on_refused"], message.publication, message.reason)
             return
-        number = message.publication[1]
-        self.refusals.append(RefusedError(f"publication {number} was refused: {message.reason}"))
+        self.refusals.append((message.publication[1], message.reason))
 
     # --- what calls of the application need -------------------------------------------------------
 
@@ -288,11 +320,11 @@ class Session:
             raise self.ending()
         if self.refusals:
             refusals, self.refusals = self.refusals, []
-            if len(refusals) == 1:
-                raise refusals[0]
-            raise RefusedError(
-                f"{len(refusals)} publications were refused; the first: {refusals[0]}"
-            )
+            raise refused(self.client_id, refusals, self._batches)
+
+    def note_batch(self, batch: Published) -> None:
+        """Remember which publications are rows of a batch, to say so if they are refused."""
+        self._batches.append(batch)
 
     def ending(self) -> ReefcastError:
         """Return the error that says why the session has ended."""

@@ -6,10 +6,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from reefcast.matching.interface import MatchIndex
+    from reefcast.matching.index import CompiledIndex
 
 
-def new_index() -> MatchIndex[Any]:
+def new_index() -> CompiledIndex[Any]:
     """An empty index of the fastest kind. Its library is loaded here, not with this module."""
     from reefcast.matching.index import CompiledIndex
 
@@ -19,3 +19,4 @@ def new_index() -> MatchIndex[Any]:
 def warm_up() -> None:
     """Compiles every kernel, or loads what was kept of it; call it before time counts."""
     import_module("reefcast.matching.index")
+    import_module("reefcast.matching.passage.kernels")

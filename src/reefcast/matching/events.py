@@ -90,8 +90,8 @@ def _attribute_of_name(state: Int, place: Int, name: Int, size: Int) -> Int:
 
 @unit
 def read_event(state: Int, at: Int) -> Int:
-    """Reads a map from names to values; where it ends, or 0 if there is a value of no kind, or a
-    name that is no string, or no map."""
+    """Reads a map from names to values; where it ends, or 0 if there is a value of no kind, a name
+    that is no string or comes twice, or no map."""
     begin_event(state)
     if not is_map(at):
         return 0
@@ -107,6 +107,8 @@ def read_event(state: Int, at: Int) -> Int:
         if kind == STRANGE:
             return 0
         if attribute >= 0 and kind != MISSING:
+            if get8(value, V_STAMP) == get8(state, S_STAMP):
+                return 0
             _note(state, attribute, value)
     return at
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import Any, Generic, NoReturn, TypeVar
 
@@ -78,6 +78,24 @@ class CompiledIndex(Generic[K]):
 
     def __contains__(self, key: object) -> bool:
         return key in self._handles
+
+    @property
+    def address(self) -> int:
+        """Of its state, for kernels that do not belong to it."""
+        return self._state
+
+    @property
+    def is_topical(self) -> bool:
+        """Whether some filter looks at topics."""
+        return bool(self._topical)
+
+    def handle_of(self, key: K) -> int:
+        """The handle of a filter; see `engine`."""
+        return self._handles[key]
+
+    def handles(self) -> Iterable[tuple[K, int]]:
+        """Each key with its handle."""
+        return self._handles.items()
 
     def memory_bytes(self) -> int:
         """Return the bytes of the compiled tables, and of those that map keys; not of keys and

@@ -111,6 +111,7 @@ put8 = built_in(_writer(64))
 """put8(address, i, value)."""
 put4 = built_in(_writer(32))
 put2 = built_in(_writer(16))
+put1 = built_in(_writer(8))
 
 
 # --- bits -----------------------------------------------------------------------------------------

@@ -58,7 +58,7 @@ def _add(flat: dict[str, object], prefix: str, part: Mapping[str, object], depth
             raise InvalidValueError(_no_name(prefix, key))
         name = prefix + key
         kind: Any = type(value)  # which a checker takes for one that may not be hashable
-        form = _form(kind)
+        form = form_of_class(kind)
         if form is None:
             if depth == MAX_DEPTH:
                 raise InvalidValueError(f"attribute {key!r} is nested {MAX_DEPTH} levels deep")
@@ -73,7 +73,7 @@ def _add(flat: dict[str, object], prefix: str, part: Mapping[str, object], depth
 
 
 @lru_cache(TYPES_KEPT)  # for speed: these questions take long
-def _form(kind: type) -> Form | None:
+def form_of_class(kind: type) -> Form | None:
     """Return the form in which values of a class travel; None if they are nested."""
     form = form_of(kind)
     return None if form is foreign and is_nested(kind) else form

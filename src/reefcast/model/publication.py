@@ -46,6 +46,21 @@ class Publication(msgspec.Struct, array_like=True, frozen=True, gc=False):
         return (self.publisher, self.seq)
 
 
+def is_plain(attributes: Mapping[str, object]) -> bool:
+    """Return whether `check_attributes` would leave these unchanged, and all of them are of the
+    four classes themselves. For speed: nearly all attributes are."""
+    for name, value in attributes.items():
+        kind = type(value)
+        if kind is int:
+            if not INT64_MIN <= value <= INT64_MAX:  # type: ignore[operator]  # it is an int
+                return False
+        elif kind is not str and kind is not float and kind is not bool:
+            return False
+        if type(name) is not str or not name:
+            return False
+    return True
+
+
 def check_attributes(attributes: Mapping[str, object]) -> dict[str, Value]:
     """Return the attributes as the wire takes them. Raises `InvalidValueError`, which names the
     attribute.

@@ -197,6 +197,7 @@ class StatusRequest(msgspec.Struct, frozen=True):
 
 
 _AGAIN = bytes([FrameKind.PUBLISH_AGAIN])
+_PUBLISH = int(FrameKind.PUBLISH)
 _DELIVER, _DELIVER_AGAIN = int(FrameKind.DELIVER), int(FrameKind.DELIVER_AGAIN)
 _encoder = msgspec.msgpack.Encoder()
 _offer = msgspec.msgpack.Decoder(Offer)
@@ -208,6 +209,9 @@ _status_request = msgspec.msgpack.Decoder(StatusRequest)
 _move = msgspec.msgpack.Decoder(MoveLink)
 _header_fields = msgspec.msgpack.Decoder(list[object])
 _publication = msgspec.msgpack.Decoder(Publication)
+_publications = msgspec.msgpack.Decoder(list[Publication])
+_ARRAY32 = b"\xdd"
+"""How msgpack begins an array whose length has four bytes."""
 _numbers = msgspec.msgpack.Decoder(tuple[int, ...])
 _FIRST_HOP = _encoder.encode((FIRST_HOP.hops,))
 """What most publications of clients have for a header."""
@@ -244,6 +248,17 @@ def encode_parts(kind: FrameKind, header: tuple[object, ...], body: bytes) -> by
 def encode_publish(publish: Publish) -> bytes:
     kind = FrameKind.PUBLISH_AGAIN if publish.again else FrameKind.PUBLISH
     return encode_parts(kind, publish.header.packed(), publish.body)
+
+
+def encode_published(body: bytes) -> bytes:
+    """Make the PUBLISH frame of a new publication: as `encode_publish`, in a tenth of the time."""
+    return published_head(len(body)) + body
+
+
+def published_head(size: int) -> bytes:
+    """Encode what stands before a body of `size` bytes in that frame."""
+    more = _PARTS.size - LENGTH_BYTES + len(_FIRST_HOP)
+    return _PARTS.pack(more + size, _PUBLISH, len(_FIRST_HOP)) + _FIRST_HOP
 
 
 def again(frame: bytes) -> bytes:
@@ -335,8 +350,33 @@ def delivery_keys(deliveries: Iterable[bytes]) -> list[int]:
         raise ProtocolError("malformed delivery: it is shorter than its header's length") from error
 
 
+def split_deliveries(deliveries: Sequence[bytes]) -> tuple[list[bytes], list[bytes]]:
+    """Return the heads (see `decode_numbers`) and the bodies of payloads of DELIVER frames."""
+    unpack = _LENGTH.unpack_from
+    try:
+        ends = [LENGTH_BYTES + unpack(payload)[0] for payload in deliveries]
+    except struct.error as error:
+        raise ProtocolError("malformed delivery: it is shorter than its header's length") from error
+    heads = [payload[LENGTH_BYTES:end] for payload, end in zip(deliveries, ends, strict=True)]
+    bodies = [payload[end:] for payload, end in zip(deliveries, ends, strict=True)]
+    if b"" in bodies:
+        raise ProtocolError("malformed delivery: nothing stands behind its header")
+    return heads, bodies
+
+
+def body_keys(bodies: Iterable[bytes]) -> list[int]:
+    """Return the `delivery_keys` of deliveries with these bodies."""
+    return [hash(body[:ID_BYTES]) for body in bodies]
+
+
 def decode_publication(body: bytes | memoryview) -> Publication:
     return _decode(_publication, body, "publication")
+
+
+def decode_publications(bodies: Sequence[bytes]) -> list[Publication]:
+    """Decode many bodies in one call."""
+    array = _ARRAY32 + _LENGTH.pack(len(bodies)) + b"".join(bodies)
+    return _decode(_publications, array, "publications")
 
 
 class Codec:

@@ -142,7 +142,7 @@ def _totals(
     dropped: Sequence[Row],
     tables: Sequence[Row],
 ) -> list[Row]:
-    """name, value: one figure of the whole run each, as far as the trace tells it.
+    """Return (name, value) rows: one figure of the whole run each, as far as the trace tells it.
 
     `messages_per_publication`: between brokers. `yield`: deliveries for each of these messages.
     `pure_forwarders`: over publications, brokers that got it without having a subscriber for it.
@@ -197,7 +197,7 @@ def _broker_rows(names: Sequence[str], *figures: Sequence[Row]) -> list[Row]:
 
 
 def _with_silent_links(loaded: list[Row], links: Sequence[Sequence[str]]) -> list[Row]:
-    """The overlay's links, those included that carried nothing."""
+    """Return the overlay's links, including those that carried nothing."""
     by_ends = {(link["a"], link["b"]): link for link in loaded}
     for one, other in links:
         a, b = sorted((one, other))

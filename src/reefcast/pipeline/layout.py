@@ -37,7 +37,7 @@ def positions(
 
 
 def _from_the_centre(overlay: Graph) -> list[str]:
-    """Depth-first from the centre, so that branches start side by side."""
+    """Order the brokers depth-first from the centre, so that branches start side by side."""
     order: list[str] = []
     waiting = [centre(overlay)]
     while waiting:
@@ -49,7 +49,7 @@ def _from_the_centre(overlay: Graph) -> list[str]:
 
 
 def _relax(points: Points, hops: Points) -> Points:
-    """Each point goes to where its distances to the others are right on (weighted) average."""
+    """Move each point to where its distances to the others are right on (weighted) average."""
     weights = np.divide(1.0, hops**2, out=np.zeros_like(hops), where=hops > 0)
     apart = points[:, None, :] - points[None, :, :]
     distance = np.maximum(np.linalg.norm(apart, axis=2), 1e-9)
@@ -60,7 +60,7 @@ def _relax(points: Points, hops: Points) -> Points:
 
 
 def _level(points: Points) -> Points:
-    """Centred and turned so that the widest direction is horizontal."""
+    """Centre the points and turn them so that the widest direction is horizontal."""
     centred = points - points.mean(axis=0)
     _, _, axes = np.linalg.svd(centred, full_matrices=False)
     signs = np.where(axes[:, np.abs(axes).argmax(axis=1)].diagonal() < 0, -1.0, 1.0)

@@ -83,7 +83,7 @@ def _plane(analysis: Analysis, notes: Mapping[str, str]) -> str:
 
 
 def _links_go_down(analysis: Analysis, place: Places, broker: str) -> bool:
-    """Whether there is more room for words above the broker than below."""
+    """Tell whether there is more room for words above the broker than below."""
     ends = [(link["a"], link["b"]) for link in analysis.links if broker in (link["a"], link["b"])]
     y = place[broker][1]
     return sum(place[a][1] + place[b][1] - 2 * y for a, b in ends) < 0
@@ -123,7 +123,7 @@ def _grid(analysis: Analysis, notes: Mapping[str, str], made: Scot) -> str:
 
 
 def _way_round(a: Place, b: Place, columns: Mapping[str, int]) -> Point:
-    """Links between brokers that are no neighbours in the grid go round those in between: aLinks
+    """Lead links between brokers that are not neighbours in the grid round those in between: aLinks
     above them, iLinks by turns to their right and left."""
     across, down = abs(columns[a.region] - columns[b.region]), abs(a.cluster - b.cluster)
     if across + down == 1:
@@ -224,7 +224,8 @@ def _draw_brokers(
     notes: Mapping[str, str],
     above: Callable[[str], bool],
 ) -> None:
-    """The larger, the more they delivered. `above`: whether words about a broker go there."""
+    """Draw each broker, the larger the more it delivered. `above`: whether words about a broker go
+    above it."""
     most = max((row["deliveries"] for row in analysis.brokers), default=0) or 1
     for row in analysis.brokers:
         broker = row["broker"]
@@ -248,7 +249,7 @@ def _draw_brokers(
 
 
 def _draw_note(axes: Axes, point: Point, words: str, away: float) -> None:
-    """`away`: in points, upwards."""
+    """Write words next to a point. `away`: in points, upwards."""
     axes.annotate(
         words,
         point,

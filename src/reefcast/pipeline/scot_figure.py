@@ -88,7 +88,8 @@ def layer_of(made: Scot) -> Places:
 
 
 def _ground_of(layer: Places) -> list[Point]:
-    """Corners of what a layer stands on, lower left first: a leaning rectangle around it."""
+    """Return the corners of what a layer stands on, lower left first: a leaning rectangle around
+    it."""
     upright = [x - _LEAN * y for x, y in layer.values()]
     ys = [y for _, y in layer.values()]
     left, right = min(upright) - _ROOM, max(upright) + _ROOM
@@ -115,7 +116,7 @@ def _draw_links(axes: Axes, made: Scot, place: Places) -> None:
 
 
 def _i_link(a: Point, b: Point, bulge: float) -> PathPatch:
-    """From one layer to the next it is straight; to others it goes round those between."""
+    """Draw an iLink: straight from one layer to the next; to others it goes round those between."""
     (x1, y1), (x2, y2) = a, b
     middle = ((x1 + x2) / 2 + 2 * bulge, (y1 + y2) / 2)
     path = Path([a, middle, b], [Path.MOVETO, Path.CURVE3, Path.CURVE3])

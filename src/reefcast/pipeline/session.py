@@ -100,7 +100,7 @@ def spark_session(
 
 
 def _has_session() -> bool:
-    """Whether this program has a session already: starting one gives that one again. (What is
+    """Tell whether this program has a session already: starting one gives that one again. (What is
     public tells the session of the calling thread only.)"""
     from pyspark import SparkContext
 

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from reefcast.errors import ProtocolError
-from reefcast.model.wire import HEAD, HEAD_BYTES, LENGTH_BYTES, MAX_FRAME_BYTES
+from reefcast.model.wire import HEAD, HEAD_BYTES, LENGTH_BYTES, MAX_FRAME_BYTES, FrameKind
+
+_PUBLICATIONS = (int(FrameKind.PUBLISH), int(FrameKind.PUBLISH_AGAIN))
+RUN = -1
+"""In place of a kind: see `FrameReader`."""
+Cutter = Callable[[bytes, int], tuple[Any, int]]
+"""Takes the PUBLISH frames that stand one behind the other in these bytes, from a whole one at this
+place on; returns them in some form, and where they end."""
 
 
 class FrameReader:
     """Cuts a stream of bytes into frames; feed what came in, iterate over what is whole.
+
+    With a `cutter`, PUBLISH frames come as it gives them, and `RUN` in place of their kind.
 
     The chunks of a frame that is not whole yet are joined once, when its last one has come.
     `max_bytes` bounds a frame's length; it may be changed between two calls of `feed`.
@@ -17,11 +27,12 @@ class FrameReader:
 
     def __init__(self, max_bytes: int = MAX_FRAME_BYTES) -> None:
         self.max_bytes = max_bytes
+        self.cutter: Cutter | None = None
         self._chunks: list[bytes] = []
         self._have = 0
         self._need = HEAD_BYTES
 
-    def feed(self, data: bytes) -> Iterator[tuple[int, bytes]]:
+    def feed(self, data: bytes) -> Iterator[tuple[int, Any]]:
         """Yields (kind, payload); raises `ProtocolError` on an impossible length."""
         if self._have:
             self._chunks.append(data)
@@ -43,7 +54,11 @@ class FrameReader:
             if end > size:
                 self._need = end - start
                 break
-            yield kind, data[start + HEAD_BYTES : end]
+            if kind in _PUBLICATIONS and self.cutter is not None:
+                run, end = self.cutter(data, start)
+                yield RUN, run
+            else:
+                yield kind, data[start + HEAD_BYTES : end]
             start = end
         if start < size:
             self._chunks.append(data[start:])

@@ -28,7 +28,7 @@ from reefcast.errors import ProtocolError
 from reefcast.model import wire
 from reefcast.model.versions import Agreed, Offer, agree
 from reefcast.model.wire import MAX_FRAME_BYTES, MAX_HELLO_BYTES, Close, FrameKind, Hello
-from reefcast.protocol.frames import FrameReader
+from reefcast.protocol.frames import Cutter, FrameReader
 from reefcast.protocol.numbered import ACK_DELAY_S, ACK_EVERY, Taken
 from reefcast.protocol.states import State, Step, after
 
@@ -97,7 +97,11 @@ class Link:
         """Wait for the other end's hello until then."""
         self._next_s = until_s
 
-    def receive(self, data: bytes) -> Iterator[tuple[int, bytes]]:
+    def cut_publications(self, cutter: Cutter | None) -> None:
+        """Have publications come as `RUN`s, as `cutter` gives them; None: one by one."""
+        self._reader.cutter = cutter
+
+    def receive(self, data: bytes) -> Iterator[tuple[int, Any]]:
         """Return the frames that are whole now; each is to be passed to `handle`, as long as the
         link is not `over`. Frames of kinds that are no business of this link may be taken past it
         when it is open: there are many of these. Raises `ProtocolError` for what is no frame."""

@@ -8,6 +8,7 @@ may come twice, and is late by design: it waits for more frames, but never for l
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Generic, TypeVar
@@ -25,60 +26,90 @@ ACK_DELAY_S = 0.002
 
 
 class Unacknowledged(Generic[T]):
-    """What was sent and not acknowledged, in order; `acknowledged`: the number of the last one that
-    was. A list whose beginning is given up now and then: items come and go many at a time."""
+    """What was sent and not acknowledged, in order: items, each a frame, or several in one piece.
+    `acknowledged`: the number of the last frame that was; `last`: of the last one that was sent.
 
-    __slots__ = ("_gone", "_kept", "acknowledged")
+    Lists whose beginning is given up now and then: items come and go many at a time."""
+
+    __slots__ = ("_ends", "_first", "_gone", "_kept", "acknowledged", "last")
 
     def __init__(self) -> None:
-        self.acknowledged = 0
+        self.acknowledged = self.last = 0
+        self._first = 0  # frames before the first item
         self._kept: list[T] = []
+        self._ends: list[int] | None = None  # of each item its last frame; None: each is one
         self._gone = 0
 
     def __len__(self) -> int:
-        return len(self._kept) - self._gone
+        """Frames."""
+        return self.last - self.acknowledged
 
     def __iter__(self) -> Iterator[T]:
+        """The items; see `partly`."""
         return islice(self._kept, self._gone, None)
 
     @property
-    def last(self) -> int:
-        """The number of the last one that was sent."""
-        return self.acknowledged + len(self._kept) - self._gone
+    def partly(self) -> int:
+        """Frames of the first item that are acknowledged, while others of it are not."""
+        return self.acknowledged - self._first
 
-    def add(self, item: T) -> None:
-        """It goes out now, with the next number."""
+    def add(self, item: T, frames: int = 1) -> None:
+        """It goes out now, with the next number, or as many numbers as it has frames."""
+        if frames != 1 and self._ends is None:
+            self._ends = list(range(self.last - len(self._kept) + 1, self.last + 1))
+        self.last += frames
         self._kept.append(item)
+        if self._ends is not None:
+            self._ends.append(self.last)
 
     def add_all(self, items: Iterable[T]) -> None:
-        """They go out now, with the next numbers."""
+        """They go out now, with the next numbers; each is a frame."""
+        before = len(self._kept)
         self._kept += items
+        first = self.last + 1
+        self.last += len(self._kept) - before
+        if self._ends is not None:
+            self._ends.extend(range(first, self.last + 1))
 
     def acknowledge(self, number: int) -> list[T]:
-        """The other end has taken over all up to `number`; returns those that are done with by
+        """The other end has taken over all up to `number`; returns the items that are done with by
         that. Raises `ProtocolError` if so many were not sent."""
-        last = self.acknowledged + len(self._kept) - self._gone
-        if not 0 <= number <= last:
-            raise ProtocolError(f"acknowledgement of frame {number}, but only {last} were sent")
-        count = number - self.acknowledged
-        if count <= 0:
+        if not 0 <= number <= self.last:
+            raise ProtocolError(
+                f"acknowledgement of frame {number}, but only {self.last} were sent"
+            )
+        if number <= self.acknowledged:
             return []
-        first = self._gone
+        first, ends = self._gone, self._ends
         self.acknowledged = number
-        self._gone += count
-        done = self._kept[first : self._gone]
-        if 2 * self._gone >= len(self._kept):
-            del self._kept[: self._gone]
-            self._gone = 0
+        if ends is None:
+            self._first = number
+            self._gone = gone = len(self._kept) - (self.last - number)
+        else:
+            self._gone = gone = bisect_right(ends, number, first)
+            self._first = ends[gone - 1] if gone > first else self._first
+        done = self._kept[first:gone]
+        if 2 * gone >= len(self._kept):
+            self._forget(gone)
         return done
 
+    def _forget(self, count: int) -> None:
+        """Give up the beginning of the lists."""
+        del self._kept[:count]
+        self._gone = 0
+        if not self._kept:
+            self._ends = None
+        elif self._ends is not None:
+            del self._ends[:count]
+
     def begin(self, acknowledged: int) -> list[T]:
-        """The other end counts anew, from `acknowledged`; returns what it has not taken over, which
-        is kept here no more."""
+        """The other end counts anew, from `acknowledged`; returns the items that it has not taken
+        over, or only `partly`. They are kept here no more."""
         kept = self._kept[self._gone :]
         self._kept.clear()
+        self._ends = None
         self._gone = 0
-        self.acknowledged = acknowledged
+        self.acknowledged = self._first = self.last = acknowledged
         return kept
 
 

@@ -3,17 +3,26 @@
 Frames are numbered by the order in which they are first sent, so what could not be sent yet, since
 the connection is broken, has no number and may still be dropped. What was sent may have arrived: it
 is kept until the other end says so, and sent again after a reconnect if it says that it has not.
+
+Publications that came by the compiled way are kept as the batch that they went as; a publication of
+such a batch is decoded again where it is asked for.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import msgspec
 
-from reefcast.model.messages import Publish
+from reefcast.model.messages import Header, Publish
+from reefcast.model.wire import HEAD_BYTES, Codec
+from reefcast.protocol.batches import Batch
 from reefcast.protocol.numbered import Unacknowledged
+
+_CODEC = Codec(header=Header)
+"""Of what is in batches: their headers say nothing but how many hops there were."""
 
 
 class Entry(NamedTuple):
@@ -26,7 +35,7 @@ class SendWindow:
 
     def __init__(self) -> None:
         self.queue_len = 0
-        self._sent: Unacknowledged[Entry] = Unacknowledged()
+        self._sent: Unacknowledged[Entry | Batch] = Unacknowledged()
         # What waits for a connection, by serial number, so that any may be taken out.
         self._waiting: dict[int, Entry] = {}
         self._waiting_publications: deque[int] = deque()
@@ -41,6 +50,11 @@ class SendWindow:
         self._sent.add(Entry(frame, publish))
         if publish is not None:
             self.queue_len += 1
+
+    def add_sent_batch(self, batch: Batch) -> None:
+        """Its publications go out now, under the next numbers."""
+        self._sent.add(batch, batch.count)
+        self.queue_len += batch.count
 
     def add_waiting(self, frame: bytes, publish: Publish | None, limit: int) -> Publish | None:
         """Add a frame that waits for a connection; return the publication that had to be dropped
@@ -61,8 +75,10 @@ class SendWindow:
 
     def acknowledged(self, number: int) -> None:
         """The other end has taken over all up to `number`."""
-        for entry in self._sent.acknowledge(number):
-            self.queue_len -= entry.publish is not None
+        before = len(self._sent)
+        done = self._sent.acknowledge(number)
+        controls = sum(isinstance(item, Entry) and item.publish is None for item in done)
+        self.queue_len -= before - len(self._sent) - controls
 
     def resume(self) -> list[bytes]:
         """Return the frames to send on a new connection, in order; all have a number now."""
@@ -70,11 +86,30 @@ class SendWindow:
             self._sent.add(entry)
         self._waiting.clear()
         self._waiting_publications.clear()
-        return [entry.frame for entry in self._sent]
+        return [item.frame if isinstance(item, Entry) else item.data for item in self._not_had()]
 
     def publications(self) -> list[Publish]:
         """Those that the other end has not acknowledged, in order. It may have got those that were
         sent: they are marked `again`."""
-        sent = [entry.publish for entry in self._sent if entry.publish is not None]
+        sent = [publish for item in self._not_had() for publish in _publications(item)]
         waiting = [entry.publish for entry in self._waiting.values() if entry.publish is not None]
         return [msgspec.structs.replace(publish, again=True) for publish in sent] + waiting
+
+    def _not_had(self) -> list[Entry | Batch]:
+        """What was sent, without the frames that are acknowledged."""
+        items, partly = list(self._sent), self._sent.partly
+        if partly and isinstance(items[0], Batch):
+            _, items[0] = items[0].cut(partly)
+        return items
+
+
+def _publications(item: Entry | Batch) -> list[Publish]:
+    if isinstance(item, Batch):
+        return [_CODEC.decode_publish(frame[HEAD_BYTES:]) for frame in item.frames()]
+    return [] if item.publish is None else [item.publish]
+
+
+def decoded(batch: Batch) -> Iterator[tuple[bytes, Publish]]:
+    """Each frame of a batch of publications, with its publication."""
+    for frame in batch.frames():
+        yield frame, _CODEC.decode_publish(frame[HEAD_BYTES:])

@@ -29,7 +29,7 @@ from reefcast.model.messages import (
     Send,
 )
 from reefcast.model.publication import Publication
-from reefcast.routing.capabilities import ActsLater
+from reefcast.routing.capabilities import ActsLater, FollowsRows
 from reefcast.routing.covering.ghosts import GhostTable
 from reefcast.routing.covering.strategies import CoveringOptions, outgoing
 from reefcast.routing.router import (
@@ -72,7 +72,7 @@ class AcyclicOptions(CoveringOptions, frozen=True):
         return self.covering == "incremental"
 
 
-class Acyclic(TreeRouter, ActsLater):
+class Acyclic(TreeRouter, ActsLater, FollowsRows):
     """See the module's docstring for the rules."""
 
     name = "acyclic"
@@ -103,6 +103,7 @@ class Acyclic(TreeRouter, ActsLater):
     def __init__(self, where: Surroundings) -> None:
         super().__init__(where)
         self.counts = where.options.keeps_statistics
+        self.follows_rows = not self.counts
         self.theta = where.options.theta
         self.statistics = where.statistics
 

@@ -8,12 +8,14 @@ filters, half a millisecond to make.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from reefcast.matching import new_index
-from reefcast.matching.interface import MatchIndex
-from reefcast.model.filters import Filter
+from reefcast.model.filters import TRUE, Filter
 from reefcast.model.publication import Publication
+
+if TYPE_CHECKING:
+    from reefcast.matching.index import CompiledIndex
 
 FEW = 4
 
@@ -23,14 +25,19 @@ class AnyOf:
 
     def __init__(self, filters: dict[int, Filter]) -> None:
         self._filters = filters
-        self._index: MatchIndex[Any] | None = None
+        self._index: CompiledIndex[Any] | None = None
 
     def matches(self, publication: Publication) -> bool:
+        return bool(self.index.match(publication))
+
+    @property
+    def index(self) -> CompiledIndex[Any]:
+        """Made when it is first asked for."""
         if self._index is None:
             self._index = new_index()
             for number, filter in self._filters.items():
                 self._index.add(number, filter)
-        return bool(self._index.match(publication))
+        return self._index
 
     def came(self, number: int, filter: Filter) -> None:
         if self._index is not None:
@@ -48,6 +55,7 @@ class Advertised:
     def __init__(self) -> None:
         self._filters: dict[int, Filter] = {}
         self._any_of: AnyOf | None = None
+        self._everything = 0  # how many of them are TRUE
         self.asked: Sequence[Filter | AnyOf] = ()
 
     def __contains__(self, number: object) -> bool:
@@ -59,12 +67,13 @@ class Advertised:
 
     def add(self, number: int, filter: Filter) -> None:
         self._filters[number] = filter
+        self._everything += filter == TRUE
         if self._any_of is not None:
             self._any_of.came(number, filter)
         self._choose()
 
     def remove(self, number: int) -> None:
-        del self._filters[number]
+        self._everything -= self._filters.pop(number) == TRUE
         if self._any_of is not None:
             self._any_of.went(number)
         self._choose()
@@ -73,6 +82,15 @@ class Advertised:
         if len(self._filters) <= FEW:
             self._any_of = None
             self.asked = tuple(self._filters.values())
-        elif self._any_of is None:
+        else:
+            self.asked = (self._all_in_one(),)
+
+    def _all_in_one(self) -> AnyOf:
+        if self._any_of is None:
             self._any_of = AnyOf(self._filters)
-            self.asked = (self._any_of,)
+        return self._any_of
+
+    def index(self) -> CompiledIndex[Any] | None:
+        """Give all of them, however few, in an index, for compiled calls; None if whatever there is
+        lies within them."""
+        return None if self._everything else self._all_in_one().index

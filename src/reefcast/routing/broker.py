@@ -13,8 +13,7 @@ Rules
 - Publications for a neighbour that is about to stop, or that relearns, wait (see `holding`). Those
   of a broker's own clients wait while it relearns itself.
 
-Tables: `clients` (advertisements, held publications), `settlement`, the router's (SRT, PRT, ...).
-"""
+Tables: `clients` (advertisements, what is held), `settlement`, the router's (SRT, PRT, ...)."""
 
 from __future__ import annotations
 
@@ -80,6 +79,7 @@ from reefcast.routing.links import LinkQueues, Links, Overload
 from reefcast.routing.neighbour_links import PATIENCE_S, NeighbourLinks
 from reefcast.routing.ordering import TIMER as ORDER_TIMER
 from reefcast.routing.ordering import Ordering
+from reefcast.routing.plain import PlainWay
 from reefcast.routing.registry import routing_named
 from reefcast.routing.router import Decision, RoutingOptions, Surroundings
 from reefcast.routing.services import Service, Services
@@ -141,6 +141,7 @@ class Broker:
         self._holding = self._then.holding
         self.links.held = self._holding.queue_len
         self._gate = self._new_gate()
+        self.plain_way = PlainWay(self.router, self.clients, self._ordering, self._holding)
         self.neighbours = NeighbourLinks(name, self.router, self._then, patience_s)
         self._handlers: dict[type, Callable[[Any, LinkName, float], list[Effect]]] = {
             Publish: self._one_publication,
@@ -409,8 +410,7 @@ class Broker:
         if link in self.soft_links or down.lost:
             lost = (*down.lost, *self._holding.given_up(link))
             effects = then.act(self._opens_links.soft_down(link, lost)) + then.unopened.went(link)
-            kept = then.unopened.tokens(link)
-            effects += then.finish(then.settlement.forget(link, kept))
+            effects += then.finish(then.settlement.forget(link, then.unopened.tokens(link)))
             return effects + then.act(self._services.link_down(link, client=False))
         self._require_up(link)
         client = self.clients.get(link)

@@ -51,6 +51,14 @@ class ActsLater:
         return []
 
 
+class FollowsRows:
+    """A routing whose publications go where the matching rows of its PRT lead, but not back, with a
+    header that says nothing but how many hops there were. `plain` asks at each read."""
+
+    follows_rows: bool = False
+    """Kept by the router: whether that is all that there is to decide."""
+
+
 class Relearns:
     """A routing whose tables hold what neighbours told, so that a broker that restarts learns them
     again. `neighbour_links` reports how far that is, and `relearning` asks who waits for whom."""

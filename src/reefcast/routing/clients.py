@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from reefcast.model.filters import TRUE, Filter
 from reefcast.model.messages import (
     Advertise,
@@ -13,6 +15,9 @@ from reefcast.model.messages import (
 )
 from reefcast.model.publication import Publication
 from reefcast.routing.advertised import Advertised
+
+if TYPE_CHECKING:
+    from reefcast.matching.index import CompiledIndex
 
 
 class ClientState:
@@ -95,6 +100,10 @@ class ClientState:
     def advertised(self) -> list[str]:
         """Return the texts of the client's advertisements, in their order."""
         return [filter.text for filter in self._advertised]
+
+    def advertised_index(self) -> CompiledIndex[Any] | None:
+        """Give what it advertised to compiled calls; see `Advertised.index`."""
+        return self._advertised.index()
 
     def objection(self, publication: Publication) -> str | None:
         """Return why this client must not publish this; None if it may."""

@@ -197,10 +197,10 @@ class Links:
         `held`)."""
         self._gone[link] += 1
 
-    def goes(self, link: LinkName) -> None:
-        """Count a publication that goes out over `link`."""
-        self._gone[link] += 1
-        self._put[link] += 1
+    def goes(self, link: LinkName, count: int = 1) -> None:
+        """Count `count` publications that go out over `link`."""
+        self._gone[link] += count
+        self._put[link] += count
 
 
 def _nothing_held(link: LinkName) -> int:

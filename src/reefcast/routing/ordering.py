@@ -148,6 +148,10 @@ class Ordering:
         if self._clients[link].over:
             del self._clients[link]
 
+    def __contains__(self, link: object) -> bool:
+        """Whether this client asks for order, or something is held for it."""
+        return link in self._clients
+
     def left(self, link: LinkName) -> None:
         """Forget a client that is gone, with all that was held for it."""
         self._clients.pop(link, None)

@@ -14,13 +14,17 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from itertools import chain, islice
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from reefcast.matching.interface import EventIndex
 from reefcast.model.covering import covers, intersects
 from reefcast.model.filters import Filter, parse_filter
 from reefcast.model.messages import EntityId, LinkName
 from reefcast.model.publication import Publication
+
+if TYPE_CHECKING:
+    from reefcast.matching.index import CompiledIndex
+    from reefcast.matching.passage.leads import Leads
 
 
 class Row:
@@ -97,6 +101,11 @@ class NextHopIndex(ABC):
         """Return `digest(rows, key)` of the rows that each publication matches; it may be kept and
         returned again for the same rows and an equal key."""
 
+    def compiled(self) -> tuple[CompiledIndex[Any], Leads] | None:
+        """Give the filters, and where their rows lead, for compiled calls; None if the index is not
+        for them. Both change with the table."""
+        return None
+
 
 def next_hops_of(rows: Sequence[Row]) -> NextHops:
     """Return matching rows, in any order, as deliveries and next hops."""
@@ -120,17 +129,43 @@ def next_hops_of(rows: Sequence[Row]) -> NextHops:
     return NextHops(local, sorted(hops), len(rows))
 
 
+def _enter(leads: Leads, handle: int, row: Row) -> None:
+    leads.add(handle, row.next_hop, row.number, is_client=row.local)
+
+
 class RowIndex(NextHopIndex):
     """Looks at every row that `index` finds."""
 
     def __init__(self, index: EventIndex[Row]) -> None:
         self._index = index
+        self._compiled: tuple[CompiledIndex[Any], Leads] | None = None
 
     def add(self, key: Row, filter: Filter) -> None:
         self._index.add(key, filter)
+        if self._compiled is not None:
+            filters, leads = self._compiled
+            _enter(leads, filters.handle_of(key), key)
 
     def remove(self, key: Row) -> None:
+        if self._compiled is not None:
+            filters, leads = self._compiled
+            leads.remove(filters.handle_of(key))
         self._index.remove(key)
+
+    def compiled(self) -> tuple[CompiledIndex[Any], Leads] | None:
+        return self._compiled or self._compile()
+
+    def _compile(self) -> tuple[CompiledIndex[Any], Leads] | None:
+        from reefcast.matching.index import CompiledIndex  # loads what no client has
+        from reefcast.matching.passage.leads import Leads
+
+        if not isinstance(self._index, CompiledIndex):
+            return None
+        leads = Leads()
+        for row, handle in self._index.handles():
+            _enter(leads, handle, row)
+        self._compiled = self._index, leads
+        return self._compiled
 
     def next_hops(self, publications: Sequence[Publication]) -> list[NextHops]:
         return [next_hops_of(rows) for rows in self._index.match_many(publications)]
@@ -368,6 +403,7 @@ class SubscriptionTable(Table[Row]):
         self.next_hops = self._index.next_hops
         """For each publication where the rows lead that it matches."""
         self.digests = self._index.digests
+        self.compiled = self._index.compiled
 
     def add(self, row: Row) -> None:
         super().add(row)

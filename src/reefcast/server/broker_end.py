@@ -11,6 +11,7 @@ from reefcast.protocol.principal import Principal
 from reefcast.server.connection import Connection, End
 from reefcast.server.host import Host
 from reefcast.server.outputs import LinkQueue
+from reefcast.server.passage import MOST_HOPS, Run
 
 
 class BrokerEnd(End):
@@ -26,6 +27,7 @@ class BrokerEnd(End):
         self.silence_s = host.limits.silence_s
         self.ping_s = min(self.silence_s / 5, self.ping_s)
         self.connection: Connection | None = None
+        self.way = None if host.passage is None else host.passage.way(host.codec, MOST_HOPS)
         self._host = host
         queue.end = self
 
@@ -51,6 +53,11 @@ class BrokerEnd(End):
 
     def publications(self, batch: list[Publish]) -> None:
         self._host.driver.handle_publications(batch, self.name)
+
+    def run(self, run: Run) -> None:
+        if self.way is None:
+            raise self._out_of_place("PUBLISH")
+        self._host.driver.handle_run(run, self.way, self.name)
 
     def control(self, message: ControlMessage) -> None:
         done = self._host.driver.handle(message, self.name)

@@ -15,6 +15,9 @@ Rules
 - If the client acknowledges (`keeps`), all frames but those of credit are numbered in the order in
   which they are first written, and kept until the client has taken them over. What it has not,
   goes again over the next line, before anything else. The queue's limit does not count that.
+- Deliveries may come as a batch, in one piece. It is opened only where single ones matter: where
+  the
+  queue may get too full, where some are dropped, or go again.
 """
 
 from __future__ import annotations
@@ -23,12 +26,13 @@ import asyncio
 import sys
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, ClassVar, Protocol
 
 from reefcast.errors import ProtocolError
 from reefcast.model.messages import ControlMessage, Publish, Refused
 from reefcast.model.wire import Dropped
+from reefcast.protocol.batches import Batch, each_frame
 from reefcast.protocol.numbered import Unacknowledged
 from reefcast.protocol.principal import Principal
 from reefcast.server.outbox import FRAMES_PER_WRITE, Flusher, Outbox
@@ -64,8 +68,10 @@ class ClientPort(Outbox, ABC):
     When more than `limit` deliveries wait, `on_crowded` is called with every further one;
     `on_drained` when, after that, half are left. `on_overdue` is called when far too much is kept:
     frames that were not acknowledged, or messages for a client that is away. `dropped`: deliveries
-    that were dropped so far.
+    that were dropped so far. `takes_frames`: its words are those of `model.wire`.
     """
+
+    takes_frames: ClassVar[bool] = False
 
     __slots__ = (
         "_controls",
@@ -74,6 +80,7 @@ class ClientPort(Outbox, ABC):
         "_line",
         "_resend",
         "_sent",
+        "_surplus",
         "_untold",
         "dropped",
         "keeps",
@@ -86,11 +93,13 @@ class ClientPort(Outbox, ABC):
     def __init__(self, flusher: Flusher, *, keeps: bool) -> None:
         super().__init__(None, flusher)
         self._line: Line | None = None
+        self._frames: deque[Any] = deque()  # bytes, one frame each, and batches
+        self._surplus = 0  # frames that wait, beyond one for each item of `_frames`
         self._controls = 0
         self._gap: dict[Numbers, int] = {}
         self._untold = 0
         self._crowded = False
-        self._sent: Unacknowledged[bytes] = Unacknowledged()
+        self._sent: Unacknowledged[bytes | Batch] = Unacknowledged()
         self._resend: deque[bytes] = deque()
         self.keeps = keeps
         self.dropped = 0
@@ -140,8 +149,19 @@ class ClientPort(Outbox, ABC):
         self._frames.append(frame)
         if not self._dirty:
             self._mark()
-        if len(self._frames) > self.limit:
+        if len(self._frames) + self._surplus > self.limit:
             self._over_limit()
+
+    def push_batch(self, batch: Batch) -> bool:
+        """Put deliveries into the queue, as `push_delivery` each of them; False, having done
+        nothing, if one of them might be too much."""
+        if len(self._frames) + self._surplus + batch.count > self.limit:
+            return False
+        self._frames.append(batch.data if batch.count == 1 else batch)
+        self._surplus += batch.count - 1
+        if not self._dirty:
+            self._mark()
+        return True
 
     def tell(self, message: ControlMessage) -> int:
         """Send a control message; return the size of the frame in bytes."""
@@ -203,7 +223,8 @@ class ClientPort(Outbox, ABC):
         """The client comes back, and has taken over so many frames (see `check`): the others go
         again. It may have had some that were to go again over a line that it had left by then."""
         before = self._sent.acknowledged
-        kept = [*self._sent.begin(received), *self._resend]
+        kept = [*self._unacknowledged(), *self._resend]
+        self._sent.begin(received)
         self._resend = deque(kept[received - before :])
 
     def acknowledged(self, number: int) -> None:
@@ -211,17 +232,20 @@ class ClientPort(Outbox, ABC):
         sent."""
         self._sent.acknowledge(number)
 
+    def _unacknowledged(self) -> list[bytes]:
+        return each_frame(list(self._sent))[self._sent.partly :]
+
     # --- writing ----------------------------------------------------------------------------------
 
     @property
     def queue_len(self) -> int:
         """Deliveries that wait for the socket (and those of this turn)."""
-        return len(self._frames) - self._controls
+        return len(self._frames) + self._surplus - self._controls
 
     @property
     def kept(self) -> int:
         """Deliveries that the client may not have."""
-        return self.unwritten + sum(map(self.is_delivery, self._sent))
+        return self.unwritten + sum(map(self.is_delivery, self._unacknowledged()))
 
     @property
     def unwritten(self) -> int:
@@ -246,14 +270,15 @@ class ClientPort(Outbox, ABC):
         if self._resend or self._urgent or self._untold:
             self._flush_first(transport)
         while frames and not self.paused:
-            if len(frames) > FRAMES_PER_WRITE:
-                self._write(transport, [self._pop() for _ in range(FRAMES_PER_WRITE)])
+            if len(frames) + self._surplus > FRAMES_PER_WRITE:
+                self._write(transport, self._pop_some())
                 continue
-            transport.write(b"".join(frames))
-            if self.keeps:
-                self._sent.add_all(frames)
+            if self._surplus:
+                self._write(transport, list(frames))
+            else:
+                self._write_frames(transport, frames)
             frames.clear()
-            self._controls = 0
+            self._surplus = self._controls = 0
         self.wrote = True
         if len(self._sent) > MOST_UNACKNOWLEDGED:
             self.on_overdue()
@@ -266,7 +291,7 @@ class ClientPort(Outbox, ABC):
         resend = self._resend
         while resend and not self.paused:
             some = [resend.popleft() for _ in range(min(len(resend), FRAMES_PER_WRITE))]
-            self._write(transport, some)
+            self._write_frames(transport, some)
         if self.paused:
             return
         first, self._urgent = self._urgent, []
@@ -275,18 +300,50 @@ class ClientPort(Outbox, ABC):
         if first:
             transport.write(b"".join(first))
             if self.keeps:
-                self._sent.add_all(filter(self.is_numbered, first))
+                self._sent.add_all([frame for frame in first if self.is_numbered(frame)])
 
-    def _write(self, transport: asyncio.WriteTransport, frames: Sequence[bytes]) -> None:
+    def _write_frames(self, transport: asyncio.WriteTransport, frames: Collection[bytes]) -> None:
         transport.write(b"".join(frames))
         if self.keeps:
             self._sent.add_all(frames)
 
-    def _pop(self) -> bytes:
-        frame = self._frames.popleft()
-        if self._controls and not self.is_delivery(frame):
-            self._controls -= 1
-        return frame
+    def _write(self, transport: asyncio.WriteTransport, items: Collection[bytes | Batch]) -> None:
+        """Write items of which some may be batches."""
+        data = [item if isinstance(item, bytes) else item.data for item in items]
+        transport.write(b"".join(data))
+        if self.keeps:
+            for item in items:
+                self._sent.add(item, 1 if isinstance(item, bytes) else item.count)
+
+    def _pop_some(self) -> list[bytes | Batch]:
+        """Take out as many frames as are written at once; there are more."""
+        left, some = FRAMES_PER_WRITE, list[bytes | Batch]()
+        while left:
+            item = self._frames.popleft()
+            if isinstance(item, bytes):
+                if self._controls and not self.is_delivery(item):
+                    self._controls -= 1
+                left -= 1
+            else:
+                self._surplus -= item.count - 1
+                if item.count > left:
+                    item, rest = item.cut(left)
+                    self._put_first(rest)
+                left -= item.count
+            some.append(item)
+        return some
+
+    def _put_first(self, rest: Batch) -> None:
+        self._frames.appendleft(rest.data if rest.count == 1 else rest)
+        self._surplus += rest.count - 1
+
+    def _open_first(self) -> None:
+        """What waits first is a single frame then."""
+        first = self._frames[0]
+        if not isinstance(first, bytes):
+            self._frames.popleft()
+            self._frames.extendleft(reversed(list(first.frames())))
+            self._surplus -= first.count - 1
 
     # --- a full queue -----------------------------------------------------------------------------
 
@@ -300,11 +357,12 @@ class ClientPort(Outbox, ABC):
     def drop_oldest(self) -> bytes:
         """Take out the oldest delivery, which there must be; the client will be told. Messages that
         are the first ones then will be written first: nothing is left before them."""
-        frames = self._frames
-        while not self.is_delivery(frames[0]):
-            self._urgent.append(frames.popleft())
+        self._open_first()
+        while not self.is_delivery(self._frames[0]):
+            self._urgent.append(self._frames.popleft())
             self._controls -= 1
-        oldest = frames.popleft()
+            self._open_first()
+        oldest: bytes = self._frames.popleft()
         self.dropped += 1
         self._untold += 1
         numbers, gap = self.numbers_of(oldest), self._gap

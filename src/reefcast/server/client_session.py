@@ -36,6 +36,7 @@ from reefcast.protocol.principal import Principal, UserRole
 from reefcast.server.client_port import ClientPort, Line
 from reefcast.server.connection import Connection, End
 from reefcast.server.host import Host
+from reefcast.server.passage import Run
 from reefcast.timing import MACHINE
 
 STALL_S = 1.0
@@ -78,6 +79,7 @@ class ClientSession(End):
         self._away = away
         self._ended = ended
         self._loop = asyncio.get_running_loop()
+        self.way = None if host.passage is None else host.passage.way(self.codec)
         self._slow_since_s: float | None = None
         self._said_slow = False
         self._dropped_before = 0
@@ -128,24 +130,42 @@ class ClientSession(End):
     # --- what comes from it -----------------------------------------------------------------------
 
     def publications(self, batch: list[Publish]) -> None:
-        if not self._account.spend(len(batch)):
+        self._spend(len(batch))
+        if fresh := self._fresh(batch):
+            self._host.driver.handle_publications(fresh, self.name)
+        self._settle()
+
+    def run(self, run: Run) -> None:
+        if self.way is None:
+            raise self._out_of_place("PUBLISH")
+        self._spend(run.count)
+        run.last = self.last_seq
+        try:
+            self._host.driver.handle_run(run, self.way, self.name)
+        finally:
+            self.last_seq = run.last
+        self._settle()
+
+    def _spend(self, count: int) -> None:
+        if not self._account.spend(count):
             raise ProtocolError(
                 f"{-self._account.allowance} publications more than the credit allows; "
                 f"a client may send {self._account.window}, and more as CREDIT comes"
             )
-        if fresh := self._fresh(batch):
-            self._host.driver.handle_publications(fresh, self.name)
+
+    def _settle(self) -> None:
         if self.port.line is not None:
             self._host.congestion.settle(self.name, self._account)
 
     def _fresh(self, batch: list[Publish]) -> list[Publish]:
         """Without what this broker has had: a publisher's numbers go up."""
-        last = self.last_seq
-        if batch[0].publication.seq <= last:
-            batch = [publish for publish in batch if publish.publication.seq > last]
-        if batch:
-            self.last_seq = batch[-1].publication.seq
-        return batch
+        fresh, last = [], self.last_seq
+        for publish in batch:
+            if publish.publication.seq > last:
+                fresh.append(publish)
+                last = publish.publication.seq
+        self.last_seq = last
+        return fresh
 
     def control(self, message: ControlMessage) -> None:
         if not isinstance(message, TableChange | ServiceMessage):

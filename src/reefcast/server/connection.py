@@ -36,19 +36,22 @@ from reefcast.model.wire import (
     Hello,
     StatusRequest,
 )
+from reefcast.protocol.frames import RUN
 from reefcast.protocol.link import Link, Overdue
 from reefcast.protocol.principal import NOBODY, Principal
 from reefcast.server.client_port import Line
 from reefcast.server.floods import Floods
 from reefcast.server.greeting import Anonymous, Authenticator, Greeting, role_wanted
 from reefcast.server.outbox import Flusher, Outbox
+from reefcast.server.passage import Run, Way
 from reefcast.timing import MACHINE
 
 HELLO_S = 5.0
 SLICE_S = 0.005
 SAID_TO_PEER = (ProtocolError, InternalError)
 """The other side broke the protocol; this broker failed on what it sent, and has logged how."""
-_PUBLISH, _PUBLISH_AGAIN = int(FrameKind.PUBLISH), int(FrameKind.PUBLISH_AGAIN)
+_PUBLISH_AGAIN = int(FrameKind.PUBLISH_AGAIN)
+_PUBLICATIONS = (int(FrameKind.PUBLISH), _PUBLISH_AGAIN)
 
 log = logging.getLogger(__name__)
 
@@ -62,6 +65,12 @@ class End:
     """After how long without a word the connection is given up."""
     ping_s: float = wire.BROKER_PING_S
     """After how long without another word this side says one."""
+    way: Way | None = None
+    """The compiled one of publications, if there is one."""
+
+    def run(self, run: Run) -> None:
+        """Handle publications that came together, if there is a compiled way."""
+        raise self._out_of_place("PUBLISH")
 
     def publications(self, batch: list[Publish]) -> None:
         raise self._out_of_place("PUBLISH")
@@ -106,7 +115,7 @@ class Shared(NamedTuple):
     brokers: Container[str] = ()
 
 
-Frame = tuple[int, bytes]
+Frame = tuple[int, Any]
 Greet = Callable[["Connection", Hello], End | None]
 """None: it was told to go."""
 
@@ -159,6 +168,8 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if not self.link.over:
+            if self.end is not None and self.end.way is not None:
+                self.link.cut_publications(self.end.way.cutter)
             self._handle(self.link.receive(data))
 
     def _go_on(self) -> None:
@@ -173,15 +184,15 @@ class Connection(asyncio.Protocol):
         until_s = stopwatch_s() + SLICE_S
         try:
             for kind, payload in frames if first is None else chain((first,), frames):
-                if kind == _PUBLISH and self.end is not None:
-                    batch.append(self.end.codec.decode_publish(payload))
-                    continue
-                if kind == _PUBLISH_AGAIN and self.end is not None:
-                    batch.append(self.end.codec.decode_publish(payload, True))
+                if kind in _PUBLICATIONS and self.end is not None:
+                    batch.append(self.end.codec.decode_publish(payload, kind == _PUBLISH_AGAIN))
                     continue
                 if batch:
                     whole, batch = batch, []
                     self._hand_over(whole)
+                if kind == RUN:
+                    self._pass_on(payload)
+                    continue
                 if self._greeting is not None and self._must_wait(kind, self._greeting):
                     self._wait(frames, (kind, payload))
                     return
@@ -274,8 +285,20 @@ class Connection(asyncio.Protocol):
         of what was refused."""
         assert self.end is not None
         self.link.took(len(batch))
+        if self.end.way is not None:
+            self.end.way.rested(len(batch))
         self.end.publications(batch)
         self._acknowledge_soon()
+
+    def _pass_on(self, run: Run) -> None:
+        """As `_hand_over`, by the compiled way; what came whole before an error still counts."""
+        end = self.end
+        if run.count and end is not None:
+            self.link.took(run.count)
+            end.run(run)
+            self._acknowledge_soon()
+        if run.error is not None:
+            raise run.error
 
     def _take(self, kind: int, payload: Any) -> None:
         if kind == FrameKind.CLOSE:
@@ -349,6 +372,7 @@ class Connection(asyncio.Protocol):
         if end is None or self.link.over:
             return
         self.end = end
+        self.link.cut_publications(None if end.way is None else end.way.cut)
         self.greeted = True
         self.link.admit(end.silence_s, end.ping_s, self._loop.time())
         self._set_timer()
@@ -439,6 +463,7 @@ class Connection(asyncio.Protocol):
 
     def _detach(self) -> None:
         end, self.end = self.end, None
+        self.link.cut_publications(None)
         proving, self._proving = self._proving, None
         self._frames = self._held = self._greeting = None
         if proving is not None:

@@ -28,6 +28,7 @@ from reefcast.routing.broker import Broker
 from reefcast.routing.failures import PartlyFailed
 from reefcast.server.effects import Effector, LinkOpener, fed_links
 from reefcast.server.outputs import Outputs
+from reefcast.server.passage import Output, Run, Way
 from reefcast.server.tracing import Journal
 
 log = logging.getLogger(__name__)
@@ -66,21 +67,53 @@ class Driver:
         """
         if self._details is not None and link in self._clients:
             self._details.published(batch)
-        failures = 0
         self._busy = True
         try:
-            try:
-                effects = self._ask(self._core.handle_publications, batch, link)
-            except PartlyFailed as partly:
-                effects, failures = self._the_rest(partly, link), len(partly.failures)
-            except Exception:
-                effects, failures = [], len(batch)
-                self._journal.failed(f"on {failures} publications from {link!r}")
-            self._effector.carry_out(effects)
+            effects, failures = self._publications(batch, link)
             if self._congestion.targets:
                 self._congestion.fed(link, fed_links(effects), self._loop.time())
         finally:
             self._busy = False
+        self._end_input(failures)
+
+    def handle_run(self, run: Run, way: Way, link: LinkName) -> None:
+        """Handle publications that have a compiled way, of which some may not be plain."""
+        failures, effects, outputs = 0, list[Effect](), list[Output]()
+        self._busy = True
+        try:
+            for part in way.parts(run, link, self._loop.time()):
+                if isinstance(part, tuple):
+                    self._effector.hand_out(part)
+                    outputs += part
+                elif part:
+                    more, failed = self._publications(part, link)
+                    effects += more
+                    failures += failed
+        except Exception:
+            failures += 1
+            self._journal.failed(f"to pass on publications from {link!r}")
+        else:
+            if self._congestion.targets:
+                fed = fed_links(effects) | {output.name for output in outputs}
+                self._congestion.fed(link, fed, self._loop.time())
+        finally:
+            self._busy = False
+        self._end_input(failures)
+
+    def _publications(self, batch: list[Publish], link: LinkName) -> tuple[list[Effect], int]:
+        """Returns the effects, which are carried out, and on how many the core failed."""
+        failures = 0
+        try:
+            effects = self._ask(self._core.handle_publications, batch, link)
+        except PartlyFailed as partly:
+            effects, failures = self._the_rest(partly, link), len(partly.failures)
+        except Exception:
+            effects, failures = [], len(batch)
+            self._journal.failed(f"on {failures} publications from {link!r}")
+        self._effector.carry_out(effects)
+        return effects, failures
+
+    def _end_input(self, failures: int) -> None:
         if self._later:
             self._run_later()
         if failures:

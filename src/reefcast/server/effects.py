@@ -6,7 +6,7 @@ frame. What goes to a client goes to its port (`client_port`), as a message.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from reefcast.errors import InternalError
@@ -25,7 +25,9 @@ from reefcast.model.messages import (
     SetTimer,
 )
 from reefcast.model.wire import FrameKind
+from reefcast.protocol.batches import Batch
 from reefcast.server.outputs import Outputs
+from reefcast.server.passage import Output
 from reefcast.server.tracing import Journal
 
 
@@ -84,6 +86,25 @@ class Effector:
                 failures += 1
                 self._journal.failed(f"to carry out: {in_words(effect)}")
         return failures
+
+    def hand_out(self, outputs: Iterable[Output]) -> None:
+        """Put on links and to ports what came by the compiled way."""
+        for name, is_client, batch in outputs:
+            try:
+                if not is_client:
+                    self._links[name].send_batch(batch)
+                elif not self._clients[name].push_batch(batch):
+                    self._push_each(name, batch)
+            except Exception:
+                self._journal.failed(f"to hand out {batch.count} publications to {name}")
+
+    def _push_each(self, client: LinkName, batch: Batch) -> None:
+        """As long as the client has a session: it may end for one delivery too many."""
+        for frame in batch.frames():
+            port = self._clients.get(client)
+            if port is None:
+                return
+            port.push_delivery(frame)
 
     def _deliver(self, deliver: Deliver) -> None:
         clients, publish = self._clients, deliver.publish

@@ -22,6 +22,7 @@ from reefcast.routing.broker import Broker
 from reefcast.routing.router import RoutingOptions
 from reefcast.server.driver import Driver
 from reefcast.server.outputs import Outputs
+from reefcast.server.passage import Passage
 from reefcast.server.request_log import LiveRequestLog, open_request_log
 from reefcast.server.tracing import Journal, open_trace
 from reefcast.statistics.store import StatisticsStore
@@ -33,7 +34,8 @@ log = logging.getLogger(__name__)
 class Host(NamedTuple):
     """`me`: what every hello of this broker says; its `session` is the random text drawn when the
     broker started. `codec`: of what brokers say to each other. `statistics`: None where the
-    routing keeps none; `requests`: where they are not written down."""
+    routing keeps none; `requests`: where they are not written down; `passage`: where all
+    publications take the readable way."""
 
     me: Hello
     limits: LimitsSection
@@ -45,11 +47,13 @@ class Host(NamedTuple):
     codec: Codec
     statistics: StatisticsStore | None
     requests: LiveRequestLog | None
+    passage: Passage | None
 
 
-def make_host(network: NetworkFile, name: str, offer: Offer) -> Host:
+def make_host(network: NetworkFile, name: str, offer: Offer, *, readable: bool = False) -> Host:
     """The parts of broker `name`. What comes in goes to the driver, which asks the core; what is to
-    go out goes to the outputs, which tell congestion control how full they are."""
+    go out goes to the outputs, which tell congestion control how full they are. `readable`: all
+    publications take the readable way, also those that need not."""
     machine = MACHINE.get()
     session = machine.token(8)
     me = wire.hello(Role.BROKER, name, network.network.name, session, offer=offer)
@@ -83,7 +87,10 @@ def make_host(network: NetworkFile, name: str, offer: Offer) -> Host:
     driver = Driver(core, outputs, congestion, journal)
     codec = Codec(core.messages, core.header)
     requests = open_request_log(network.requests, name)
-    return Host(me, limits, journal, outputs, congestion, core, driver, codec, statistics, requests)
+    # Rows about single publications are written where there are objects of them.
+    passage = None if readable or journal.details else Passage(core.plain_way, outputs)
+    parts = me, limits, journal, outputs, congestion, core, driver, codec, statistics, requests
+    return Host(*parts, passage)
 
 
 def _statistics(network: NetworkFile, name: str, options: RoutingOptions) -> StatisticsStore | None:

@@ -30,6 +30,8 @@ class SharedFrames:
 
 
 class NativePort(ClientPort):
+    takes_frames = True
+
     __slots__ = ("_shared",)
 
     def __init__(self, flusher: Flusher, shared: SharedFrames, *, keeps: bool) -> None:
@@ -51,7 +53,7 @@ class NativePort(ClientPort):
         if not self._dirty:
             self._dirty = True
             self._flusher.add(self)
-        if len(frames) > self.limit:
+        if len(frames) + self._surplus > self.limit:
             self._over_limit()
 
     def delivery(self, numbers: Sequence[int], publish: Publish) -> bytes:

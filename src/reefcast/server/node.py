@@ -46,7 +46,8 @@ SPARE_CONNECTIONS = 256
 class Node:
     """The broker `name` of `network`, in the running event loop: `start`, then `stop`. `offer`:
     what it speaks; `authenticator`: who proves what others are. Without one everything on loopback
-    is granted, and everything anywhere where the network file says `insecure`.
+    is granted, and everything anywhere where the network file says `insecure`. `readable`: see
+    `make_host`.
 
     `listeners`: where it listens; what is there before `start` is opened by it. A listener for
     clients of another protocol gives each connection a `Line` that calls `clients.admit`, and has a
@@ -58,11 +59,13 @@ class Node:
         name: str,
         offer: Offer = wire.OFFER,
         authenticator: Authenticator | None = None,
+        *,
+        readable: bool = False,
     ) -> None:
         self.loop = asyncio.get_running_loop()
         self.network = network
         self.name = name
-        self.host = make_host(network, name, offer)
+        self.host = make_host(network, name, offer, readable=readable)
         self.clients = Clients(self.host, network.is_node)
         self.stopping = False
         self._told: tuple[str, ...] | None = None

@@ -12,8 +12,9 @@ from reefcast.model import wire
 from reefcast.model.messages import LinkName, Publish
 from reefcast.model.wire import Congestion, FrameKind
 from reefcast.network.sections import LimitsSection
+from reefcast.protocol.batches import Batch
 from reefcast.protocol.credit import CongestionControl
-from reefcast.protocol.window import SendWindow
+from reefcast.protocol.window import SendWindow, decoded
 from reefcast.server.client_port import ClientPort
 from reefcast.server.outbox import Outbox
 from reefcast.server.tracing import Journal
@@ -87,7 +88,21 @@ class LinkQueue:
             return
         window.add_sent(frame, publish)
         outbox.push_data(frame)
-        if window.queue_len > self._high and not self._crowded:
+        if window.queue_len > self._high:
+            self._see_crowd()
+
+    def send_batch(self, batch: Batch) -> None:
+        """Send each of its publications, as `send_publication` does."""
+        if self._outbox is None:
+            for frame, publish in decoded(batch):
+                self.send_publication(frame, publish)
+            return
+        self.window.add_sent_batch(batch)
+        self._outbox.push_data(batch.data)
+        self._see_crowd()
+
+    def _see_crowd(self) -> None:
+        if self.window.queue_len > self._high and not self._crowded:
             self._crowded = True
             self._congestion.full(self.name)
 

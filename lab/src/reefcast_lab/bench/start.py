@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from socket import create_connection, socket
 from statistics import median
-from threading import Thread
 from typing import Any
 
 from reefcast.errors import PeerError
@@ -34,6 +33,10 @@ BARE = "import resource, numpy, uvloop; print(resource.getrusage(resource.RUSAGE
 """A program that does no more than to load the two libraries that no broker is without."""
 CHUNK = 1 << 16
 PATIENCE_S = 300.0
+AT_ONCE = 200
+"""Messages that are under way at a time: what both ends' buffers hold."""
+NUMBERED = frozenset((FrameKind.CONTROL, FrameKind.DELIVER))
+"""What a client acknowledges."""
 KIB = 1024
 
 
@@ -146,7 +149,7 @@ class _Client:
     def __init__(self, connection: socket) -> None:
         self._connection = connection
         self._frames = FrameReader()
-        self._numbers = 0
+        self._numbers = self._taken = 0
         hello = wire.hello(Role.CLIENT, self.NAME, "", self.NAME, queue_policy="block")
         self._say([wire.encode(FrameKind.HELLO, hello)])
         self._await(1, FrameKind.HELLO)
@@ -160,6 +163,7 @@ class _Client:
         body = wire.encode_publication(Publication(self.NAME, 1, time.time_ns() // 1000, event))
         self._say([wire.encode_parts(FrameKind.PUBLISH, (0,), body)])
         self._await(1, FrameKind.DELIVER)
+        self._say([wire.encode(FrameKind.ACK, self._taken)])
 
     def subscribe(self, filters: Sequence[str]) -> None:
         first, self._numbers = self._numbers + 1, self._numbers + len(filters)
@@ -178,10 +182,11 @@ class _Client:
 
     def _control(self, messages: Sequence[TableChange]) -> None:
         frames = [wire.encode(FrameKind.CONTROL, message) for message in messages]
-        saying = Thread(target=self._say, args=(frames,))  # both ends' buffers are small
-        saying.start()
-        self._await(len(messages), FrameKind.CONTROL)
-        saying.join()
+        for first in range(0, len(frames), AT_ONCE):
+            some = frames[first : first + AT_ONCE]
+            self._say(some)
+            self._await(len(some), FrameKind.CONTROL)
+            self._say([wire.encode(FrameKind.ACK, self._taken)])
 
     def _say(self, frames: Sequence[bytes]) -> None:
         self._connection.sendall(b"".join(frames))
@@ -191,4 +196,6 @@ class _Client:
             data = self._connection.recv(CHUNK)
             if not data:
                 raise PeerError("the broker closed the connection")
-            count -= sum(each == kind for each, _ in self._frames.feed(data))
+            kinds = [each for each, _ in self._frames.feed(data)]
+            self._taken += sum(each in NUMBERED for each in kinds)
+            count -= kinds.count(kind)

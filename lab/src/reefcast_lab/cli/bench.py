@@ -23,6 +23,7 @@ from reefcast.cli.options import (
     master_option,
 )
 from reefcast_lab.cli.bench_tables import (
+    CLIENT,
     COVER,
     GOSSIP,
     GRAPHS,
@@ -150,6 +151,22 @@ def _print_costs(costs: list[Cost], as_json: bool) -> None:
         if not i or cost.case != costs[i - 1].case:
             click.echo(f"{cost.case}\n{'share':>7} {'us/message':>11}  function")
         click.echo(f"{cost.share:>7.1%} {cost.us:>11.2f}  {cost.function}")
+
+
+@command.command()
+@whole_option("--events", 100_000, "Events that are published and received in each run.")
+@json_option("a list of rows")
+def client(events: int, as_json: bool) -> None:
+    """Measure what publishing and receiving cost a Python program.
+
+        reefcast-lab bench client
+
+    Microseconds of the client's CPU for each event: one by one, which is the
+    baseline, and in batches; of the asyncio client and of the synchronous one.
+    """
+    from reefcast_lab.bench.client import bench
+
+    printed(bench(events, partial(click.echo, err=True)), CLIENT, as_json)
 
 
 @command.command()

@@ -14,6 +14,14 @@ if TYPE_CHECKING:
 
 _R = TypeVar("_R", bound="DataclassInstance")
 
+CLIENT = {
+    "what": "what",
+    "way": "                             way",  # as wide as the longest of them
+    "events": "events",
+    "cpu_us_per_event": "us/event (CPU)",
+    "per_s": "events/s",
+    "ratio": "ratio",
+}
 HISTORY = {
     "what": "what",
     "engine": "          engine",  # as wide as the longest of their names

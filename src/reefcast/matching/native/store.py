@@ -19,6 +19,8 @@ from reefcast.matching.native.linking import Image
 
 KERNELS = Path(__file__).parent.parent
 """The folder in which all modules of kernels are."""
+LAYOUT = KERNELS.parent / "model" / "wire.py"
+"""The module of which kernels know how frames are laid out."""
 PROCESSOR = Path("/proc/cpuinfo")
 DIGEST = 32
 
@@ -90,10 +92,11 @@ def _digest(*parts: bytes) -> bytes:
 
 
 def _key(folder: Path) -> bytes:
-    """Changes when any module of the folder does, or what compiles it."""
+    """Changes when any module of the folder does, what they take their layout from, or what
+    compiles them."""
     modules = sorted(folder.rglob("*.py"))
     named = [str(path.relative_to(folder)).encode() + path.read_bytes() for path in modules]
-    return _digest(*named, _version("numba"), _version("llvmlite"))
+    return _digest(*named, LAYOUT.read_bytes(), _version("numba"), _version("llvmlite"))
 
 
 def _version(package: str) -> bytes:

@@ -44,7 +44,8 @@ class BatchReader(DataSourceReader):
         return [Slice((span,)) for span in pieces] or [Slice(())]
 
     def _bounds(self) -> Bounds:
-        """From the first event to now, or what was asked for of that."""
+        """Return the bounds of the read: from the first event to now, or what the query asked for
+        of that."""
         pushed, at_us = self._pushed, now_us()
         until_us = at_us if pushed.until_us is None else pushed.until_us
         since_us = 0 if pushed.since_us is None else pushed.since_us

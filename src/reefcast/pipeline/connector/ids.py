@@ -130,7 +130,7 @@ class Sketch:
         return Difference(np.array(found[1], np.uint64), np.array(found[-1], np.uint64))
 
     def _pure(self) -> tuple[int, int] | None:
-        """A hash that is alone in one of its cells, with 1 or -1."""
+        """Find a hash that is alone in one of its cells, with 1 or -1."""
         alone = np.abs(self._counts) == 1
         alone &= mixed(self._keys + np.uint64(1)) == self._checks
         cells = np.flatnonzero(alone)

@@ -195,7 +195,7 @@ def _selection(given: _Given) -> Selection:
 
 
 def _filter(given: _Given) -> str:
-    """What `subscribe` (topics, with commas between them) and `filter` say together."""
+    """Return what `subscribe` (topics separated by commas) and `filter` say together."""
     topics = given.names("subscribe")
     filter = given.text("filter")
     if filter:

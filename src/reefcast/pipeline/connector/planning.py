@@ -103,7 +103,7 @@ class Planner:
         return self._planned(until_us, ids, looked, self._with(looked, ids, old_us, until_us))
 
     def _planned(self, until_us: int, ids: Ids, looked: Looked, seen: tuple[Seen, ...]) -> Offset:
-        """From here on nothing fails: now it may be remembered."""
+        """Remember the batch: from here on nothing fails."""
         self._batch = (until_us, ids)
         spans = {(each.since_us, each.until_us) for each in seen}
         self._hashes = {
@@ -114,7 +114,8 @@ class Planner:
         return Offset(until_us, seen, looked.late)
 
     def _old(self, since_us: int, until_us: int, most: int | None) -> Ids:
-        """One more than `most`, or any, that shows that there are some."""
+        """Return the ids of old events: one more than `most`, or any at all, shows that there are
+        more."""
         if until_us <= max(since_us, self._empty_until_us):
             return no_ids()
         ids = self._history.ids(since_us, until_us, 1 if most is None else most + 1)
@@ -125,7 +126,7 @@ class Planner:
     def _recent(
         self, since_us: int, until_us: int, most: int | None, *, must_go_on: bool
     ) -> tuple[int, Ids]:
-        """Up to which time, and what there is."""
+        """Return the time up to which it read, and the ids that it found."""
         if most is None:
             return until_us, self._history.ids(since_us, until_us)
         ids = self._history.ids(since_us, until_us, most + 1)
@@ -137,7 +138,8 @@ class Planner:
         return until_us, ids.between(since_us, until_us)
 
     def _with(self, looked: Looked, ids: Ids, since_us: int, until_us: int) -> tuple[Seen, ...]:
-        """With what is read now: the last bucket goes on, or new ones begin."""
+        """Return what was seen, with what is read now: the last bucket goes on, or new ones
+        begin."""
         found = list(looked.seen)
         while since_us < until_us:
             bucket = self._rules.bucket_of(since_us)
@@ -162,7 +164,7 @@ class Planner:
     # --- what came late ---------------------------------------------------------------------------
 
     def _look_again(self, start: Offset, now_us: int) -> Looked:
-        """Once, where nothing more can come."""
+        """Look once more, for late events, into each bucket to which nothing more can come."""
         kept: list[Seen] = []
         found: list[Late] = []
         hashes: dict[Span, Hashes] = {}
@@ -231,7 +233,7 @@ class Planner:
         return [Slice((span,), ids.between(*span).hashes) for span in spans]
 
     def _found_again(self, start: Offset, end: Offset, known_us: int) -> Ids:
-        """Of a batch that was planned before this driver began."""
+        """Find the ids of a batch that was planned before this driver began."""
         ids = self._history.ids(known_us, end.until_us)
         before = {seen.since_us: seen for seen in start.seen}
         planned = Sketch()
@@ -254,8 +256,8 @@ class Planner:
 
 
 def _cut(ids: Ids, most: int) -> int:
-    """The end of a stretch with `most` of these events, or with all that have the time of the first
-    one. There are more."""
+    """Return the end of a stretch that holds `most` of these events, or all that have the time of
+    the first one. There are more."""
     return max(int(ids.times[most]), int(ids.times[0]) + 1)
 
 

@@ -119,7 +119,8 @@ class Pushdown:
         return True
 
     def _add(self, text: str) -> bool:
-        """False where the whole would be too large for a filter, or for its normal form."""
+        """Add a condition; return false if the whole would be too large for a filter, or for its
+        normal form."""
         whole = f"({self.pushed.filter}) AND {text}"
         try:
             if topic_patterns_of(parse_filter(whole)) is None:
@@ -159,14 +160,14 @@ class Pushdown:
 
 
 def _column(condition: Filter) -> str:
-    """The one that it is about; "" for a part of a column."""
+    """Return the column that the condition is about; "" for a part of a column."""
     inner = condition.child if isinstance(condition, Not) else condition
     path: Sequence[str] = getattr(inner, "attribute", ())
     return path[0] if len(path) == 1 else ""
 
 
 def _text(condition: Filter, column: str, kind: type[DataType]) -> str | None:
-    """The condition as a filter; None if it must stay with Spark."""
+    """Return the condition as a filter; None if it must stay with Spark."""
     name = '"' + column.replace('"', '""') + '"'
     if isinstance(condition, Not):
         child = condition.child

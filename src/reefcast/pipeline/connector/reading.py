@@ -76,7 +76,7 @@ def past(selection: Selection, name: str) -> Iterator[Past]:
 
 
 def _time(time_us: int) -> datetime:
-    """The nearest that there is: neither infinity is one."""
+    """Return the nearest time that Python has: it has neither infinity."""
     least, most = (
         datetime.min.replace(tzinfo=EPOCH.tzinfo),
         datetime.max.replace(tzinfo=EPOCH.tzinfo),
@@ -111,7 +111,7 @@ def slice_events(selection: Selection, part: Slice, *, fail: bool) -> Iterator[E
 
 
 def _resumed(history: Past, since_us: int, until_us: int) -> Iterator[Event]:
-    """Of one span; asks again until somebody answers for it at all."""
+    """Yield the events of one span; ask again until some storage answers for it at all."""
 
     def begun() -> tuple[Event | None, Iterator[Event]]:
         events = history.events(since_us, until_us)
@@ -126,8 +126,8 @@ def _resumed(history: Past, since_us: int, until_us: int) -> Iterator[Event]:
 def _exactly(
     history: Past, spans: tuple[Span, ...], expected: Hashes, *, fail: bool
 ) -> Iterator[Event]:
-    """A storage may not have yet what another one had when the batch was planned; and what came in
-    since belongs to a later batch."""
+    """Yield exactly the expected events: a storage may not have yet what another one had when the
+    batch was planned, and what came in since belongs to a later batch."""
     missing = {int(each) for each in expected}
     give_up_at_s = time.monotonic() + PATIENCE_S
     while True:
@@ -146,7 +146,7 @@ def _exactly(
 
 
 def _among(events: Iterator[Event], missing: set[int]) -> Iterator[Event]:
-    """Those that are missing, which they are no more."""
+    """Yield the events that are missing, and take them out of `missing`."""
     for some in _chunks(events):
         hashes: np.ndarray[tuple[int], np.dtype[np.uint64]] = ids_of(some).hashes
         for event, each in zip(some, hashes.tolist(), strict=True):

@@ -115,7 +115,7 @@ class Driver:
         return self._history().ids(since_us, until_us, limit)
 
     def _history(self) -> Past:
-        """Over one connection, as long as it lives."""
+        """Return the history, over one connection that is kept while the driver lives."""
         if self._past is None:
             self._past = self._open.enter_context(past(self._options.selection, "spark-planner"))
         return self._past
@@ -165,7 +165,7 @@ class Driver:
         return patiently(attempt, PATIENCE_S)
 
     def _forget(self) -> None:
-        """The connection may be gone for good."""
+        """Close the connection, which may be gone for good."""
         try:
             self.close()
         except (PeerError, RefusedError) as error:

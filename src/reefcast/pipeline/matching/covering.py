@@ -53,7 +53,7 @@ def _parts(
 
 
 def _counted(shared: Shared, part: int, tasks: int) -> dict[int, int]:
-    """By root of this part."""
+    """Count, for each root of this part, the filters that would become roots without it."""
     import pyarrow as pa
 
     from reefcast.matching.cover import new_roots

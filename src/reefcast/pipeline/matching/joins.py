@@ -96,8 +96,8 @@ def _mapped(
     subscriptions: DataFrame,
     names: _Names,
 ) -> DataFrame:
-    """The events through the executors' work; `titles`: names of its two columns, in the plural
-    where they count."""
+    """Send the events through the executors' work; `titles`: names of its two columns, in the
+    plural where they count."""
     filters = gathered(subscriptions, names.subscription, names.filter)
     rows, attributes = with_attributes(events, names.event, filters.attributes)
     ids = {"event": rows.schema[0].dataType, "subscription": filters.id_type}

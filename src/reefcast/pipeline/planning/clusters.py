@@ -238,8 +238,8 @@ class _Growing:
         return best != before
 
     def _costs(self, client: int) -> NDArray[np.float64]:
-        """Of this client in each cluster: publications that enter it for it alone, and those that
-        it gets away from home."""
+        """Return what this client would cost in each cluster: publications that enter it for this
+        client alone, and those that it gets away from home."""
         alone = (self.holders[:, self.made.wanted[client]] == 0).sum(axis=1)
         home = self.made.homes[client]
         strays = (np.arange(self.given.clusters) != home) if home >= 0 else 0

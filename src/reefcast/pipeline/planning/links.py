@@ -190,7 +190,7 @@ def between(graph: Graph, a: str, b: str) -> list[str]:
 
 
 def _chosen(graph: Graph, rows: Sequence[Row], given: Rules) -> list[Row]:
-    """Best first, as far as both ends have room."""
+    """Choose links, best first, as far as both ends have room."""
     room = {broker: given.fanout - len(around) for broker, around in graph.items()}
     chosen: list[Row] = []
     for row in rows:

@@ -68,8 +68,8 @@ def _forest(
     parent: NDArray[np.int32],
     hops: NDArray[np.int32],
 ) -> None:
-    """Shortest ways to the nearest source: `queue`, all brokers, nearer ones first; `parent`, the
-    next hop, -1 of a source; `hops`."""
+    """Find shortest ways to the nearest source: `queue`, all brokers, nearer ones first; `parent`,
+    the next hop, -1 of a source; `hops`."""
     hops[:] = -1
     filled = 0
     for source in sources:
@@ -95,8 +95,8 @@ def _best(
     passing: NDArray[np.float64],
     chosen: NDArray[np.int32],
 ) -> int:
-    """The broker with the largest gain that was not chosen; `passing`: its own requests of each
-    broker, and then all that pass through it."""
+    """Return the broker with the largest gain among those not chosen; `passing`: its own requests
+    of each broker, to which all that pass through it are added."""
     for at in range(len(queue) - 1, -1, -1):
         node = queue[at]
         if parent[node] >= 0:

@@ -109,7 +109,8 @@ def fewest_storages(topics: int, copies: int, capacity: int) -> int:
 
 
 def _check_limits(brokers: int, topics: int, copies: int, capacity: int, storages: int) -> None:
-    """With these there is a placement: copies go round the storages one after the other."""
+    """Raise unless there is a placement: within these limits copies can go round the storages one
+    after the other."""
     if storages > brokers:
         raise ConfigurationError(
             f"{storages} storages at {brokers} brokers: a broker has one at most; take fewer "
@@ -160,6 +161,6 @@ def shares_served(made: Inputs, placement: Placement) -> dict[str, float]:
 
 
 def _hops_to(made: Inputs, kept: tuple[str, ...]) -> NDArray[np.int64]:
-    """[broker, storage]."""
+    """Return the hops by [broker, storage]."""
     brokers = made.brokers
     return made.hops[:, [brokers.index(broker) for broker in kept]]

@@ -133,8 +133,8 @@ def _sum(variables: Iterable[int]) -> list[tuple[int, float]]:
 
 
 def _within(made: Inputs) -> dict[tuple[int, ...], list[int]]:
-    """Sets of brokers within some hops of a broker, but not of all brokers, and whose they are: a
-    broker comes as often as it has the same set with other hops."""
+    """Return the sets of brokers within some hops of a broker, except the set of all brokers, and
+    whose they are: a broker comes as often as it has the same set with other hops."""
     found: defaultdict[tuple[int, ...], list[int]] = defaultdict(list)
     for broker, hops in enumerate(made.hops):
         for far in range(hops.max()):

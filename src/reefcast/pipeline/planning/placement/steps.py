@@ -62,7 +62,8 @@ def largest(values: NDArray[np.float64] | Counts, number: int | None = None) -> 
 
 
 def _preferred(counts: NDArray[np.int64], chosen: Sequence[int]) -> list[int]:
-    """Of `chosen`, which the largest score leads: those chosen most often for the topic first."""
+    """Order `chosen`, which the largest score leads: those chosen most often for the topic
+    first."""
     return sorted(chosen, key=lambda broker: -counts[broker])
 
 
@@ -77,7 +78,7 @@ def assign(made: Inputs, chosen: Iterable[int], order: Order) -> Placement:
 
 
 def _taken(room: dict[int, int], preferred: Sequence[int], copies: int, later: int) -> list[int]:
-    """`copies` storages for one topic, out of `room`, so that there is room for `later` more."""
+    """Take `copies` storages for one topic out of `room` so that there is room for `later` more."""
     taken: list[int] = []
     for broker in preferred:
         if len(taken) == copies:

@@ -1,0 +1,60 @@
+"""Events of a batch as columns: what `rows` and `arrow` make, and `batches` encodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from reefcast.client.encoding import check_topics
+from reefcast.errors import InvalidValueError
+
+CHUNK = 4096
+"""Rows that are columns at a time: what they hold as objects of Python is then soon gone again."""
+
+
+class Special(NamedTuple):
+    """What is no attribute: the `topics` of all events, the columns that hold each event's topics
+    and payload ("" if there is none)."""
+
+    topics: tuple[str, ...] = ()
+    topics_column: str = ""
+    payload_column: str = ""
+
+
+class Block(NamedTuple):
+    """Events with the same names of attributes. `rows`: their places in the batch, counted from 0;
+    `columns`: for each of the `names` the values, None where there is none; `topics`: for each
+    event one or a tuple, `payloads`: for each event bytes; None where there are none."""
+
+    rows: Sequence[int]
+    names: Sequence[Any]
+    columns: Sequence[Sequence[Any]]
+    topics: Sequence[Any]
+    payloads: Sequence[Any]
+
+
+def special_of(topics: Iterable[str], topics_column: str, payload_column: str) -> Special:
+    """Make a `Special` of the keywords of `publish_many`. Raises `InvalidValueError` if they
+    contradict each other."""
+    names = check_topics(topics) if topics else ()
+    if names and topics_column:
+        raise InvalidValueError("topics are those of all events, topics_column names a column of")
+    if topics_column and topics_column == payload_column:
+        raise InvalidValueError(f"column {topics_column!r} cannot be both topics and payload")
+    return Special(names, topics_column, payload_column)
+
+
+def block_of(rows: Sequence[int], columns: Mapping[Any, Sequence[Any]], special: Special) -> Block:
+    """Make a block of columns by name, of which some may be special."""
+    columns = dict(columns)
+    none: Sequence[Any] = [None] * len(rows)
+    topics: Sequence[Any] = [special.topics] * len(rows) if special.topics else none
+    if special.topics_column:
+        topics = [*map(_tuple, columns.pop(special.topics_column, none))]
+    payloads = columns.pop(special.payload_column, none) if special.payload_column else none
+    return Block(rows, list(columns), list(columns.values()), topics, payloads)
+
+
+def _tuple(cell: Any) -> Any:
+    """Lists cannot be remembered."""
+    return tuple(cell) if isinstance(cell, list | set | frozenset) else cell

@@ -1,0 +1,137 @@
+"""The memory that Python and the kernels of this folder share, and the calls of both.
+
+What is large is virtual until it is used: a broker that passes little on needs little of it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from reefcast.matching.index import BYTES_HEAD
+from reefcast.matching.passage import kernels
+from reefcast.matching.passage.layout import (
+    DESK_WORDS,
+    E_WORDS,
+    F_END,
+    F_EVENT,
+    F_START,
+    F_WORDS,
+    G_WORDS,
+    K_ENTRIES,
+    K_ENTRY_ROOM,
+    K_FRAME_ROOM,
+    K_FRAMES,
+    K_LAST,
+    K_NOWHERE,
+    K_ODD,
+    K_OUT,
+    K_OUT_ROOM,
+    K_RUN,
+    K_RUN_ROOM,
+    K_SHARES,
+    K_STOPPED,
+    K_TOUCHED,
+    K_TOUCHED_ROOM,
+    NO_OUT,
+    NOT_PLAIN,
+)
+from reefcast.matching.passage.sources import ANYTHING, Source
+
+Outcome = tuple[int, bool, memoryview, int, int, int]
+"""The number of the first publication that is left; whether it is not plain; the G_* words of all
+destinations that something is for; the publisher's last number; how many publications were passed
+on, and how many of them to nobody."""
+FRAME_ROOM = 4 * 1024 * 1024
+"""Bytes that one call writes, at most."""
+ENTRY_ROOM = 1 << 17
+TOUCHED_ROOM = 1 << 16
+FIRST_RUN, FIRST_OUT = 1 << 12, 1 << 13
+
+
+class Desk:
+    """One for each thread. What a call leaves here is there until the next one of its kind."""
+
+    def __init__(self) -> None:
+        self._words = np.zeros(DESK_WORDS, np.int64)
+        self._address = int(self._words.ctypes.data)
+        self.words = self._words.data
+        self._frames = np.empty(FRAME_ROOM, np.uint8)
+        self._frame_bytes = self._frames.data
+        self._entries = np.empty(E_WORDS * ENTRY_ROOM, np.int64)
+        self._touched = np.empty(G_WORDS * TOUCHED_ROOM, np.int64)
+        self._touches = self._touched.data
+        self._shares = np.zeros(2 * 2 * TOUCHED_ROOM, np.int64)
+        for word, memory in (
+            (K_FRAMES, self._frames),
+            (K_ENTRIES, self._entries),
+            (K_TOUCHED, self._touched),
+            (K_SHARES, self._shares),
+        ):
+            self.words[word] = memory.ctypes.data
+        self.words[K_FRAME_ROOM] = FRAME_ROOM
+        self.words[K_ENTRY_ROOM], self.words[K_TOUCHED_ROOM] = ENTRY_ROOM, TOUCHED_ROOM
+        self._enlarge_run(FIRST_RUN)
+        self._enlarge_out(FIRST_OUT)
+
+    def _enlarge_run(self, room: int) -> None:
+        self._run = np.empty(F_WORDS * room, np.int64)
+        self._publications = self._run.data
+        self.words[K_RUN], self.words[K_RUN_ROOM] = self._run.ctypes.data, room
+
+    def _enlarge_out(self, room: int) -> None:
+        self._out = np.empty(room, np.int64)
+        self.words[K_OUT], self.words[K_OUT_ROOM] = self._out.ctypes.data, room
+
+    # --- a run ------------------------------------------------------------------------------------
+
+    def cut(self, data: bytes, start: int, most_hops: int) -> int:
+        """Cut the PUBLISH frames from `start` on; returns how many whole ones stand there."""
+        address = id(data) + BYTES_HEAD
+        while True:
+            count: int = kernels.cut(self._address, address + start, address + len(data), most_hops)
+            if count >= 0:
+                return count
+            self._enlarge_run(2 * self.words[K_RUN_ROOM])
+
+    @property
+    def any_odd(self) -> bool:
+        """Whether some publication of the run is not plain."""
+        return self.words[K_ODD] > 0
+
+    def is_plain(self, at: int) -> bool:
+        """Tell whether the publication of this number in the run was found to be plain."""
+        return self._publications[F_WORDS * at + F_EVENT] != 0
+
+    def frame_of(self, data: bytes, at: int) -> tuple[int, int]:
+        """Find where its frame begins and ends in `data`."""
+        first, base = F_WORDS * at, id(data) + BYTES_HEAD
+        return self._publications[first + F_START] - base, self._publications[first + F_END] - base
+
+    # --- passing on -------------------------------------------------------------------------------
+
+    def pass_on(self, first: int, count: int, last: int, source: Source) -> Outcome:
+        """Call the kernel of this name, for publications that came from there. `last`: the number
+        of their publisher's last publication."""
+        words, filters, client = self.words, source.filters, source.client
+        while True:
+            words[K_LAST] = last
+            left = kernels.pass_on(
+                self._address,
+                first,
+                count,
+                filters.address,
+                source.leads.rows.address,
+                source.leads.words.address,
+                source.number,
+                source.own,
+                int(filters.is_topical or source.own != ANYTHING),
+                id(client) + BYTES_HEAD,
+                len(client),
+            )
+            stopped, touched, *others = words[K_STOPPED : K_NOWHERE + 1].tolist()
+            if stopped != NO_OUT or left > first:
+                return left, stopped == NOT_PLAIN, self._touches[: G_WORDS * touched], *others
+            self._enlarge_out(2 * words[K_OUT_ROOM])
+
+    def frames(self, at: int, size: int) -> bytes:
+        """Return what was written there."""
+        return bytes(self._frame_bytes[at : at + size])

@@ -1,0 +1,127 @@
+"""The layout of frames, of `model.wire`, for kernels: cutting them, and writing them."""
+
+from __future__ import annotations
+
+from reefcast.matching.machine import Int, copy_bytes, get1, get8, part, put1, put8, unit
+from reefcast.matching.packed import ARRAY16, FIXED_ARRAY, FIXED_MAP, UINT8, big_endian
+from reefcast.matching.passage.bodies import read_body
+from reefcast.matching.passage.layout import (
+    F_BODY,
+    F_END,
+    F_EVENT,
+    F_HOPS,
+    F_START,
+)
+from reefcast.model import wire
+from reefcast.model.wire import FrameKind
+
+PUBLISH, PUBLISH_AGAIN = int(FrameKind.PUBLISH), int(FrameKind.PUBLISH_AGAIN)
+DELIVER = int(FrameKind.DELIVER)
+KIND_AT, HEAD_BYTES, LENGTH_BYTES = wire.LENGTH_BYTES, wire.HEAD_BYTES, wire.LENGTH_BYTES
+MAX_FRAME_BYTES = wire.MAX_FRAME_BYTES
+PARTS_BYTES = HEAD_BYTES + LENGTH_BYTES
+"""Of a PUBLISH or DELIVER frame before its header."""
+HOPS_BYTES = 2
+"""Of a header that holds nothing but a small hop count: an array of one."""
+NO_HOPS = -1
+MOST_NUMBER_BYTES = 9
+
+
+# --- cutting --------------------------------------------------------------------------------------
+
+
+@part
+def frame_end(at: Int, end: Int) -> Int:
+    """Find where the PUBLISH or PUBLISH_AGAIN frame ends; 0 if there is none that is whole."""
+    if end - at < HEAD_BYTES:
+        return 0
+    length, kind = big_endian(at, LENGTH_BYTES), get1(at, KIND_AT)
+    if not 1 <= length <= MAX_FRAME_BYTES or at + LENGTH_BYTES + length > end:
+        return 0
+    return at + LENGTH_BYTES + length if kind in (PUBLISH, PUBLISH_AGAIN) else 0
+
+
+@part
+def _read_hops(head: Int, size: Int) -> Int:
+    """The hop count of a header that holds nothing else, and with one more is as long; or -1."""
+    plain = (
+        size == HOPS_BYTES and get1(head, 0) == FIXED_ARRAY + 1 and get1(head, 1) < FIXED_MAP - 1
+    )
+    return get1(head, 1) if plain else NO_HOPS
+
+
+@unit
+def read_frame(at: Int, end: Int, most_hops: Int, publication: Int) -> None:
+    """Write the F_* words of a PUBLISH frame; one that came over more than `most_hops` links is
+    not plain."""
+    head = at + PARTS_BYTES
+    body = head + big_endian(at + HEAD_BYTES, LENGTH_BYTES) if head <= end else end + 1
+    hops = NO_HOPS
+    if body <= end and get1(at, KIND_AT) == PUBLISH:
+        hops = _read_hops(head, body - head)
+    put8(publication, F_START, at)
+    put8(publication, F_BODY, body)
+    put8(publication, F_END, end)
+    put8(publication, F_HOPS, hops)
+    if 0 <= hops <= most_hops:
+        read_body(body, end, publication)
+    else:
+        put8(publication, F_EVENT, 0)
+
+
+# --- writing --------------------------------------------------------------------------------------
+
+
+@part
+def _put_big_endian(at: Int, value: Int, size: Int) -> None:
+    for i in range(size):
+        put1(at, i, value >> (8 * (size - 1 - i)))
+
+
+@part
+def write_array_head(at: Int, count: Int) -> Int:
+    """Write the head of an array of so many; return where it ends."""
+    if count < 16:
+        put1(at, 0, FIXED_ARRAY + count)
+        return at + 1
+    put1(at, 0, ARRAY16)
+    _put_big_endian(at + 1, count, 2)
+    return at + 3
+
+
+@part
+def write_number(at: Int, number: Int) -> Int:
+    """Write a number of at least 0, as short as may be; return where it ends."""
+    if number < FIXED_MAP:
+        put1(at, 0, number)
+        return at + 1
+    log = 3
+    if number < 1 << 8:
+        log = 0
+    elif number < 1 << 16:
+        log = 1
+    elif number < 1 << 32:
+        log = 2
+    put1(at, 0, UINT8 + log)
+    _put_big_endian(at + 1, number, 1 << log)
+    return at + 1 + (1 << log)
+
+
+@part
+def finish_frame(frame: Int, kind: Int, head_end: Int, publication: Int) -> Int:
+    """Write the rest of a frame of which the header is there; return where it ends."""
+    body = get8(publication, F_BODY)
+    size = get8(publication, F_END) - body
+    copy_bytes(head_end, body, size)
+    _put_big_endian(frame, head_end + size - frame - LENGTH_BYTES, LENGTH_BYTES)
+    put1(frame, KIND_AT, kind)
+    _put_big_endian(frame + HEAD_BYTES, head_end - frame - PARTS_BYTES, LENGTH_BYTES)
+    return head_end + size
+
+
+@part
+def write_publish(frame: Int, publication: Int) -> Int:
+    """Write the copy for a neighbour, one link further; return where it ends."""
+    head = write_array_head(frame + PARTS_BYTES, 1)
+    head = write_number(head, get8(publication, F_HOPS) + 1)
+    return finish_frame(frame, PUBLISH, head, publication)

@@ -1,0 +1,163 @@
+"""What Python calls; see the package's docstring, and `layout` for the words."""
+
+from __future__ import annotations
+
+from reefcast.matching.events import read_event
+from reefcast.matching.machine import Int, compare_bytes, compile_units, get8, kernel, part, put8
+from reefcast.matching.packed import read_string
+from reefcast.matching.passage.deliveries import body_bytes, enter_found, judge_found
+from reefcast.matching.passage.frames import frame_end, read_frame
+from reefcast.matching.passage.layout import (
+    F_BODY,
+    F_EVENT,
+    F_SEQ,
+    F_TOPICS,
+    F_WORDS,
+    K_CALL,
+    K_ENTRY_COUNT,
+    K_FRAME_BYTES,
+    K_LAST,
+    K_NOWHERE,
+    K_ODD,
+    K_OUT,
+    K_OUT_ROOM,
+    K_PASSED,
+    K_RUN,
+    K_RUN_ROOM,
+    K_STAMP,
+    K_STOPPED,
+    K_TOUCHED_COUNT,
+    NO_OUT,
+    NOT_PLAIN,
+    WHOLE,
+)
+from reefcast.matching.passage.writing import write_all
+from reefcast.matching.search import search
+
+__all__ = ["cut", "pass_on"]
+
+
+@kernel
+def cut(desk: Int, data: Int, end: Int, most_hops: Int) -> Int:
+    """Find the PUBLISH frames that stand one behind the other from address `data` on, and writes
+    what there is to know of each; how many there are, or -1 if there is no room for so many."""
+    count = odd = 0
+    while True:
+        stop = frame_end(data, end)
+        if stop == 0:
+            break
+        if count == get8(desk, K_RUN_ROOM):
+            return -1
+        publication = get8(desk, K_RUN) + 8 * F_WORDS * count
+        read_frame(data, stop, most_hops, publication)
+        odd += 1 if get8(publication, F_EVENT) == 0 else 0
+        count += 1
+        data = stop
+    put8(desk, K_ODD, odd)
+    return count
+
+
+@part
+def _is_of(publication: Int, name: Int, size: Int) -> bool:
+    """Whether its publisher has this name."""
+    start, length = read_string(get8(publication, F_BODY) + 1)
+    return bool(length == size and compare_bytes(start, name, size) == 0)
+
+
+@part
+def _match(desk: Int, state: Int, publication: Int) -> Int:
+    """How many rows of an index it matches, whose handles are in K_OUT then; or -1: why not is in
+    K_STOPPED."""
+    put8(desk, K_STOPPED, NOT_PLAIN)
+    if read_event(state, get8(publication, F_EVENT)) == 0:
+        return -1
+    put8(desk, K_STOPPED, NO_OUT)
+    return search(state, get8(desk, K_OUT), 0, get8(desk, K_OUT_ROOM))
+
+
+@part
+def _is_within(desk: Int, own: Int, publication: Int) -> bool:
+    """Whether it is sure that it lies within what its publisher advertised, all of which is in the
+    index `own`."""
+    found = _match(desk, own, publication)
+    if found >= 0:
+        put8(desk, K_STOPPED, NOT_PLAIN)
+    for i in range(found):
+        if get8(get8(desk, K_OUT), i) >= 0:
+            return True
+    return False
+
+
+@kernel
+def pass_on(
+    desk: Int,
+    first: Int,
+    count: Int,
+    state: Int,
+    leads: Int,
+    destinations: Int,
+    source: Int,
+    own: Int,
+    topical: Int,
+    name: Int,
+    size: Int,
+) -> Int:
+    """Write the frames that come of the publications from number `first` of the run on, below
+    `count`; the number of the first one that is left. K_STOPPED says why.
+
+    `state` is that of the index, `leads` and `destinations` say where its rows lead; `source` is
+    the destination that they came from, or -1. From a client: `name`, of `size` bytes, is its own,
+    `own` the state of an index of its advertisements, 0 if all lies within them; what has a number
+    not above K_LAST is passed over. From a neighbour: `size` is 0. `topical`: whether topics make
+    a difference."""
+    stamp = get8(desk, K_STAMP) + 1
+    put8(desk, K_STAMP, stamp)
+    put8(desk, K_CALL, stamp)
+    put8(desk, K_ENTRY_COUNT, 1)
+    put8(desk, K_FRAME_BYTES, 0)
+    put8(desk, K_TOUCHED_COUNT, 0)
+    passed = nowhere = 0
+    last, stopped, at = get8(desk, K_LAST), WHOLE, first
+    while at < count:
+        publication = get8(desk, K_RUN) + 8 * F_WORDS * at
+        seq = get8(publication, F_SEQ)
+        if get8(publication, F_EVENT) == 0:
+            stopped = NOT_PLAIN
+            break
+        if size == 0 or seq > last:
+            stopped = _stop(publication, topical, name, size)
+            if stopped == WHOLE and own != 0 and not _is_within(desk, own, publication):
+                stopped = get8(desk, K_STOPPED)
+            if stopped != WHOLE:
+                break
+            found = _match(desk, state, publication)
+            if found < 0:
+                stopped = get8(desk, K_STOPPED)
+                break
+            stopped = judge_found(desk, leads, destinations, found, body_bytes(publication))
+            if stopped != WHOLE:
+                break
+            frames = enter_found(desk, leads, destinations, found, at, source)
+            nowhere += 1 if frames == 0 else 0
+            passed += 1
+            last = seq
+        at += 1
+    put8(desk, K_LAST, last)
+    put8(desk, K_PASSED, passed)
+    put8(desk, K_NOWHERE, nowhere)
+    put8(desk, K_STOPPED, stopped)
+    write_all(desk, destinations)
+    return at
+
+
+@part
+def _stop(publication: Int, topical: Int, name: Int, size: Int) -> Int:
+    """NOT_PLAIN for one that is not the client's own, or whose topics somebody looks at."""
+    if size != 0 and not _is_of(publication, name, size):
+        return NOT_PLAIN
+    if topical != 0 and get8(publication, F_TOPICS) != 0:
+        return NOT_PLAIN
+    return WHOLE
+
+
+compile_units()

@@ -1,0 +1,68 @@
+"""What lies where in the memory that Python and the kernels of this folder share: words of 8 bytes.
+
+- `K_*` of the desk, from which all else hangs by address;
+- `F_*` of a publication of the run, written by `cut`;
+- `E_*` of an entry: one publication for one destination, with a number of a subscription;
+- `D_*` of a destination: a client of the broker, or a neighbour;
+- `L_*` of a row that leads to one, by its handle in the index;
+- `G_*` of a destination that something is for, as Python reads it."""
+
+from __future__ import annotations
+
+(
+    K_RUN,  # the publications of the run
+    K_RUN_ROOM,
+    K_ODD,  # how many of them are not plain
+    K_STAMP,  # counts what is done, so that what was noted before counts no more
+    K_CALL,  # its value at the beginning of the call
+    K_OUT,  # handles that the index found
+    K_OUT_ROOM,
+    K_ENTRIES,
+    K_ENTRY_ROOM,
+    K_ENTRY_COUNT,
+    K_FRAMES,  # bytes of frames
+    K_FRAME_ROOM,
+    K_FRAME_BYTES,  # at most so many will be written
+    K_TOUCHED,  # G_* of the destinations that something is for
+    K_TOUCHED_ROOM,
+    K_SHARES,  # table of destinations by what they get: stamp and number, by turns
+    K_STOPPED,  # why `pass_on` went no further
+    K_TOUCHED_COUNT,
+    K_LAST,  # the number of the publisher's last publication
+    K_PASSED,  # publications that were passed on, or ended here
+    K_NOWHERE,  # of these, for nobody
+) = range(21)
+DESK_WORDS = 24
+
+WHOLE, NOT_PLAIN, NO_ROOM, NO_OUT = range(4)
+"""K_STOPPED: all is done; the next publication is not plain; it is for a later call; the index
+found more than there is room for."""
+
+F_START, F_BODY, F_END, F_EVENT, F_SEQ, F_TOPICS, F_HOPS = range(7)
+F_WORDS = 8
+"""Where frame and body begin and end, and the map of attributes: 0 if it is not plain; its number,
+how many topics it has, hops so far."""
+
+E_NEXT, E_PUBLICATION, E_NUMBER, E_MORE = range(4)
+E_WORDS = 4
+"""The destination's next entry; which publication of the run; a subscription's number; the entry of
+the next higher number of the same publication. 0: none; entry 0 is not used."""
+
+D_KIND, D_CLOSED, D_STAMP, D_SEEN, D_CALL, D_FIRST, D_LAST, D_FRAMES, D_HASH = range(9)
+D_WORDS = 10
+"""Whether frames are deliveries; whether all that is for it goes the readable way; the stamp when a
+publication found it last, and how many of its rows then; the last call that did, its first and last
+entry, how many frames; a hash of these."""
+
+CLIENT, NEIGHBOUR = 1, 2
+
+L_TO, L_NUMBER = range(2)
+L_WORDS = 2
+"""The destination, and for a client the subscription's number there."""
+
+G_TO, G_AT, G_SIZE, G_FRAMES = range(4)
+G_WORDS = 4
+"""The destination; where its frames begin in K_FRAMES, how many bytes, how many frames."""
+
+MOST_NUMBERS = 256
+"""Of one client that a publication matches: to put more into order is not for these loops."""

@@ -1,0 +1,112 @@
+"""Where the rows of an index lead, as the kernels of this folder read it.
+
+A *destination* is a client of this broker or a neighbour, under a number that it keeps as long as a
+row leads there."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from reefcast.matching.machine import Array
+from reefcast.matching.passage.layout import (
+    CLIENT,
+    D_CLOSED,
+    D_KIND,
+    D_WORDS,
+    L_NUMBER,
+    L_TO,
+    L_WORDS,
+    NEIGHBOUR,
+)
+from reefcast.model.publication import INT64_MAX
+
+FIRST_ROOM = 64
+
+
+class Destination(NamedTuple):
+    """`name`: of the client or the neighbour."""
+
+    name: str
+    is_client: bool
+
+
+class Words:
+    """Items of `width` words each, all 0 at first; `address`: where they are now."""
+
+    def __init__(self, width: int) -> None:
+        self._width = width
+        self._put(np.zeros(FIRST_ROOM * width, np.int64))
+
+    def _put(self, words: Array) -> None:
+        self._words = words
+        self.values = words.data  # a word through numpy takes three times as long
+        self.room = len(words) // self._width
+        self.address = int(words.ctypes.data)
+
+    def make_room(self, item: int) -> None:
+        """Have an item of this number."""
+        while item >= self.room:
+            self._put(np.concatenate((self._words, np.zeros_like(self._words))))
+
+
+class Leads:
+    """By the handle of a row in the index: its destination, and the subscription's number there.
+    `destinations`: by number; `closed`: those that get nothing by
+    compiled calls, as long as they are."""
+
+    def __init__(self) -> None:
+        self.rows = Words(L_WORDS)
+        self.words = Words(D_WORDS)
+        self.destinations: list[Destination] = []
+        self.closed: set[int] = set()
+        self._numbers: dict[Destination, int] = {}
+        self._rows_of: list[int] = []
+        self._free: list[int] = []
+
+    def number_of(self, name: str) -> int:
+        """Return the destination that this neighbour is, or -1."""
+        return self._numbers.get(Destination(name, False), -1)
+
+    def add(self, handle: int, name: str, number: int, *, is_client: bool) -> None:
+        to = self._enter(Destination(name, is_client))
+        self._rows_of[to] += 1
+        self.rows.make_room(handle)
+        at = L_WORDS * handle
+        self.rows.values[at + L_TO] = to
+        self.rows.values[at + L_NUMBER] = number if number <= INT64_MAX else 0
+
+    def _enter(self, destination: Destination) -> int:
+        to = self._numbers.get(destination)
+        if to is not None:
+            return to
+        if self._free:
+            to = self._free.pop()
+        else:
+            to = len(self.destinations)
+            self.destinations.append(destination)
+            self._rows_of.append(0)
+            self.words.make_room(to)
+        self.destinations[to] = destination
+        self._numbers[destination] = to
+        self.words.values[D_WORDS * to + D_KIND] = CLIENT if destination.is_client else NEIGHBOUR
+        return to
+
+    def remove(self, handle: int) -> None:
+        to = self.rows.values[L_WORDS * handle + L_TO]
+        self._rows_of[to] -= 1
+        if not self._rows_of[to]:
+            del self._numbers[self.destinations[to]]
+            self._free.append(to)
+
+    def close(self, to: int) -> None:
+        """Note that what is for this destination is not plain."""
+        self.closed.add(to)
+        self.words.values[D_WORDS * to + D_CLOSED] = 1
+
+    def open_all(self) -> None:
+        """Look at all anew."""
+        for to in self.closed:
+            self.words.values[D_WORDS * to + D_CLOSED] = 0
+        self.closed.clear()

@@ -1,0 +1,211 @@
+"""The compiled way of publications: from the bytes of a read to the bytes of each connection, in
+two compiled calls, whatever their number (`matching.passage`).
+
+A *run* is what came together: PUBLISH frames, one behind the other. `Way.cut` makes one of them;
+the end of the connection does with it what it does with a batch of publications; `Way.parts` gives
+the driver what came of it, in order: what was passed on, and, of what is not plain
+(`routing.plain`), the publications, which take the readable way. Whichever way they take, the same
+comes of it; so how many are tried is a matter of cost alone. Where one was not plain, the next ones
+may be none either: twice as many as the last time are not tried, until one passes.
+
+The first publication makes the memory that these calls need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from reefcast.errors import ProtocolError
+from reefcast.model.messages import LinkName, Publish
+from reefcast.model.wire import HEAD_BYTES, LENGTH_BYTES, Codec, FrameKind
+from reefcast.protocol.batches import Batch
+from reefcast.protocol.frames import Cutter
+from reefcast.routing.plain import PlainWay
+from reefcast.server.outputs import Outputs
+
+if TYPE_CHECKING:
+    from reefcast.matching.passage.desk import Desk
+    from reefcast.matching.passage.leads import Leads
+    from reefcast.matching.passage.sources import Source
+
+MOST_UNTRIED = 1024
+MOST_HOPS = 126
+"""Of a publication that is plain, by the link that it comes by: one more is still a byte."""
+_AGAIN = int(FrameKind.PUBLISH_AGAIN)
+
+
+class Run:
+    """Publications that came together; `count` of them. `last`: the number of the publisher's last
+    one, if it is a client; what is not above it has been here before. `error`: why the frame behind
+    them is no publication, if it is none."""
+
+    __slots__ = ("_codec", "_data", "_desk", "_publishes", "count", "error", "last")
+
+    def __init__(self, desk: Desk, data: bytes, count: int, codec: Codec) -> None:
+        self._desk = desk
+        self._data = data
+        self._codec = codec
+        self._publishes: dict[int, Publish] = {}
+        self.count = count
+        self.last: int | None = None
+        self.error: ProtocolError | None = None
+        if desk.any_odd:
+            self._decode_odd()
+
+    def _decode_odd(self) -> None:
+        """Decode what is not plain, for it may be none; all before that counts."""
+        for at in range(self.count):
+            if not self._desk.is_plain(at):
+                try:
+                    self._publishes[at] = self._decode(at)
+                except ProtocolError as error:
+                    self.count, self.error = at, error
+                    return
+
+    def _decode(self, at: int) -> Publish:
+        start, end = self._desk.frame_of(self._data, at)
+        again = self._data[start + LENGTH_BYTES] == _AGAIN
+        return self._codec.decode_publish(self._data[start + HEAD_BYTES : end], again)
+
+    def fresh(self, first: int, end: int) -> list[Publish]:
+        """Give those from number `first` on, before `end`, that have not been here before."""
+        found = []
+        for at in range(first, end):
+            publish = self._publishes.get(at) or self._decode(at)
+            seq = publish.publication.seq
+            if self.last is None or seq > self.last:
+                found.append(publish)
+                if self.last is not None:
+                    self.last = seq
+        return found
+
+
+class Output(NamedTuple):
+    """What goes to one client or neighbour."""
+
+    name: LinkName
+    is_client: bool
+    batch: Batch
+
+
+Part = tuple[Output, ...] | list[Publish]
+"""What came of publications that were plain; or publications that take the readable way."""
+
+
+class Passage:
+    """Of one broker; the parts are the broker's."""
+
+    def __init__(self, core: PlainWay, outputs: Outputs) -> None:
+        self.core = core
+        self.outputs = outputs
+        self._desk: Desk | None = None
+
+    def way(self, codec: Codec, most_hops: int = 0) -> Way | None:
+        """Make the way of what comes by one link; None where nothing is ever plain. `most_hops`:
+        what has come further has a longer header."""
+        return Way(self, codec, most_hops) if self.core.exists else None
+
+    @property
+    def desk(self) -> Desk:
+        """Made when it is first asked for."""
+        if self._desk is None:
+            from reefcast.matching.passage.desk import Desk
+
+            self._desk = Desk()
+        return self._desk
+
+    def leads_to(self, name: LinkName, *, is_client: bool) -> bool:
+        """Tell whether what goes there may be plain."""
+        if not self.core.leads_to(name, is_client=is_client):
+            return False
+        if not is_client:
+            return name in self.outputs.links
+        port = self.outputs.clients.get(name)
+        return port is not None and port.takes_frames
+
+
+class Way:
+    """The compiled way of what comes by one link."""
+
+    def __init__(self, passage: Passage, codec: Codec, most_hops: int) -> None:
+        self._passage = passage
+        self._codec = codec
+        self._most_hops = most_hops
+        self._untried = 0  # how many are not tried when one was not plain
+        self._rest = 0  # of these, how many are still to come
+
+    @property
+    def cutter(self) -> Cutter | None:
+        """What is to cut the next read; None if what comes there is not tried."""
+        return None if self._rest else self.cut
+
+    def rested(self, count: int) -> None:
+        """Count so many that came and were not to be tried."""
+        self._rest = max(0, self._rest - count)
+
+    def cut(self, data: bytes, start: int) -> tuple[Run, int]:
+        """Cut the run that begins at `start`, with a whole PUBLISH frame, and find its end."""
+        desk = self._passage.desk
+        count = desk.cut(data, start, self._most_hops)
+        _, end = desk.frame_of(data, count - 1)
+        return Run(desk, data, count, self._codec), end
+
+    def parts(self, run: Run, link: LinkName, now: float) -> Iterator[Part]:
+        """Give what comes of a run that came by `link`; each part is to be dealt with before the
+        next one is asked for."""
+        at = 0
+        while at < run.count:
+            source = self._passage.core.source(link, now)
+            if source is None:
+                yield run.fresh(at, run.count)
+                return
+            at, odd, passed = self._pass_on(run, at, source, link)
+            if passed is not None:
+                self._untried = 0
+                yield passed
+            if odd:
+                end = at + 1 + self._untried
+                self._rest = max(0, end - run.count)
+                self._untried = min(2 * self._untried + 1, MOST_UNTRIED)
+                yield run.fresh(at, min(end, run.count))
+                at = end
+
+    def _pass_on(
+        self, run: Run, first: int, source: Source, link: LinkName
+    ) -> tuple[int, bool, tuple[Output, ...] | None]:
+        """(the number of the first one that is left, whether that is not plain, what came of those
+        from `first` on) of a run."""
+        last = 0 if run.last is None else run.last
+        while True:
+            outcome = self._passage.desk.pass_on(first, run.count, last, source)
+            outputs = self._outputs(outcome[2], source.leads)
+            if outputs is not None:
+                break
+        if source.leads.closed:
+            source.leads.open_all()
+        left, odd, _, last, passed, nowhere = outcome
+        if run.last is not None:
+            run.last = last
+        if not passed:
+            return left, odd, None
+        hops = {each.name: each.batch.count for each in outputs if not each.is_client}
+        delivered = sum([each.batch.count for each in outputs if each.is_client])
+        self._passage.core.passed(link, passed, nowhere, delivered, hops)
+        return left, odd, outputs
+
+    def _outputs(self, touched: memoryview, leads: Leads) -> tuple[Output, ...] | None:
+        """What is for each destination; None, and these are closed, if what is for some is not
+        plain."""
+        outputs, leads_to, frames = [], self._passage.leads_to, self._passage.desk.frames
+        written: dict[int, bytes] = {}  # some share what they get
+        word, plain = iter(touched), True
+        for to, at, size, count in zip(word, word, word, word, strict=True):
+            name, is_client = leads.destinations[to]
+            if not leads_to(name, is_client=is_client):
+                leads.close(to)
+                plain = False
+            data = written.get(at)
+            if data is None:
+                data = written[at] = frames(at, size)
+            outputs.append(Output(name, is_client, Batch(data, count)))
+        return tuple(outputs) if plain else None

@@ -1,0 +1,294 @@
+"""Two live brokers of one kind, told the same bytes: one passes publications on by compiled calls
+where it can, the other one does it all the readable way. What they write must be the same."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+from typing import Any
+from unittest import mock
+
+from reefcast.model import wire
+from reefcast.model.messages import ControlMessage, PeerMessage, Settled, TableChange
+from reefcast.model.wire import RESUME, FrameKind, Hello, Role
+from reefcast.network.file import NetworkFile
+from reefcast.protocol.frames import FrameReader
+from reefcast.server import connection
+from reefcast.server.client_session import ClientSession
+from reefcast.server.connection import Connection
+from reefcast.server.node import Node
+
+
+class Clock(asyncio.SelectorEventLoop):
+    """A loop whose time passes when it is told to."""
+
+    now = 1000.0
+
+    def time(self) -> float:
+        return self.now
+
+
+@contextmanager
+def clock() -> Iterator[Clock]:
+    """In which no read takes so long that others get their turn between."""
+    loop = Clock()
+    try:
+        with mock.patch.object(connection, "SLICE_S", math.inf):
+            yield loop
+    finally:
+        loop.close()
+
+
+def turn(loop: Clock, turns: int = 3) -> None:
+    """The loop does what is due."""
+    for _ in range(turns):
+        loop.run_until_complete(asyncio.sleep(0))
+
+
+class Line(asyncio.Transport):
+    """A connection's transport: keeps what is written, and takes `room` writes before it pauses."""
+
+    def __init__(self) -> None:
+        super().__init__({"peername": ("127.0.0.1", 1)})
+        self.written = b""
+        self.room = 1 << 30
+        self.closed = False
+        self.protocol: Any = None
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        pass
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        assert not self.closed, "uvloop would raise"
+        self.written += data
+        self.room -= 1
+        if self.room == 0:
+            self.protocol.pause_writing()
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+    def pause_reading(self) -> None:
+        pass
+
+    def resume_reading(self) -> None:
+        pass
+
+    def can_write_eof(self) -> bool:
+        return False
+
+    def abort(self) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if not self.closed:
+            self.closed = True
+            self.protocol.connection_lost(None)
+
+
+class Talk:
+    """What one end of a connection says to a broker, and hears."""
+
+    def __init__(self, node: Node) -> None:
+        self.line = Line()
+        self.answered = 0
+        self.connection = Connection(node.shared, node._greet)
+        self.line.protocol = self.connection
+        self.connection.connection_made(self.line)
+
+    def say(self, data: bytes) -> None:
+        if not self.line.closed:
+            self.connection.data_received(data)
+
+    @property
+    def hello(self) -> Hello:
+        """What the broker said first."""
+        kind, payload = next(iter(FrameReader().feed(self.line.written)))
+        assert kind == FrameKind.HELLO
+        return wire.decode_hello(payload)
+
+    @property
+    def heard(self) -> list[tuple[int, bytes]]:
+        """All frames but HELLO, in which there are words that are drawn."""
+        frames = FrameReader().feed(self.line.written)
+        return [(kind, payload) for kind, payload in frames if kind != FrameKind.HELLO]
+
+
+class Told:
+    """One broker, and all that is said to it. `talks`: by who talks, the latest connection."""
+
+    def __init__(self, network: NetworkFile, name: str, *, readable: bool) -> None:
+        self.node = Node(network, name, readable=readable)
+        self.node.host.congestion._number = 0  # which is drawn from the wall clock
+        self.talks: dict[str, Talk] = {}
+        self.all: list[Talk] = []
+
+    def _talk(self, who: str, hello: Hello) -> Talk:
+        talk = self.talks[who] = Talk(self.node)
+        self.all.append(talk)
+        talk.say(wire.encode(FrameKind.HELLO, hello))
+        return talk
+
+    def client(self, who: str, **fields: Any) -> None:
+        """A client says hello; or one that was here before comes back to its session."""
+        before = self.talks.get(who)
+        if before is not None:
+            resumed = {"ticket": before.hello.ticket, "peer_session": before.hello.session}
+            session = self.session(who)
+            received = 0 if session is None else session.port._sent.last
+            fields = {**fields, **resumed, "received": received, "attempt": len(self.all)}
+        self._talk(who, wire.hello(Role.CLIENT, who, "", f"session of {who}", **fields))
+
+    def broker(self, who: str) -> None:
+        """A neighbour says hello; or one that was here before comes back to its link."""
+        fields: dict[str, Any] = {}
+        if who in self.talks:
+            link = self.node.links[who]
+            fields = {"peer_session": self.node.host.me.session, "ticket": link.ticket}
+            fields["received"] = link.queue.window._sent.last
+        self._talk(who, wire.hello(Role.BROKER, who, "test", f"session of {who}", **fields))
+
+    def answer(self, who: str) -> None:
+        """The neighbour answers what it was told and has not answered, that it is settled."""
+        talk = self.talks[who]
+        heard = [payload for kind, payload in talk.heard if kind == FrameKind.CONTROL]
+        tokens = []
+        for payload in heard[talk.answered :]:
+            message = self.node.host.codec.decode_control(payload)
+            if isinstance(message, TableChange | PeerMessage):
+                tokens.append(message.token)
+        talk.answered = len(heard)
+        talk.say(b"".join(control(Settled(token)) for token in tokens))
+
+    def say(self, who: str, data: bytes) -> None:
+        self.talks[who].say(data)
+
+    def session(self, who: str) -> Any:
+        return self.node.clients.sessions.get(who)
+
+    def acknowledge(self, who: str, of_late: int) -> None:
+        """All but the last few numbered frames that were written."""
+        end = self.talks[who].connection.end
+        if isinstance(end, ClientSession):
+            sent = end.port._sent
+            number = max(sent.acknowledged, sent.last - of_late)
+        elif end is not None:
+            sent = end.queue.window._sent  # type: ignore[attr-defined]  # a BrokerEnd
+            number = max(sent.acknowledged, sent.last - of_late)
+        else:
+            return
+        self.say(who, wire.encode(FrameKind.ACK, number))
+
+    def break_off(self, who: str) -> None:
+        self.talks[who].line.close()
+
+    def pause(self, who: str, writes: int) -> None:
+        """So many writes more, and the socket takes no more."""
+        self.talks[who].line.room = writes
+
+    def resume(self, who: str) -> None:
+        line = self.talks[who].line
+        line.room = 1 << 30
+        if not line.closed:
+            self.talks[who].connection.resume_writing()
+
+    def end(self) -> None:
+        for talk in self.all:
+            talk.line.close()
+        self.node.host.driver.close()
+
+    # --- what can be seen -------------------------------------------------------------------------
+
+    def seen(self) -> dict[str, Any]:
+        """All of what must be the same."""
+        host = self.node.host
+        links = {
+            name: (queue.window.queue_len, len(queue.window._sent), queue.window.publications())
+            for name, queue in host.outputs.links.items()
+        }
+        return {
+            "heard": [(talk.heard, talk.line.closed) for talk in self.all],
+            "counters": dict(+(host.core.counters + host.journal.counters)),
+            "clients": {name: self._client(name) for name in self.node.clients.sessions},
+            "links": links,
+            "gone": dict(+host.core.links._gone),
+            "came": dict(+host.core.links._came),
+            "congested": host.congestion.targets,
+            "announced": host.congestion.announced,
+            "waiting": list(host.core.waiting()),
+            "tables": host.core.tables(),
+        }
+
+    def _client(self, name: str) -> tuple[Any, ...]:
+        session = self.session(name)
+        account, port = session._account, session.port
+        return (
+            (account.allowance, account.owed, set(account.blockers)),
+            (port.queue_len, port.dropped, port.kept, port.unwritten, len(port._sent)),
+            (port._unacknowledged(), list(port._resend), port._gap, port._crowded),
+            (session.last_seq, session.taken, session.status()),
+        )
+
+
+class Twins:
+    """Two of them, told the same at the same time."""
+
+    def __init__(self, network: NetworkFile, name: str, loop: Clock) -> None:
+        self.loop = loop
+        self.both: list[Told] = []
+        self._run(self._begin, network, name)
+
+    def _run(self, function: Any, *how: Any, **fields: Any) -> None:
+        """Call it while the loop runs."""
+
+        async def call() -> None:
+            function(*how, **fields)
+
+        self.loop.run_until_complete(call())
+
+    def _begin(self, network: NetworkFile, name: str) -> None:
+        self.both += [Told(network, name, readable=readable) for readable in (True, False)]
+
+    def do(self, what: str, *how: Any, **fields: Any) -> None:
+        for told in self.both:
+            self._run(getattr(told, what), *how, **fields)
+
+    def pass_time(self, seconds: float) -> None:
+        self.loop.now += seconds
+        turn(self.loop)
+
+    def answer_all(self) -> None:
+        """The neighbours answer all that they were told."""
+        turn(self.loop)
+        for name in self.both[0].node.links:
+            self.do("answer", name)
+            turn(self.loop)
+
+    def compare(self) -> None:
+        turn(self.loop)
+        readable, compiled = (told.seen() for told in self.both)
+        for key, expected in readable.items():
+            assert compiled[key] == expected, key
+
+    def end(self) -> None:
+        self.do("end")
+        turn(self.loop)
+
+
+def in_pieces(data: bytes, cuts: Sequence[int]) -> list[bytes]:
+    """The bytes as several reads give them; `cuts` are shares of a hundredth."""
+    places = sorted({0, len(data), *(len(data) * cut // 100 for cut in cuts)})
+    return [data[start:end] for start, end in pairwise(places)]
+
+
+def control(message: ControlMessage) -> bytes:
+    return wire.encode(FrameKind.CONTROL, message)
+
+
+FEATURES = {"features": (RESUME,)}

@@ -1,0 +1,366 @@
+"""Publications that pass a broker by compiled calls, against the readable way of a like one."""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import count
+from typing import Any
+from unittest import mock
+
+import msgspec
+import pytest
+from hypothesis import given, note, settings
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+from passage_twins import Clock, Twins, clock, control, in_pieces
+
+from live_networks import make_network
+from reefcast.matching.passage.desk import Desk
+from reefcast.matching.passage.layout import (
+    F_SEQ,
+    F_TOPICS,
+    K_ENTRY_ROOM,
+    K_FRAME_ROOM,
+    K_TOUCHED_ROOM,
+)
+from reefcast.model import wire
+from reefcast.model.messages import (
+    Advertise,
+    Header,
+    Publish,
+    Relearned,
+    Subscribe,
+    Synced,
+    Unadvertise,
+    Unsubscribe,
+)
+from reefcast.model.publication import Publication
+from reefcast.network.file import NetworkFile
+
+FILTERS = (
+    "TRUE",
+    "a > 3",
+    "a = 1",
+    "a < 0 OR s = 'y'",
+    "s = 'x' AND a >= 0",
+    "s LIKE '%é%'",
+    "a > b",
+    "topic = 't'",
+    "b IS NULL",
+    "a <> 2 OR b < 5",
+)
+CLIENTS = ("p", "q", "s", "t")
+NEIGHBOURS = ("b", "c")
+BEYOND = ("x", "y")
+"""Clients of those, who publish and subscribe there."""
+SUBSCRIBERS = ("s", "t", "p")
+PUBLISHERS = ("p", "q")
+POLICIES = ("block", "drop_oldest", "disconnect")
+
+values = st.one_of(
+    st.integers(-2, 6), st.sampled_from((0.5, 2**62, -1e300, True, "x", "y", "é", "", "ab" * 30))
+)
+attributes = st.dictionaries(st.sampled_from(("a", "b", "s", "c")), values, max_size=4)
+
+
+class Said:
+    """What is said next: numbers go up."""
+
+    def __init__(self) -> None:
+        self.seqs = {name: count(1) for name in CLIENTS + BEYOND}
+        self.numbers = {name: count(1) for name in CLIENTS + BEYOND}
+        self.tokens = count(1)
+        self.known: dict[str, list[int]] = {name: [] for name in CLIENTS + BEYOND}
+
+    def publication(self, who: str, event: dict[str, Any]) -> bytes:
+        """A frame as `event` describes it."""
+        how = event["how"]
+        seq = max(1, next(self.seqs[who]) - (3 if how == "old" else 0))
+        name = "somebody" if how == "other" else who
+        topics = ("t", "u") if how == "topics" else ()
+        body = wire.encode_publication(
+            Publication(name, seq, 7, event["attributes"], topics, b"z" * event["payload"])
+        )
+        if how == "null":
+            body = msgspec.msgpack.encode([name, seq, 7, {"a": None}])
+        elif how == "twice":
+            body = body_with_pairs(name, seq, (("a", 1), ("a", 9)))
+        elif how == "bad text":
+            body = body_with_pairs(name, seq, (("a", 1),)) + b""
+            body = body.replace(b"\xa1a", b"\xa1\xff")
+        elif how == "cut off":
+            body = body[:-1]
+        header = Header(event["hops"] if who in BEYOND else 0)
+        publish = Publish(Publication(name, seq, 0, {}), header, body, how == "again")
+        return wire.encode_publish(publish)
+
+    def subscribe(self, who: str, filter: str, order_s: float) -> bytes:
+        number = next(self.numbers[who])
+        self.known[who].append(number)
+        return control(Subscribe((who, number), filter, next(self.tokens), order_s))
+
+    def advertise(self, who: str, filter: str) -> bytes:
+        number = next(self.numbers[who])
+        self.known[who].append(number)
+        return control(Advertise((who, number), filter, next(self.tokens)))
+
+    def take_back(self, who: str, which: int) -> bytes:
+        """A subscription or an advertisement; there may be none of that kind."""
+        if not self.known[who]:
+            return b""
+        id = (who, self.known[who].pop(which % len(self.known[who])))
+        kind = Unsubscribe if which % 2 else Unadvertise
+        return control(kind(id, next(self.tokens)))
+
+
+def body_with_pairs(name: str, seq: int, pairs: tuple[tuple[str, Any], ...]) -> bytes:
+    """A body whose attributes are these, in this order, even twice."""
+    encode = msgspec.msgpack.encode
+    inner = b"".join(encode(key) + encode(value) for key, value in pairs)
+    return b"\x94" + encode(name) + encode(seq) + encode(7) + bytes([0x80 + len(pairs)]) + inner
+
+
+HOWS = ("plain",) * 12 + ("topics", "old", "again")
+RARE = ("other", "null", "bad text", "cut off", "twice")
+
+
+def events(hows: tuple[str, ...]) -> SearchStrategy[list[dict[str, Any]]]:
+    event = st.fixed_dictionaries(
+        {
+            "how": st.sampled_from(hows),
+            "attributes": attributes,
+            "payload": st.sampled_from((0, 0, 3, 300, 70_000)),
+            "hops": st.sampled_from((1, 1, 1, 126, 127, 1000)),
+        }
+    )
+    return st.lists(event, min_size=1, max_size=8)
+
+
+publishing = st.tuples(st.just("publish"), st.sampled_from(PUBLISHERS + BEYOND), events(HOWS))
+steps = st.one_of(
+    publishing,
+    publishing,
+    st.tuples(st.just("publish"), st.sampled_from(PUBLISHERS), events(HOWS + RARE)),
+    st.tuples(
+        st.just("subscribe"),
+        st.sampled_from(SUBSCRIBERS + BEYOND),
+        st.sampled_from(FILTERS),
+        st.sampled_from((0.0, 0.0, 0.0, 1.0)),
+    ),
+    st.tuples(
+        st.just("advertise"),
+        st.sampled_from(PUBLISHERS + BEYOND),
+        st.sampled_from(("TRUE", *FILTERS[:4])),
+    ),
+    st.tuples(st.just("take_back"), st.sampled_from(CLIENTS + BEYOND), st.integers(0, 9)),
+)
+said = st.tuples(
+    st.just("say"),
+    st.lists(steps, min_size=1, max_size=4),
+    st.lists(st.integers(0, 99), max_size=3),
+)
+happens = st.one_of(
+    st.tuples(st.just("acknowledge"), st.sampled_from(SUBSCRIBERS + NEIGHBOURS), st.integers(0, 5)),
+    st.tuples(st.just("answer"), st.sampled_from(NEIGHBOURS)),
+    st.tuples(st.just("pause"), st.sampled_from(SUBSCRIBERS), st.integers(1, 3)),
+    st.tuples(st.just("resume"), st.sampled_from(SUBSCRIBERS)),
+    st.tuples(st.just("break off"), st.sampled_from(CLIENTS + NEIGHBOURS)),
+    st.tuples(st.just("come back"), st.sampled_from(CLIENTS + NEIGHBOURS)),
+    st.tuples(st.just("pass time"), st.sampled_from((0.003, 0.5, 1.5))),
+)
+BEGINNING = (
+    "say",
+    [
+        ("subscribe", "s", "TRUE", 0.0),
+        ("subscribe", "t", "a > 1", 0.0),
+        ("subscribe", "t", "b IS NULL", 0.0),
+        ("advertise", "p", "TRUE"),
+        ("advertise", "q", "a > 0 OR s = 'x'"),
+        ("advertise", "x", "TRUE"),
+        ("subscribe", "x", "a > 0", 0.0),
+        ("subscribe", "y", "s = 'x'", 0.0),
+    ],
+    [],
+)
+"""With which much of what follows is for somebody, and plain."""
+scripts = st.builds(
+    lambda known, script: [BEGINNING, *script] if known else script,
+    st.sampled_from((True, True, False)),
+    st.lists(st.one_of(said, said, happens), min_size=1, max_size=12),
+)
+
+
+def network(policy: str, limit: int) -> NetworkFile:
+    limits = {"queue_policy": policy, "queue_limit": limit, "credit": 64, "session_s": 1000.0}
+    links = [("m", neighbour) for neighbour in NEIGHBOURS]
+    return make_network("mbc", links, link_high=limit, link_buffer=limit, **limits)
+
+
+def open_twins(loop: Clock, policy: str = "block", limit: int = 1000) -> Twins:
+    twins = Twins(network(policy, limit), "m", loop)
+    for name in CLIENTS:
+        twins.do("client", name)
+    for name in NEIGHBOURS:
+        twins.do("broker", name)
+        twins.do("say", name, control(Synced()) + control(Relearned()))
+    twins.answer_all()
+    return twins
+
+
+def tell(twins: Twins, script: list[Any], words: Said | None = None) -> None:
+    """What a script says, to both, with a look at both after each step."""
+    words = words or Said()
+    for what, *how in script:
+        if what == "say":
+            by_client: dict[str, bytes] = {}
+            for step in how[0]:
+                add_words(words, by_client, step)
+            for who, data in by_client.items():
+                for piece in in_pieces(data, how[1]):
+                    twins.do("say", who, piece)
+            if how == [*BEGINNING[1:]]:
+                twins.answer_all()
+        elif what == "come back":
+            if all(told.talks[how[0]].line.closed for told in twins.both):
+                twins.do("client" if how[0] in CLIENTS else "broker", how[0])
+        elif what == "pass time":
+            twins.pass_time(*how)
+        else:
+            twins.do(what.replace(" ", "_"), *how)
+        twins.compare()
+
+
+def add_words(words: Said, by_client: dict[str, bytes], step: Any) -> None:
+    what, who, *how = step
+    says = NEIGHBOURS[BEYOND.index(who)] if who in BEYOND else who
+    data = by_client.get(says, b"")
+    if what == "publish":
+        data += b"".join(words.publication(who, event) for event in how[0])
+    else:
+        data += getattr(words, what)(who, *how)
+    by_client[says] = data
+
+
+@settings(max_examples=100, deadline=None)
+@given(scripts, st.sampled_from(POLICIES), st.sampled_from((3, 1000)))
+def test_both_ways_write_the_same(script: list[Any], policy: str, limit: int) -> None:
+    with clock() as loop:
+        twins = open_twins(loop, policy, limit)
+        tell(twins, script)
+        twins.end()
+
+
+def plain(number: int, **attributes: Any) -> list[dict[str, Any]]:
+    return [{"how": "plain", "attributes": attributes, "payload": 0, "hops": 1}] * number
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("before", [("break off", "s"), ("pause", "s", 1)])
+def test_a_queue_that_gets_too_full_within_one_read(policy: str, before: tuple[Any, ...]) -> None:
+    """It may end the client's session: what comes behind that is for nobody."""
+    burst = ("say", [("publish", "p", plain(8, a=1))], [])
+    with clock() as loop:
+        twins = open_twins(loop, policy, 3)
+        tell(twins, [BEGINNING, before, burst, ("come back", "s"), burst, ("resume", "s"), burst])
+        twins.end()
+
+
+def test_what_is_plain_makes_no_objects() -> None:
+    """The readable way is not asked, for what came from a client and from a neighbour."""
+    with clock() as loop:
+        twins = open_twins(loop)
+        words = Said()
+        tell(twins, [BEGINNING], words)
+        driver = twins.both[1].node.host.driver
+        asked = mock.Mock(side_effect=driver._publications)
+        with mock.patch.object(driver, "_publications", asked):
+            many = [("publish", who, plain(100, a=5, s="x")) for who in ("p", "q", "x")]
+            tell(twins, [("say", many, [])], words)
+            assert not asked.called
+            odd = [{**event, "how": "again"} for event in plain(1)]
+            mixed = plain(2, a=1) + odd + plain(2, a=1) + odd + plain(2, a=1)
+            tell(twins, [("say", [("publish", "p", mixed)], [])], words)
+            assert [len(call.args[0]) for call in asked.call_args_list] == [1, 1]
+        twins.end()
+
+
+def test_more_than_there_is_room_for() -> None:
+    """What is written at once is bounded; the rest follows."""
+    with clock() as loop:
+        twins = open_twins(loop)
+        words = Said()
+        tell(twins, [BEGINNING], words)
+        desk = twins.both[1].node.host.passage.desk
+        burst = ("say", [("publish", "p", plain(20, a=5))], [])
+        for word, room in ((K_FRAME_ROOM, 300), (K_ENTRY_ROOM, 7), (K_TOUCHED_ROOM, 5)):
+            before, desk.words[word] = desk.words[word], room
+            tell(twins, [burst], words)
+            desk.words[word] = before
+        desk._enlarge_run(3)
+        desk._enlarge_out(8)
+        tell(twins, [burst], words)
+        twins.end()
+
+
+bodies = st.builds(
+    lambda value, changes: changed(msgspec.msgpack.encode(value), changes),
+    st.one_of(
+        st.tuples(
+            st.text(max_size=3),
+            st.integers(-(2**63), 2**64 - 1),
+            st.one_of(st.integers(-5, 5), st.floats(), st.none()),
+            st.dictionaries(
+                st.one_of(st.text(max_size=4), st.integers(0, 3)),
+                st.one_of(values, st.text(), st.floats(), st.none(), st.binary(max_size=2)),
+                max_size=18,
+            ),
+        ),
+        st.tuples(
+            st.just("p"),
+            st.integers(0, 300),
+            st.just(1),
+            attributes,
+            st.lists(st.text(max_size=40), max_size=17),
+            st.one_of(st.binary(max_size=300), st.text(max_size=3)),
+        ),
+    ),
+    st.lists(st.tuples(st.integers(0, 400), st.integers(0, 255)), max_size=2),
+)
+
+
+def changed(body: bytes, changes: list[tuple[int, int]]) -> bytes:
+    """The body with some bytes in the place of others."""
+    found = bytearray(body)
+    for place, byte in changes:
+        found[place % len(found)] = byte
+    return bytes(found)
+
+
+@settings(max_examples=500, deadline=None)
+@given(bodies)
+def test_what_is_plain_is_a_publication(body: bytes) -> None:
+    """Whatever the bytes are: what needs no Python is what Python would read, too."""
+    data = wire.encode_parts(wire.FrameKind.PUBLISH, (0,), body)
+    desk = the_desk()
+    assert desk.cut(data, 0, 0) == 1
+    if desk.is_plain(0):
+        publication = wire.decode_publication(body)
+        assert desk._publications[F_SEQ] == publication.seq
+        assert desk._publications[F_TOPICS] == len(publication.topics)
+    else:
+        note("not plain")
+
+
+@given(st.builds(Publication, st.text(), st.integers(0, 2**63 - 1), st.just(0), attributes))
+@settings(deadline=None)
+def test_what_clients_publish_is_plain(publication: Publication) -> None:
+    body = wire.encode_publication(publication)
+    data = wire.encode_publish(Publish(publication, body=body))
+    desk = the_desk()
+    assert desk.cut(data + data[:-1], 0, 0) == 1
+    assert desk.is_plain(0)
+
+
+@cache
+def the_desk() -> Desk:
+    return Desk()
