@@ -6,7 +6,8 @@ import time
 
 import pytest
 
-from reefcast_lab.bench.live import Scenario, _functions
+from reefcast_lab.bench.live.measure import functions as profiled
+from reefcast_lab.bench.live.points import Point
 from reefcast_lab.bench.profiling import LARGEST, Samples, largest
 
 
@@ -50,6 +51,7 @@ def test_the_largest_come_first_and_shares_are_of_all() -> None:
 
 @pytest.mark.live
 def test_a_live_broker_is_looked_at_while_publications_pass() -> None:
-    functions = _functions(Scenario(1, 0, 20_000))
+    functions, count = profiled(Point(), 20_000)
+    assert 0 < count <= 20_000
     assert sum(functions.values()) > 0
     assert any(function.startswith(("server/", "routing/")) for function in functions)

@@ -1,4 +1,4 @@
-"""The events and filters of the live measurement: quotes with seven attributes."""
+"""The events and filters of measurements of live brokers: quotes with seven attributes."""
 
 from __future__ import annotations
 
@@ -6,13 +6,34 @@ import random
 
 SYMBOLS = 500
 EVERYTHING = "price > 0"
-EVENTS_SEED, FILTERS_SEED = 1, 2
+EVENTS_SEED, MORE_SEED, FILTERS_SEED = 1, 3, 2
+SELECTIVITIES = (0.001, 0.02)
+"""Of the narrow filters that there are."""
+VOLUMES = 1_000_000
+_FIRST = ("symbol", "price", "volume", "open", "high", "low", "change")
+"""The attributes that stay where there are fewer: those that filters name."""
+ATTRIBUTES = len(_FIRST)
+
+Event = dict[str, float | int | str]
 
 
-def events(count: int) -> list[dict[str, float | int | str]]:
-    """Quotes; symbols evenly spread, prices from 0 to 1000, rounded to cents."""
+def events(count: int, attributes: int = ATTRIBUTES) -> list[Event]:
+    """Return quotes; symbols evenly spread, prices from 1 to 1000, rounded to cents."""
+    made = _quotes(count)
+    if attributes < ATTRIBUTES:
+        left_out = _FIRST[attributes:]
+        made = [{k: v for k, v in quote.items() if k not in left_out} for quote in made]
+    elif attributes > ATTRIBUTES:
+        rng = random.Random(MORE_SEED)
+        for quote in made:
+            for number in range(attributes - ATTRIBUTES):
+                quote[f"extra{number:02d}"] = _value(rng, number)
+    return made
+
+
+def _quotes(count: int) -> list[Event]:
     rng = random.Random(EVENTS_SEED)
-    made: list[dict[str, float | int | str]] = []
+    made: list[Event] = []
     for _ in range(count):
         price = round(rng.uniform(1, 1000), 2)
         made.append(
@@ -22,15 +43,37 @@ def events(count: int) -> list[dict[str, float | int | str]]:
                 "open": round(price * rng.uniform(0.95, 1.05), 2),
                 "high": round(price * rng.uniform(1.0, 1.1), 2),
                 "low": round(price * rng.uniform(0.9, 1.0), 2),
-                "volume": rng.randrange(1_000_000),
+                "volume": rng.randrange(VOLUMES),
                 "change": round(rng.uniform(-10, 10), 2),
             }
         )
     return made
 
 
+def _value(rng: random.Random, number: int) -> float | int | str:
+    """A value of an attribute that no filter names: a float, a whole number or a text in turn."""
+    match number % 3:
+        case 0:
+            return round(rng.uniform(0, 1000), 2)
+        case 1:
+            return rng.randrange(VOLUMES)
+        case _:
+            return f"T{rng.randrange(SYMBOLS):03d}"
+
+
+def filters(count: int, selectivity: float) -> list[str]:
+    """Return filters each of which matches that share of the events, one of `SELECTIVITIES`.
+
+    0.1 %: one symbol of 500, and half of its prices. 2 %: a fifth of the prices, and a tenth of the
+    volumes.
+    """
+    rng = random.Random(FILTERS_SEED)
+    narrow = selectivity == SELECTIVITIES[0]
+    return [_of_a_symbol(rng) if narrow else _of_ranges(rng) for _ in range(count)]
+
+
 def distinct_filters(count: int) -> list[str]:
-    """Filters as `narrow_filters` gives, no two alike."""
+    """Return filters of 0.1 % selectivity, no two alike."""
     rng = random.Random(FILTERS_SEED)
     lows = [500 * number / count for number in rng.sample(range(count), count)]
     symbols = [rng.randrange(SYMBOLS) for _ in range(count)]
@@ -40,12 +83,15 @@ def distinct_filters(count: int) -> list[str]:
     ]
 
 
-def narrow_filters(count: int) -> list[str]:
-    """Filters of 0.1 % selectivity: one symbol of 500, and half of its prices."""
-    rng = random.Random(FILTERS_SEED)
-    filters = []
-    for _ in range(count):
-        low = rng.uniform(0, 500)
-        symbol = rng.randrange(SYMBOLS)
-        filters.append(f"symbol = 'S{symbol:03d}' AND price BETWEEN {low:.2f} AND {low + 500:.2f}")
-    return filters
+def _of_a_symbol(rng: random.Random) -> str:
+    low = rng.uniform(0, 500)
+    symbol = rng.randrange(SYMBOLS)
+    return f"symbol = 'S{symbol:03d}' AND price BETWEEN {low:.2f} AND {low + 500:.2f}"
+
+
+def _of_ranges(rng: random.Random) -> str:
+    low, least = rng.uniform(0, 800), rng.randrange(VOLUMES * 9 // 10)
+    return (
+        f"price BETWEEN {low:.2f} AND {low + 200:.2f} "
+        f"AND volume BETWEEN {least} AND {least + VOLUMES // 10}"
+    )

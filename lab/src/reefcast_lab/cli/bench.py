@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -29,6 +29,7 @@ from reefcast_lab.cli.bench_tables import (
     GOSSIP,
     GRAPHS,
     HISTORY,
+    LIVE,
     MATCH,
     MESH,
     SPARK,
@@ -72,50 +73,75 @@ def command() -> None:
 
 @command.command()
 @whole_option(
-    "--publications", 100_000, "Publications of the run at fan-out 1; fewer at a higher fan-out."
+    "--publications",
+    1_000_000,
+    "At most so many publications a run; fewer if that takes longer than a moment.",
 )
+@click.option(
+    "--points",
+    multiple=True,
+    metavar="POINT",
+    help="Measure this point instead of the usual ones: fanout, payload, attributes, others and "
+    "selectivity, such as fanout=10,payload=1024; may be repeated.",
+)
+@click.option("--full", is_flag=True, help="Measure all combinations: hours.")
+@whole_option("--repeat", 3, "So many runs at full speed, of which the medians are told.")
 @_profile_option
+@click.option(
+    "--plot", type=OUTPUT_FILE, help="Write a plot of the CPU times to this file, as SVG."
+)
+@_page_option("docs/explanation/performance.md")
 @json_option("a list of rows")
-def live(publications: int, profile: bool, as_json: bool) -> None:
-    """Measure publications and deliveries per second through one broker process.
+def live(
+    publications: int,
+    points: tuple[str, ...],
+    full: bool,
+    repeat: int,
+    profile: bool,
+    plot: Path | None,
+    page: Path | None,
+    as_json: bool,
+) -> None:
+    """Measure what publications and deliveries cost one broker process.
 
-        reefcast-lab bench live
+        reefcast-lab bench live --points fanout=10 --points others=10000,selectivity=0.02
 
-    The baseline is mosquitto, carrying the same events to the same
+    CPU is microseconds of the broker's processor time, which repeat on a busy
+    machine where rates do not. p50 and p99 are delays at half of the rate. The
+    baselines are mosquitto and nats-server, carrying the same events to the same
     connections: every connection gets everything and filters at its own end.
+
+    The usual points go away from 1 to 1, seven attributes and no payload in one
+    dimension at a time, and take some six minutes.
     """
-    from reefcast_lab.bench import live
-    from reefcast_lab.bench.live import mosquitto
+    from reefcast_lab.bench.live import brokers, measure
+    from reefcast_lab.bench.live import page as figures
+    from reefcast_lab.bench.live import points as plans
+    from reefcast_lab.bench.page_tables import fill
+
+    if full and points:
+        raise click.UsageError("--full measures all points, --points some: choose one")
+    chosen = plans.full() if full else [plans.parse(text) for text in points]
 
     def tell(what: str) -> None:
         click.echo(f"measuring {what}", err=True)
 
     if profile:
-        _print_costs(live.profile(publications, tell), as_json)
+        _print_costs(measure.profile(chosen or plans.PROFILED, publications, tell), as_json)
         return
-    rows = live.measure(publications, tell)
-    if as_json:
-        click.echo(json.dumps(rows))
-        return
-    _print_live(rows)
-    if mosquitto() is None:
-        click.echo("mosquitto is not installed, so there is no baseline: apt-get install mosquitto")
-
-
-def _print_live(rows: list[dict[str, Any]]) -> None:
-    columns = {
-        "broker": "broker",
-        "subscriptions": "subscriptions",
-        "fanout": "fan-out",
-        "publications_per_s": "publications/s",
-        "deliveries_per_s": "deliveries/s",
-        "delay_p50_us": "p50 us",
-        "delay_p99_us": "p99 us",
-        "ratio": "to baseline",
-    }
-    click.echo("  ".join(f"{title:>14}" for title in columns.values()))
-    for row in rows:
-        click.echo("  ".join(f"{row[name]:>14}" for name in columns))
+    rows = printed(
+        measure.measure(chosen or plans.usual(), publications, repeat, tell), LIVE, as_json
+    )
+    if plot is not None:
+        plot.write_text(figures.plot(rows), encoding="utf-8")
+    if page is not None:
+        fill(page, figures.FIGURES, figures.figures(rows), "live")
+    for name in brokers.missing():
+        click.echo(
+            f"{brokers.PROGRAMS[name]} is not installed, so its rows are missing: "
+            f"apt-get install {brokers.PROGRAMS[name]}",
+            err=True,
+        )
 
 
 def _print_costs(costs: list[Cost], as_json: bool) -> None:

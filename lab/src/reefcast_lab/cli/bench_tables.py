@@ -33,6 +33,24 @@ HISTORY = {
     "cpu_ms": "ms (CPU)",
     "ratio": "ratio",
 }
+LIVE = {
+    "broker": "broker",
+    "fanout": "fan-out",
+    "payload_bytes": "payload bytes",
+    "attributes": "attributes",
+    "others": "others",
+    "selectivity": "selectivity",
+    "cpu_us_per_publication": "us/publication (CPU)",
+    "cpu_us_per_delivery": "us/delivery (CPU)",
+    "cpu_spread": "spread",
+    "busy": "busy",
+    "missing": "missing",
+    "publications_per_s": "publications/s",
+    "deliveries_per_s": "deliveries/s",
+    "delay_p50_us": "p50 us",
+    "delay_p99_us": "p99 us",
+    "ratio": "ratio",
+}
 GOSSIP = {
     "what": "what",
     "nodes": "nodes",

@@ -6,6 +6,7 @@ Source: the OASIS standard, sections 2.2 (fixed header), 3.1, 3.3, 3.8.
 from __future__ import annotations
 
 TOPIC = "e"
+CONNACK_BYTES, SUBACK_BYTES = 4, 5
 
 
 def _length(n: int) -> bytes:
