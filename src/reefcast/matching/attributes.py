@@ -33,7 +33,7 @@ def attribute_at(state: Int, number: Int) -> Int:
 
 @part
 def value_at(state: Int, attribute: Int) -> Int:
-    """Return the address of what the event at hand has for the attribute, if its stamp is the
+    """Return the address of the event's value for the attribute, which it has if its stamp is the
     event's."""
     return get8(state, S_VALUES) + 8 * V_WORDS * attribute
 
@@ -55,7 +55,7 @@ def _new_attribute(state: Int) -> Int:
 
 @unit
 def use_attribute(state: Int, name: Int, size: Int) -> Int:
-    """Return the number of the attribute with this name, which gets one user more."""
+    """Return the number of the attribute with this name, with one more user."""
     text = find_text(state, name, size)
     if text == 0 or get8(text, T_ATTRIBUTE) == 0:
         text = use_text(state, name, size)

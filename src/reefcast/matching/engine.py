@@ -128,7 +128,8 @@ def _make_room(state: Int, handle: Int) -> None:
 
 @kernel
 def add_filter(state: Int, handle: Int, data: Int) -> None:
-    """`data`: a packed list of a filter's conjunctions, see `model.filters.pack`."""
+    """Add a filter. `data`: a packed list of its conjunctions, each a list of whether Python must
+    decide about it, and its map from attributes to constraints."""
     _make_room(state, handle)
     count, at = read_array(data)
     first = get8(state, S_FIRST) + 8 * handle
@@ -211,7 +212,7 @@ def _match_swept(state: Int, at: Int, events: Int, out: Int, room: Int) -> Int:
 
 @kernel
 def match_events(state: Int, data: Int, out: Int, room: Int) -> Int:
-    """Matches a packed list of events (maps); how many words of `out` are used.
+    """Match a packed list of events (maps); return how many words of `out` are used.
 
     `out` starts with events + 1 offsets, counted from behind them: where the handles of each event
     start and end.

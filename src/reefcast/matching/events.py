@@ -99,8 +99,8 @@ def _attribute_of_name(state: Int, place: Int, name: Int, size: Int) -> Int:
 
 @unit
 def read_event(state: Int, at: Int) -> Int:
-    """Reads a map from names to values; where it ends, or 0 if there is a value of no kind, a name
-    that is no string or comes twice, or no map."""
+    """Read a map from names to values; return where it ends, or 0 if there is a value of no kind, a
+    name that is no string or comes twice, or no map."""
     begin_event(state)
     if not is_map(at):
         return 0
@@ -198,7 +198,7 @@ PACKED = -1
 
 @part
 def read_row_of(state: Int, table: Int, attributes: Int, columns: Int, row: Int) -> None:
-    """Reads one event of a batch, be it columns or packed events, of which each is valid."""
+    """Read one event of a batch, be it columns or packed events, of which each is valid."""
     if columns == PACKED:
         read_event(state, get8(table, row))
     else:

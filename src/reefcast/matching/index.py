@@ -89,11 +89,11 @@ class CompiledIndex(Generic[K]):
         return bool(self._topical)
 
     def handle_of(self, key: K) -> int:
-        """The handle of a filter; see `engine`."""
+        """Return the handle of a filter; see `engine`."""
         return self._handles[key]
 
     def handles(self) -> Iterable[tuple[K, int]]:
-        """Each key with its handle."""
+        """Return each key with its handle."""
         return self._handles.items()
 
     def memory_bytes(self) -> int:

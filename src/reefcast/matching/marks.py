@@ -274,9 +274,8 @@ def scale(cuts: Int, row: Int, bounds_at: Int) -> None:
 
 @unit
 def mark(cuts: Int, row: Int, excluded: Int, unsure: Int, shift: Int, bit: Int) -> Int:
-    """Sets the row's bit where it belongs, in words `1 << shift` bytes apart. `DOUBTED` if the row
-    must be checked wherever it survives: the cuts do not know an attribute, or it has a program;
-    `UNSCALED` if it must be where it is unsure: scaled bounds do not say what it demands."""
+    """Set the row's bit where it belongs, in words `1 << shift` bytes apart. Return 1 if the row
+    must be checked wherever it survives: the cuts do not know an attribute, or Python decides."""
     count = count_of(row)
     bounds = bounds_of(count)
     found = DOUBTED if flags_of(row) & PROGRAM else 0

@@ -72,7 +72,7 @@ def _hash(bounds: Int, key: Int) -> Int:
 
 @part
 def form_of(state: Int, at: Int, count: Int) -> Int:
-    """Choose the form for so many members."""
+    """Return the form for so many members."""
     value, form = get8(state, S_VALUE), SMALL
     for _ in range(count):
         at = read_value(at, value)
@@ -86,7 +86,7 @@ def form_of(state: Int, at: Int, count: Int) -> Int:
 
 @part
 def read_members(state: Int, bounds: Int, at: Int) -> Int:
-    """Read the members into their places; return where they end."""
+    """Read the members into their places, and return where they end."""
     value, form = get8(state, S_VALUE), get8(bounds, N_FORM)
     hashes = _hash_words(bounds)
     for m in range(get8(bounds, N_COUNT)):

@@ -51,7 +51,7 @@ MOST = 255
 
 @part
 def piece_at(at: Int, form: Int, left: Int) -> Int:
-    """Read the piece that begins here, where so many bytes are left, enough for it."""
+    """Return the piece that begins here, where so many bytes are left, enough for it."""
     width = 1 << form
     if left >= 8:
         key = get8_anywhere(at, 0)

@@ -165,7 +165,8 @@ def _key_of(row: Int) -> tuple[Int, Int, Int]:
 
 @unit
 def place_row(state: Int, row: Int) -> Int:
-    """Puts the row into the partition that is its own; 0, and nothing, if it has none."""
+    """Put the row into the partition that is its own; return 0, and put it nowhere, if it has
+    none."""
     i, how, kind, key = _choose(state, row)
     if i < 0:
         return 0

@@ -72,7 +72,7 @@ class _Partition(NamedTuple):
 
 
 def plan_of(state: int) -> dict[str, Any]:
-    """How the index matches: JSON-able; what is said of one row is said of a conjunction.
+    """Describe how the index matches: JSON-able; what is said of one row is said of a conjunction.
 
     - `rows`; `with_residuals`: those with residual conditions;
     - `partitions`: for each attribute that partitions, `by` value, piece or presence: its `values`
@@ -96,9 +96,9 @@ def plan_of(state: int) -> dict[str, Any]:
 
 
 def places_of(state: int, handle: int) -> list[dict[str, Any]]:
-    """For each row of a filter: the condition of its `partition` (None: the default one), how many
-    `rows` it has, by which `plan` they are matched, and `with_residuals`, whether this one has
-    residual conditions."""
+    """Return for each row of a filter: the condition of its `partition` (None: the default one),
+    how many `rows` it has, by which `plan` they are matched, and whether Python decides about this
+    one."""
     found = []
     row = _word(_word(state, S_FIRST), handle)
     while row:

@@ -140,7 +140,7 @@ def _read_booleans(state: Int, at: Int, out: Int) -> Int:
 
 @part
 def in_reach(key: Int) -> bool:
-    """Whether no number with a rest has a key as close as this."""
+    """Tell whether no number with a rest has a key as close as this."""
     size = key if key >= 0 else -1 - key
     return bool(size < key_of_float(float(EXACT)) or size >= INFINITY)
 
@@ -246,7 +246,7 @@ def _read_strings(state: Int, at: Int, out: Int) -> Int:
 
 @unit
 def read_constraint(state: Int, at: Int) -> Int:
-    """Reads a packed `Constraint` into the words at S_READ; where it ends."""
+    """Read a packed `Constraint` into the words at S_READ; return where it ends."""
     out = state + 8 * S_READ
     _, at = read_array(at)
     if read_bool(at):
@@ -283,7 +283,7 @@ def _string_holds(bounds: Int, text: Int, start: Int, size: Int) -> bool:
 
 @unit
 def value_holds(how: Int, bounds: Int, value: Int) -> Int:
-    """1 if a value of the right kind satisfies the bounds that lie apart."""
+    """Return 1 if a value of the right kind satisfies the bounds that lie apart."""
     if how == AMONG_NUMBERS:
         holds = number_holds(bounds, get8(value, V_KEY), get8(value, V_REST))
     else:

@@ -116,7 +116,7 @@ def _give_up(state: Int, program: Int) -> None:
 
 @unit
 def leave_program(state: Int, program: Int) -> None:
-    """Count one user less; the last one takes the program along."""
+    """Count one user less; the last one frees the program."""
     put8(program, Q_USERS, get8(program, Q_USERS) - 1)
     if get8(program, Q_USERS) == 0:
         take_item(get8(state, S_PROGRAMS), program)
@@ -125,7 +125,7 @@ def leave_program(state: Int, program: Int) -> None:
 
 @part
 def leave_programs(state: Int) -> None:
-    """Give back the table, when no row is left, and the stack."""
+    """Free the table, when no row is left, and the stack."""
     if get8(state, S_PROGRAMS) != 0:
         leave_table(get8(state, S_PROGRAMS))
         release(get8(state, S_STACK))
@@ -136,7 +136,7 @@ def leave_programs(state: Int) -> None:
 
 @unit
 def read_program(state: Int, at: Int) -> Int:
-    """Read the program that is packed here, with one user more; S_END is where it ends."""
+    """Return the program that is packed here, with one more user; S_END is where it ends."""
     _, at = read_array(at)
     deepest, at = read_int(at)
     count, at = read_int(at)
@@ -242,7 +242,7 @@ def _kept_once(state: Int, program: Int) -> Int:
 
 @unit
 def program_holds(state: Int, program: Int) -> Int:
-    """Return 1 if what the program computes for the event at hand is TRUE."""
+    """Return 1 if what the program computes for the event at hand is TRUE, else 0."""
     if get8(program, Q_STAMP) != get8(state, S_STAMP):
         put8(program, Q_RESULT, 1 if _run(state, program) == TRUE else 0)
         put8(program, Q_STAMP, get8(state, S_STAMP))

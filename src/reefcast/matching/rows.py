@@ -119,7 +119,7 @@ def _behind_bounds(row: Int) -> Int:
 
 @part
 def program_of(row: Int) -> Int:
-    """The program of its residual conditions, or 0."""
+    """Return the program of the row's residual conditions, or 0."""
     return get8(_behind_bounds(row), 0) if flags_of(row) & PROGRAM else 0
 
 
@@ -139,7 +139,7 @@ def set_next_row(row: Int, following: Int) -> None:
 
 @unit
 def read_row(state: Int, at: Int, handle: Int, flags: Int) -> Int:
-    """The row of a packed conjunction; S_END is where that ends."""
+    """Make the row of a packed map from attributes to constraints; S_END is where the map ends."""
     _, at = read_array(at)
     program = 0
     if is_nil(at):
@@ -197,7 +197,7 @@ def bring_to_front(row: Int, i: Int) -> None:
 
 @part
 def row_holds(state: Int, row: Int) -> Int:
-    """1 if the row holds for the event at hand, exactly."""
+    """Return 1 if the row holds for the event at hand, exactly (except for what Python decides)."""
     count, stamp = count_of(row), get8(state, S_STAMP)
     bounds = bounds_of(count)
     for i in range(count):

@@ -177,6 +177,6 @@ def longer(state: Int, address: Int, old: Int, size: Int) -> Int:
 
 @part
 def forget_layout(state: Int) -> None:
-    """Forget the names of the last event: the attributes are others now."""
+    """Forget the layout of events: the attributes are others now."""
     for i in range(LAYOUT):
         put8(get8(state, S_LAYOUT), L_WORDS * i, 0)

@@ -55,8 +55,8 @@ W_TILE, W_BLOCKS, W_FOUND, W_ENDS, W_SLOTS, W_STRIDE, W_WORDS = range(7)
 
 @unit
 def sweep(state: Int, table: Int, attributes: Int, columns: Int, first: Int, events: Int) -> Int:
-    """Searches the default partition for a tile of a batch (`events.read_row_of`), at most so many
-    `events`; what was found, for `gather` and `leave_sweep`, or 0 if that is not worth it."""
+    """Search the default partition for a tile of rows of columns, at most `events`; return what was
+    found, for `gather` and `leave_sweep`, or 0 if that is not worth it."""
     made = 0
     while made == 0:
         tile = min(events, get8(state, S_TILE))

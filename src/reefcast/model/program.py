@@ -81,7 +81,7 @@ _ARITHMETIC = {"+": ADD, "-": SUBTRACT, "*": MULTIPLY, "/": DIVIDE}
 
 
 def program_of(conditions: Sequence[Expression]) -> Program | None:
-    """Write the program that holds if all the conditions do; None for no condition."""
+    """Return the program that holds if all the conditions do; None for no condition."""
     if not conditions:
         return None
     writer = _Writer()
@@ -97,9 +97,9 @@ _NUMBER = Constraint(kind=Kind.NUMBER)
 def demanded(
     constraints: Mapping[str, Constraint], conditions: Sequence[Expression]
 ) -> dict[str, Constraint]:
-    """Add to the constraints what follows for single attributes if the conditions are TRUE: those
-    that are compared are there, and those that are calculated with are numbers. So events without
-    them need not be looked at."""
+    """Return the constraints, with what follows for single attributes if the conditions are TRUE:
+    those that are compared are there, and those that are calculated with are numbers. So events
+    without them need not be looked at."""
     found = dict(constraints)
     for condition in conditions:
         for name, constraint in _follows(condition):
@@ -180,7 +180,7 @@ class _Writer:
             self.code[place] = self.words
 
     def value(self, expression: Expression) -> None:
-        """Write what leaves the value of the expression on the stack."""
+        """Leave the value of the expression on the stack."""
         match expression:
             case Attribute(name):
                 self._write(PUSH_VALUE, name, 1)

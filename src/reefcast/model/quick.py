@@ -189,7 +189,7 @@ class _Reader:
         return _made("in", part, negation, *listed)
 
     def numbers(self) -> list[Part]:
-        """Read the values of a list, if they are integers without a sign that certainly fit into
+        """Parse the values of a list, if they are integers without a sign that certainly fit into
         int64; lists of them are long, and this takes a fraction of the time."""
         try:
             end = self.words.index(")", self.at)

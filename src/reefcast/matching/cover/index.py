@@ -28,8 +28,8 @@ NONE = np.empty(0, np.int64)
 
 
 def form_of(filter: Filter) -> bytes | str:
-    """The same for filters with the same normal form, whatever their texts; the text for those with
-    residual conditions, of which the packed form says more than the normal form."""
+    """Return what is the same for filters with the same normal form, whatever their texts: the
+    packed form, or the text of those with residual conditions, which the packed form leaves out."""
     if has_residuals(filter):
         return filter.text
     return filter.packed
