@@ -170,7 +170,7 @@ def bits_of(_context: Any, _number: Any) -> Any:
 
 @built_in
 def float_of(_context: Any, _word: Any) -> Any:
-    """The float64 that a word stands for."""
+    """Return the float64 that a word stands for."""
 
     def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         return builder.bitcast(arguments[0], ir.DoubleType())
@@ -180,7 +180,7 @@ def float_of(_context: Any, _word: Any) -> Any:
 
 @built_in
 def product_overflows(_context: Any, _left: Any, _right: Any) -> Any:
-    """1 if the product of two int64 is none, else 0."""
+    """Return 1 if the product of two int64 does not fit into one, else 0."""
 
     def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         both = builder.smul_with_overflow(*arguments)

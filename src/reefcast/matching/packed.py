@@ -152,7 +152,7 @@ def read_bool(at: Int) -> Int:
 
 @part
 def end_of_value(at: Int) -> Int:
-    """Where a value ends, 0 if it is none."""
+    """Return where a value ends, 0 if it is none."""
     tag = get1(at, 0)
     if tag < FIXED_MAP or tag >= NEGATIVE or tag == NIL or NO <= tag <= YES:
         return at + 1
