@@ -47,7 +47,7 @@ quick: $(STAMP) ## the tests that open no connection and start no process, for t
 	$(BIN)/python -m pytest --quick -n 2 --dist worksteal tests
 
 test: java $(STAMP) ## every test
-	$(BIN)/python -m pytest -n 3 --dist worksteal
+	$(BIN)/python -m pytest -n 4 --dist worksteal
 
 soak: java $(STAMP) ## long seeded runs: random networks, faults and kills
 	$(BIN)/python -m pytest -m soak --soak
