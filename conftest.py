@@ -120,5 +120,5 @@ def spark(java: None) -> Iterator[SparkSession]:
     """The one Spark session of a test process."""
     from reefcast.pipeline.session import spark_session
 
-    with spark_session("reefcast tests") as session:
+    with spark_session("reefcast tests", brief=True) as session:
         yield session

@@ -235,7 +235,7 @@ def test_what_storages_cannot_decide_stays_with_spark(condition: Filter) -> None
 
 
 def test_what_is_too_much_for_one_filter_stays_with_spark() -> None:
-    names = [f"c{n}" for n in range(8)]
+    names = [f"c{n}" for n in range(200)]
     pushdown = Pushdown(StructType([StructField(name, StringType()) for name in names]), ASKED)
     pushed = [pushdown.push(IsNull((name,))) for name in names]
     assert pushed == sorted(pushed, reverse=True)

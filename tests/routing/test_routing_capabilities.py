@@ -14,6 +14,7 @@ from reefcast.routing import capabilities
 from reefcast.routing.broker import Broker
 from reefcast.routing.capabilities import (
     ActsLater,
+    FollowsRows,
     HandsOver,
     MovesLinks,
     OpensLinks,
@@ -28,7 +29,7 @@ from reefcast.routing.router import Router
 
 TREES = {Relearns, SettlesTogether, HandsOver}
 CAN: dict[str, set[type]] = {
-    "acyclic": TREES | {ActsLater},
+    "acyclic": TREES | {ActsLater, FollowsRows},
     "flooding": set(),
     "gossip": {Refuses, ActsLater, OpensLinks},
     "idr": {Relearns, SettlesTogether},

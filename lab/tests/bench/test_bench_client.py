@@ -16,7 +16,7 @@ def test_every_way_is_compared_with_the_loop_of_its_client(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(client, "REPEATS", 1)
-    result = CliRunner().invoke(command, ["client", "--events", "300", "--json"])
+    result = CliRunner().invoke(command, ["client", "--publications", "300", "--json"])
     assert result.exit_code == 0, result.output
     rows = json.loads(result.stdout)
     assert [row["way"] for row in rows if row["what"] == "publish"] == [

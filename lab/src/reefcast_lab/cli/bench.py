@@ -104,7 +104,7 @@ def live(
 ) -> None:
     """Measure what publications and deliveries cost one broker process.
 
-        reefcast-lab bench live --points fanout=10 --points others=10000,selectivity=0.02
+        reefcast-lab bench live --points fanout=10 --points others=10000
 
     CPU is microseconds of the broker's processor time, which repeat on a busy
     machine where rates do not. p50 and p99 are delays at half of the rate. The
@@ -155,9 +155,9 @@ def _print_costs(costs: list[Cost], as_json: bool) -> None:
 
 
 @command.command()
-@whole_option("--events", 100_000, "Events that are published and received in each run.")
+@whole_option("--publications", 100_000, "Publications of each run, all of which are received.")
 @json_option("a list of rows")
-def client(events: int, as_json: bool) -> None:
+def client(publications: int, as_json: bool) -> None:
     """Measure what publishing and receiving cost a Python program.
 
         reefcast-lab bench client
@@ -167,7 +167,7 @@ def client(events: int, as_json: bool) -> None:
     """
     from reefcast_lab.bench.client import bench
 
-    printed(bench(events, partial(click.echo, err=True)), CLIENT, as_json)
+    printed(bench(publications, partial(click.echo, err=True)), CLIENT, as_json)
 
 
 @command.command()
