@@ -35,8 +35,9 @@ LAYERS = (
     ("protocol",),
     ("matching",),
     ("overlay",),
+    ("sessions",),
     ("routing",),
-    ("history", "traces", "statistics"),
+    ("history", "traces", "statistics", "keeping"),
     ("timing",),
     ("network",),
     ("server", "client"),
@@ -59,7 +60,18 @@ LEVELS = {
 }
 """By package, of each layer."""
 CORE = frozenset(
-    {"model", "protocol", "matching", "overlay", "routing", "history", "traces", "statistics"}
+    {
+        "model",
+        "protocol",
+        "matching",
+        "overlay",
+        "sessions",
+        "routing",
+        "history",
+        "traces",
+        "statistics",
+        "keeping",
+    }
 )
 FORBIDDEN_IN_CORE = frozenset(
     {"asyncio", "socket", "selectors", "ssl", "time", "uvloop", "threading", "subprocess"}
