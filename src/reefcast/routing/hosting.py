@@ -155,7 +155,7 @@ class Hosting:
         return self._links
 
     def start(self) -> None:
-        """Have the core enter the links and rows of the sessions on disk, before any other input."""
+        """Have the core enter the links and rows of stored sessions, before any other input."""
         for status in [] if self._home is None else self._home.sessions():
             self._links[status.link] = (status.owner, status.name)
             self._wishes.append((LinkUp(LinkKind.CLIENT), status.link))
