@@ -61,13 +61,11 @@ class Home:
         epoch_s: float = 0.0,
         dedup_s: float = 3600.0,
         memory_bytes: int = 64 << 20,
-        max_sessions: int = 100_000,
         now: float = 0.0,
     ) -> None:
         contents = contents or Contents()
         self._epoch_s = epoch_s
         self._dedup_s = dedup_s
-        self._max_sessions = max_sessions
         self._collected = Collected()
         self._events = Events(contents.events, memory_bytes)
         self._intake = Intake(self._collected, self._events, dedup_s)
@@ -118,11 +116,6 @@ class Home:
 
         if (owner, name) in self._sessions:
             raise LocalError(f"there is a session {name!r} already; attach to it")
-        if len(self._sessions) >= self._max_sessions:
-            raise LocalError(
-                f"this broker has {len(self._sessions)} sessions, and may not have more: close "
-                "some, or raise max_sessions in [sessions]"
-            )
         self._last += 1
         record = SessionRecord(
             name=name, owner=owner, link=link, created_s=now + self._epoch_s, options=options
