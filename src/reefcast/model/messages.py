@@ -285,16 +285,7 @@ class AtHome(msgspec.Struct, frozen=True):
 
 
 Input = (
-    ControlMessage
-    | Publish
-    | LinkUp
-    | LinkDown
-    | Away
-    | Timer
-    | MoveLink
-    | Leave
-    | Kept
-    | AtHome
+    ControlMessage | Publish | LinkUp | LinkDown | Away | Timer | MoveLink | Leave | Kept | AtHome
 )
 
 
@@ -385,14 +376,5 @@ class FromHome(msgspec.Struct, frozen=True, gc=False):
 
 
 Effect = (
-    Send
-    | Deliver
-    | SetTimer
-    | OpenLink
-    | CloseLink
-    | Promote
-    | Demote
-    | Discard
-    | Keep
-    | FromHome
+    Send | Deliver | SetTimer | OpenLink | CloseLink | Promote | Demote | Discard | Keep | FromHome
 )
