@@ -10,6 +10,9 @@ Rules
   frames go to and fro then; what they hold is agreed between the two ends' authenticators.
 - PUBLISH_AGAIN and DELIVER_AGAIN are PUBLISH and DELIVER of a copy that was sent before, to a
   broker or by a link that failed then (`Publish.again`): a client that has had it drops it.
+- PUBLISH_CONFIRM is a publication whose publisher wants to hear that it is where it must be
+  (`Confirmed`). Which attempt that is, and whether the copy was sent before, stands before the
+  fields of its header.
 - Payloads are msgpack. PUBLISH and DELIVER hold two parts: `header length (4 bytes) | header |
   body`; the body is the encoded `Publication`, never decoded again just to be forwarded. Of a
   publication's header the last fields are left out if they say nothing (see `Header.packed`).
@@ -63,6 +66,7 @@ import msgspec
 from reefcast.errors import ProtocolError
 from reefcast.model.messages import (
     FIRST_HOP,
+    MOST_ATTEMPTS,
     ControlMessage,
     Header,
     MoveLink,
@@ -114,6 +118,7 @@ class FrameKind(IntEnum):
     MOVE = 12
     PUBLISH_AGAIN = 13
     DELIVER_AGAIN = 14
+    PUBLISH_CONFIRM = 15
     DROPPED = 20
     PROOF = 24
 
@@ -207,6 +212,7 @@ _dropped = msgspec.msgpack.Decoder(Dropped)
 _congestion = msgspec.msgpack.Decoder(Congestion)
 _status_request = msgspec.msgpack.Decoder(StatusRequest)
 _move = msgspec.msgpack.Decoder(MoveLink)
+_asking_fields = msgspec.msgpack.Decoder(list[Any])
 _header_fields = msgspec.msgpack.Decoder(list[object])
 _publication = msgspec.msgpack.Decoder(Publication)
 _publications = msgspec.msgpack.Decoder(list[Publication])
@@ -246,8 +252,12 @@ def encode_parts(kind: FrameKind, header: tuple[object, ...], body: bytes) -> by
 
 
 def encode_publish(publish: Publish) -> bytes:
+    header = publish.header.packed()
+    if publish.confirm:
+        asked = (publish.confirm, publish.again, *header)
+        return encode_parts(FrameKind.PUBLISH_CONFIRM, asked, publish.body)
     kind = FrameKind.PUBLISH_AGAIN if publish.again else FrameKind.PUBLISH
-    return encode_parts(kind, publish.header.packed(), publish.body)
+    return encode_parts(kind, header, publish.body)
 
 
 def encode_published(body: bytes) -> bytes:
@@ -264,6 +274,13 @@ def published_head(size: int) -> bytes:
 def again(frame: bytes) -> bytes:
     """Return the frame of a publication, marked as sent before."""
     return frame[:LENGTH_BYTES] + _AGAIN + frame[HEAD_BYTES:]
+
+
+def asking(frame: bytes, attempt: int, *, again: bool) -> bytes:
+    """Return the frame of a client's publication as one that asks for confirmation."""
+    _, body = split_parts(frame[HEAD_BYTES:])
+    head = (attempt, again, FIRST_HOP.hops)
+    return encode_parts(FrameKind.PUBLISH_CONFIRM, head, bytes(body))
 
 
 def encode_deliver(numbers: Sequence[int], body: bytes, again: bool = False) -> bytes:
@@ -412,6 +429,18 @@ class Codec:
         else:
             header = self._any_header(bytes(head))
         return Publish(decode_publication(body), header, bytes(body), again)
+
+    def decode_asking(self, payload: bytes) -> Publish:
+        """Decode the payload of a PUBLISH_CONFIRM frame."""
+        head, body = split_parts(payload)
+        asked, *fields = _decode(_asking_fields, head, "publication header") or [None]
+        if not fields or type(asked) is not int or not 1 <= asked <= MOST_ATTEMPTS:
+            raise ProtocolError("malformed publication header: it says no attempt")
+        again, *rest = fields
+        if type(again) is not bool:
+            raise ProtocolError("malformed publication header: sent before, or not?")
+        header = FIRST_HOP if rest == [FIRST_HOP.hops] else self._any_header(_encoder.encode(rest))
+        return Publish(decode_publication(body), header, bytes(body), again, asked)
 
 
 def _header_of(kind: type[Header] | None, head: bytes) -> Header:

@@ -46,7 +46,7 @@ from reefcast.model.messages import (
     Subscribe,
     Unsubscribe,
 )
-from reefcast.sessions.home import Home, SessionStatus
+from reefcast.sessions.home import Home
 from reefcast.sessions.messages import (
     AboutSession,
     Acknowledge,
@@ -70,6 +70,7 @@ from reefcast.sessions.messages import (
     Sessions,
 )
 from reefcast.sessions.outcome import Delivery, Outcome
+from reefcast.sessions.status import SessionStatus
 from reefcast.sessions.translating import (
     changed_options,
     in_parts,
