@@ -144,6 +144,11 @@ class Attachment:
             self._consuming.leave(self, self._number)
         self.end()
 
+    @property
+    def unanswered(self) -> int:
+        """How many acknowledgements the home has not answered."""
+        return len(self._acknowledging)
+
     def is_acknowledged(self, positions: Iterable[int] | None = None) -> bool:
         """Return whether the home has answered the acknowledgements of these events; None: all."""
         if positions is None:
@@ -222,6 +227,7 @@ class Consuming:
         self._tell = tell
         self._connected = False
         self._ended: ReefcastError | None = None
+        self._closed = False
         self._calls: dict[int, Call] = {}
         self._consumers: dict[int, Attachment] = {}
         self._said: dict[int, tuple[Asked, Attachment]] = {}  # by consumers, on this connection
@@ -251,9 +257,19 @@ class Consuming:
         self._last_consumer += 1
         self._consumers[self._last_consumer] = attachment
         if self._ended is not None:
-            attachment.end(self._ended)
+            attachment.end(None if self._closed else self._ended)
         elif self._connected:
             attachment.begin(self._last_consumer)
+
+    @property
+    def consumers(self) -> list[Attachment]:
+        """Those that have not left."""
+        return list(self._consumers.values())
+
+    @property
+    def unanswered(self) -> int:
+        """How many acknowledgements no home has answered."""
+        return sum(attachment.unanswered for attachment in self._consumers.values())
 
     def leave(self, attachment: Attachment, number: int) -> None:
         """Let a consumer leave that has this number, or none."""
@@ -278,13 +294,14 @@ class Consuming:
         for attachment in self._consumers.values():
             attachment.lost()
 
-    def end(self, error: ReefcastError) -> None:
-        """End all calls and consumers, for the client ended: `error` says why."""
-        self._ended = error
+    def end(self, why: ReefcastError, *, closed: bool) -> None:
+        """End all calls and consumers, for the client ended. `closed`: by the application, so that
+        this is no error for who waits for events."""
+        self._ended, self._closed = why, closed
         for call in self._calls.values():
-            call.finish(error)
+            call.finish(why)
         for attachment in self._consumers.values():
-            attachment.end(error)
+            attachment.end(None if closed else why)
         self._calls, self._consumers = {}, {}
 
     def handle(self, message: ServiceMessage) -> None:
@@ -316,4 +333,3 @@ class Consuming:
 def about_sessions(message: ServiceMessage) -> bool:
     """Return whether a message of the broker is about durable sessions."""
     return isinstance(message, FROM_HOMES)
-

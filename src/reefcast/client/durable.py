@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Generator
 from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import Any, Self, TypedDict, TypeVar
+from typing import Any, Self, TypedDict, TypeVar, cast
 
 from reefcast.client.consuming import Attachment, Call
 from reefcast.client.filter_check import check_filter
@@ -104,9 +104,10 @@ class DurableSession:
         return self._open().__await__()
 
     async def _open(self) -> Self:
+        options = cast("dict[str, float | int | str]", {**self._choices})
         await self._done(
             lambda token: OpenSession(
-                token=token, session=self.name, owner=self._owner, options={**self._choices}
+                token=token, session=self.name, owner=self._owner, options=options
             )
         )
         return self
@@ -274,7 +275,7 @@ class DurableSession:
     async def _some(self) -> Attachment:
         attachment = self._attached()
         while not attachment.waiting:
-            if attachment.error is not None and not self._session.closed:
+            if attachment.error is not None:
                 raise attachment.error
             if attachment.ended:
                 raise StopAsyncIteration

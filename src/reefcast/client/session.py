@@ -181,7 +181,7 @@ class Session:
         self.lost()
         for holding in list(self._holdings):
             holding.end(error)
-        self.consuming.end(self.ending())
+        self.consuming.end(self.ending(), closed=error is None)
         for changed in self._asking.values():
             changed.fire()
         self.room.fire()

@@ -34,6 +34,7 @@ from typing import Any, NamedTuple
 from reefcast.errors import LocalError, ProtocolError
 from reefcast.model.keeping import SessionOptions
 from reefcast.model.messages import (
+    SESSION_MARK,
     Input,
     LinkDown,
     LinkKind,
@@ -81,8 +82,6 @@ from reefcast.sessions.translating import (
 
 EVERYBODY = "*"
 """In the place of an owner: all of them."""
-PREFIX = "$session:"
-"""How the links of sessions begin; no client's id does."""
 NO_HOME = (
     "this broker keeps no durable sessions, for it has no directory for them: give its network "
     "file a [sessions] directory, or start it with --directory"
@@ -239,7 +238,7 @@ class Hosting:
             return
         if len(self._links) >= self._most:
             raise LocalError(f"this broker has {self._most} sessions already, which is its limit")
-        link = PREFIX + self._new_link()
+        link = SESSION_MARK + self._new_link()
         home.create(asked.owner, asked.session, link, options, now, reply=reply)
         self._links[link] = (asked.owner, asked.session)
         self._wishes.append((LinkUp(LinkKind.CLIENT), link))
