@@ -222,6 +222,10 @@ class Hosting:
                 self._say(client, ConsumerEnded(consumer=number, reason=ended.reason))
         for advisory in outcome.advisories:
             self._counters[f"session_{advisory.kind}"] += advisory.count
+        return self.answers()
+
+    def answers(self) -> list[Send]:
+        """Return what clients are to be told by now, and forget it."""
         sends, self._sends = self._sends, []
         return sends
 
@@ -232,7 +236,7 @@ class Hosting:
         options = changed_options(
             SessionOptions() if status is None else status.options, asked.options
         )
-        reply = _Reply(client, Done(token=asked.token, value=status is None))
+        reply = _Reply(client, Done(token=asked.token, value=int(status is None)))
         if status is not None:
             home.configure(asked.owner, asked.session, options, now, reply=reply)
             return
