@@ -28,6 +28,10 @@ class Store(Protocol):
         when this returns, unless the store was asked for less."""
         ...
 
+    def sync(self) -> None:
+        """Sync what was committed, where commits are not synced by themselves."""
+        ...
+
     def bodies(self, events: Iterable[EventNumber]) -> Bodies:
         """Read the bodies of events."""
         ...

@@ -123,12 +123,11 @@ class PutMark(Change, frozen=True, gc=False):
 
 
 class PutEvent(Change, frozen=True, gc=False):
-    """Write an event. `at_s`: when this broker took it; `expires_s`: when it is worth nothing any
-    more (0: never); `body`: its encoding."""
+    """Write an event. `expires_s`: when it is worth nothing any more (0: never); `body`: its
+    encoding."""
 
     event: EventNumber
     id: PublicationId
-    at_s: float
     expires_s: float
     body: bytes
 
@@ -141,12 +140,13 @@ class DropEvents(Change, frozen=True, gc=False):
 
 
 class PutOwed(Change, frozen=True, gc=False):
-    """A session owes an event to its consumers, at `position`. `subscriptions`: those of the
-    session that match, ascending; `late`: the session may have had it before."""
+    """A session owes an event to its consumers, at `position`, since `at_s`. `subscriptions`: those
+    of the session that match, ascending; `late`: the session may have had it before."""
 
     session: SessionNumber
     position: Position
     event: EventNumber
+    at_s: float
     subscriptions: tuple[int, ...]
     late: bool = False
 
@@ -196,7 +196,6 @@ class StoredEvent(msgspec.Struct, frozen=True, gc=False):
     """An event without its body, of which `size` is the number of bytes."""
 
     id: PublicationId
-    at_s: float
     expires_s: float
     size: int
 
@@ -205,6 +204,7 @@ class StoredOwed(msgspec.Struct, frozen=True, gc=False):
     """What a session owes at a position."""
 
     event: EventNumber
+    at_s: float
     subscriptions: tuple[int, ...]
     late: bool
     tries: int = 0

@@ -46,7 +46,7 @@ from reefcast.model.messages import (
     Subscribe,
     Unsubscribe,
 )
-from reefcast.sessions.home import Home, SessionStatus
+from reefcast.sessions.home import Home
 from reefcast.sessions.messages import (
     AboutSession,
     Acknowledge,
@@ -70,6 +70,7 @@ from reefcast.sessions.messages import (
     Sessions,
 )
 from reefcast.sessions.outcome import Delivery, Outcome
+from reefcast.sessions.status import SessionStatus
 from reefcast.sessions.translating import (
     changed_options,
     in_parts,
@@ -222,6 +223,10 @@ class Hosting:
                 self._say(client, ConsumerEnded(consumer=number, reason=ended.reason))
         for advisory in outcome.advisories:
             self._counters[f"session_{advisory.kind}"] += advisory.count
+        return self.answers()
+
+    def answers(self) -> list[Send]:
+        """Return what clients are to be told by now, and forget it."""
         sends, self._sends = self._sends, []
         return sends
 

@@ -94,8 +94,8 @@ class Verdict(msgspec.Struct, frozen=True):
     """What became of a publication at the sessions that it is for.
 
     `refused`: a sentence that names a session that did not take it ("" where all did). `blocked`:
-    a session has no room for it yet: its id will be among `Outcome.taken`, or `Outcome.refused`,
-    some day. Neither: all sessions have it once the changes of this input are kept.
+    a session has no room for it yet: its id will be among `Outcome.taken` some day. Neither: all
+    sessions have it once the changes of this input, and all earlier ones, are kept.
     """
 
     refused: str = ""
@@ -109,25 +109,22 @@ class Outcome(NamedTuple):
     """What follows from the calls since the last `Home.take`, in this order.
 
     - `changes`: to be written, behind all earlier ones.
-    - `waits`: whether `Home.kept` must be told of these changes.
     - `fetch`: events whose bodies are to be read from the store, for `Home.fetched`.
     - `deliveries`, `ended`, `read`: for consumers and for who asked.
     - `replies`: what calls were given as `reply`, now that their changes are kept.
     - `taken`: publications that were blocked, and are in the queues of all of their sessions once
-      these changes are kept; `refused`: those that will not be taken, each with the sentence.
+      these changes are kept.
     - `advisories`: what to tell.
     - `timer_s`: when `Home.due` must be called (the clock of `now`); None: not at all. It takes the
       place of what was said before.
     """
 
     changes: tuple[Change, ...]
-    waits: bool
     fetch: tuple[EventNumber, ...]
     deliveries: list[Delivery]
     ended: list[Ended]
     read: list[Read]
     replies: list[object]
     taken: list[PublicationId]
-    refused: list[tuple[PublicationId, str]]
     advisories: list[Advisory]
     timer_s: float | None

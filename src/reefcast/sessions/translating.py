@@ -8,9 +8,9 @@ import msgspec
 
 from reefcast.errors import LocalError
 from reefcast.model.keeping import SessionOptions
-from reefcast.sessions.home import SessionStatus
 from reefcast.sessions.messages import LetterRow, Owed, SessionRow
 from reefcast.sessions.outcome import Delivery, Letter
+from reefcast.sessions.status import SessionStatus
 
 MOST_TOGETHER, MOST_BYTES = 256, 256 * 1024
 """Events, and bytes of them, in one message to a consumer."""
