@@ -44,8 +44,10 @@ from reefcast.model.messages import (
 from reefcast.overlay.scot import Neighbours
 from reefcast.routing.covering.statistics import Statistics
 from reefcast.routing.links import Links
-from reefcast.routing.tables import IndexFactory, Row, SubscriptionTable, TableView
+from reefcast.routing.tables import IndexFactory, Row, SubscriptionTable, Table, TableView
 
+SUBSCRIPTIONS = "PRT"
+"""The table of subscriptions, as papers and disks call it."""
 COUNTED = "counted"
 """The key of `Router.legend` for what is counted."""
 
@@ -146,6 +148,11 @@ class Router(ABC):
     """Whether the publications of one publisher reach each subscriber in their order."""
     best_effort: ClassVar[bool] = False
     """Whether a publication may miss a settled subscriber (never reach one twice, or wrongly)."""
+    confirms: ClassVar[bool] = True
+    """Whether it says when a publication is everywhere where it must be (`confirming`)."""
+    one_way: ClassVar[bool] = False
+    """Whether a copy goes from a broker the same way whichever it comes by, so that what comes
+    again need not go where it has been sent."""
     needs_topics: ClassVar[bool] = False
     """Whether it can carry only publications that have topics."""
     restless: ClassVar[bool] = False
@@ -249,8 +256,20 @@ class Router(ABC):
         """Withdraw what came from a neighbour or client that is gone."""
         return [act for row in self.prt.from_hop(link) for act in self.unsubscribe(row.id, link)]
 
+    # --- disk -------------------------------------------------------------------------------------
+
+    def durable_tables(self) -> Mapping[str, Table[Any]]:
+        """Return the tables of which a broker keeps rows on its disk (`on_disk`), by their
+        names."""
+        return {}
+
+    def restore(self, table: str, id: EntityId, filter: Filter, link: LinkName) -> None:
+        """Enter a row of one of these that a neighbour told before the broker started; none is
+        up."""
+        self.durable_tables()[table].add(Row(id, filter, link, False))
+
     # --- what can be seen -------------------------------------------------------------------------
 
     def tables(self) -> Mapping[str, TableView[Any]]:
         """Return its tables under the papers' names."""
-        return {"PRT": self.prt}
+        return {SUBSCRIPTIONS: self.prt}

@@ -43,6 +43,7 @@ DUPLICATE = Decision({}, [], None, duplicate=True)
 class Meshed(Router, Relearns, OpensLinks):
     """See the module's docstring. `mesh` and `soft_links` are made by `begin`."""
 
+    confirms = False
     options: ClassVar[type[RoutingOptions]] = MeshOptions
     counted: ClassVar[Mapping[str, str]] = {
         "quenched": "quenched",
