@@ -185,13 +185,13 @@ class ConsumerEnded(ServiceMessage, frozen=True, kw_only=True, tag="consumer_end
 
 
 class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A session as its home sees it; times in seconds UTC, ages in seconds, sizes in bytes.
+    """A durable session as its home sees it; times in seconds UTC, sizes in bytes.
 
     - `consumers`: name -> events that it has not acknowledged.
     - `events`, `bytes`: what it owes; `out`: how many of them consumers have.
     - `waiting`: publications for which the queue has no room yet.
     - `dropped`: events that went by limits and age since the broker started.
-    - `oldest_s`: the age of the oldest event.
+    - `oldest_s`: since when the oldest event is owed, 0 if there is none.
     """
 
     owner: str
