@@ -284,16 +284,7 @@ class Fetched(msgspec.Struct, frozen=True):
 
 
 Input = (
-    ControlMessage
-    | Publish
-    | LinkUp
-    | LinkDown
-    | Away
-    | Timer
-    | MoveLink
-    | Leave
-    | Kept
-    | Fetched
+    ControlMessage | Publish | LinkUp | LinkDown | Away | Timer | MoveLink | Leave | Kept | Fetched
 )
 
 
@@ -382,14 +373,5 @@ class Fetch(msgspec.Struct, frozen=True, gc=False):
 
 
 Effect = (
-    Send
-    | Deliver
-    | SetTimer
-    | OpenLink
-    | CloseLink
-    | Promote
-    | Demote
-    | Discard
-    | Keep
-    | Fetch
+    Send | Deliver | SetTimer | OpenLink | CloseLink | Promote | Demote | Discard | Keep | Fetch
 )

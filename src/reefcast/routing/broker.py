@@ -82,8 +82,8 @@ from reefcast.routing.gate import HOLD_TIMER, Gate, Onward
 from reefcast.routing.holding import HELD
 from reefcast.routing.links import LinkQueues, Links, Overload
 from reefcast.routing.neighbour_links import PATIENCE_S, NeighbourLinks
-from reefcast.routing.ordering import TIMER as ORDER_TIMER
 from reefcast.routing.on_disk import Rows
+from reefcast.routing.ordering import TIMER as ORDER_TIMER
 from reefcast.routing.ordering import Ordering
 from reefcast.routing.plain import PlainWay
 from reefcast.routing.registry import routing_named

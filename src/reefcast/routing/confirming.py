@@ -160,12 +160,11 @@ class Confirming:
         work.blocked = True
         self._blocked.setdefault(work.key[0], []).append(work)
 
-    def unblocked(self, id: PublicationId, refused: str = "") -> list[Send]:
-        """Handle that a publication that was blocked is taken, or `refused`."""
+    def unblocked(self, id: PublicationId) -> list[Send]:
+        """Handle that a publication that was blocked is taken."""
         answers: list[Send] = []
         for work in self._blocked.pop(id, ()):
             work.blocked = False
-            work.refused = work.refused or refused
             answers += self.answers(work)
         return answers
 
@@ -210,9 +209,7 @@ class Confirming:
         """Return the copies, in their order, that `link` has not answered and that are not among
         those `known` to be sent again; it has come up without memory."""
         return [
-            copy
-            for copy_id, (_, copy) in self._out.get(link, {}).items()
-            if copy_id not in known
+            copy for copy_id, (_, copy) in self._out.get(link, {}).items() if copy_id not in known
         ]
 
     def copy_ids(self, publications: Iterable[Publish]) -> set[CopyId]:

@@ -30,7 +30,8 @@ class Consequences:
     """Of one broker. `neighbours`: those that it should hear from when it relearns; `is_up`:
     whether a link of that name can be sent on; `changed` is told of links that come to belong to
     the overlay, or cease to; `routed` routes publications as if they had come by that link;
-    `confirming`: of which some may be; `most_held`: see `holding`. `due`: what is to be done next, because what it waited for is over.
+    `confirming`: of which some may be; `most_held`: see `holding`. `due`: what is to be done
+    next, because what it waited for is over.
     """
 
     def __init__(

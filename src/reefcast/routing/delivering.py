@@ -18,6 +18,7 @@ Source: `delivery.md`, rules 1 to 5.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
 from random import Random
 
 import msgspec
@@ -71,7 +72,7 @@ class Delivering:
     ) -> None:
         self.confirming = confirming
         self.keeps = home is not None
-        self.hosting = Hosting(home, lambda: _new_link(router.rng), most_sessions, router.counters)
+        self.hosting = Hosting(home, partial(_new_link, router.rng), most_sessions, router.counters)
         self.sessions: Mapping[LinkName, object] = self.hosting.links
         self._router = router
         self._then = then
@@ -104,7 +105,7 @@ class Delivering:
             if passing:
                 effects.append(Deliver(publish, passing))
                 self._router.counters["delivered"] += len(passing)
-        ends = not (effects or local or work is not None and work.sent)
+        ends = not (effects or local or (work is not None and work.sent))
         if work is not None:
             effects += self._then.finish(self.confirming.answers(work))
             ends = ends and not effects
@@ -149,7 +150,7 @@ class Delivering:
     def asked(self, message: ServiceMessage, client: LinkName, now: float) -> list[Effect]:
         """Handle what a client asks about sessions."""
         self.hosting.handle(message, client, now)
-        return [] if self.keeps else list(self.hosting.answers())
+        return [] if self.keeps else list(self.hosting.told_alone())
 
     def kept(self, kept: Kept, link: LinkName, now: float) -> list[Effect]:
         """Handle that changes are synced."""
@@ -160,7 +161,7 @@ class Delivering:
     def fetched(self, fetched: Fetched, link: LinkName, now: float) -> list[Effect]:
         """Handle bodies that came from the disk."""
         if self._home is not None:
-            self._home.fetched(fetched.found, fetched.missing)
+            self._home.fetched(fetched.found, fetched.missing, now)
         return []
 
     def due(self, now: float) -> list[Effect]:
@@ -196,15 +197,13 @@ class Delivering:
         self.hosting.start()
         return self._wishes([], now)
 
-    def end_input(self, item: Input, effects: list[Effect], now: float) -> list[Effect]:
+    def end_input(self, item: Input | None, effects: list[Effect], now: float) -> list[Effect]:
         """Return the effects of an input with what it means for the sessions and the disk."""
         if self._home is None:
             return effects
         effects = self._wishes(effects, now)
         outcome = self._home.take(self._disk.next_token)
         answers = [send for id in outcome.taken for send in self.confirming.unblocked(id)]
-        for id, reason in outcome.refused:
-            answers += self.confirming.unblocked(id, reason)
         effects += self._then.finish(answers)
         ready = self._disk.kept(item.token) if isinstance(item, Kept) else []
         effects = self._disk.behind(effects, outcome.changes)

@@ -38,7 +38,7 @@ from reefcast.routing.router import Router
 HOLD_S = 2.0
 HOLD_TIMER = "hold:"
 NO_CONFIRMATION = (
-    "routing {routing!r} cannot confirm publications, for it does not know when they are everywhere; "
+    "routing {routing!r} cannot confirm publications: it does not know when they are everywhere; "
     "publish without confirm, or use another routing"
 )
 NO_TOPIC = "routing {routing!r} carries what has a topic: publish(..., topics=[...])"

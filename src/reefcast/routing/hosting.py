@@ -222,10 +222,10 @@ class Hosting:
                 self._say(client, ConsumerEnded(consumer=number, reason=ended.reason))
         for advisory in outcome.advisories:
             self._counters[f"session_{advisory.kind}"] += advisory.count
-        return self.answers()
+        return self.told_alone()
 
-    def answers(self) -> list[Send]:
-        """Return what clients are to be told by now, and forget it."""
+    def told_alone(self) -> list[Send]:
+        """Return what clients are to be told of what they asked in vain."""
         sends, self._sends = self._sends, []
         return sends
 

@@ -35,6 +35,7 @@ from reefcast.model.messages import (
     Settled,
     is_durable,
 )
+from reefcast.routing.capabilities import KeepsRows, capability
 from reefcast.routing.router import SUBSCRIPTIONS, Router
 from reefcast.routing.tables import Row
 
@@ -116,11 +117,12 @@ class RowLog:
 def restore(router: Router, rows: Rows, neighbours: Collection[LinkName], disk: OnDisk) -> None:
     """Enter the durable rows of a broker that starts, before its first link is up; from now on its
     tables write what changes. Rows of those who are no `neighbours` any more are removed."""
-    for name, table in router.durable_tables().items():
+    kept = capability(router, KeepsRows)
+    for name, table in kept.durable_tables().items():
         for key, text in rows.get(name, {}).items():
             id, last_hop = _decode_key(key)
             if last_hop in neighbours:
-                router.restore(name, id, parse_filter(_decode_text(text)), last_hop)
+                kept.restore(name, id, parse_filter(_decode_text(text)), last_hop)
             else:
                 disk.write(DropRow(name, key))
         table.log = RowLog(disk, name)

@@ -44,7 +44,7 @@ from reefcast.model.messages import (
 from reefcast.overlay.scot import Neighbours
 from reefcast.routing.covering.statistics import Statistics
 from reefcast.routing.links import Links
-from reefcast.routing.tables import IndexFactory, Row, SubscriptionTable, Table, TableView
+from reefcast.routing.tables import IndexFactory, Row, SubscriptionTable, TableView
 
 SUBSCRIPTIONS = "PRT"
 """The table of subscriptions, as papers and disks call it."""
@@ -255,18 +255,6 @@ class Router(ABC):
     def link_down(self, link: LinkName) -> Sequence[Action]:
         """Withdraw what came from a neighbour or client that is gone."""
         return [act for row in self.prt.from_hop(link) for act in self.unsubscribe(row.id, link)]
-
-    # --- disk -------------------------------------------------------------------------------------
-
-    def durable_tables(self) -> Mapping[str, Table[Any]]:
-        """Return the tables of which a broker keeps rows on its disk (`on_disk`), by their
-        names."""
-        return {}
-
-    def restore(self, table: str, id: EntityId, filter: Filter, link: LinkName) -> None:
-        """Enter a row of one of these that a neighbour told before the broker started; none is
-        up."""
-        self.durable_tables()[table].add(Row(id, filter, link, False))
 
     # --- what can be seen -------------------------------------------------------------------------
 

@@ -59,7 +59,7 @@ from reefcast.model.messages import (
     Send,
     Unadvertise,
 )
-from reefcast.routing.capabilities import Relearns, SettlesTogether
+from reefcast.routing.capabilities import KeepsRows, Relearns, SettlesTogether
 from reefcast.routing.clt import (
     CivSet,
     CivUnset,
@@ -107,7 +107,7 @@ class ScotOptions(CoveringOptions, frozen=True):
             )
 
 
-class ScotRouter(Router, Relearns, SettlesTogether):
+class ScotRouter(Router, Relearns, SettlesTogether, KeepsRows):
     """The shared part of SPR and IDR: everything but the choice of links. `cluster`: this broker's;
     `a_links`, `i_links`: those that are up, the latter by cluster."""
 

@@ -28,13 +28,13 @@ from reefcast.model.messages import (
     Unadvertise,
 )
 from reefcast.model.publication import Publication
-from reefcast.routing.capabilities import HandsOver, Relearns, SettlesTogether
+from reefcast.routing.capabilities import HandsOver, KeepsRows, Relearns, SettlesTogether
 from reefcast.routing.router import SUBSCRIPTIONS, Router, Shape, Surroundings
 from reefcast.routing.tables import AdvertisementTable, Row, Table, TableView
 from reefcast.routing.tree import NO_PRUNES, Prune, SubscriptionTree
 
 
-class TreeRouter(Router, Relearns, SettlesTogether, HandsOver):
+class TreeRouter(Router, Relearns, SettlesTogether, HandsOver, KeepsRows):
     """See the module's docstring for the rules."""
 
     overlay = Shape.TREE

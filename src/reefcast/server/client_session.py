@@ -163,12 +163,13 @@ class ClientSession(End):
             self._host.congestion.settle(self.name, self._account)
 
     def _fresh(self, batch: list[Publish]) -> list[Publish]:
-        """Without what this broker has had: a publisher's numbers go up."""
+        """Without what this broker has had: a publisher's numbers go up. What is to be confirmed
+        comes again until it is."""
         fresh, last = [], self.last_seq
         for publish in batch:
-            if publish.publication.seq > last:
+            if publish.publication.seq > last or publish.confirm:
                 fresh.append(publish)
-                last = publish.publication.seq
+                last = max(last, publish.publication.seq)
         self.last_seq = last
         return fresh
 

@@ -33,7 +33,7 @@ from reefcast.routing.mesh.options import MeshOptions
 from reefcast.routing.mesh.overlay import MeshOverlay
 from reefcast.routing.mesh.view import SoftLinkTable
 from reefcast.routing.router import COUNTED, Action, Decision, Router, RoutingOptions, Surroundings
-from reefcast.routing.tables import NextHops, Row
+from reefcast.routing.tables import Table, NextHops, Row
 from reefcast.routing.tree import SubscriptionTree, WantedBy
 
 MESSAGES = (Anchored, Vicinity, Loads)
@@ -182,6 +182,12 @@ class Meshed(Router, Relearns, OpensLinks):
 
     def alongside(self, link: LinkName) -> Sequence[LinkName]:
         return self.mesh.alongside(link)
+
+    # --- disk -------------------------------------------------------------------------------------
+
+    def durable_tables(self) -> Mapping[str, Table[Any]]:
+        """Return none: links move, and with them the tables."""
+        return {}
 
     # --- publications -----------------------------------------------------------------------------
 
