@@ -20,19 +20,16 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import zip_longest
 from typing import Any
 
-from reefcast.errors import FilterSyntaxError, InternalError, LocalError, ProtocolError
+from reefcast.errors import FilterSyntaxError, LocalError, ProtocolError
 from reefcast.matching import new_index as compiled_index
 from reefcast.model.filters import parse_filter
 from reefcast.model.messages import (
     Advertise,
     Away,
     Confirmed,
-    Deliver,
     Demote,
-    Discard,
     Effect,
     EntityId,
     Fetched,
@@ -64,7 +61,6 @@ from reefcast.model.messages import (
 )
 from reefcast.overlay.scot import Neighbours
 from reefcast.routing.capabilities import (
-    ActsLater,
     OpensLinks,
     Refuses,
     SoftLink,
@@ -78,6 +74,7 @@ from reefcast.routing.counts import Counts
 from reefcast.routing.covering.statistics import MemoryStatistics, Statistics
 from reefcast.routing.delivering import HOME_TIMER, MOST_SESSIONS, Delivering
 from reefcast.routing.failures import Failures
+from reefcast.routing.forwarding import Forwarding
 from reefcast.routing.gate import HOLD_TIMER, Gate, Onward
 from reefcast.routing.holding import HELD
 from reefcast.routing.links import LinkQueues, Links, Overload
@@ -96,6 +93,7 @@ from reefcast.sessions.messages import FROM_CLIENTS
 
 ROUND_TIMER = "round"
 NO_ROWS: Rows = {}
+Handler = Callable[[Any, LinkName, float], list[Effect]]
 OF_THE_DRIVER = (LinkUp, LinkDown, Timer, MoveLink, Leave, Kept, Fetched)
 """Inputs that come by no link that must be up."""
 
@@ -149,7 +147,6 @@ class Broker:
         self._ordering = Ordering(self._failures)
         self._in_rounds = False
         self._refuses = capability(self.router, Refuses)
-        self._acts_later = capability(self.router, ActsLater)
         self._opens_links = capability(self.router, OpensLinks)
         self._then = self._new_consequences(most_held)
         self._holding = self._then.holding
@@ -158,13 +155,20 @@ class Broker:
             *(self.router, self._then, self._then.confirming, home, rows, self._neighbours),
             *(most_sessions, self._enter),
         )
-        self._sessions = self._delivering.sessions
+        self._forwarding = Forwarding(self.router, self._then, self._delivering, self._failures)
         self._gate = self._new_gate()
         self.plain_way = PlainWay(self.router, self.clients, self._ordering, self._holding)
         self.neighbours = NeighbourLinks(
             name, self.router, self._then, patience_s, gives_up=home is None
         )
-        self._handlers: dict[type, Callable[[Any, LinkName, float], list[Effect]]] = {
+        self._handlers = self._own_handlers()
+        self._handlers.update(dict.fromkeys(FROM_CLIENTS, self._asked))
+        self._services = Services(services)
+        for service in self._services:
+            self._handlers.update(dict.fromkeys(service.messages, partial(self._served, service)))
+
+    def _own_handlers(self) -> dict[type, Handler]:
+        return {
             Publish: self._one_publication,
             Advertise: self._table_change,
             Unadvertise: self._table_change,
@@ -185,23 +189,20 @@ class Broker:
             MoveLink: self._move,
             Leave: self._leave,
         }
-        self._handlers.update(dict.fromkeys(FROM_CLIENTS, self._asked))
-        self._services = Services(services)
-        for service in self._services:
-            self._handlers.update(dict.fromkeys(service.messages, partial(self._served, service)))
 
     def _new_consequences(self, most_held: int) -> Consequences:
-        routed = partial(self._route, hosted=False)
         about_links = (self._is_up, self._neighbour_changed)
         confirming = Confirming(self.name, self.router.one_way, self.router.rng)
         return Consequences(
-            self.router, self._neighbours, *about_links, routed, confirming, most_held
+            self.router, self._neighbours, *about_links, self._routed, confirming, most_held
         )
 
+    def _routed(self, batch: Sequence[Publish], link: LinkName) -> list[Effect]:
+        return self._forwarding.route(batch, link, hosted=False)
+
     def _new_gate(self) -> Gate:
-        onward = Onward(
-            partial(self._route, hosted=True), self._delivering.failed, self._client_left
-        )
+        route = partial(self._forwarding.route, hosted=True)
+        onward = Onward(route, self._delivering.failed, self._client_left)
         return Gate(self.name, self.router, self._then, self.counters, self._failures, onward)
 
     # --- entry ------------------------------------------------------------------------------------
@@ -215,7 +216,7 @@ class Broker:
         """
         if not isinstance(item, OF_THE_DRIVER):
             self._require_up(link)
-        self.last_routed = []
+        self.last_routed = self._forwarding.routed = []
         self.links.pass_time(now)
         if isinstance(item, Timer) and item.key.startswith(ORDER_TIMER):
             return self._ordering.due(item.key.removeprefix(ORDER_TIMER), now)
@@ -243,14 +244,14 @@ class Broker:
     def _handle_publications(
         self, batch: Sequence[Publish], link: LinkName, now: float
     ) -> list[Effect]:
-        self.last_routed = []
+        self.last_routed = self._forwarding.routed = []
         self.links.pass_time(now)
         client = self.clients.get(link)
         if client is None:
             if link not in self.router.brokers:
                 self._require_up(link)
             self.links.came(link, len(batch))
-            return self._route(batch, link, hosted=False)
+            return self._routed(batch, link)
         return self._gate.publish(client, batch, now)
 
     def _require_up(self, link: LinkName) -> None:
@@ -264,78 +265,6 @@ class Broker:
 
     def _one_publication(self, publish: Publish, link: LinkName, now: float) -> list[Effect]:
         return self._handle_publications((publish,), link, now)
-
-    def _route(self, batch: Sequence[Publish], link: LinkName, *, hosted: bool) -> list[Effect]:
-        effects: list[Effect] = []
-        delivered = forwarded = 0
-        routed, goes, router = self.last_routed, self.links.goes, self.router
-        holding, sessions = self._holding, self._sessions
-        try:
-            rest, found = batch, router.match(batch, link)
-        except Exception:
-            rest, found = self._failures.matched(router.match, batch, link)
-        while rest:  # again only behind one that something fails on
-            first = len(routed)
-            try:
-                # zip's own `strict` takes twice as long.
-                for publish, decision in zip_longest(rest, router.route(rest, found, link)):
-                    if publish is None or decision is None:
-                        raise InternalError(
-                            f"routing {router.name!r} must yield one decision for each publication"
-                        )
-                    if publish.confirm or sessions:
-                        effects += self._with_care(publish, decision, link, hosted)
-                        routed.append((publish, decision))
-                        continue
-                    local, hops = decision.local, decision.hops
-                    for hop, header in hops:
-                        copy = Publish(publish.publication, header, publish.body, publish.again)
-                        if hop in holding.closed:
-                            effects += holding.pass_on(Send(hop, copy))
-                            self.links.waits(hop)
-                        else:
-                            effects.append(Send(hop, copy))
-                            goes(hop)
-                    if local:
-                        effects.append(Deliver(publish, local))
-                        delivered += len(local)
-                    elif not hops:
-                        effects += self._ends_here(publish, decision, hosted)
-                    forwarded += len(hops)
-                    routed.append((publish, decision))
-                break
-            except Exception as error:
-                done = len(routed) - first
-                failed = rest[done] if done < len(rest) else None
-                self._failures.on(failed, error)
-                effects += self._delivering.failed(failed, link)
-                rest, found = rest[done + 1 :], found[done + 1 :]
-        self.counters["delivered"] += delivered
-        self.counters["forwarded"] += forwarded
-        if self._acts_later.unfinished:
-            try:
-                effects += self._then.act(self._acts_later.afterwards())
-            except Exception as error:
-                self._failures.on(None, error)
-        return effects
-
-    def _with_care(
-        self, publish: Publish, decision: Decision, link: LinkName, hosted: bool
-    ) -> list[Effect]:
-        """Route one that is to be confirmed, or may be for a durable session of this broker."""
-        effects = self._delivering.pass_on(publish, decision, link)
-        return self._ends_here(publish, decision, hosted) if effects is None else effects
-
-    def _ends_here(self, publish: Publish, decision: Decision, hosted: bool) -> list[Effect]:
-        """Nobody here and nobody beyond: an event that nobody wanted, or a copy too many."""
-        if decision.duplicate:
-            self.counters["duplicate"] += 1
-            return [Discard(publish, "duplicate")]
-        if hosted:
-            self.counters["unwanted"] += 1
-            return [Discard(publish, "unwanted")]
-        self.counters["false_positive"] += 1
-        return []
 
     # --- control messages -------------------------------------------------------------------------
 
