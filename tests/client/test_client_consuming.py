@@ -14,9 +14,11 @@ from reefcast.client.consuming import Attachment, Consuming
 from reefcast.model.keeping import SessionOptions
 from reefcast.model.messages import (
     Away,
+    ControlMessage,
     Effect,
     Fetch,
     Fetched,
+    Input,
     Keep,
     Kept,
     LinkDown,
@@ -53,7 +55,7 @@ class World:
         self.given: list[int] = []
         self.in_hand: dict[int, int] = {}  # seq -> position
         self.acknowledged: set[int] = set()
-        self.consuming = Consuming(self._to_broker.append)  # type: ignore[arg-type]
+        self.consuming = Consuming(self._say)
         self._start()
         self.consuming.established(resumed=False)
         options = {"ack_wait_s": ACK_WAIT_S}
@@ -83,8 +85,12 @@ class World:
         for link in ("c", "p"):
             self._handle(LinkUp(LinkKind.CLIENT), link)
 
-    def _handle(self, item: object, link: str) -> None:
-        self._carry_out(self._core.handle(item, link, self.now))  # type: ignore[arg-type]
+    def _say(self, message: ControlMessage) -> None:
+        assert isinstance(message, ServiceMessage)
+        self._to_broker.append(message)
+
+    def _handle(self, item: Input, link: str) -> None:
+        self._carry_out(self._core.handle(item, link, self.now))
 
     def _carry_out(self, effects: Iterable[Effect]) -> None:
         for effect in effects:

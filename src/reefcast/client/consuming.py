@@ -68,9 +68,9 @@ class Call:
 
 class Attachment:
     """One consumer of a session, over all of its connections. `window`: see `Attach`, as all other
-    arguments. `waiting`: events that the application has not read, by position; `in_hand`: positions of those
-    that it has read and neither acknowledged nor rejected, in this order. `changed` fires when
-    events or answers come, and at the end; `error` says why it ended."""
+    arguments. `waiting`: events that the application has not read, by position; `in_hand`:
+    positions of those that it has read and neither acknowledged nor rejected, in this order.
+    `changed` fires when events or answers come, and at the end; `error` says why it ended."""
 
     def __init__(
         self, consuming: Consuming, session: str, owner: str, window: int, filter: str
