@@ -13,7 +13,7 @@ run in the client's thread and must not wait for their own client (`LocalError`)
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Generic, Literal, Self, TypeVar, Unpack, overload
@@ -29,6 +29,7 @@ from reefcast.client.handles import Subscription as AsyncSubscription
 from reefcast.client.history import History as AsyncHistory
 from reefcast.client.iterating import Events
 from reefcast.client.replay import Replay as AsyncReplay
+from reefcast.client.sync_requesting import Event, Requesting
 from reefcast.client.thread import LoopThread
 from reefcast.errors import ReefcastError
 from reefcast.extras import extra_for
@@ -39,7 +40,7 @@ from reefcast.timing import now_us
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Advertisement", "Client", "History", "Replay", "Subscription", "connect"]
+__all__ = ["Advertisement", "Client", "Event", "History", "Replay", "Subscription", "connect"]
 
 BACKLOG = 1000
 """Events that may wait between the threads."""
@@ -194,7 +195,7 @@ class History(Events):
         self._history.cancel()
 
 
-class Client:
+class Client(Requesting):
     """A connection to the network, as `reefcast.Client`; made by `connect`, for any thread."""
 
     def __init__(self, thread: LoopThread, client: BackloggedClient) -> None:
@@ -204,6 +205,7 @@ class Client:
         self._lock = threading.Lock()
         self._sending = False
         self._failure: ReefcastError | None = None
+        client.serve(self._enqueue, self, Event)
 
     @property
     def id(self) -> str:
@@ -242,11 +244,17 @@ class Client:
         broker's credit. Raises `InvalidValueError` for what is no event; an error in sending
         (`RefusedError`, `ConnectionLostError`) is raised by a later call.
         """
+        identity = self._enqueue(merge_attributes(attributes, named), topics, payload)
+        self._wait_for_backlog()
+        return identity
+
+    def _enqueue(
+        self, values: Mapping[str, object], topics: Iterable[str], payload: bytes
+    ) -> PublicationId:
+        """Number an event and hand it over."""
         with self._lock:
             identity = (self._client.id, self._seq + 1)
-            values = merge_attributes(attributes, named)
             self._start_sending([encode_event(identity, now_us(), values, topics, payload)])
-        self._wait_for_backlog()
         return identity
 
     def publish_many(

@@ -20,6 +20,8 @@ class Reading(Protocol):
 
     def inbox_has_room(self, inbox: Inbox) -> None: ...
 
+    def make_event(self, body: bytes) -> Event: ...
+
 
 class Holding:
     """The filters of one advertisement or subscription, `registrations`. `changed` fires when one
@@ -81,13 +83,14 @@ class Inbox(Holding):
         self.dropped += count
 
     def pop(self) -> Event:
-        event = Event(self.bodies.popleft())
+        event = self._reading.make_event(self.bodies.popleft())
         if self.full:
             self._look_for_room()
         return event
 
     def pop_all(self) -> list[Event]:
-        return [Event(body) for body in self.pop_bodies(len(self.bodies))]
+        make = self._reading.make_event
+        return [make(body) for body in self.pop_bodies(len(self.bodies))]
 
     def pop_bodies(self, most: int) -> list[bytes]:
         """Remove the oldest events, at most `most`, and return their bodies."""
