@@ -176,6 +176,11 @@ class Event:
         return f"Event({self.publisher!r}, {self.seq}, {self.attributes!r})"
 
 
+def replier_of(event: Event) -> Replier | None:
+    """Return the client that the event came to, for events made of others."""
+    return event._replier
+
+
 def decode_delivery(payload: bytes) -> tuple[tuple[int, ...], Event]:
     """Decode a DELIVER payload into the numbers of the filters that matched and the event; for
     receivers set by `on_deliveries`."""

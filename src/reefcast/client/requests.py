@@ -97,7 +97,7 @@ class Requests(Holding):
 
     @contextmanager
     def open(self) -> Iterator[WaitingRequest]:
-        """Number a request, and keep its replies inside the `with` block."""
+        """Open a request: number it, and keep its replies inside the `with` block."""
         self._last += 1
         waiting = WaitingRequest(self._last)
         self._waiting[waiting.number] = waiting
