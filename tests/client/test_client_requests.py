@@ -8,6 +8,7 @@ import gc
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -407,3 +408,24 @@ async def test_the_synchronous_client(urls) -> None:
 
     async with asyncio.timeout(2 * LONG_S):
         await asyncio.to_thread(work, *urls)
+
+
+async def test_a_durable_session_may_answer(tmp_path: Path) -> None:
+    network = path_network(1)
+    network.sessions.directory = str(tmp_path)
+    async with (
+        running(network) as [url],
+        reefcast.connect(url) as asker,
+        reefcast.connect(url) as server,
+    ):
+        session = await server.session("work")
+        await session.subscribe("n >= 0")
+
+        async def answer() -> None:
+            async with session.processing() as event:
+                await event.reply(result=event["n"] * 2)
+
+        answering = asyncio.create_task(answer())
+        assert (await asker.request(n=4, timeout_s=LONG_S))["result"] == 8
+        await answering
+        await session.close()

@@ -7,20 +7,22 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from reefcast.client.event import Event
+from reefcast.client.event import Event, Replier
 from reefcast.client.signal import Signal
 from reefcast.errors import ReefcastError
 from reefcast.protocol.registrations import Registration, State
 
 
 class Reading(Protocol):
-    """The part of the client that pauses and resumes reading from the broker."""
+    """The part of the client that pauses and resumes reading from the broker, and says what events
+    the application gets, and who replies to them."""
+
+    event_type: type[Event]
+    replier: Replier | None
 
     def inbox_is_full(self, inbox: Inbox) -> None: ...
 
     def inbox_has_room(self, inbox: Inbox) -> None: ...
-
-    def make_event(self, body: bytes) -> Event: ...
 
 
 class Holding:
@@ -83,14 +85,15 @@ class Inbox(Holding):
         self.dropped += count
 
     def pop(self) -> Event:
-        event = self._reading.make_event(self.bodies.popleft())
+        reading = self._reading
+        event = reading.event_type(self.bodies.popleft(), reading.replier)
         if self.full:
             self._look_for_room()
         return event
 
     def pop_all(self) -> list[Event]:
-        make = self._reading.make_event
-        return [make(body) for body in self.pop_bodies(len(self.bodies))]
+        make, replier = self._reading.event_type, self._reading.replier
+        return [make(body, replier) for body in self.pop_bodies(len(self.bodies))]
 
     def pop_bodies(self, most: int) -> list[bytes]:
         """Remove the oldest events, at most `most`, and return their bodies."""

@@ -153,7 +153,7 @@ class Requests(Holding):
     def put(self, bodies: Sequence[bytes]) -> None:
         """Give replies to the requests that wait for them."""
         for body in bodies:
-            reply = self._session.make_event(body)
+            reply = self._session.event_type(body, self._session.replier)
             waiting = self._waiting.get(_number_of(reply))
             if waiting is None:
                 self.late += 1

@@ -100,7 +100,7 @@ class Session:
         self.refusals: list[tuple[int, str]] = []
         self.awaited: dict[int, Callable[[str], None]] = {}
         self.replier: Replier | None = None
-        self.event_type = Event
+        self.event_type: type[Event] = Event
         self._batches: deque[Published] = deque(maxlen=BATCHES_KEPT)
         self.taken = 0
         self._key = key
@@ -388,10 +388,6 @@ class Session:
         """Send a message; without a connection it waits for one to a broker that has this session
         still."""
         self.outbox.send_control(message)
-
-    def make_event(self, body: bytes) -> Event:
-        """Return what arrived as the application gets it."""
-        return self.event_type(body, self.replier)
 
     # --- reading and its limits -------------------------------------------------------------------
 
