@@ -23,7 +23,8 @@ PAGES = {
         ROOT / "docs" / "reference" / "values.md",
     )
 }
-GUIDE = PAGES["write-a-client"] + PAGES["values"]
+DURABLE = ROOT / "docs" / "how-to" / "use-durable-sessions.md"
+GUIDE = PAGES["write-a-client"] + PAGES["values"] + DURABLE.read_text(encoding="utf-8")
 PYTHON = re.compile(r"```python\n(.*?)```", re.DOTALL)
 EXAMPLES = {
     f"{page}-{number}": source

@@ -80,7 +80,7 @@ class DurableSession:
 
     @property
     def name(self) -> str:
-        """The session's name."""
+        """The name of the session, unique for its owner."""
         return self._session.name
 
     # --- the session ------------------------------------------------------------------------------
