@@ -47,9 +47,11 @@ def command() -> None:
 )
 @json_option("an object for each session, in a list")
 def list_command(*, words: tuple[str, ...], owner: str, as_json: bool) -> None:
-    """List the sessions of a broker.
+    """Print the sessions of a broker.
 
-    reefcast session list
+        reefcast session list
+
+    They are those of the broker at URL, in the order of their owners and names.
     """
     url, others = split_words(words)
     if others:
@@ -85,7 +87,9 @@ def show(
 ) -> None:
     """Show one session: its options, subscriptions, consumers and queue.
 
-    reefcast session show billing --dead-letters 10
+        reefcast session show billing --dead-letters 10
+
+    Nothing is taken from the queue by looking at it.
     """
     url, name = _name(words)
 
@@ -117,7 +121,9 @@ def show(
 def drain(*, words: tuple[str, ...], owner: str, as_json: bool) -> None:
     """Drop all events that a session owes, but for its dead letters.
 
-    reefcast session drain billing
+        reefcast session drain billing
+
+    What consumers have in their hands is dropped, too.
     """
     _count(words, owner, DurableSession.drain, "dropped", as_json=as_json)
 
@@ -145,7 +151,9 @@ def move_dead_letters(*, words: tuple[str, ...], owner: str, drop: bool, as_json
 def close(*, words: tuple[str, ...], owner: str, as_json: bool) -> None:
     """End a session, with its subscriptions and all that it owes.
 
-    reefcast session close billing
+        reefcast session close billing
+
+    Its consumers are told so, and what was owed is gone.
     """
     url, name = _name(words)
     _run(url, lambda client: client.session(name, owner=owner).close())

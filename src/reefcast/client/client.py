@@ -20,7 +20,6 @@ from reefcast.client.batches import Published, encode_batch
 from reefcast.client.blocks import special_of
 from reefcast.client.connection import Connection, Handler
 from reefcast.client.dialling import Dialler
-from reefcast.client.durable import PREFETCH, DurableSession, SessionChoices, rows_of
 from reefcast.client.encoding import encode_event, merge_attributes
 from reefcast.client.filter_check import check_filter
 from reefcast.client.handles import Advertisement, Subscription
@@ -32,6 +31,7 @@ from reefcast.client.history import (
 )
 from reefcast.client.replay import Replay
 from reefcast.client.session import Session
+from reefcast.client.sessions import SessionClient
 from reefcast.client.settings import (
     Options,
     call_application,
@@ -44,14 +44,13 @@ from reefcast.history.asking import question_about
 from reefcast.model.flat import Attributes
 from reefcast.model.publication import PublicationId
 from reefcast.model.wire import Hello
-from reefcast.sessions.messages import ListSessions, SessionRow
 from reefcast.timing import MACHINE, Backoff, now_us
 
 WRITE_AT_BYTES = 64 * 1024
 _log = logging.getLogger("reefcast.client")
 
 
-class Client:
+class Client(SessionClient):
     """A connection to the network, made by `connect` and used in one event loop.
 
     It reconnects by itself. A broker that is reached again within `session_s` (60 s, see its
@@ -274,36 +273,6 @@ class Client:
         )
         return History(self._session, question, self._settings["history_patience_s"])
 
-    # --- durable sessions -------------------------------------------------------------------------
-
-    def session(
-        self,
-        name: str,
-        *,
-        prefetch: int = PREFETCH,
-        filter: str = "",
-        owner: str = "",
-        **choices: Unpack[SessionChoices],
-    ) -> DurableSession:
-        """Return the durable session with this name at the broker that this client is connected to;
-        await the result to make it if there is none. See `DurableSession`.
-
-        `prefetch`: how many events this consumer may have without having acknowledged them.
-        `filter`: a further one, for this consumer alone, which takes only the session's events that
-        match. `owner`: the user whose session it is, this client's by default; other users' are for
-        administrators. `choices`: see `SessionChoices`. Raises `FilterSyntaxError` and
-        `LocalError`.
-        """
-        return DurableSession(
-            self._session, name, owner=owner, prefetch=prefetch, filter=filter, choices=choices
-        )
-
-    async def sessions(self, owner: str = "") -> list[SessionRow]:
-        """Return the durable sessions of a user at the broker that this client is connected to; by
-        default its own, "*" for everybody's. Others' are for administrators (`RefusedError`)."""
-        token = self._session.consuming.next_token()
-        return await rows_of(self._session, ListSessions(token=token, owner=owner))
-
     # --- closing ----------------------------------------------------------------------------------
 
     async def close(self) -> None:
@@ -333,14 +302,6 @@ class Client:
             ) from None
         finally:
             await self._stop()
-
-    async def _until_events_acknowledged(self) -> None:
-        """Wait until the homes of durable sessions have what was acknowledged."""
-        await asyncio.sleep(0)  # what was acknowledged in this turn of the loop is said now
-        with self._session.awaiting_answer():
-            for attachment in self._session.consuming.consumers:
-                while not (attachment.is_acknowledged() or attachment.ended):
-                    await attachment.changed.wait()
 
     async def _open(self) -> Self:
         """Wait for the first connection. Raises the reason why there is none."""
