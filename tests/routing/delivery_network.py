@@ -1,11 +1,11 @@
-"""Brokers with disks, publishers that ask for confirmation, and durable sessions, in one process: every
-message, every sync and every kill is a step, and a generator chooses which comes next.
+"""Brokers with disks, publishers that ask for confirmation, and durable sessions, in one process:
+every message, every sync and every kill is a step, and a generator chooses which comes next.
 
-The cores are the real ones, with their `Home`; what lies between them is modelled plainly: links keep
-what is not acknowledged over a cut, and begin anew when one end was killed. A disk loses at a kill what
-was not synced. The promises (`delivery.md`) are checked where they can be broken: P1 when a
-confirmation arrives, P2 and P3 in all queues on disk, P4 when all brokers are up and nothing is left to
-do.
+The cores are the real ones, with their `Home`; what lies between them is modelled plainly: links
+keep what is not acknowledged over a cut, and begin anew when one end was killed. A disk loses at a
+kill what was not synced. The promises (`delivery.md`) are checked where they can be broken: P1 when
+a confirmation arrives, P2 and P3 in all queues on disk, P4 when all brokers are up and nothing is
+left to do.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ KEEPS_ORDER = ("acyclic", "flooding", "spr")
 
 
 class Link:
-    """One direction between two brokers: what its sender keeps. `had`: frames that the receiver took
-    over, of which the sender has not heard yet."""
+    """One direction between two brokers: what its sender keeps. `had`: frames that the receiver has
+    taken over, of which the sender has not heard yet."""
 
     def __init__(self) -> None:
         self.frames: deque[Any] = deque()
@@ -64,8 +64,8 @@ class Link:
 
 
 class Publisher:
-    """A client that publishes, and sends again what is not confirmed. `made`: seq -> the sessions with
-    matching subscriptions that had settled by then."""
+    """A client that publishes, and sends again what is not confirmed. `made`: seq -> the sessions
+    with matching subscriptions that had settled by then."""
 
     def __init__(self, name: str, broker: str) -> None:
         self.name, self.broker = name, broker
@@ -158,8 +158,8 @@ class Network:
         }
         for a, b in kept:
             self.links[a, b] = Link()
-        for a, b in kept:
-            self.put(a, LinkUp(LinkKind.BROKER, kept[a, b]), b)
+        for (a, b), publications in kept.items():
+            self.put(a, LinkUp(LinkKind.BROKER, publications), b)
 
     def kill(self, name: str) -> None:
         self.kills += 1
@@ -205,7 +205,7 @@ class Network:
     # --- publishers -------------------------------------------------------------------------------
 
     def attach(self, publisher: Publisher) -> None:
-        """A publisher's client begins anew at its broker: advertisements, then what is not confirmed."""
+        """A publisher's client begins anew at its broker; it sends again what is not confirmed."""
         self.put(publisher.broker, LinkUp(LinkKind.CLIENT), publisher.name)
         if publisher.advertises:
             self.advertise(publisher)
@@ -227,7 +227,9 @@ class Network:
         if broker in self.cores:
             self.attach(publisher)
 
-    def publish(self, publisher: Publisher, attributes: Mapping[str, Any], *, confirm: bool) -> None:
+    def publish(
+        self, publisher: Publisher, attributes: Mapping[str, Any], *, confirm: bool
+    ) -> None:
         publisher.seq += 1
         publication = Publication(publisher.name, publisher.seq, 0, dict(attributes))
         publisher.made[publisher.seq] = [
@@ -284,10 +286,12 @@ class Network:
         if isinstance(message, Failed):
             self.problems.append(f"session {wanted.name}: {message.reason}")
         if isinstance(message, Done) and message.token > 1:
-            wanted.settled |= {text for text, token in wanted.asked.items() if token == message.token}
+            wanted.settled |= {
+                text for text, token in wanted.asked.items() if token == message.token
+            }
 
     def queue(self, wanted: Wanted) -> list[PublicationId]:
-        """The events that a session owes, as its home's disk would have them after a power cut now."""
+        """The events that a session owes, as its home's disk has them after a power cut now."""
         contents = self.disks[wanted.home]._state.contents
         for stored in contents.sessions.values():
             if stored.record.name == wanted.name:
@@ -313,7 +317,11 @@ class Network:
             for publisher in self.publishers.values():
                 made = publisher.made
                 its = [s for name, s in queue if name == publisher.name and wanted.name in made[s]]
-                late = [s for at, s in enumerate(its) if s in publisher.confirmed and s < max(its[: at + 1])]
+                late = [
+                    s
+                    for at, s in enumerate(its)
+                    if s in publisher.confirmed and s < max(its[: at + 1])
+                ]
                 if self.routing in KEEPS_ORDER and late:
                     self.problems.append(f"P3: session {wanted.name} of {publisher.name}: {its}")
 
@@ -321,8 +329,12 @@ class Network:
         """P4, when nothing is left to do."""
         for publisher in self.publishers.values():
             if publisher.open:
-                where = {name: core._then.confirming.waits_for() for name, core in self.cores.items()}
-                self.problems.append(f"P4: {publisher.name} waits for {sorted(publisher.open)}: {where}")
+                where = {
+                    name: core._then.confirming.waits_for() for name, core in self.cores.items()
+                }
+                self.problems.append(
+                    f"P4: {publisher.name} waits for {sorted(publisher.open)}: {where}"
+                )
         for wanted in self.sessions.values():
             if wanted.asked.keys() != wanted.settled:
                 self.problems.append(f"P4: subscriptions of {wanted.name} do not settle")
@@ -408,7 +420,7 @@ class Network:
 
 
 class Torture:
-    """A run of a network in which everything happens that may: chosen by the network's generator."""
+    """A run of a network in which everything happens that may; its generator chooses."""
 
     def __init__(self, network: Network, publications: int) -> None:
         self.network, self.rng = network, network.rng
@@ -458,9 +470,7 @@ class Torture:
             for _ in range(rng.choice((1, 1, 3))):
                 if publisher.broker in network.cores and self.left:
                     self.left -= 1
-                    network.publish(
-                        publisher, {"x": rng.randrange(10)}, confirm=rng.random() < 0.8
-                    )
+                    network.publish(publisher, {"x": rng.randrange(10)}, confirm=rng.random() < 0.8)
         elif roll < 0.60 and network.cores:
             network.kill(rng.choice(sorted(network.cores)))
         elif roll < 0.78 and down:

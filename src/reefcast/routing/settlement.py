@@ -166,8 +166,8 @@ class Settlement:
         self._join(work, [(key[0], self._said[key]) for key in said if key in self._said])
 
     def join_all_said(self, work: PendingWork, id: EntityId) -> None:
-        """Let `work`, of what came with `id`, wait for all messages under way that bring it to other
-        neighbours than the one that it came from."""
+        """Let `work`, of what came with `id`, wait for all messages under way that bring it to
+        other neighbours than the one that it came from."""
         self.join_said(work, [(link, id) for link in self._waiting if link != work.came_by])
 
     def _join(self, work: PendingWork, messages: Iterable[tuple[LinkName, int]]) -> None:
