@@ -13,7 +13,7 @@ run in the client's thread and must not wait for their own client (`LocalError`)
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from types import TracebackType
@@ -24,21 +24,20 @@ from reefcast.client.backlog import BackloggedClient
 from reefcast.client.batches import Published, encode_batch
 from reefcast.client.beside import MAX_ROWS, Beside, check_max_rows
 from reefcast.client.blocks import special_of
-from reefcast.client.durable import PREFETCH, SessionChoices
-from reefcast.client.durable_sync import DurableSession, OwedEvent
+from reefcast.client.durable_sync import DurableSession, OwedEvent, SessionClient
 from reefcast.client.encoding import encode_event, merge_attributes
 from reefcast.client.handles import Advertisement as AsyncAdvertisement
 from reefcast.client.handles import Subscription as AsyncSubscription
 from reefcast.client.history import History as AsyncHistory
 from reefcast.client.iterating import Events
 from reefcast.client.replay import Replay as AsyncReplay
+from reefcast.client.requesting_sync import Event, Requesting
 from reefcast.client.thread import LoopThread
 from reefcast.client.unconfirmed import Group
 from reefcast.errors import ReefcastError
 from reefcast.extras import extra_for
 from reefcast.model.flat import Attributes
 from reefcast.model.publication import PublicationId
-from reefcast.sessions.messages import SessionRow
 from reefcast.timing import now_us
 
 if TYPE_CHECKING:
@@ -48,6 +47,7 @@ __all__ = [
     "Advertisement",
     "Client",
     "DurableSession",
+    "Event",
     "History",
     "OwedEvent",
     "Replay",
@@ -208,7 +208,7 @@ class History(Events):
         self._history.cancel()
 
 
-class Client:
+class Client(SessionClient, Requesting):
     """A connection to the network, as `reefcast.Client`; made by `connect`, for any thread."""
 
     def __init__(self, thread: LoopThread, client: BackloggedClient) -> None:
@@ -218,6 +218,7 @@ class Client:
         self._lock = threading.Lock()
         self._sending = False
         self._failure: ReefcastError | None = None
+        client.serve(self._enqueue, self, Event)
 
     @property
     def id(self) -> str:
@@ -260,16 +261,26 @@ class Client:
         later call.
         """
         group = Group() if confirm else None
+        identity = self._enqueue(merge_attributes(attributes, named), topics, payload, group)
+        if group is not None:
+            self._thread.run(self._client.sent_and_confirmed(group))
+        self._wait_for_backlog()
+        return identity
+
+    def _enqueue(
+        self,
+        values: Mapping[str, object],
+        topics: Iterable[str],
+        payload: bytes,
+        group: Group | None = None,
+    ) -> PublicationId:
+        """Number an event and hand it over; `group`: who waits until it is confirmed."""
         with self._lock:
             identity = (self._client.id, self._seq + 1)
-            values = merge_attributes(attributes, named)
             frame = encode_event(identity, now_us(), values, topics, payload)
             if group is not None:
                 self._client.expect(identity[1], group)
             self._start_sending([frame])
-        if group is not None:
-            self._thread.run(self._client.sent_and_confirmed(group))
-        self._wait_for_backlog()
         return identity
 
     @contextmanager
@@ -405,26 +416,6 @@ class Client:
         `reefcast.Client.history`."""
         work = self._client.begin_history(filter, since, until, limit)
         return History(self._thread, self._thread.run(work))
-
-    def session(
-        self,
-        name: str,
-        *,
-        prefetch: int = PREFETCH,
-        filter: str = "",
-        owner: str = "",
-        timeout: float | None = None,
-        **choices: Unpack[SessionChoices],
-    ) -> DurableSession:
-        """Return the durable session with this name at the broker that this client is connected to,
-        made if there is none; arguments and errors as in `reefcast.Client.session`, and
-        `TimeoutError` after `timeout` seconds."""
-        work = self._client.open_session(name, prefetch, filter, owner, choices)
-        return DurableSession(self._thread, self._thread.run(work, timeout))
-
-    def sessions(self, owner: str = "", timeout: float | None = None) -> list[SessionRow]:
-        """Return the durable sessions of a user; as `reefcast.Client.sessions`."""
-        return self._thread.run(self._client.sessions(owner), timeout)
 
     def close(self) -> None:
         """Wait for acknowledgements, close the connection, and end all iterations and the thread.

@@ -31,6 +31,8 @@ from reefcast.client.history import (
     microseconds,
 )
 from reefcast.client.replay import Replay
+from reefcast.client.requesting import Requesting
+from reefcast.client.requests import Requests
 from reefcast.client.session import Session
 from reefcast.client.sessions import SessionClient
 from reefcast.client.settings import (
@@ -51,7 +53,7 @@ WRITE_AT_BYTES = 64 * 1024
 _log = logging.getLogger("reefcast.client")
 
 
-class Client(SessionClient, ConfirmingClient):
+class Client(SessionClient, ConfirmingClient, Requesting):
     """A connection to the network, made by `connect` and used in one event loop.
 
     It reconnects by itself. A broker that is reached again within `session_s` (60 s, see its
@@ -74,7 +76,9 @@ class Client(SessionClient, ConfirmingClient):
         self._session = Session(
             client_id, machine.token(16), settings, self._output_came, self._watch_reading
         )
+        self._session.replier = self
         self._outbox = self._session.outbox
+        self._requests = Requests(self._session, f"{client_id}/{machine.token(8)}")
         self._handler = Handler(
             self._on_hello,
             self._session.on_frames,

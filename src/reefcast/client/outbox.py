@@ -41,7 +41,8 @@ class Repeat(bytes):
 
 class Outbox:
     """`credit`: publications that may be sent now. `seq`: number of the last publication;
-    `acknowledged_seq`: of the last one that the broker has taken over. `wake` is called when there
+    `acknowledged_seq`: of the last one that the broker has taken over. `advertised`: whether the
+    client ever advertised. `wake` is called when there
     is something to take and nothing was there before. `_controls`: the numbers of the control
     frames that the broker has not taken over."""
 
@@ -53,7 +54,7 @@ class Outbox:
         self.output_bytes = 0
         self._wake = wake
         self._output: list[bytes] = []
-        self._advertised = False
+        self.advertised = False
         self._unasked_seq = 0
         self._unacknowledged: Unacknowledged[bytes] = Unacknowledged()
         self._controls: deque[int] = deque()
@@ -86,8 +87,8 @@ class Outbox:
         return self.seq - len(self._unsent) + self._unsent_repeats
 
     def send_control(self, message: ControlMessage) -> None:
-        if isinstance(message, Advertise) and not self._advertised:
-            self._advertised, self._unasked_seq = True, self.seq
+        if isinstance(message, Advertise) and not self.advertised:
+            self.advertised, self._unasked_seq = True, self.seq
         frame = wire.encode(FrameKind.CONTROL, message)
         self._unacknowledged.add(frame)
         self._controls.append(self._unacknowledged.last)

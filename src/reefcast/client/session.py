@@ -29,7 +29,7 @@ from typing import Any, Protocol
 
 from reefcast.client.batches import Published
 from reefcast.client.consuming import Consuming, about_sessions
-from reefcast.client.event import Event
+from reefcast.client.event import Event, Replier
 from reefcast.client.inbox import Holding, Inbox
 from reefcast.client.outbox import Outbox
 from reefcast.client.recent import RecentDeliveries
@@ -72,7 +72,10 @@ class Session:
     `taken`: numbered frames that were taken over from the broker, while it has this session.
 
     `refusals`: the numbers of publications that the broker refused, with its reasons; those of
-    which nobody was told yet.
+    which nobody was told yet. `awaited`: by number, the publications whose caller waits for more
+    than that they are on their way; it is told the reason itself.
+
+    `replier`, `event_type`: who replies to events, and what events the application gets.
 
     Signals: `room` when publishing may go on, `acknowledged` when the broker took something over;
     both also when the session ends.
@@ -97,6 +100,9 @@ class Session:
         self.room = Signal()
         self.acknowledged = Signal()
         self.refusals: list[tuple[int, str]] = []
+        self.awaited: dict[int, Callable[[str], None]] = {}
+        self.replier: Replier | None = None
+        self.event_type: type[Event] = Event
         self._batches: deque[Published] = deque(maxlen=BATCHES_KEPT)
         self.taken = 0
         self._key = key
@@ -322,7 +328,12 @@ class Session:
 
     def _publication_refused(self, message: Refused) -> None:
         assert message.publication is not None
-        if self.unconfirmed.refused(message.publication[1], message.reason):
+        seq = message.publication[1]
+        told = self.unconfirmed.refused(seq, message.reason)
+        tell = self.awaited.get(seq)
+        if tell is not None:
+            tell(message.reason)
+        if told or tell is not None:
             return
         if self.settings["on_refused"] is not None:
             call_application(self.settings["on_refused"], message.publication, message.reason)
