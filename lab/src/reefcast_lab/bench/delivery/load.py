@@ -14,6 +14,7 @@ from reefcast_lab.bench.delivery.wires import READ_BYTES, Consumer, Publisher
 
 STALLED_S = 60.0
 """Without anything happening; then something is broken."""
+CLOSED = "the broker closed a connection"
 AT_ONCE = 1000
 """The most publications made before the answers are looked at."""
 
@@ -54,6 +55,8 @@ class _Line:
             sent = self.end.socket.send(self.waiting)
         except BlockingIOError:
             return
+        except ConnectionError as error:
+            raise PeerError(CLOSED) from error
         del self.waiting[:sent]
 
     def read(self) -> bytes:
@@ -61,8 +64,10 @@ class _Line:
             data = self.end.socket.recv(READ_BYTES)
         except BlockingIOError:
             return b""
+        except ConnectionError as error:
+            raise PeerError(CLOSED) from error
         if not data:
-            raise PeerError("the broker closed a connection")
+            raise PeerError(CLOSED)
         return data
 
 
@@ -99,7 +104,7 @@ class _Publishing(_Line):
             self._made.update(dict.fromkeys(range(first, first + room), now))
             self.write(self.end.publish(first, room))
 
-    def came(self, now: float) -> int:
+    def came(self) -> int:
         numbers, answer = self.end.confirmed(self.read())
         now = time.perf_counter()
         measured = self._measured
@@ -116,7 +121,7 @@ class _Consuming(_Line):
         super().__init__(end)
         self._measured = measured
 
-    def came(self, now: float) -> int:
+    def came(self) -> int:
         count, answer = self.end.take(self.read())
         self._measured.delivered += count
         self.write(answer)
@@ -167,7 +172,7 @@ def _select(selector: selectors.BaseSelector, measured: Measured, began: float) 
     """Handle what the brokers said, and write what waits."""
     for key, _ in selector.select(0.1):
         line: _Publishing | _Consuming = key.data
-        count = line.came(began)
+        count = line.came()
         if count and isinstance(line, _Publishing):
             measured.confirming_s = time.perf_counter() - began
         elif count:

@@ -60,7 +60,8 @@ class Frames:
 
     def feed(self, data: bytes) -> list[ControlMessage]:
         """Return the messages. Raises `PeerError` if the broker closes, or refuses something."""
-        messages, taken = [], self._taken
+        messages: list[ControlMessage] = []
+        taken = self._taken
         for kind, payload in self._reader.feed(data):
             if kind == FrameKind.CONTROL:
                 self._taken += 1
