@@ -29,6 +29,7 @@ from reefcast_lab.cli.bench_tables import (
     GOSSIP,
     GRAPHS,
     HISTORY,
+    KEEPING,
     LIVE,
     MATCH,
     MESH,
@@ -374,6 +375,23 @@ def statistics(deliveries: int, pairs: tuple[int, ...], as_json: bool) -> None:
     from reefcast_lab.bench.statistics import bench
 
     printed(bench(deliveries, pairs, partial(click.echo, err=True)), STATISTICS, as_json)
+
+
+@command.command()
+@whole_option("--backlog", 1_000_000, "Events that wait before they are drained.")
+@json_option("a list of rows")
+def keeping(backlog: int, as_json: bool) -> None:
+    """Measure the store of durable sessions.
+
+        reefcast-lab bench keeping
+
+    Group commits of several sizes, a backlog that is filled, loaded and
+    drained, and idle sessions, in the current directory. Beside SQLite, which
+    brokers use, LMDB in the same run, where it is installed.
+    """
+    from reefcast_lab.bench.keeping.measure import bench
+
+    printed(bench(backlog, partial(click.echo, err=True)), KEEPING, as_json)
 
 
 @command.command()
