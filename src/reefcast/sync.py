@@ -23,6 +23,9 @@ from reefcast.client.backlog import BackloggedClient
 from reefcast.client.batches import Published, encode_batch
 from reefcast.client.beside import MAX_ROWS, Beside, check_max_rows
 from reefcast.client.blocks import special_of
+from reefcast.client.durable import PREFETCH, SessionChoices
+from reefcast.client.durable import DurableSession as AsyncDurableSession
+from reefcast.client.durable_sync import DurableSession, OwedEvent
 from reefcast.client.encoding import encode_event, merge_attributes
 from reefcast.client.handles import Advertisement as AsyncAdvertisement
 from reefcast.client.handles import Subscription as AsyncSubscription
@@ -34,12 +37,22 @@ from reefcast.errors import ReefcastError
 from reefcast.extras import extra_for
 from reefcast.model.flat import Attributes
 from reefcast.model.publication import PublicationId
+from reefcast.sessions.messages import SessionRow
 from reefcast.timing import now_us
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Advertisement", "Client", "History", "Replay", "Subscription", "connect"]
+__all__ = [
+    "Advertisement",
+    "Client",
+    "DurableSession",
+    "History",
+    "OwedEvent",
+    "Replay",
+    "Subscription",
+    "connect",
+]
 
 BACKLOG = 1000
 """Events that may wait between the threads."""
@@ -369,6 +382,26 @@ class Client:
         work = _history(self._client, filter, since, until, limit)
         return History(self._thread, self._thread.run(work))
 
+    def session(
+        self,
+        name: str,
+        *,
+        prefetch: int = PREFETCH,
+        filter: str = "",
+        owner: str = "",
+        timeout: float | None = None,
+        **choices: Unpack[SessionChoices],
+    ) -> DurableSession:
+        """Return the durable session with this name at the broker that this client is connected to,
+        made if there is none; arguments and errors as in `reefcast.Client.session`, and
+        `TimeoutError` after `timeout` seconds."""
+        work = _session(self._client, name, prefetch, filter, owner, choices)
+        return DurableSession(self._thread, self._thread.run(work, timeout))
+
+    def sessions(self, owner: str = "", timeout: float | None = None) -> list[SessionRow]:
+        """Return the durable sessions of a user; as `reefcast.Client.sessions`."""
+        return self._thread.run(self._client.sessions(owner), timeout)
+
     def close(self) -> None:
         """Wait for acknowledgements, close the connection, and end all iterations and the thread.
 
@@ -412,6 +445,17 @@ async def _history(
     limit: int,
 ) -> AsyncHistory:
     return client.history(filter, since=since, until=until, limit=limit)
+
+
+async def _session(
+    client: BackloggedClient,
+    name: str,
+    prefetch: int,
+    filter: str,
+    owner: str,
+    choices: SessionChoices,
+) -> AsyncDurableSession:
+    return await client.session(name, prefetch=prefetch, filter=filter, owner=owner, **choices)
 
 
 async def _subscribe(

@@ -16,6 +16,7 @@ from reefcast.routing.capabilities import (
     ActsLater,
     FollowsRows,
     HandsOver,
+    KeepsRows,
     MovesLinks,
     OpensLinks,
     Refuses,
@@ -27,18 +28,20 @@ from reefcast.routing.capabilities import (
 from reefcast.routing.registry import ROUTINGS, routing_named
 from reefcast.routing.router import Router
 
-TREES = {Relearns, SettlesTogether, HandsOver}
+TREES = {Relearns, SettlesTogether, HandsOver, KeepsRows}
+TIDS = {Relearns, SettlesTogether, HandsOver, ActsLater}
+SCOTS = {Relearns, SettlesTogether, KeepsRows}
 CAN: dict[str, set[type]] = {
     "acyclic": TREES | {ActsLater, FollowsRows},
     "flooding": set(),
     "gossip": {Refuses, ActsLater, OpensLinks},
-    "idr": {Relearns, SettlesTogether},
-    "idr-mesh": {Relearns, SettlesTogether, OpensLinks},
+    "idr": SCOTS,
+    "idr-mesh": SCOTS | {OpensLinks},
     "mesh": TREES | {OpensLinks, MovesLinks},
-    "spr": {Relearns, SettlesTogether},
-    "spr-mesh": {Relearns, SettlesTogether, OpensLinks},
-    "tid-d": TREES | {ActsLater},
-    "tid-s": TREES | {ActsLater},
+    "spr": SCOTS,
+    "spr-mesh": SCOTS | {OpensLinks},
+    "tid-d": TIDS,
+    "tid-s": TIDS,
 }
 
 

@@ -31,6 +31,7 @@ from reefcast.client.history import (
 )
 from reefcast.client.replay import Replay
 from reefcast.client.session import Session
+from reefcast.client.sessions import SessionClient
 from reefcast.client.settings import (
     Options,
     call_application,
@@ -49,7 +50,7 @@ WRITE_AT_BYTES = 64 * 1024
 _log = logging.getLogger("reefcast.client")
 
 
-class Client:
+class Client(SessionClient):
     """A connection to the network, made by `connect` and used in one event loop.
 
     It reconnects by itself. A broker that is reached again within `session_s` (60 s, see its
@@ -290,10 +291,14 @@ class Client:
                 raise self._session.ending()
             return
         try:
-            await self.flush(self._settings["close_timeout_s"])
+            async with asyncio.timeout(self._settings["close_timeout_s"]):
+                await self._until_events_acknowledged()
+                await self.flush()
         except TimeoutError:
             raise ConnectionLostError(
-                f"closed with {self.unacknowledged} publications that no broker acknowledged"
+                f"closed with {self.unacknowledged} publications that no broker acknowledged, and "
+                f"{self._session.consuming.unanswered} events of durable sessions whose home has "
+                "not answered their acknowledgements: they may come again"
             ) from None
         finally:
             await self._stop()

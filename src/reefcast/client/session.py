@@ -2,8 +2,9 @@
 
 The driver (`client`) makes connections, feeds their frames into `on_frames`, and writes what
 `outbox.drain()` gives. Everything that must outlive a connection is here: the publications that the
-broker has not taken over (`outbox`), the filters that it must keep (`registrations`), and the
-events that the application has not read yet (each subscription's `Inbox`).
+broker has not taken over (`outbox`), the filters that it must keep (`registrations`), the events
+that the application has not read yet (each subscription's `Inbox`), and what durable sessions need
+(`consuming`).
 
 A broker that is found again after a cut has kept the session: both ends send again what the other
 has not taken over (`taken` counts here), and nothing is lost or doubled. Any other one is told
@@ -27,6 +28,7 @@ from contextlib import contextmanager
 from typing import Any, Protocol
 
 from reefcast.client.batches import Published
+from reefcast.client.consuming import Consuming, about_sessions
 from reefcast.client.event import Event
 from reefcast.client.inbox import Holding, Inbox
 from reefcast.client.outbox import Outbox
@@ -102,6 +104,7 @@ class Session:
         self.numbers = Numbers(client_id)
         self._asking: dict[Asking[Event], Signal] = {}
         self._serving: Serving | None = None
+        self.consuming = Consuming(self._tell)
         self._recent = RecentDeliveries()
         self._holdings: dict[Holding, None] = {}
         self._full: set[Inbox] = set()
@@ -154,6 +157,7 @@ class Session:
         if not hello.resumed:
             for asking in self._asking:
                 self.say(asking.start())
+        self.consuming.established(resumed=hello.resumed)
         if self._serving is not None:
             self._serving.connected()
         self.room.fire()
@@ -164,6 +168,7 @@ class Session:
         self.connected = False
         if self._serving is not None:
             self._serving.disconnected()
+        self.consuming.lost()
         self.outbox.disconnect()
         self.registrations.disconnect()
 
@@ -176,6 +181,7 @@ class Session:
         self.lost()
         for holding in list(self._holdings):
             holding.end(error)
+        self.consuming.end(self.ending(), closed=error is None)
         for changed in self._asking.values():
             changed.fire()
         self.room.fire()
@@ -284,7 +290,10 @@ class Session:
     def _on_control(self, payload: bytes) -> None:
         message = CLIENT_CODEC.decode_control(payload)
         if isinstance(message, ServiceMessage):
-            self._about_history(message)
+            if about_sessions(message):
+                self.consuming.handle(message)
+            else:
+                self._about_history(message)
         elif isinstance(message, Settled):
             self.registrations.settled(message.token)
         elif isinstance(message, Refused) and message.publication is not None:

@@ -12,13 +12,12 @@ call gets a fresh one, never used again, not even for the same filter or a clien
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from enum import IntEnum
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, ClassVar, Self
 
 import msgspec
 
-from reefcast.model.keeping import Change
+from reefcast.model.keeping import Change, EventNumber
 from reefcast.model.publication import Publication, PublicationId
 
 EntityId = tuple[str, int]
@@ -276,16 +275,16 @@ class Kept(msgspec.Struct, frozen=True):
     token: int
 
 
-class AtHome(msgspec.Struct, frozen=True):
-    """Something is to be done with this broker's durable sessions: `call(home, now)`, with the
-    broker's `sessions.home.Home`. What it raises goes to who handed it in; what it brings about
-    comes as effects (`Keep`, `FromHome`)."""
+class Fetched(msgspec.Struct, frozen=True):
+    """Bodies that the core asked for by `Fetch`: event -> body; and those that are not there, or
+    damaged."""
 
-    call: Callable[[Any, float], object]
+    found: dict[EventNumber, bytes]
+    missing: tuple[EventNumber, ...] = ()
 
 
 Input = (
-    ControlMessage | Publish | LinkUp | LinkDown | Away | Timer | MoveLink | Leave | Kept | AtHome
+    ControlMessage | Publish | LinkUp | LinkDown | Away | Timer | MoveLink | Leave | Kept | Fetched
 )
 
 
@@ -367,14 +366,12 @@ class Keep(msgspec.Struct, frozen=True, gc=False):
     token: int
 
 
-class FromHome(msgspec.Struct, frozen=True, gc=False):
-    """What the durable sessions of this broker have for their consumers, and for who asked: the
-    `sessions.outcome.Outcome` of this input, whose changes, timer and confirmations the core has
-    seen to already."""
+class Fetch(msgspec.Struct, frozen=True, gc=False):
+    """Read the bodies of these events; `Fetched` brings them."""
 
-    outcome: Any
+    events: tuple[EventNumber, ...]
 
 
 Effect = (
-    Send | Deliver | SetTimer | OpenLink | CloseLink | Promote | Demote | Discard | Keep | FromHome
+    Send | Deliver | SetTimer | OpenLink | CloseLink | Promote | Demote | Discard | Keep | Fetch
 )

@@ -201,8 +201,9 @@ class StatusRequest(msgspec.Struct, frozen=True):
     network_file: bool = False
 
 
-_AGAIN = bytes([FrameKind.PUBLISH_AGAIN])
-_PUBLISH = int(FrameKind.PUBLISH)
+_PUBLISH, _PUBLISH_AGAIN = int(FrameKind.PUBLISH), int(FrameKind.PUBLISH_AGAIN)
+_PUBLISH_CONFIRM = int(FrameKind.PUBLISH_CONFIRM)
+_AGAIN = bytes([_PUBLISH_AGAIN])
 _DELIVER, _DELIVER_AGAIN = int(FrameKind.DELIVER), int(FrameKind.DELIVER_AGAIN)
 _encoder = msgspec.msgpack.Encoder()
 _offer = msgspec.msgpack.Decoder(Offer)
@@ -419,8 +420,10 @@ class Codec:
         message: ControlMessage = _decode(self._control, payload, "control message")
         return message
 
-    def decode_publish(self, payload: bytes, again: bool = False) -> Publish:
-        """Decode the payload of a PUBLISH or (`again`) PUBLISH_AGAIN frame."""
+    def decode_publish(self, payload: bytes, kind: int = _PUBLISH) -> Publish:
+        """Decode the payload of a PUBLISH, PUBLISH_AGAIN or PUBLISH_CONFIRM frame."""
+        if kind == _PUBLISH_CONFIRM:
+            return self._decode_asking(payload)
         head, body = split_parts(payload)
         if head == _FIRST_HOP:
             header = FIRST_HOP
@@ -428,10 +431,9 @@ class Codec:
             header = self._short_header(bytes(head))
         else:
             header = self._any_header(bytes(head))
-        return Publish(decode_publication(body), header, bytes(body), again)
+        return Publish(decode_publication(body), header, bytes(body), kind == _PUBLISH_AGAIN)
 
-    def decode_asking(self, payload: bytes) -> Publish:
-        """Decode the payload of a PUBLISH_CONFIRM frame."""
+    def _decode_asking(self, payload: bytes) -> Publish:
         head, body = split_parts(payload)
         asked, *fields = _decode(_asking_fields, head, "publication header") or [None]
         if not fields or type(asked) is not int or not 1 <= asked <= MOST_ATTEMPTS:

@@ -60,13 +60,16 @@ class SendWindow:
         """Add a frame that waits for a connection; return the publication that had to be dropped
         for it.
 
-        At most `limit` publications wait; the oldest goes, control messages never do.
+        At most `limit` publications wait; the oldest goes. Control messages, and what is to be
+        confirmed, never do.
         """
         self._serial += 1
         self._waiting[self._serial] = Entry(frame, publish)
         if publish is None:
             return None
         self.queue_len += 1
+        if publish.confirm:
+            return None
         self._waiting_publications.append(self._serial)
         if len(self._waiting_publications) <= limit:
             return None

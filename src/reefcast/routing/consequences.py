@@ -18,6 +18,7 @@ from reefcast.model.messages import (
     TableChange,
 )
 from reefcast.routing.capabilities import OpensLinks, Relearns, SettlesTogether, capability
+from reefcast.routing.confirming import Confirming
 from reefcast.routing.holding import HELD, Holding
 from reefcast.routing.relearning import Relearning
 from reefcast.routing.router import Action, Await, Route, Router
@@ -29,7 +30,8 @@ class Consequences:
     """Of one broker. `neighbours`: those that it should hear from when it relearns; `is_up`:
     whether a link of that name can be sent on; `changed` is told of links that come to belong to
     the overlay, or cease to; `routed` routes publications as if they had come by that link;
-    `most_held`: see `holding`. `due`: what is to be done next, because what it waited for is over.
+    `confirming`: of which some may be; `most_held`: see `holding`. `due`: what is to be done
+    next, because what it waited for is over.
     """
 
     def __init__(
@@ -39,12 +41,14 @@ class Consequences:
         is_up: Callable[[LinkName], bool],
         changed: Callable[[Promote | Demote], list[Effect]],
         routed: Callable[[Sequence[Publish], LinkName], list[Effect]],
+        confirming: Confirming,
         most_held: int = HELD,
     ) -> None:
         self.relearning = Relearning(neighbours, capability(router, Relearns).passes_on)
         self.settling = capability(router, SettlesTogether)
         self.settlement = Settlement(self.settling.came_by)
         self.holding = Holding(most_held)
+        self.confirming = confirming
         self.unopened = Unopened(capability(router, OpensLinks))
         self.due: list[Callable[[], list[Effect]]] = []
         self._awaited: dict[object, PendingWork] = {}

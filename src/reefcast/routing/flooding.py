@@ -5,6 +5,7 @@ Rules
 - A subscription stays at its host broker; advertisements need no broker but the publisher's own.
 - A publication goes to every neighbour but the one it came from; a broker drops a copy of what it
   has seen (overlays may have cycles), as far as it remembers (see `recent`).
+- Of a publication that is to be confirmed that is said of each attempt.
 - With FIFO links the first copies of one publisher's publications keep their order.
 """
 
@@ -29,6 +30,8 @@ class Flooding(Router):
     def __init__(self, where: Surroundings) -> None:
         super().__init__(where)
         self._recent = RecentIds[PublicationId]()
+        self._attempts = RecentIds[tuple[PublicationId, int]]()
+        self._ways = RecentIds[tuple[PublicationId, int, LinkName]]()
 
     def route(
         self, publications: Sequence[Publish], found: Sequence[NextHops], link: LinkName
@@ -37,8 +40,21 @@ class Flooding(Router):
         if self.absent:
             others = sorted({*others, *self.absent})
         for publish, (local, _, matched) in zip_longest(publications, found):
-            if not self._recent.is_new(publish.publication.id):
+            if publish.confirm:
+                came_round = self._comes_round(publish, link)
+            else:
+                came_round = not self._recent.is_new(publish.publication.id)
+            if came_round:
                 yield Decision({}, [], matched, duplicate=True)
                 continue
             onward = Header(publish.header.hops + 1)
             yield Decision(local, [(b, onward) for b in others if b != link], matched)
+
+    def _comes_round(self, publish: Publish, link: LinkName) -> bool:
+        """Return whether this attempt to confirm a publication came before, by another link. By the
+        same one it comes again because its sender does not know any more how far it went."""
+        attempt = (publish.publication.id, publish.confirm)
+        if self._attempts.is_new(attempt):
+            self._ways.is_new((*attempt, link))
+            return False
+        return (*attempt, link) not in self._ways

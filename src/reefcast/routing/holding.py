@@ -16,7 +16,7 @@ Rules
 - An `Unadvertise` keeps its place among the publications: they need what it takes back. So does an
   advertisement that comes again behind it.
 - At most `limit` publications wait for a neighbour. The oldest goes, counted as `link_lost`; all of
-  them go when the link is given up.
+  them go when the link is given up. Those that are to be confirmed do not count, and stay.
 - What the neighbour did not say again is swept when it has said `Synced` and has answered all that
   it was told: before it has handled an advertisement it does not say what that one makes it say.
 
@@ -51,14 +51,15 @@ TIMER = "answer:"
 
 class Wait:
     """Of one neighbour. `told`: it has answered what it was told; `relearned`, `synced`: it has
-    said so. `items`: what waits, in order; `publications`: how many of these are some;
-    `withdrawn`: advertisements that are taken back among them."""
+    said so. `items`: what waits, in order; `publications`: how many of these are some, and
+    `confirmed`: how many of those are to be; `withdrawn`: advertisements that are taken back among
+    them."""
 
-    __slots__ = ("items", "publications", "relearned", "synced", "told", "withdrawn")
+    __slots__ = ("confirmed", "items", "publications", "relearned", "synced", "told", "withdrawn")
 
     def __init__(self) -> None:
         self.items: deque[Send] = deque()
-        self.publications = 0
+        self.publications = self.confirmed = 0
         self.withdrawn: set[EntityId] = set()
         self.told = self.relearned = self.synced = False
 
@@ -67,6 +68,7 @@ class Wait:
         self.items.append(send)
         if isinstance(message, Publish):
             self.publications += 1
+            self.confirmed += message.confirm > 0
         elif isinstance(message, Unadvertise):
             self.withdrawn.add(message.id)
 
@@ -77,9 +79,10 @@ class Wait:
         return isinstance(message, Publish | Unadvertise)
 
     def drop_oldest(self) -> Publish:
-        """Remove the oldest publication; the remaining items keep their order."""
+        """Remove the oldest publication that nobody wants confirmed; the remaining items keep their
+        order."""
         for place, send in enumerate(self.items):
-            if isinstance(send.message, Publish):
+            if isinstance(send.message, Publish) and not send.message.confirm:
                 del self.items[place]
                 self.publications -= 1
                 return send.message
@@ -105,6 +108,12 @@ class Holding:
         """Return how many publications wait for `link`."""
         wait = self.closed.get(link)
         return 0 if wait is None else wait.publications
+
+    def for_link(self, link: LinkName) -> list[Publish]:
+        """Return the publications that wait for `link`."""
+        wait = self.closed.get(link)
+        sends = () if wait is None else wait.items
+        return [send.message for send in sends if isinstance(send.message, Publish)]
 
     # --- a wait begins ----------------------------------------------------------------------------
 
@@ -148,7 +157,7 @@ class Holding:
         return self._bounded(send.link, wait)
 
     def _bounded(self, link: LinkName, wait: Wait) -> list[Effect]:
-        over = wait.publications - self._limit
+        over = wait.publications - wait.confirmed - self._limit
         return [Discard(wait.drop_oldest(), "link_lost", link) for _ in range(over)]
 
     # --- a wait ends ------------------------------------------------------------------------------
@@ -188,9 +197,9 @@ class Holding:
     def given_up(self, link: LinkName) -> list[Publish]:
         """Forget a link that is gone; return the publications that waited for it."""
         self._returns.pop(link, None)
-        wait = self.closed.pop(link, None)
-        items = () if wait is None else wait.items
-        return [send.message for send in items if isinstance(send.message, Publish)]
+        publications = self.for_link(link)
+        self.closed.pop(link, None)
+        return publications
 
     # --- sweeping ---------------------------------------------------------------------------------
 

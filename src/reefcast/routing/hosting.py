@@ -34,6 +34,7 @@ from typing import Any, NamedTuple
 from reefcast.errors import LocalError, ProtocolError
 from reefcast.model.keeping import SessionOptions
 from reefcast.model.messages import (
+    SESSION_MARK,
     Input,
     LinkDown,
     LinkKind,
@@ -81,8 +82,6 @@ from reefcast.sessions.translating import (
 
 EVERYBODY = "*"
 """In the place of an owner: all of them."""
-PREFIX = "$session:"
-"""How the links of sessions begin; no client's id does."""
 NO_HOME = (
     "this broker keeps no durable sessions, for it has no directory for them: give its network "
     "file a [sessions] directory, or start it with --directory"
@@ -156,7 +155,7 @@ class Hosting:
         return self._links
 
     def start(self) -> None:
-        """Have the core enter the links and rows of the sessions on disk, before any other input."""
+        """Have the core enter the links and rows of stored sessions, before any other input."""
         for status in [] if self._home is None else self._home.sessions():
             self._links[status.link] = (status.owner, status.name)
             self._wishes.append((LinkUp(LinkKind.CLIENT), status.link))
@@ -223,6 +222,10 @@ class Hosting:
                 self._say(client, ConsumerEnded(consumer=number, reason=ended.reason))
         for advisory in outcome.advisories:
             self._counters[f"session_{advisory.kind}"] += advisory.count
+        return self.told_alone()
+
+    def told_alone(self) -> list[Send]:
+        """Return what clients are to be told of what they asked in vain."""
         sends, self._sends = self._sends, []
         return sends
 
@@ -233,13 +236,13 @@ class Hosting:
         options = changed_options(
             SessionOptions() if status is None else status.options, asked.options
         )
-        reply = _Reply(client, Done(token=asked.token, value=status is None))
+        reply = _Reply(client, Done(token=asked.token, value=int(status is None)))
         if status is not None:
             home.configure(asked.owner, asked.session, options, now, reply=reply)
             return
         if len(self._links) >= self._most:
             raise LocalError(f"this broker has {self._most} sessions already, which is its limit")
-        link = PREFIX + self._new_link()
+        link = SESSION_MARK + self._new_link()
         home.create(asked.owner, asked.session, link, options, now, reply=reply)
         self._links[link] = (asked.owner, asked.session)
         self._wishes.append((LinkUp(LinkKind.CLIENT), link))

@@ -17,6 +17,8 @@ from reefcast.model.messages import (
     Deliver,
     Discard,
     Effect,
+    Fetch,
+    Keep,
     LinkName,
     OpenLink,
     Promote,
@@ -26,6 +28,7 @@ from reefcast.model.messages import (
 )
 from reefcast.model.wire import FrameKind
 from reefcast.protocol.batches import Batch
+from reefcast.server.keeper import Keeping
 from reefcast.server.outputs import Outputs
 from reefcast.server.passage import Output
 from reefcast.server.tracing import Journal
@@ -47,7 +50,8 @@ class Effector:
     """Puts effects on links and to clients' ports.
 
     Effects for a client that has left meanwhile are passed over: the core is about to hear of it.
-    One that cannot be carried out takes no other with it. `opener` is set before the first one.
+    One that cannot be carried out takes no other with it. `opener` is set before the first one, and
+    `keeper` where the broker has a disk.
     """
 
     def __init__(
@@ -59,6 +63,7 @@ class Effector:
         self._details = journal.details
         self._set_timer = set_timer
         self.opener: LinkOpener
+        self.keeper: Keeping
         self._last: tuple[object, object, bytes] = (None, None, b"")
 
     def carry_out(self, effects: Sequence[Effect]) -> int:
@@ -78,6 +83,10 @@ class Effector:
                     self.opener.close(effect.link)
                 elif isinstance(effect, SetTimer):
                     self._set_timer(effect)
+                elif isinstance(effect, Keep):
+                    self.keeper.keep(effect.changes, effect.token)
+                elif isinstance(effect, Fetch):
+                    self.keeper.fetch(effect.events)
                 elif isinstance(effect, Promote):
                     self.opener.promote(effect.link)
                 else:

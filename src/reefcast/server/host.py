@@ -15,16 +15,18 @@ from reefcast.model.messages import LinkName
 from reefcast.model.versions import Offer
 from reefcast.model.wire import Codec, Hello, Role
 from reefcast.network.file import NetworkFile
-from reefcast.network.sections import LimitsSection
+from reefcast.network.sections import LimitsSection, SessionsSection
 from reefcast.overlay.topology import is_tree
 from reefcast.protocol.credit import CongestionControl
 from reefcast.routing.broker import Broker
 from reefcast.routing.router import RoutingOptions
 from reefcast.server.driver import Driver
+from reefcast.server.keeper import Keeping, open_keeper
 from reefcast.server.outputs import Outputs
 from reefcast.server.passage import Passage
 from reefcast.server.request_log import LiveRequestLog, open_request_log
 from reefcast.server.tracing import Journal, open_trace
+from reefcast.sessions.home import Home
 from reefcast.statistics.store import StatisticsStore
 from reefcast.timing import MACHINE
 
@@ -35,7 +37,7 @@ class Host(NamedTuple):
     """`me`: what every hello of this broker says; its `session` is the random text drawn when the
     broker started. `codec`: of what brokers say to each other. `statistics`: None where the
     routing keeps none; `requests`: where they are not written down; `passage`: where all
-    publications take the readable way."""
+    publications take the readable way; `keeper`: where the broker has no disk."""
 
     me: Hello
     limits: LimitsSection
@@ -48,6 +50,7 @@ class Host(NamedTuple):
     statistics: StatisticsStore | None
     requests: LiveRequestLog | None
     passage: Passage | None
+    keeper: Keeping | None
 
 
 def make_host(network: NetworkFile, name: str, offer: Offer, *, readable: bool = False) -> Host:
@@ -69,6 +72,7 @@ def make_host(network: NetworkFile, name: str, offer: Offer, *, readable: bool =
         name, machine.now_us() * 1000, outputs.grant, outputs.flood, sources
     )
     options = network.routing_options(name)
+    keeper = open_keeper(network.sessions, name)
     statistics = _statistics(network, name, options)
     core = Broker(
         name,
@@ -83,14 +87,33 @@ def make_host(network: NetworkFile, name: str, offer: Offer, *, readable: bool =
         services=(HistoryService(name),),
         most_held=limits.link_buffer,
         patience_s=limits.link_patience_s,
+        home=_home(network.sessions, keeper),
+        rows={} if keeper is None else keeper.contents.rows,
+        most_sessions=network.sessions.max_sessions,
     )
     driver = Driver(core, outputs, congestion, journal)
+    if keeper is not None:
+        driver.keep_with(keeper)
     codec = Codec(core.messages, core.header)
     requests = open_request_log(network.requests, name)
     # Rows about single publications are written where there are objects of them.
     passage = None if readable or journal.details else Passage(core.plain_way, outputs)
     parts = me, limits, journal, outputs, congestion, core, driver, codec, statistics, requests
-    return Host(*parts, passage)
+    return Host(*parts, passage, keeper)
+
+
+def _home(section: SessionsSection, keeper: Keeping | None) -> Home | None:
+    """Make the sessions that the broker had when it stopped."""
+    if keeper is None:
+        return None
+    now = asyncio.get_running_loop().time()
+    return Home(
+        keeper.contents,
+        epoch_s=MACHINE.get().now_us() / 1e6 - now,
+        dedup_s=section.dedup_s,
+        memory_bytes=section.memory_bytes,
+        now=now,
+    )
 
 
 def _statistics(network: NetworkFile, name: str, options: RoutingOptions) -> StatisticsStore | None:

@@ -197,6 +197,8 @@ class Node:
         if self._tick_timer is not None:
             self._tick_timer.cancel()
         self.host.driver.close()
+        if self.host.keeper is not None:
+            await self.host.keeper.close()
         self.host.journal.floods.sum_up()
         self._keep_statistics()
         self.overlay_links.close()

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from reefcast.errors import ProtocolError
 from reefcast.model.messages import LinkName, Publish
-from reefcast.model.wire import HEAD_BYTES, LENGTH_BYTES, Codec, FrameKind
+from reefcast.model.wire import HEAD_BYTES, LENGTH_BYTES, Codec
 from reefcast.protocol.batches import Batch
 from reefcast.protocol.frames import Cutter
 from reefcast.routing.plain import PlainWay
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 MOST_UNTRIED = 1024
 MOST_HOPS = 126
 """Of a publication that is plain, by the link that it comes by: one more is still a byte."""
-_AGAIN = int(FrameKind.PUBLISH_AGAIN)
 
 
 class Run:
@@ -64,8 +63,8 @@ class Run:
 
     def _decode(self, at: int) -> Publish:
         start, end = self._desk.frame_of(self._data, at)
-        again = self._data[start + LENGTH_BYTES] == _AGAIN
-        return self._codec.decode_publish(self._data[start + HEAD_BYTES : end], again)
+        kind = self._data[start + LENGTH_BYTES]
+        return self._codec.decode_publish(self._data[start + HEAD_BYTES : end], kind)
 
     def fresh(self, first: int, end: int) -> list[Publish]:
         """Return the publications from number `first` on, before `end`, that have not been here

@@ -28,6 +28,7 @@ MOST_NAME_CHARS = 200
 MOST_WINDOW = 65_536
 MOST_POSITIONS = 65_536
 """In one message."""
+MOST_DELAY_S = 366 * 86_400.0
 MOST_LETTERS = 1_000
 """Events that one `Look` returns at most."""
 
@@ -36,7 +37,7 @@ Token = Annotated[int, msgspec.Meta(ge=1, le=1 << 62)]
 Window = Annotated[int, msgspec.Meta(ge=0, le=MOST_WINDOW)]
 SessionName = Annotated[str, msgspec.Meta(min_length=1, max_length=MOST_NAME_CHARS)]
 Owner = Annotated[str, msgspec.Meta(max_length=MOST_NAME_CHARS)]
-DelayS = Annotated[float, msgspec.Meta(ge=0, le=366 * 86_400)]
+DelayS = Annotated[float, msgspec.Meta(ge=0, le=MOST_DELAY_S)]
 
 
 class Asked(ServiceMessage, frozen=True, kw_only=True):
@@ -184,13 +185,13 @@ class ConsumerEnded(ServiceMessage, frozen=True, kw_only=True, tag="consumer_end
 
 
 class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A session as its home sees it; times in seconds UTC, ages in seconds, sizes in bytes.
+    """A durable session as its home sees it; times in seconds UTC, sizes in bytes.
 
     - `consumers`: name -> events that it has not acknowledged.
     - `events`, `bytes`: what it owes; `out`: how many of them consumers have.
     - `waiting`: publications for which the queue has no room yet.
     - `dropped`: events that went by limits and age since the broker started.
-    - `oldest_s`: the age of the oldest event.
+    - `oldest_s`: since when the oldest event is owed, 0 if there is none.
     """
 
     owner: str
