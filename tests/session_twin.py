@@ -211,8 +211,6 @@ class TwinSession:
         count = len(self.dead)
         for item in self.dead:
             self.last += 1
-            self.items.append(
-                Item(self.last, item.publication, item.size, self.now, item.late)
-            )
+            self.items.append(Item(self.last, item.publication, item.size, self.now, item.late))
         self.dead.clear()
         return count

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from driving_sessions import Driver, publication, publish
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from session_twin import TwinSession
 
-from reefcast.errors import LocalError
+from driving_sessions import Driver, publication, publish
 from reefcast.model.keeping import SessionOptions
+from session_twin import TwinSession
 
 LINK = "$session:1"
 FILTERS = ("", "x < 5", "x >= 3", "FALSE")
