@@ -51,11 +51,16 @@ class Driver:
             self.home.fetched(*self.store.bodies(outcome.fetch), self.now)
         return outcome
 
-    def sync(self) -> None:
-        self.store.sync()
-        if self.unsynced:
-            token, self.unsynced = self.unsynced[-1], []
-            self.home.kept(token, self.now)
+    def sync(self, rng: random.Random | None = None) -> int:
+        """Sync all batches, or with `rng` some of the first; return the last token that counts."""
+        count = len(self.unsynced) if rng is None else rng.randint(0, len(self.unsynced))
+        self.store.sync(count)
+        if not count:
+            return self.unsynced[0] - 1 if self.unsynced else self.token
+        token = self.unsynced[count - 1]
+        del self.unsynced[:count]
+        self.home.kept(token, self.now)
+        return token
 
     def settle(self) -> Sequence[Outcome]:
         """Write and sync until nothing more happens; return all that was brought about."""

@@ -27,12 +27,13 @@ class Survival:
         self.rng = random.Random(seed)
         self.driver = Driver(self.rng.choice((0, 500, 1 << 20)))
         self.seq = 0
-        self.unsure: list[tuple[int, str]] = []
+        self.unsure: list[tuple[int, int, str]] = []
         self.sure: set[tuple[str, int]] = set()
         self.tried: set[tuple[str, int]] = set()
         self.acknowledged: set[tuple[str, int]] = set()
         self.tries: dict[tuple[str, int], int] = defaultdict(int)
         self.places: dict[tuple[str, int], int] = {}
+        self.at: dict[tuple[str, int], tuple[str, int]] = {}
         self.out: dict[str, dict[int, int]] = {}
         self.lives = 0
         for name, link in LINKS.items():
@@ -54,15 +55,22 @@ class Survival:
         assert delivery.tries > self.tries[key], f"{key} was handed out before, and says it was not"
         self.tries[key] = delivery.tries
         assert self.places.setdefault(key, delivery.position) == delivery.position
+        place = delivery.session, delivery.position
+        assert self.at.setdefault(place, key) == key, "two events had the same position"
         if (its := self.out.get(delivery.consumer)) is not None:  # it has not been detached
             its[delivery.position] = delivery.id[1]
             assert len(its) <= 5, "more than the window"
 
-    def sync(self) -> None:
-        self.driver.sync()
-        self.sure |= {(name, seq) for seq, names in self.unsure for name in names}
-        self.unsure.clear()
+    def sync(self, *, some: bool = False) -> None:
+        """Sync all that is written, or only what was written first."""
+        token = self.driver.sync(self.rng if some else None)
+        synced = [each for each in self.unsure if each[0] <= token]
+        self.unsure = [each for each in self.unsure if each[0] > token]
+        self.sure |= {(name, seq) for _, seq, names in synced for name in names}
         self.take()
+
+    def sync_some(self) -> None:
+        self.sync(some=True)
 
     # --- steps -----------------------------------------------------------------------------------
 
@@ -75,8 +83,8 @@ class Survival:
         to = {LINKS[name]: [1] for name in names}
         verdict = self.driver.home.owe(made, to, self.driver.now)
         assert not verdict.refused and not verdict.blocked
-        self.unsure.append((seq, names))
         self.take()
+        self.unsure.append((self.driver.token, seq, names))
 
     def again(self) -> None:
         """A neighbour sends again what it has been told is done."""
@@ -136,13 +144,13 @@ class Survival:
         self.out.clear()
         self.driver.kill(self.rng if self.rng.random() < 0.7 else None)
         unsure, self.unsure = self.unsure, []
-        for seq, names in unsure:  # nobody answered their publisher, who publishes them again
+        for _, seq, names in unsure:  # nobody answered their publisher, who publishes them again
             self.owe(seq, names)
 
     def run(self) -> None:
         steps = (
-            *[self.publish] * 8, *[self.sync] * 5, *[self.acknowledge] * 6, self.reject,
-            *[self.attach] * 3, self.detach, self.again, self.wait, self.kill,
+            *[self.publish] * 8, *[self.sync] * 3, *[self.sync_some] * 3, *[self.acknowledge] * 6,
+            self.reject, *[self.attach] * 3, self.detach, self.again, self.wait, self.kill,
         )  # fmt: skip  # how often each comes is seen at a glance
         for _ in range(STEPS):
             self.rng.choice(steps)()
