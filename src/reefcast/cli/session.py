@@ -24,7 +24,8 @@ owner_option: Callable[[C], C] = click.option(
     "--owner",
     default="",
     metavar="USER",
-    help="The user whose session it is; by default yours. Others' are for administrators.",
+    help="The user whose sessions are meant; by default you. Others' are for administrators; "
+    'with `list`, "*" stands for everybody.',
 )
 
 
@@ -39,19 +40,14 @@ def command() -> None:
 
 @command.command("list")
 @words_argument("")
-@click.option(
-    "--owner",
-    default="*",
-    metavar="USER",
-    help="Only the sessions of this user; by default everybody's, which needs an administrator.",
-)
+@owner_option
 @json_option("an object for each session, in a list")
 def list_command(*, words: tuple[str, ...], owner: str, as_json: bool) -> None:
     """Print the sessions of a broker.
 
         reefcast session list
 
-    They are those of the broker at URL, in the order of their owners and names.
+    They come in the order of their owners and names.
     """
     url, others = split_words(words)
     if others:
@@ -138,7 +134,7 @@ def move_dead_letters(*, words: tuple[str, ...], owner: str, drop: bool, as_json
 
         reefcast session move-dead-letters billing
 
-    They take their old places, as if they had never been handed out.
+    They go behind all others, as if they were new.
     """
     call = DurableSession.drop_dead_letters if drop else DurableSession.move_dead_letters
     _count(words, owner, call, "dropped" if drop else "moved", as_json=as_json)

@@ -15,7 +15,7 @@ Rules
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 
 from reefcast.client.signal import Signal
@@ -68,15 +68,15 @@ class Call:
 
 class Attachment:
     """One consumer of a session, over all of its connections. `window`: see `Attach`, as all other
-    arguments. `waiting`: events that the application has not read; `in_hand`: positions of those
-    that it has read and neither acknowledged nor rejected, in this order. `changed` fires when
-    events or answers come, and at the end; `error` says why it ended."""
+    arguments. `waiting`: events that the application has not read, by position; `in_hand`:
+    positions of those that it has read and neither acknowledged nor rejected, in this order.
+    `changed` fires when events or answers come, and at the end; `error` says why it ended."""
 
     def __init__(
         self, consuming: Consuming, session: str, owner: str, window: int, filter: str
     ) -> None:
         self.window = window
-        self.waiting: deque[Owed] = deque()
+        self.waiting: OrderedDict[int, Owed] = OrderedDict()
         self.in_hand: dict[int, None] = {}
         self.changed = Signal()
         self.ended = False
@@ -94,8 +94,8 @@ class Attachment:
     def pop(self) -> Owed:
         """Remove the oldest event that waits and return it; the application has it in its hands
         from now on."""
-        owed = self.waiting.popleft()
-        self.in_hand[owed.position] = None
+        position, owed = self.waiting.popitem(last=False)
+        self.in_hand[position] = None
         return owed
 
     def acknowledge(self, positions: Iterable[int]) -> None:
@@ -104,6 +104,7 @@ class Attachment:
         for position in fresh:
             self.in_hand.pop(position, None)
             self._held_over.discard(position)
+            self.waiting.pop(position, None)  # it took too long, and was handed out again
         if fresh:
             self._say_acknowledged(fresh)
 
@@ -189,7 +190,7 @@ class Attachment:
             if owed.position in self._held_over:
                 self._held_over.discard(owed.position)
             elif owed.position not in self._acknowledging:
-                self.waiting.append(owed)
+                self.waiting[owed.position] = owed
         self.changed.fire()
 
     def answered(self, message: Asked, error: ReefcastError | None) -> None:

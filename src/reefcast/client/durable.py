@@ -155,8 +155,8 @@ class DurableSession:
         return await self._manage("drain")
 
     async def move_dead_letters(self) -> int:
-        """Owe the session's dead letters again, as if they had never been handed out; return how
-        many."""
+        """Owe the session's dead letters again, behind all others and as if they were new; return
+        how many."""
         return await self._manage("move_dead_letters")
 
     async def drop_dead_letters(self) -> int:

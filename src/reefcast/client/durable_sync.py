@@ -6,12 +6,15 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import TracebackType
-from typing import Self
+from typing import Self, Unpack
 
+from reefcast.client.backlog import BackloggedClient
+from reefcast.client.durable import PREFETCH, SessionChoices
 from reefcast.client.durable import DurableSession as AsyncDurableSession
-from reefcast.client.event import Event
+from reefcast.client.event import replier_of
 from reefcast.client.owed import DETACHED, QueuedEvent
 from reefcast.client.owed import OwedEvent as AsyncOwedEvent
+from reefcast.client.requesting_sync import Event
 from reefcast.client.thread import LoopThread
 from reefcast.errors import LocalError
 from reefcast.sessions.messages import SessionRow
@@ -23,7 +26,7 @@ class OwedEvent(Event):
     __slots__ = ("_event", "_thread")
 
     def __init__(self, thread: LoopThread, event: AsyncOwedEvent) -> None:
-        super().__init__(event.body)
+        super().__init__(event.body, replier_of(event))
         self._thread = thread
         self._event = event
 
@@ -77,7 +80,7 @@ class DurableSession:
 
     @property
     def name(self) -> str:
-        """The session's name."""
+        """The name of the session, unique for its owner."""
         return self._session.name
 
     # --- the session ------------------------------------------------------------------------------
@@ -201,3 +204,41 @@ class DurableSession:
     ) -> None:
         self._batch.clear()
         self._thread.run(self._session.__aexit__(kind, error, trace))
+
+
+class SessionClient:
+    """The part of a synchronous client that opens durable sessions."""
+
+    _thread: LoopThread
+    _client: BackloggedClient
+
+    def session(
+        self,
+        name: str,
+        *,
+        prefetch: int = PREFETCH,
+        filter: str = "",
+        owner: str = "",
+        timeout: float | None = None,
+        **choices: Unpack[SessionChoices],
+    ) -> DurableSession:
+        """Return the durable session with this name at the broker that this client is connected to,
+        made if there is none; arguments and errors as in `reefcast.Client.session`, and
+        `TimeoutError` after `timeout` seconds."""
+        work = _session(self._client, name, prefetch, filter, owner, choices)
+        return DurableSession(self._thread, self._thread.run(work, timeout))
+
+    def sessions(self, owner: str = "", timeout: float | None = None) -> list[SessionRow]:
+        """Return the durable sessions of a user; as `reefcast.Client.sessions`."""
+        return self._thread.run(self._client.sessions(owner), timeout)
+
+
+async def _session(
+    client: BackloggedClient,
+    name: str,
+    prefetch: int,
+    filter: str,
+    owner: str,
+    choices: SessionChoices,
+) -> AsyncDurableSession:
+    return await client.session(name, prefetch=prefetch, filter=filter, owner=owner, **choices)

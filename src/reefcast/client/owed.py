@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from reefcast.client.consuming import Attachment
-from reefcast.client.event import Event
+from reefcast.client.event import Event, Replier
 from reefcast.client.session import Session
 from reefcast.errors import LocalError
 from reefcast.sessions.messages import MOST_DELAY_S, LetterRow, Owed
@@ -26,7 +26,7 @@ class OwedEvent(Event):
     __slots__ = ("_acknowledgements", "_owed")
 
     def __init__(self, owed: Owed, acknowledgements: Acknowledgements) -> None:
-        super().__init__(owed.body)
+        super().__init__(owed.body, acknowledgements.replier)
         self._owed = owed
         self._acknowledgements = acknowledgements
 
@@ -96,6 +96,11 @@ class Acknowledgements:
         self._attachment = attachment
         self._loop = asyncio.get_running_loop()
         self._positions: dict[int, None] = {}
+
+    @property
+    def replier(self) -> Replier | None:
+        """Who publishes replies to the events."""
+        return self._session.replier
 
     def add(self, positions: tuple[int, ...]) -> None:
         """Acknowledge these positions in the next turn of the loop."""

@@ -23,24 +23,25 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
 from reefcast.client.batches import Published
 from reefcast.client.consuming import Consuming, about_sessions
-from reefcast.client.event import Event
+from reefcast.client.event import Event, Replier
 from reefcast.client.inbox import Holding, Inbox
 from reefcast.client.outbox import Outbox
 from reefcast.client.recent import RecentDeliveries
 from reefcast.client.refusals import BATCHES_KEPT, refused
 from reefcast.client.settings import OnDeliveries, Options, call_application
 from reefcast.client.signal import Signal
-from reefcast.errors import LocalError, ProtocolError, ReefcastError
+from reefcast.client.unconfirmed import Unconfirmed
+from reefcast.errors import LocalError, ProtocolError, ReefcastError, RefusedError
 from reefcast.history.asking import Asking, Numbers
 from reefcast.history.messages import CLIENT_CODEC, Cancel, More, Request
 from reefcast.model import wire
-from reefcast.model.messages import ControlMessage, Refused, ServiceMessage, Settled
+from reefcast.model.messages import Confirmed, ControlMessage, Refused, ServiceMessage, Settled
 from reefcast.model.wire import FrameKind, Hello, Role
 from reefcast.protocol.registrations import Registration, Registrations, State
 
@@ -71,7 +72,10 @@ class Session:
     `taken`: numbered frames that were taken over from the broker, while it has this session.
 
     `refusals`: the numbers of publications that the broker refused, with its reasons; those of
-    which nobody was told yet.
+    which nobody was told yet. `awaited`: by number, the publications whose caller waits for more
+    than that they are on their way; it is told the reason itself.
+
+    `replier`, `event_type`: who replies to events, and what events the application gets.
 
     Signals: `room` when publishing may go on, `acknowledged` when the broker took something over;
     both also when the session ends.
@@ -88,6 +92,7 @@ class Session:
         self.client_id = client_id
         self.settings = settings
         self.outbox = Outbox(client_id, wake)
+        self.unconfirmed = Unconfirmed()
         self.registrations: Registrations[Holding] = Registrations(client_id)
         self.connected = False
         self.ended = False
@@ -95,6 +100,9 @@ class Session:
         self.room = Signal()
         self.acknowledged = Signal()
         self.refusals: list[tuple[int, str]] = []
+        self.awaited: dict[int, Callable[[str], None]] = {}
+        self.replier: Replier | None = None
+        self.event_type: type[Event] = Event
         self._batches: deque[Published] = deque(maxlen=BATCHES_KEPT)
         self.taken = 0
         self._key = key
@@ -150,6 +158,7 @@ class Session:
                 hello.credit,
                 same_broker=known and hello.session == self._broker_session,
                 controls=self.registrations.renew(),
+                asked=self.unconfirmed.again(),
             )
             self.taken = 0
         self._broker_session, self._ticket = hello.session, hello.ticket
@@ -184,6 +193,7 @@ class Session:
         self.consuming.end(self.ending(), closed=error is None)
         for changed in self._asking.values():
             changed.fire()
+        self.unconfirmed.fail(self.ending())
         self.room.fire()
         self.acknowledged.fire()
 
@@ -296,6 +306,8 @@ class Session:
                 self._about_history(message)
         elif isinstance(message, Settled):
             self.registrations.settled(message.token)
+        elif isinstance(message, Confirmed):
+            self.unconfirmed.answered(message)
         elif isinstance(message, Refused) and message.publication is not None:
             self._publication_refused(message)
         elif isinstance(message, Refused):
@@ -316,6 +328,13 @@ class Session:
 
     def _publication_refused(self, message: Refused) -> None:
         assert message.publication is not None
+        seq = message.publication[1]
+        told = self.unconfirmed.refused(seq, message.reason)
+        tell = self.awaited.get(seq)
+        if tell is not None:
+            tell(message.reason)
+        if told or tell is not None:
+            return
         if self.settings["on_refused"] is not None:
             call_application(self.settings["on_refused"], message.publication, message.reason)
             return
@@ -329,7 +348,11 @@ class Session:
             raise self.ending()
         if self.refusals:
             refusals, self.refusals = self.refusals, []
-            raise refused(self.client_id, refusals, self._batches)
+            raise self.refused(refusals)
+
+    def refused(self, refusals: Sequence[tuple[int, str]]) -> RefusedError:
+        """Return the error for refused publications: numbers and reasons."""
+        return refused(self.client_id, refusals, self._batches)
 
     def note_batch(self, batch: Published) -> None:
         """Remember which publications are rows of a batch, to say so if they are refused."""

@@ -53,10 +53,18 @@ class Host(NamedTuple):
     keeper: Keeping | None
 
 
-def make_host(network: NetworkFile, name: str, offer: Offer, *, readable: bool = False) -> Host:
+def make_host(
+    network: NetworkFile,
+    name: str,
+    offer: Offer,
+    *,
+    readable: bool = False,
+    keeper: Keeping | None = None,
+) -> Host:
     """Make the parts of broker `name`. What comes in goes to the driver, which asks the core; what
     is to go out goes to the outputs, which tell congestion control how full they are. `readable`:
-    all publications take the readable way, also those that need not."""
+    all publications take the readable way, also those that need not. `keeper`: its disk, if not the
+    one that the network file says."""
     machine = MACHINE.get()
     session = machine.token(8)
     me = wire.hello(Role.BROKER, name, network.network.name, session, offer=offer)
@@ -72,7 +80,7 @@ def make_host(network: NetworkFile, name: str, offer: Offer, *, readable: bool =
         name, machine.now_us() * 1000, outputs.grant, outputs.flood, sources
     )
     options = network.routing_options(name)
-    keeper = open_keeper(network.sessions, name)
+    keeper = keeper or open_keeper(network.sessions, name)
     statistics = _statistics(network, name, options)
     core = Broker(
         name,

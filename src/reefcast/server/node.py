@@ -30,6 +30,7 @@ from reefcast.server.clients import Clients
 from reefcast.server.connection import Connection, End, Shared
 from reefcast.server.greeting import Anonymous, Authenticator
 from reefcast.server.host import make_host
+from reefcast.server.keeper import Keeping
 from reefcast.server.listeners import Listener
 from reefcast.server.outbox import Flusher
 from reefcast.server.overlay_links import OverlayLinks
@@ -46,8 +47,8 @@ SPARE_CONNECTIONS = 256
 class Node:
     """The broker `name` of `network`, in the running event loop: `start`, then `stop`. `offer`:
     what it speaks; `authenticator`: who proves what others are. Without one everything on loopback
-    is granted, and everything anywhere where the network file says `insecure`. `readable`: see
-    `make_host`.
+    is granted, and everything anywhere where the network file says `insecure`. `readable`,
+    `keeper`: see `make_host`.
 
     `listeners`: where it listens; what is there before `start` is opened by it. A listener for
     clients of another protocol gives each connection a `Line` that calls `clients.admit`, and has a
@@ -61,11 +62,12 @@ class Node:
         authenticator: Authenticator | None = None,
         *,
         readable: bool = False,
+        keeper: Keeping | None = None,
     ) -> None:
         self.loop = asyncio.get_running_loop()
         self.network = network
         self.name = name
-        self.host = make_host(network, name, offer, readable=readable)
+        self.host = make_host(network, name, offer, readable=readable, keeper=keeper)
         self.clients = Clients(self.host, network.is_node)
         self.stopping = False
         self._told: tuple[str, ...] | None = None
