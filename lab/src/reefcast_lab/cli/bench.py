@@ -22,6 +22,7 @@ from reefcast.cli.options import (
     json_option,
     master_option,
 )
+from reefcast_lab.cli.bench_keeping import keeping
 from reefcast_lab.cli.bench_tables import (
     CLIENT,
     CLIFFS,
@@ -29,7 +30,6 @@ from reefcast_lab.cli.bench_tables import (
     GOSSIP,
     GRAPHS,
     HISTORY,
-    KEEPING,
     LIVE,
     MATCH,
     MESH,
@@ -70,6 +70,9 @@ _profile_option = click.option(
 @click.group()
 def command() -> None:
     """Measure the live broker, the simulator, and the indexes."""
+
+
+command.add_command(keeping)
 
 
 @command.command()
@@ -375,23 +378,6 @@ def statistics(deliveries: int, pairs: tuple[int, ...], as_json: bool) -> None:
     from reefcast_lab.bench.statistics import bench
 
     printed(bench(deliveries, pairs, partial(click.echo, err=True)), STATISTICS, as_json)
-
-
-@command.command()
-@whole_option("--backlog", 1_000_000, "Events that wait before they are drained.")
-@json_option("a list of rows")
-def keeping(backlog: int, as_json: bool) -> None:
-    """Measure the store of durable sessions.
-
-        reefcast-lab bench keeping
-
-    Group commits of several sizes, a backlog that is filled, loaded and
-    drained, and idle sessions, in the current directory. Beside SQLite, which
-    brokers use, LMDB in the same run, where it is installed.
-    """
-    from reefcast_lab.bench.keeping.measure import bench
-
-    printed(bench(backlog, partial(click.echo, err=True)), KEEPING, as_json)
 
 
 @command.command()
