@@ -1,7 +1,8 @@
 """The client library: asyncio (`client`), with a synchronous twin in `reefcast.sync`."""
 
 from reefcast.client.batches import Published
-from reefcast.client.client import Client, connect
+from reefcast.client.client import Client
+from reefcast.client.connecting import connect
 from reefcast.client.durable import DurableSession, SessionChoices
 from reefcast.client.event import Event, decode_delivery
 from reefcast.client.handles import Advertisement, Subscription

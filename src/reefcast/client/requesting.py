@@ -32,6 +32,7 @@ class Requesting:
         *,
         payload: bytes = b"",
         topics: Iterable[str] = (),
+        confirm: bool = False,
         **named: object,
     ) -> PublicationId:
         """Publish one event and return its id, (publisher, seq)."""

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -36,11 +36,12 @@ from reefcast.client.recent import RecentDeliveries
 from reefcast.client.refusals import BATCHES_KEPT, refused
 from reefcast.client.settings import OnDeliveries, Options, call_application
 from reefcast.client.signal import Signal
-from reefcast.errors import LocalError, ProtocolError, ReefcastError
+from reefcast.client.unconfirmed import Unconfirmed
+from reefcast.errors import LocalError, ProtocolError, ReefcastError, RefusedError
 from reefcast.history.asking import Asking, Numbers
 from reefcast.history.messages import CLIENT_CODEC, Cancel, More, Request
 from reefcast.model import wire
-from reefcast.model.messages import ControlMessage, Refused, ServiceMessage, Settled
+from reefcast.model.messages import Confirmed, ControlMessage, Refused, ServiceMessage, Settled
 from reefcast.model.wire import FrameKind, Hello, Role
 from reefcast.protocol.registrations import Registration, Registrations, State
 
@@ -91,6 +92,7 @@ class Session:
         self.client_id = client_id
         self.settings = settings
         self.outbox = Outbox(client_id, wake)
+        self.unconfirmed = Unconfirmed()
         self.registrations: Registrations[Holding] = Registrations(client_id)
         self.connected = False
         self.ended = False
@@ -156,6 +158,7 @@ class Session:
                 hello.credit,
                 same_broker=known and hello.session == self._broker_session,
                 controls=self.registrations.renew(),
+                asked=self.unconfirmed.again(),
             )
             self.taken = 0
         self._broker_session, self._ticket = hello.session, hello.ticket
@@ -190,6 +193,7 @@ class Session:
         self.consuming.end(self.ending(), closed=error is None)
         for changed in self._asking.values():
             changed.fire()
+        self.unconfirmed.fail(self.ending())
         self.room.fire()
         self.acknowledged.fire()
 
@@ -302,6 +306,8 @@ class Session:
                 self._about_history(message)
         elif isinstance(message, Settled):
             self.registrations.settled(message.token)
+        elif isinstance(message, Confirmed):
+            self.unconfirmed.answered(message)
         elif isinstance(message, Refused) and message.publication is not None:
             self._publication_refused(message)
         elif isinstance(message, Refused):
@@ -322,9 +328,12 @@ class Session:
 
     def _publication_refused(self, message: Refused) -> None:
         assert message.publication is not None
-        tell = self.awaited.get(message.publication[1])
+        seq = message.publication[1]
+        told = self.unconfirmed.refused(seq, message.reason)
+        tell = self.awaited.get(seq)
         if tell is not None:
             tell(message.reason)
+        if told or tell is not None:
             return
         if self.settings["on_refused"] is not None:
             call_application(self.settings["on_refused"], message.publication, message.reason)
@@ -339,7 +348,11 @@ class Session:
             raise self.ending()
         if self.refusals:
             refusals, self.refusals = self.refusals, []
-            raise refused(self.client_id, refusals, self._batches)
+            raise self.refused(refusals)
+
+    def refused(self, refusals: Sequence[tuple[int, str]]) -> RefusedError:
+        """Return the error for refused publications: numbers and reasons."""
+        return refused(self.client_id, refusals, self._batches)
 
     def note_batch(self, batch: Published) -> None:
         """Remember which publications are rows of a batch, to say so if they are refused."""

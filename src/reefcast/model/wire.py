@@ -273,7 +273,11 @@ def published_head(size: int) -> bytes:
 
 
 def again(frame: bytes) -> bytes:
-    """Return the frame of a publication, marked as sent before."""
+    """Return the frame of a publication, marked as sent before. One that asked for confirmation
+    asks no more."""
+    if frame[LENGTH_BYTES] == _PUBLISH_CONFIRM:
+        _, body = split_parts(frame[HEAD_BYTES:])
+        return encode_parts(FrameKind.PUBLISH_AGAIN, FIRST_HOP.packed(), bytes(body))
     return frame[:LENGTH_BYTES] + _AGAIN + frame[HEAD_BYTES:]
 
 

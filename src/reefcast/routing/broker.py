@@ -379,8 +379,9 @@ class Broker:
         old = self.clients.get(link)
         if old is not None and not old.leaving:
             raise LocalError(f"broker {self.name}: client {link!r} is connected already")
-        effects = self._gate.release(old) if old is not None else []
-        self.clients[link] = ClientState(link)
+        client = ClientState(link)
+        effects = self._gate.release_for(old, client) if old is not None else []
+        self.clients[link] = client
         return effects + self._then.act(self._services.link_up(link, client=True))
 
     def _client_left(self, client: ClientState) -> list[Effect]:

@@ -29,7 +29,7 @@ copy under way.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, MutableSequence, Sequence
 from random import Random
 
 from reefcast.model.messages import (
@@ -134,9 +134,21 @@ class Confirming:
         waiter.copies.add((hop, copy_id))
         return [(hop, copy)]
 
-    def waits_astray(self, work: Work, publish: Publish, link: LinkName) -> None:
-        """Let `link` wait for a further copy that the router keeps until it finds a way."""
-        self._pass_on(work, work.waiters[link], publish, self.astray, publish.header)
+    def waits_astray(
+        self, work: Work, publish: Publish, link: LinkName, waiting: MutableSequence[Publish]
+    ) -> None:
+        """Let `link` wait for a further copy, if there is one, that the router has put to those
+        `waiting` until it finds a way for them."""
+        same = [
+            at
+            for at, each in enumerate(waiting)
+            if each.publication is publish.publication and each.confirm == publish.confirm
+        ]
+        copy_id: CopyId = (publish.publication.id, 0 if self._one_way else publish.confirm)
+        if len(same) > (copy_id in self._out.get(self.astray, {})):
+            last = waiting[same[-1]]
+            for _, copy in self._pass_on(work, work.waiters[link], last, self.astray, last.header):
+                waiting[same[-1]] = copy
 
     def strayed(self, publish: Publish, link: LinkName) -> None:
         """Note that this copy finds no way over `link` any more and is routed again."""

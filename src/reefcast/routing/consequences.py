@@ -31,7 +31,8 @@ class Consequences:
     whether a link of that name can be sent on; `changed` is told of links that come to belong to
     the overlay, or cease to; `routed` routes publications as if they had come by that link;
     `confirming`: of which some may be; `most_held`: see `holding`. `due`: what is to be done
-    next, because what it waited for is over.
+    next, because what it waited for is over. `restored`: whether the broker
+    began with rows from its disk.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class Consequences:
         self.due: list[Callable[[], list[Effect]]] = []
         self._awaited: dict[object, PendingWork] = {}
         self._router = router
+        self.restored = False
         self._relearns = isinstance(router, Relearns)
         self._is_up = is_up
         self._changed = changed
@@ -69,6 +71,8 @@ class Consequences:
         brought = brought_by(message)
         if self._relearns and brought is not None:
             self.settlement.follow(work, link, brought)
+        if self.restored and brought is not None:
+            self.settlement.join_all_said(work, brought)
         if not self.relearning.complete:
             id = kept_by(message)
             known_as = None if id is None else self.settling.known_as(id, link)

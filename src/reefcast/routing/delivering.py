@@ -83,7 +83,7 @@ class Delivering:
         self._started = False
         self._timer_s: float | None = None
         if home is not None:
-            restore(router, rows, neighbours, self._disk)
+            then.restored = restore(router, rows, neighbours, self._disk)
 
     # --- publications -----------------------------------------------------------------------------
 
@@ -97,8 +97,9 @@ class Delivering:
         if publish.confirm:
             work, copies, anew = self.confirming.came(publish, decision.hops, link)
             local = local if anew else {}
-            if any(each.publication is publish.publication for each in self._astray.waiting):
-                self.confirming.waits_astray(work, publish, link)
+            waiting = self._astray.waiting
+            if waiting and isinstance(waiting, list):
+                self.confirming.waits_astray(work, publish, link, waiting)
         effects = self._send(copies)
         if local:
             passing = self._owe(publish, local, work)

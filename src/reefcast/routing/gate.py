@@ -149,6 +149,14 @@ class Gate:
             effects += self._then.send(self._then.begin_work(client.name, message), sends)
         return effects + (self._onward.left(client) if client.leaving else [])
 
+    def release_for(self, old: ClientState, new: ClientState) -> list[Effect]:
+        """Route what was held for a client that left and is here again. If some of that is to be
+        confirmed, all of it waits for the new advertisements; the client sends again what is not
+        confirmed, which comes behind it."""
+        if old.unsettled and any(publish.confirm for publish in old.held):
+            new.held, old.held, new.holding = old.held, [], True
+        return self.release(old)
+
     def patience_is_over(self, client: ClientState, now: float) -> list[Effect]:
         """Handle the timer of a client that has come due."""
         if self._then.relearning.active:

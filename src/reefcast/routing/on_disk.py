@@ -114,18 +114,22 @@ class RowLog:
         return not row.local and (self._table != SUBSCRIPTIONS or is_durable(row.id[0]))
 
 
-def restore(router: Router, rows: Rows, neighbours: Collection[LinkName], disk: OnDisk) -> None:
+def restore(router: Router, rows: Rows, neighbours: Collection[LinkName], disk: OnDisk) -> bool:
     """Enter the durable rows of a broker that starts, before its first link is up; from now on its
-    tables write what changes. Rows of those who are no `neighbours` any more are removed."""
+    tables write what changes. Rows of those who are no `neighbours` any more are removed. Return
+    whether there were any."""
+    entered = False
     kept = capability(router, KeepsRows)
     for name, table in kept.durable_tables().items():
         for key, text in rows.get(name, {}).items():
             id, last_hop = _decode_key(key)
             if last_hop in neighbours:
                 kept.restore(name, id, parse_filter(_decode_text(text)), last_hop)
+                entered = True
             else:
                 disk.write(DropRow(name, key))
         table.log = RowLog(disk, name)
+    return entered
 
 
 def _key_of(row: Row) -> bytes:

@@ -21,6 +21,8 @@ Rules
   the work of what came from its last hop waits.)
 - What comes again by the same link while it is under way already, because a broker behind that link
   restarted, is answered only when the first time is done, too.
+- A row that was on disk when the broker started (`on_disk`) has been told to neighbours before it
+  comes again: then it waits for their answers.
 - A subscription that needs nothing said, because another one had it said (OctopiA's CIV_SET), is
   settled only when that has been answered; nor does one settle before another that stands for it
   with a neighbour (covering).
@@ -162,6 +164,11 @@ class Settlement:
         """Let `work` wait for what brings these subscriptions to these neighbours, if that is still
         under way."""
         self._join(work, [(key[0], self._said[key]) for key in said if key in self._said])
+
+    def join_all_said(self, work: PendingWork, id: EntityId) -> None:
+        """Let `work`, of what came with `id`, wait for all messages under way that bring it to
+        other neighbours than the one that it came from."""
+        self.join_said(work, [(link, id) for link in self._waiting if link != work.came_by])
 
     def _join(self, work: PendingWork, messages: Iterable[tuple[LinkName, int]]) -> None:
         for link, token in dict.fromkeys(messages):
