@@ -23,6 +23,7 @@ from reefcast.cli.options import (
     master_option,
 )
 from reefcast_lab.cli.bench_delivery import delivery
+from reefcast_lab.cli.bench_keeping import keeping
 from reefcast_lab.cli.bench_tables import (
     CLIENT,
     CLIFFS,
@@ -73,6 +74,7 @@ def command() -> None:
 
 
 command.add_command(delivery)
+command.add_command(keeping)
 
 
 @command.command()
