@@ -104,6 +104,16 @@ STATISTICS = {
     "bytes_per_row": "bytes/row",
     "ratio": "ratio",
 }
+KEEPING = {
+    "store": "store",
+    "work": "work",
+    "group": "group",
+    "events": "events",
+    "events_per_s": "events/s (wall)",
+    "cpu_us_per_event": "us/event (CPU)",
+    "syncs_per_s": "bare syncs/s",
+    "disk_mb": "MB on disk",
+}
 COVER = {
     "workload": "workload",
     "n": "filters",
