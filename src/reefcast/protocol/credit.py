@@ -20,10 +20,10 @@ congested.
 When publications that came from a *neighbour* feed a target with reason (a) or (b), their publisher
 is elsewhere: this broker announces itself congested (CONGESTION with its name and a number; the
 newest number of an origin counts), and everyone passes the notice on, away from where it came. Only
-(a) and (b) make a broker announce anything, never (c): a notice always stands for a queue that
-  really is full and that really drains, so that notices cannot keep one another alive; nor can they
-  go round in cycles, since each broker passes a number on once. They are sent again every `RENEW_S`
-  and expire after `EXPIRE_S`, in case the notice of the end is lost.
+reasons (a) and (b) make a broker announce anything, never (c): a notice always stands for a queue
+that really is full and that really drains, so that notices cannot keep one another alive; nor can
+they go round in cycles, since each broker passes a number on once. They are sent again every
+`RENEW_S` and expire after `EXPIRE_S`, in case the notice of the end is lost.
 
 So a subscriber blocks publishers for at most `block_s` at a time, and only if it asked for `block`
 or the network file says so.

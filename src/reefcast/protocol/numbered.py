@@ -38,7 +38,9 @@ class Unacknowledged(Generic[T]):
         self.acknowledged = self.last = 0
         self._first = 0  # the number of frames before the first item
         self._kept: list[T] = []
-        self._ends: list[int] | None = None  # the last frame of each item; None: each item is one frame
+        self._ends: list[int] | None = (
+            None  # the last frame of each item; None: each item is one frame
+        )
         self._gone = 0
 
     def __len__(self) -> int:

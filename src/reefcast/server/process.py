@@ -45,7 +45,7 @@ def run(serve: Serve, *, until_eof: bool = False) -> None:
 
     keep_no_small_pieces()
     warm_up()
-    # The objects of now live on, and the collector need not examine them again and again. What a burst
+    # The objects of now live on, and the collector need not examine them again. What a burst
     # allocates is freed by its reference counts; cycles are rare, so looking for them can wait.
     gc.collect()
     gc.freeze()

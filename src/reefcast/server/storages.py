@@ -89,8 +89,8 @@ def _unknown_to(broker: str, entry: StorageEntry, known: Known) -> Iterator[str]
 def still_answered(
     storages: Iterable[StorageEntry], then: Iterable[StorageEntry], known: Known
 ) -> list[str]:
-    """Return, as sentences, what some of these storages still answer for although they do not keep
-    it `then`."""
+    """Return, as sentences, what some of these storages still answer for although their entries in
+    `then` do not name it."""
     kept = {entry.name: entry.topics for entry in then}
     found = []
     for entry in storages:

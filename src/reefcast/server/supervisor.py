@@ -147,8 +147,8 @@ class Overlay:
     # --- what the file says now -------------------------------------------------------------------
 
     def _look(self) -> None:
-        """Read the network file again; the other changes since the start do not concern the
-        processes."""
+        """Read links and storages from the network file again; its other changes do not concern
+        processes that run."""
         try:
             now = self._watched.look() if self._watched else None
             if now is not None:
