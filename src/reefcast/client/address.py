@@ -24,8 +24,8 @@ class Address(NamedTuple):
 
 
 def default_urls() -> str:
-    """Return what the environment variable `REEFCAST_URL` says; without it, the URL of a broker on
-    this machine."""
+    """Return the URL in the environment variable `REEFCAST_URL`, or that of a broker on this
+    machine."""
     return os.environ.get(VARIABLE) or f"{SCHEME}://127.0.0.1:{DEFAULT_PORT}"
 
 

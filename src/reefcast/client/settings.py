@@ -22,7 +22,7 @@ _log = logging.getLogger("reefcast.client")
 
 
 class Option(NamedTuple):
-    """The default of an option, and what it means; `{}` stands for the default."""
+    """The default of an option, and its meaning; `{}` stands for the default."""
 
     default: Any
     meaning: str
@@ -200,7 +200,7 @@ def check_local_queue_limit(limit: int) -> int:
 
 
 def check_order_s(order_s: float) -> float:
-    """Return `order_s` if a broker would hold events for so long. Raises `ConfigurationError`
+    """Return `order_s` if a broker would hold events that long. Raises `ConfigurationError`
     otherwise."""
     if not 0 <= order_s <= MOST_ORDER_S:
         raise ConfigurationError(f"order_s {order_s} is not between 0 and {MOST_ORDER_S:g} seconds")
