@@ -73,8 +73,8 @@ def _add(columns: dict[Any, Sequence[Any]], name: Any, column: Any) -> None:
     if not pa.types.is_struct(column.type):
         if name in columns:
             raise InvalidValueError(
-                f"attribute {name!r} is there twice: by its whole name, and within a column of "
-                "structs; rename one"
+                f"attribute {name!r} occurs twice: as a column, and as a field of a column of "
+                "structs; rename one of them"
             )
         columns[name] = _values(name, column)
         return

@@ -38,7 +38,9 @@ def special_of(topics: Iterable[str], topics_column: str, payload_column: str) -
     contradict each other."""
     names = check_topics(topics) if topics else ()
     if names and topics_column:
-        raise InvalidValueError("topics are those of all events, topics_column names a column of")
+        raise InvalidValueError(
+            "give either topics (for all events) or topics_column (each event's own), not both"
+        )
     if topics_column and topics_column == payload_column:
         raise InvalidValueError(f"column {topics_column!r} cannot be both topics and payload")
     return Special(names, topics_column, payload_column)

@@ -26,7 +26,7 @@ _DELIVER = int(FrameKind.DELIVER)
 
 
 def _nothing_to_prove(question: bytes) -> bytes:
-    raise RefusedError("the broker asks for a proof of who this client is, and it has none")
+    raise RefusedError("the broker asks for a proof of who this client is, and the client has none")
 
 
 class Handler(NamedTuple):

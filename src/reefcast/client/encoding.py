@@ -65,7 +65,7 @@ def encode_event(
         body = wire.encode_publication(publication)
     except UnicodeEncodeError as error:  # half of a surrogate pair
         raise InvalidValueError(
-            f"the publication holds text that is no Unicode: {error}"
+            f"the publication holds text that is not Unicode: {error}"
         ) from error
     frame = wire.encode_published(body)
     if len(frame) > wire.MAX_FRAME_BYTES:

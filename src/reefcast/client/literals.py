@@ -16,5 +16,5 @@ def literal(value: object) -> str:
     sent = as_sent({"value": value})
     if "value" not in sent:
         advice = "write IS NULL" if value is None else "write a condition for each of its parts"
-        raise InvalidValueError(f"{value!r} is no value of one attribute: {advice}")
+        raise InvalidValueError(f"{value!r} is not a value of one attribute: {advice}")
     return literal_to_sql(sent["value"])

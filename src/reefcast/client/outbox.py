@@ -93,7 +93,7 @@ class Outbox:
     def grant(self, credit: int) -> None:
         """Add `credit`: the broker allows this many more publications."""
         if credit < 0:
-            raise ProtocolError(f"the broker granted a credit of {credit}")
+            raise ProtocolError(f"the broker granted a credit of {credit}, which is negative")
         self.credit += credit
         self._send_unsent()
 
@@ -110,7 +110,10 @@ class Outbox:
         belongs before that."""
         skip = received - self._unacknowledged.acknowledged
         if not 0 <= skip <= len(self._unacknowledged):
-            raise ProtocolError(f"the broker goes on behind frame {received}, which cannot be")
+            raise ProtocolError(
+                f"the broker claims to have {received} frames of this client, which has sent "
+                f"{self._unacknowledged.last}"
+            )
         self.disconnect()
         for frame in islice(self._unacknowledged, skip, None):
             self.credit -= _is_publication(frame)

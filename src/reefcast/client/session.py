@@ -228,7 +228,7 @@ class Session:
         self.taken += kind in _NUMBERED
         handler = self._handlers.get(kind)
         if handler is None:
-            raise ProtocolError(f"the broker sent a frame of kind {kind} out of place")
+            raise ProtocolError(f"the broker sent a frame of kind {kind}, which may not come here")
         handler(payload)
 
     def _put(self, heads: list[bytes], bodies: list[bytes]) -> None:
@@ -288,7 +288,9 @@ class Session:
         elif isinstance(message, Refused):
             self.registrations.refused(message.token, message.reason)
         else:
-            raise ProtocolError(f"the broker sent a client {type(message).__name__}")
+            raise ProtocolError(
+                f"the broker sent {type(message).__name__}, which is not for clients"
+            )
 
     def _about_history(self, message: ServiceMessage) -> None:
         if isinstance(message, ASKED):

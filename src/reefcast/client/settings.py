@@ -179,11 +179,11 @@ def complete(options: Options) -> Options:
 def _check_times(settings: Options) -> None:
     for name in ("connect_timeout_s", "reconnect_timeout_s", "close_timeout_s"):
         if not settings[name] >= 0:
-            raise ConfigurationError(f"{name} {settings[name]} is no time from 0 on")
+            raise ConfigurationError(f"{name} {settings[name]} must be 0 seconds or more")
     if not settings["silence_s"] >= 2 * BROKER_PING_S:
         raise ConfigurationError(
-            f"silence_s {settings['silence_s']} is less than {2 * BROKER_PING_S:g}: brokers say "
-            f"something every {BROKER_PING_S:g} s"
+            f"silence_s {settings['silence_s']} must be {2 * BROKER_PING_S:g} or more: an idle "
+            f"broker sends a frame every {BROKER_PING_S:g} s"
         )
     first_s, max_s = settings["backoff_first_s"], settings["backoff_max_s"]
     if not 0 < first_s <= max_s:

@@ -63,7 +63,7 @@ def table_of(bodies: Sequence[bytes], beside: Beside, schema: pa.Schema | None =
 def _add(columns: dict[str, Any], name: str, array: Any) -> None:
     if name in columns:
         raise InvalidValueError(
-            f"the table would have two columns {name!r}: give what is beside the attributes "
+            f"the table would have two columns {name!r}: give the one beside the attributes "
             "another name"
         )
     columns[name] = array
@@ -98,5 +98,6 @@ def _cast(field: pa.Field, array: Any) -> Any:
         return array.cast(field.type)
     except pa.ArrowException as error:
         raise InvalidValueError(
-            f"attribute {field.name!r} came as {array.type} and cannot be {field.type}: {error}"
+            f"attribute {field.name!r} came as {array.type} and cannot be read as {field.type}: "
+            f"{error}"
         ) from error

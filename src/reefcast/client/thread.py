@@ -44,7 +44,7 @@ class LoopThread:
         try:
             return future.result(timeout)
         except CancelledError:
-            raise LocalError("this client was closed meanwhile") from None
+            raise LocalError("this client was closed while the call waited") from None
         except BaseException:
             future.cancel()
             raise

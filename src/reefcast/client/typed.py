@@ -105,7 +105,7 @@ def _whole(info: inspect.Type, prefix: str, attributes: Attributes) -> dict[str,
         return dict(_entries(info, prefix, attributes))
     assert isinstance(info, Fields)
     if isinstance(info, inspect.StructType) and info.array_like:
-        raise TypeError(f"{info.cls.__name__} is array_like, which knows no names")
+        raise TypeError(f"{info.cls.__name__} is array_like, so its fields have no names")
     return dict(_fields(info, prefix, attributes))
 
 

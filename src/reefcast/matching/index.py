@@ -287,7 +287,7 @@ def _what_is_no_value(events: Sequence[Event]) -> str:
                 return f"event {number}, attribute {name!r}: {error}"
             if isinstance(value, int) and not INT64_MIN <= value <= INT64_MAX:
                 return f"event {number}, attribute {name!r}: {value} does not fit into 64 bits"
-    return "a string in an event holds half of a surrogate pair, which is no character"
+    return "a string in an event holds half of a surrogate pair, which is not a character"
 
 
 def _finish(numbers: Array) -> None:

@@ -138,7 +138,7 @@ class Link:
     @staticmethod
     def _handle_proof(kind: int, payload: bytes) -> bytes:
         if kind != FrameKind.PROOF:
-            raise ProtocolError(f"a frame of kind {kind} came where only PROOF has its place")
+            raise ProtocolError(f"a frame of kind {kind} came where only PROOF is allowed")
         return payload
 
     def _handle_hello(self, kind: int, payload: bytes) -> Hello:

@@ -91,7 +91,7 @@ class Child:
         if not line:
             code = await process.wait()
             raise LocalError(
-                f"{self._what} ended with exit code {code} before it ran; its own words are above"
+                f"{self._what} exited with code {code} before it was ready; its output is above"
             )
 
     async def _watch(self) -> None:

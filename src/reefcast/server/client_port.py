@@ -215,7 +215,7 @@ class ClientPort(Outbox, ABC):
         acknowledged, last = self._sent.acknowledged, self._sent.last + len(self._resend)
         if not acknowledged <= received <= last:
             raise ProtocolError(
-                f"the client goes on behind frame {received}, but it was sent {last}, and has "
+                f"the client claims to have {received} frames, but it was sent {last}, and has "
                 f"acknowledged {acknowledged}"
             )
 

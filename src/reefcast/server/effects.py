@@ -149,7 +149,10 @@ def _checked(frame: bytes) -> bytes:
     way."""
     if len(frame) > wire.LENGTH_BYTES + wire.MAX_FRAME_BYTES:
         # The neighbour would end the connection, again and again.
-        raise InternalError(f"the frame of {len(frame)} bytes is larger than frames may be")
+        raise InternalError(
+            f"the frame has {len(frame)} bytes with its header; at most {wire.MAX_FRAME_BYTES} "
+            "are allowed"
+        )
     return frame
 
 

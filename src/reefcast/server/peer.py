@@ -67,7 +67,9 @@ class Peer:
         self._insecure = insecure
         self._node: Node | None = None
         if self._join and options:
-            raise ConfigurationError("a peer that joins a network has the network's options")
+            raise ConfigurationError(
+                "options are for a peer that begins a network; one that joins has the network's"
+            )
         self._in(self._begun)
 
     @property
@@ -130,14 +132,14 @@ class Peer:
         routing = told.network.routing
         if routing not in ROUTINGS or routing_named(routing).overlay is not Shape.NONE:
             raise ConfigurationError(
-                f"network {told.network.name!r} has routing {routing!r}: there its network file "
-                "says who is in it, and nobody else can join"
+                f"network {told.network.name!r} has routing {routing!r}: only the brokers of its "
+                "network file are in it, and nobody else can join"
             )
         for entry in (*told.broker, self._entry):
             if not self._insecure and not is_loopback(entry.address[0]):
                 raise ConfigurationError(
-                    f"{entry.listen} is an address that others can reach, and there is no "
-                    "encryption: choose one of 127.0.0.1, or allow it (insecure)"
+                    f"{entry.listen} is an address that other machines can reach, and there is no "
+                    "encryption: listen on 127.0.0.1, or allow it (insecure)"
                 )
         return NetworkFile(
             network=NetworkSection(

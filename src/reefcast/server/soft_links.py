@@ -308,13 +308,13 @@ class SoftLinks:
         me = self._me
         if hello.network != me.network or hello.role is not me.role:
             raise ProtocolError(
-                f"broker {me.name} is of the network {me.network!r}, and here for soft links; "
-                "give both brokers the same network file"
+                f"broker {me.name} belongs to the network {me.network!r}, and this connection is "
+                "for soft links; give both brokers the same network file"
             )
         if not self._may_have(hello.name):
             raise ProtocolError(
-                f"broker {me.name} has no soft link to {hello.name!r}, which is no broker of the "
-                "network or has a link of the overlay; give both brokers the same file"
+                f"broker {me.name} has no soft link to {hello.name!r}, which is not a broker of "
+                "the network, or is a neighbour; give both brokers the same network file"
             )
 
     def _may_have(self, name: LinkName) -> bool:
