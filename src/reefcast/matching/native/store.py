@@ -19,8 +19,10 @@ from reefcast.matching.native.linking import Image
 
 KERNELS = Path(__file__).parent.parent
 """The folder in which all modules of kernels are."""
-LAYOUT = KERNELS.parent / "model" / "wire.py"
-"""The module of which kernels know how frames are laid out."""
+LAYOUTS = tuple(
+    KERNELS.parent / "model" / f"{module}.py" for module in ("frame_layout", "wire", "publication")
+)
+"""The modules of which kernels know how frames and bodies are laid out."""
 PROCESSOR = Path("/proc/cpuinfo")
 DIGEST = 32
 
@@ -96,7 +98,8 @@ def _key(folder: Path) -> bytes:
     compiles them."""
     modules = sorted(folder.rglob("*.py"))
     named = [str(path.relative_to(folder)).encode() + path.read_bytes() for path in modules]
-    return _digest(*named, LAYOUT.read_bytes(), _version("numba"), _version("llvmlite"))
+    layouts = [path.read_bytes() for path in LAYOUTS]
+    return _digest(*named, *layouts, _version("numba"), _version("llvmlite"))
 
 
 def _version(package: str) -> bytes:
