@@ -28,7 +28,6 @@ from reefcast.model.messages import Advertise, ControlMessage
 from reefcast.model.wire import FrameKind
 from reefcast.protocol.numbered import Unacknowledged
 
-_KIND_AT = wire.LENGTH_BYTES
 _CONTROL = int(FrameKind.CONTROL)
 
 
@@ -167,4 +166,4 @@ class Outbox:
 
 
 def _is_publication(frame: bytes) -> bool:
-    return frame[_KIND_AT] != _CONTROL
+    return frame[wire.KIND_AT] != _CONTROL

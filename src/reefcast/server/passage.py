@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from reefcast.errors import ProtocolError
 from reefcast.model.messages import LinkName, Publish
-from reefcast.model.wire import HEAD_BYTES, LENGTH_BYTES, Codec, FrameKind
+from reefcast.model.wire import HEAD_BYTES, KIND_AT, Codec, FrameKind
 from reefcast.protocol.batches import Batch
 from reefcast.protocol.frames import Cutter
 from reefcast.routing.plain import PlainWay
@@ -64,7 +64,7 @@ class Run:
 
     def _decode(self, at: int) -> Publish:
         start, end = self._desk.frame_of(self._data, at)
-        again = self._data[start + LENGTH_BYTES] == _AGAIN
+        again = self._data[start + KIND_AT] == _AGAIN
         return self._codec.decode_publish(self._data[start + HEAD_BYTES : end], again)
 
     def fresh(self, first: int, end: int) -> list[Publish]:

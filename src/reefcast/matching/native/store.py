@@ -18,8 +18,10 @@ from reefcast.matching.native.linking import Image
 
 KERNELS = Path(__file__).parent.parent
 """The folder with all modules of kernels."""
-LAYOUT = KERNELS.parent / "model" / "wire.py"
-"""The module that defines the layout of frames for kernels."""
+LAYOUTS = tuple(
+    KERNELS.parent / "model" / f"{module}.py" for module in ("frame_layout", "wire", "publication")
+)
+"""The modules that define the layout of frames and bodies for kernels."""
 PROCESSOR = Path("/proc/cpuinfo")
 DIGEST = 32
 
@@ -95,7 +97,8 @@ def _key(folder: Path) -> bytes:
     compiler."""
     modules = sorted(folder.rglob("*.py"))
     named = [str(path.relative_to(folder)).encode() + path.read_bytes() for path in modules]
-    return _digest(*named, LAYOUT.read_bytes(), _version("numba"), _version("llvmlite"))
+    layouts = [path.read_bytes() for path in LAYOUTS]
+    return _digest(*named, *layouts, _version("numba"), _version("llvmlite"))
 
 
 def _version(package: str) -> bytes:
