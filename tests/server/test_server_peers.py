@@ -128,7 +128,7 @@ async def test_no_module_is_imported_at_the_word_of_another(live: Live):
 
 
 def test_only_loopback_unless_insecure():
-    with pytest.raises(ConfigurationError, match=r"0\.0\.0\.0:7411 is an address that other machines"):
+    with pytest.raises(ConfigurationError, match=r"0\.0\.0\.0:7411 is an address that other"):
         Peer("0.0.0.0:7411")
     assert Peer("0.0.0.0:7411", insecure=True).url == "reefcast://0.0.0.0:7411"
 
