@@ -371,7 +371,7 @@ class HistoryStore:
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
-        """Lend a connection for the `with` block."""
+        """Take a connection for the `with` block, and give it back."""
         try:
             database = self._idle.pop()
         except IndexError:

@@ -231,7 +231,7 @@ class Writer:
         return len(found)
 
     def _evict(self, topics: Iterable[Topic], most: int) -> int:
-        """Evict rows first for the limits of these topics, then for those of all."""
+        """Remove rows first for the limits of these topics, then for the limit of all."""
         left = most
         for topic in topics:
             while left > 0 and (excess := self._topics.excess_of(topic)).guess:

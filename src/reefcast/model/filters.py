@@ -55,7 +55,7 @@ def _packed(conjunction: Conjunction) -> tuple[Program | None, Mapping[str, Cons
 
 @lru_cache(maxsize=UNDER_WAY)
 def _plain_form(text: str) -> Form | None:
-    """None for a filter that is not plain."""
+    """Return the form of a plain filter; None for any other."""
     return plain.read(text)
 
 
@@ -77,7 +77,7 @@ class Filter:
     _packed: bytes | None
 
     def __init__(self, text: str, expression: Expression | None = None) -> None:
-        """`parse_filter` is the way to a filter; `expression` is what `text` says."""
+        """Make a filter of `text`, which means `expression`; elsewhere use `parse_filter`."""
         self.text = text
         if expression is None and _plain_form(text) is not None:
             self._expression = self._conjunctions = self._packed = None

@@ -128,7 +128,7 @@ def _follows(condition: Expression) -> list[tuple[str, Constraint]]:
 
 
 def _numbers(calculated: Expression) -> frozenset[str]:
-    """The attributes without which nothing comes of it."""
+    """Return the attributes without which the result is missing."""
     match calculated:
         case Attribute(name):
             return frozenset((name,))
@@ -233,7 +233,7 @@ class _Writer:
         self._write(COMPARE, _ORDERS[sign], -1)
 
     def _within(self, operand: Expression, constraint: Constraint) -> None:
-        """UNKNOWN for a value of another kind than the constraint's."""
+        """Compare a value with a constraint; the result for a value of another kind is UNKNOWN."""
         if isinstance(operand, Attribute):
             self._write(TEST, (operand.name, constraint), 1)
         else:

@@ -269,7 +269,7 @@ class StorageNode:
             await self._changed.wait()
 
     async def _tend(self, topic: str) -> None:
-        """Tend one topic, from when it is wanted until it is not."""
+        """Serve one topic, from when it is wanted until it is not."""
         while topic in self.topics:
             await self._take_in(topic)
             while topic in self.topics:

@@ -61,7 +61,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         return self._selector.now_s
 
     def __del__(self) -> None:
-        """There is nothing to close, and what still waits on it may end in any order."""
+        """Do nothing: there is nothing to close, and pending tasks may end in any order."""
 
     def _process_events(self, events: Sequence[object]) -> None:
         """Do nothing: there are no events of a selector."""
