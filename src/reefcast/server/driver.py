@@ -65,8 +65,6 @@ class Driver:
         An effect that fails is no failure of theirs: whoever sent them did nothing wrong, and a
         link between brokers must not end for it.
         """
-        if self._details is not None and link in self._clients:
-            self._details.published(batch)
         self._busy = True
         try:
             effects, failures = self._publications(batch, link)
@@ -102,6 +100,8 @@ class Driver:
 
     def _publications(self, batch: list[Publish], link: LinkName) -> tuple[list[Effect], int]:
         """Returns the effects, which are carried out, and on how many the core failed."""
+        if self._details is not None and link in self._clients:
+            self._details.published(batch)
         failures = 0
         try:
             effects = self._ask(self._core.handle_publications, batch, link)
