@@ -18,8 +18,8 @@ _UNNUMBERED = tuple(
 
 class SharedFrames:
     """The frames of the publication that is being delivered: clients with the same subscription
-    numbers share one. A single number is a key by itself: most clients have one, and a tuple costs
-    as much as the rest."""
+    numbers share one. The key of a single number is the number: most clients have one, and a tuple
+    costs as much as all the rest."""
 
     __slots__ = ("by_numbers", "publish")
 
