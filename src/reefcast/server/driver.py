@@ -64,8 +64,6 @@ class Driver:
 
         A failing effect is not reported to the sender: it did nothing wrong, and a link between
         brokers must not end because of it."""
-        if self._details is not None and link in self._clients:
-            self._details.published(batch)
         self._busy = True
         try:
             effects, failures = self._publications(batch, link)
@@ -102,6 +100,8 @@ class Driver:
     def _publications(self, batch: list[Publish], link: LinkName) -> tuple[list[Effect], int]:
         """Return the effects, which have been carried out, and the number of failures of the
         core."""
+        if self._details is not None and link in self._clients:
+            self._details.published(batch)
         failures = 0
         try:
             effects = self._ask(self._core.handle_publications, batch, link)

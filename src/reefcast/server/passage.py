@@ -94,11 +94,13 @@ Part = tuple[Output, ...] | list[Publish]
 
 
 class Passage:
-    """Of one broker; the parts are the broker's."""
+    """Of one broker; the parts are the broker's. `wanted_below`: a trace has rows of publications
+    whose `id_hash` is below, which take the readable way."""
 
-    def __init__(self, core: PlainWay, outputs: Outputs) -> None:
+    def __init__(self, core: PlainWay, outputs: Outputs, wanted_below: int = 0) -> None:
         self.core = core
         self.outputs = outputs
+        self._wanted_below = wanted_below
         self._desk: Desk | None = None
 
     def way(self, codec: Codec, most_hops: int = 0) -> Way | None:
@@ -112,7 +114,7 @@ class Passage:
         if self._desk is None:
             from reefcast.matching.passage.desk import Desk
 
-            self._desk = Desk()
+            self._desk = Desk(self._wanted_below)
         return self._desk
 
     def leads_to(self, name: LinkName, *, is_client: bool) -> bool:
