@@ -52,7 +52,7 @@ class GossipTiming:
 def bench(
     interests: Interests, many: Interests, tell: Callable[[str], None]
 ) -> Iterator[GossipTiming]:
-    """All rows: both ways for `interests`, arrays alone for `many`."""
+    """Yield all rows: `interests` with both engines, `many` with arrays alone."""
     start = starting_overlays(interests, OPTIONS.seed)
     tell(f"{len(start.nodes):,} nodes, {len(start.topics)} topics, until they have converged")
     yield from _both(start)

@@ -80,7 +80,7 @@ class Scene:
     # --- the script -------------------------------------------------------------------------------
 
     async def play(self) -> Run:
-        """From the first peer to the last; ends all programs, whatever happens."""
+        """Run the script from the first peer to the last; end all programs in any case."""
         try:
             await self._begin()
             await self._join()
@@ -196,8 +196,8 @@ class Scene:
 
 
 def established(ports: Sequence[int]) -> int | None:
-    """TCP connections that were made to these ports of this machine, by its own account; None where
-    that is not to be read (anywhere but on Linux)."""
+    """Return how many TCP connections were made to these ports of this machine, by its own account;
+    None where that cannot be read (anywhere but on Linux)."""
     chosen = {f"{port:04X}" for port in ports}
     try:
         table = SOCKETS.read_text(encoding="ascii")
@@ -210,5 +210,5 @@ def established(ports: Sequence[int]) -> int | None:
 
 
 async def run_live(cast: Cast, tell: Tell) -> Run:
-    """The whole script; raises `PeerError` if a program does not do its part."""
+    """Run the whole script; raises `PeerError` if a program does not do its part."""
     return await Scene(cast, tell).play()

@@ -22,7 +22,7 @@ BIN_US = 1_000_000
 
 
 def connections(run: Run, cast: Cast, found: Figures) -> str:
-    """How many there are over time, beside what they would be otherwise."""
+    """Draw how many connections there are over time, beside how many there would be otherwise."""
 
     def draw(figure: Figure) -> None:
         axes = figure.subplots()
@@ -60,7 +60,8 @@ def _levels(axes: Axes, run: Run, found: Figures, what: str, colour: str, name: 
 
 
 def delivery(run: Run, cast: Cast) -> str:
-    """The share of what was due that came, at once and at all; below, how long it took."""
+    """Draw the share of the due deliveries that came, at once and at all; below, how long they
+    took."""
 
     def draw(figure: Figure) -> None:
         above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))

@@ -26,8 +26,8 @@ Looks = Mapping[str, dict[str, Any]]
 
 
 def looks(points: Iterable[Point]) -> Looks:
-    """Colour and mark of each routing, the same in all plots of these points. Where there are more
-    routings than colours, colours come again, with other marks, dashed."""
+    """Return colour and mark of each routing, the same in all plots of these points. If there are
+    more routings than colours, colours are repeated with other marks, dashed."""
     routings = sorted({point.routing for point in points})
     return {routing: _look(*divmod(i, len(_COLOURS))) for i, routing in enumerate(routings)}
 
@@ -38,10 +38,8 @@ def _look(again: int, place: int) -> dict[str, Any]:
 
 
 def draw(plot: Plot, points: Sequence[Point], looks: Looks, x_name: str) -> str:
-    """SVG of one plot; `x_name` says what the campaign's x counts. Without points, empty axes.
-
-    A line of panels for each variant; by "at" also a column of panels for each x.
-    """
+    """Draw one plot as SVG; `x_name` says what the campaign's x counts. Without points, draw empty
+    axes. A line of panels for each variant; by "at" also a column of panels for each x."""
     mine = [_in_unit(p, plot) for p in points if (p.campaign, p.metric) == _what(plot)]
     variants = sorted({point.variant for point in mine}) or [""]
     columns: list[float | None] = [None]

@@ -54,7 +54,7 @@ class Ended(NamedTuple):
 
 
 def patient(master: str) -> str:
-    """The same master with retries: Spark's local mode gives up at the first lost task."""
+    """Return the master with retries: Spark's local mode gives up at the first lost task."""
     one = "local[1]" if master == "local" else master
     return re.sub(r"^local\[([^,\]]+)\]$", rf"local[\1,{ATTEMPTS}]", one)
 
@@ -62,10 +62,8 @@ def patient(master: str) -> str:
 def sweep(
     spark: SparkSession, results: Store, runs: Sequence[Run], tell: Callable[[Ended], None]
 ) -> list[Ended]:
-    """Measures the runs that have no file yet; `tell` hears of each that ended, as it ends.
-
-    Returns those that failed.
-    """
+    """Measure the runs that have no file yet; `tell` is called with each that ended. Return those
+    that failed."""
     failed = []
     with closing(_as_they_end(spark, results, results.missing(runs))) as ends:
         for ended in ends:

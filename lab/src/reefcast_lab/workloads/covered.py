@@ -48,7 +48,7 @@ class Covered:
         return (PRICES - self.width + 1) // max(self.degree, 1)
 
     def check(self) -> None:
-        """Raises `ConfigurationError` for what cannot be."""
+        """Raise `ConfigurationError` for impossible values."""
         if not 0 <= self.degree < self.filters:
             raise ConfigurationError(
                 f"{self.filters} filters cannot have a covering degree of {self.degree}: there "
@@ -63,7 +63,8 @@ class Covered:
 
 
 def covered_filters(spark: SparkSession, wanted: Covered) -> DataFrame:
-    """number, filter: a root, then those below it, class by class; then those left over."""
+    """Return number, filter: a root, then those below it, class by class; then the remaining
+    ones."""
     wanted.check()
     number, regular = F.col("id"), wanted.classes * (wanted.degree + 1)
     is_over = number >= regular

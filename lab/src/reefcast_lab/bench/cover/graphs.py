@@ -70,8 +70,8 @@ class GraphRow:
 def bench(
     workloads: Sequence[str], sizes: Sequence[int], tell: Callable[[str], None]
 ) -> Iterator[GraphRow]:
-    """Rows for each workload and size: each graph with and without an index, then the roots. No
-    names or sizes: all; `ConfigurationError` for a name that there is not."""
+    """Yield rows for each workload and size: each graph with and without an index, then the roots.
+    No names or sizes: all; `ConfigurationError` for a name that there is not."""
     for workload in workloads:
         if workload not in WORKLOADS:
             names = ", ".join(WORKLOADS)

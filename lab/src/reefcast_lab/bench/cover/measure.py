@@ -65,8 +65,8 @@ class CoverTiming:
 def bench(
     workloads: Sequence[str], sizes: Sequence[int], tell: Callable[[str], None]
 ) -> Iterator[CoverTiming]:
-    """Rows for each workload and size: each query with each engine, then the changes. No names or
-    sizes: all; `ConfigurationError` for a name that there is not."""
+    """Yield rows for each workload and size: each query with each engine, then the changes. No
+    names or sizes: all; `ConfigurationError` for a name that there is not."""
     for workload in workloads:
         if workload not in WORKLOADS:
             names = ", ".join(WORKLOADS)

@@ -47,7 +47,7 @@ class Group:
     starts: Array
 
     def match(self, values: Array, code: int) -> Array:
-        """The rows of a partition that hold for these values of all attributes."""
+        """Return the rows of a partition that hold for these values of all attributes."""
         start, end = self.starts[code : code + 2].tolist()
         if start == end or not len(self.used):
             return self.rows[start:end]
@@ -77,7 +77,7 @@ class Group:
         return self.rows[left]
 
     def match_events(self, values: Array, codes: Array) -> Iterator[tuple[Array, Array]]:
-        """(events, their rows), both int64, events ascending from pair to pair."""
+        """Yield (events, their rows), both int64, with events ascending from pair to pair."""
         counts = np.where(codes >= 0, self.starts[codes + 1] - self.starts[codes], 0)
         if counts.max(initial=0) > _SMALL:
             for event in np.flatnonzero(counts).tolist():

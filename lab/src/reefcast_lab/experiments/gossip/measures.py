@@ -24,7 +24,7 @@ LIKE = 0.05
 
 
 def of_overlays(found: Aligned, routing: str, scale: str, seed: int) -> list[Measure]:
-    """Means are over nodes with a topic."""
+    """Return measures of overlays; means are over nodes with a topic."""
     graph = Graph(*found.after.union())
     figures = {
         **_sizes(found),

@@ -31,7 +31,7 @@ class Publications(NamedTuple):
     topics: Numbers
 
     def single(self) -> Publications:
-        """The same, with one publication for each topic of each."""
+        """Return the same, with one publication for each topic of each."""
         per = self.topics.shape[1]
         return Publications(np.repeat(self.publishers, per), self.topics.reshape(-1, 1))
 
@@ -69,8 +69,8 @@ class Faults(NamedTuple):
 def publications(
     stack: Stack, faults: Faults, number: int, topics: int, rng: np.random.Generator
 ) -> Publications:
-    """Of live publishers, each on so many of its own topics; every interest of a live node that has
-    enough of them is as likely to be the first topic."""
+    """Draw publications of live publishers, each on this many of its own topics; every interest of
+    a live node that has enough of them is as likely to be the first topic."""
     member = stack.topic_of_member()
     order = np.argsort(stack.members, kind="stable")
     owned = np.bincount(stack.members, minlength=stack.nodes)
@@ -89,7 +89,7 @@ def publications(
 def spread(
     stack: Stack, published: Publications, faults: Faults, fanout: int, rng: np.random.Generator
 ) -> Spread:
-    """All of these, one after the other."""
+    """Spread all of these, one after the other."""
     return Spread(*_spread(*stack[1:], *published, *faults, fanout, rng))
 
 

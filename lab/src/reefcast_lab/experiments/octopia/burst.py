@@ -81,8 +81,8 @@ def burst_market(overlay: Scot, run: Run, entries: Section) -> Market:
 def schedule(
     crowd: Market, run: Run, entries: Section, at_s: float
 ) -> Iterator[tuple[float, str, str, dict[str, Value]]]:
-    """(when, publisher, broker, attributes) of all publications. The rate of a publisher varies
-    from each publication to the next; that of the burst is even."""
+    """Yield (when, publisher, broker, attributes) of all publications. The rate of a publisher
+    varies from each publication to the next; that of the burst is even."""
     rng = random.Random(f"{run.seed}/octopia/burst")
     for publisher in crowd.publishers:
         when = at_s + rng.uniform(0.0, MINUTE_S / entries.least_rate)
