@@ -5,7 +5,8 @@
 - The core reads no clock, opens no socket, knows no asyncio and draws from no global generator.
 - No module over 500 lines, no function over 70; half of the functions under 10.
 - Nothing is left open in the code.
-- The docstring of a public function of the product begins with a verb in the imperative.
+- The docstring of a function begins with a verb in the imperative, except of private functions of
+  the laboratory; no docstring begins as if its subject were missing ("Of one broker").
 - What silences a checker (in code, tests, tools, examples, pyproject.toml) says why.
 """
 
@@ -99,6 +100,8 @@ VERBS = frozenset(
     """.split()  # noqa: SIM905 (a list of 260 strings would be hard to read)
 )
 """As docstrings begin; add what is missing, but no word that is as often a noun (Number, Time)."""
+NO_SUBJECT = frozenset({"Of", "Those", "Whose", "Whom", "Made"})
+"""Words after which a reader asks what the sentence is about."""
 SILENCER = re.compile(
     r"#\s*(?:noqa|type:\s*ignore|pragma|fmt:|mypy:|ruff:|pyright:|pylint:)"
     r"(?:\s*:?\s*(?:\[[^\]]*\]|[A-Z]+[0-9]+(?:,\s*[A-Z]+[0-9]+)*|off|on|skip|no cover))*"
@@ -220,19 +223,29 @@ def too_big(text: str, tree: ast.AST) -> Iterator[str]:
 
 
 def described(module: str, tree: ast.Module) -> Iterator[str]:
-    """Docstrings of public functions and methods that begin with another word than a verb."""
-    if module.split(".", maxsplit=1)[0] != PRODUCT:
-        return
+    """Docstrings of functions and methods that begin with another word than a verb."""
+    product = module.split(".", maxsplit=1)[0] == PRODUCT
     for node in ast.walk(tree):
         if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             continue
         kinds = (ast.unparse(each).split("(")[0].split(".")[-1] for each in node.decorator_list)
         text = ast.get_docstring(node)
-        if text is None or node.name.startswith("_") or any(k in NO_VERB_NEEDED for k in kinds):
+        exempt = any(kind in NO_VERB_NEEDED for kind in kinds)
+        if text is None or exempt or (node.name.startswith("_") and not product):
             continue
         first = re.match(r"\w*", text)
         if first is not None and first[0] not in VERBS:
             yield f"{node.lineno}: {node.name}: begin the docstring with a verb, not {first[0]!r}"
+
+
+def subjectless(tree: ast.Module) -> Iterator[str]:
+    """Docstrings, also those of classes and values, that begin with a word of `NO_SUBJECT`."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Expr(value=ast.Constant(value=str() as text)):
+                first = text.split(maxsplit=1)[0].rstrip(",:") if text.strip() else ""
+                if first in NO_SUBJECT:
+                    yield f"{node.lineno}: {first!r} begins the docstring: name its subject first"
 
 
 def left_open(text: str) -> Iterator[str]:
@@ -280,7 +293,7 @@ def findings(path: Path) -> Iterator[str]:
     if any(map(path.is_relative_to, PACKAGES)):
         tree, module = ast.parse(text), module_name(path)
         rules += [upward(module, tree), impure(module, tree), too_big(text, tree), left_open(text)]
-        rules += [described(module, tree)]
+        rules += [described(module, tree), subjectless(tree)]
     for rule in rules:
         for finding in rule:
             yield f"{path.relative_to(ROOT)}:{finding}"

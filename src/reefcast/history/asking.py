@@ -94,7 +94,7 @@ def question_about(
 
 
 class Numbers:
-    """Of the requests of one client."""
+    """Numbers the requests of one client."""
 
     def __init__(self, client_id: str) -> None:
         self.client_id = client_id

@@ -19,7 +19,7 @@ from reefcast.model.filters import TOPIC, Conjunction, Filter
 from reefcast.model.values import Kind
 
 MOST_MEMBERS = 500
-"""Of a set that is compared with; more than that is left to the compiled index."""
+"""Members of a set in a comparison; larger sets are left to the compiled index."""
 MOST_POINTS = 32
 """Values of one attribute that are each looked up by themselves."""
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from reefcast.history.schema import index
 
 ROWS = 100_000
-"""Of an era: 1 to 2 MB of each index."""
+"""Rows of an era: 1 to 2 MB of each index."""
 
 
 @dataclass(slots=True)

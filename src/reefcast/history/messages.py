@@ -141,4 +141,4 @@ FROM_STORAGES = (Stores, *BACKWARD)
 """What only a client that is a storage says."""
 MESSAGES = (Stores, Stored, Find, Found, Request, Items, End, More, Cancel)
 CLIENT_CODEC = Codec(MESSAGES)
-"""Of what clients and their brokers say to each other."""
+"""Encodes the messages between clients and their brokers."""

@@ -37,7 +37,7 @@ _ROW = ("time_us", "publisher", "seq", "expiry_us", "checksum", "body")
 _FAILED = (OSError, pa.ArrowException)
 
 Wanted = list[dict[str, Constraint]]
-"""Of each conjunction, what the columns can say."""
+"""For each conjunction, the conditions that columns can check."""
 
 
 def wanted_of(filter: Filter | None, indexed: Mapping[str, Kind]) -> Wanted:

@@ -33,7 +33,7 @@ from reefcast.model.values import Kind
 
 DAY_US = 86_400_000_000
 ROWS = 8192
-"""Of a row group."""
+"""Rows of a row group."""
 COLUMNS = ("topic", "time_us", "publisher", "seq", "expiry_us", "checksum", "attributes", "body")
 FOOTER = b"reefcast"
 HIDDEN = "."

@@ -41,8 +41,9 @@ class Route(NamedTuple):
 
 
 class StorageTable(TableView[Key]):
-    """Of one broker. `routes`: also those that are closed, for their numbers. `names`: what
-    storages are called in the network file, "" or nothing for those that are in none."""
+    """The storages that one broker knows. `routes`: to storages, also to closed ones, for their
+    numbers. `names`: the storages' names in the network file, "" or nothing for those that are in
+    none."""
 
     name = "storages"
     columns = ("topic", "storage", "distance", "link", "name")

@@ -34,8 +34,8 @@ RAW = (
     "CAST(time_us AS INTEGER), CAST(publisher AS BLOB), CAST(seq AS INTEGER), "
     f"CAST(expiry_us AS INTEGER), CAST(checksum AS INTEGER), {_BODY}"
 )
-"""Of a row of `message`: what `rows.checked` takes, of the types it takes, whatever has become of
-it."""
+"""The columns of a row of `message` that `rows.checked` takes, with the types that it takes,
+whatever has become of them."""
 
 _GONE = "topic, time_us, publisher, seq, size, body IS NULL"
 _KEY = "topic = ? AND time_us = ? AND publisher = ? AND seq = ?"

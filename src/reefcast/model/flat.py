@@ -17,7 +17,7 @@ from reefcast.model.carried import Form, foreign, form_of
 from reefcast.model.publication import Value, check_attributes
 
 MAX_DEPTH = 100
-"""Of nested mappings; what holds itself has no end."""
+"""The most levels of nested mappings; one that contains itself has no end."""
 TYPES_KEPT = 1024
 
 

@@ -22,8 +22,8 @@ from reefcast.model.values import kind_of
 LONGEST = 64 * 1024
 """Characters of a filter that is read here."""
 MOST_TERMS = 100
-"""Of one filter. Constraints of the same attribute are intersected one after the other, which takes
-the square of their number."""
+"""The most terms of one filter. Constraints of the same attribute are intersected one after the
+other, which takes the square of their number."""
 _LONGEST_NUMERAL = 40
 _NAME = r"(?>[A-Za-z_][A-Za-z_0-9]*(?:\.[A-Za-z_][A-Za-z_0-9]*)*)"
 _STRING = r"(?>'[^']*(?:''[^']*)*')"

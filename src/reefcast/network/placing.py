@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tomlkit.items import Array, InlineTable, Table
 
 LISTS = ("topics", "joining")
-"""Of a storage that stays, what a plan changes."""
+"""The lists of a remaining storage that a plan changes."""
 
 
 def planned_storages(

@@ -108,7 +108,7 @@ def _has_session() -> bool:
 
 
 PARTITION_BYTES = 64 * 2**20
-"""Of a large input, what one task takes."""
+"""How much of a large input one task takes."""
 
 
 @contextlib.contextmanager

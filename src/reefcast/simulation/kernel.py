@@ -56,7 +56,7 @@ from reefcast.simulation.world import (
 )
 
 ACTION_RANK = 0
-"""Of what brokers find out by themselves (`World.when`)."""
+"""The rank of actions that brokers find by themselves (`World.when`)."""
 STEPS = 20_000
 """Heap entries between two looks at the limit and the length of the trace."""
 

@@ -10,7 +10,7 @@ from reefcast.history.limits import Limits
 from reefcast.simulation.clients import Scripted
 
 PATIENCE_S = 10.0
-"""Without a word from a storage, after which a question is asked again."""
+"""How long a question waits for a storage that sends nothing, before it is asked again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,8 +12,8 @@ from reefcast.simulation.node import Comparisons, Node
 
 
 class Prices:
-    """Of the inputs of one network. `messages`: its routing's own; `comparisons`: makes what counts
-    those of a broker."""
+    """Returns the prices of the inputs of one network. `messages`: those of its routing;
+    `comparisons`: makes the counter of a broker's comparisons."""
 
     def __init__(
         self,

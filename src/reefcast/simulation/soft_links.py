@@ -49,7 +49,7 @@ class HasNodes(Protocol):
 
 
 class SoftLinks:
-    """Of one world."""
+    """The soft links of one world."""
 
     def __init__(self, world: HasNodes, handling: Handling) -> None:
         self._nodes = world.nodes

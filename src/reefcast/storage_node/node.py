@@ -51,7 +51,7 @@ AGAIN_S = 5.0
 """After which a storage looks again whether another one of a topic has come up."""
 JOINING_AGAIN_S = 1.0
 ANSWERS_S = 60.0
-"""For so long answers about a topic that goes may go on."""
+"""How long answers about a removed topic may go on."""
 TOGETHER_S = 0.05
 """Topics that can be answered for within that time are told together."""
 SEAL_AFTER_S = 3600.0

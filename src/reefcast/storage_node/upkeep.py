@@ -20,7 +20,7 @@ CLEAN_EVERY_S = 1.0
 SEAL_EVERY_S = 60.0
 NOTE_EVERY_S = 10.0
 SEAL_SHARE = 0.25
-"""Of a processor: what comes in is encoded and stored by the other threads of the same Python."""
+"""Share of a processor: other threads of the same Python encode and store what comes in."""
 
 
 class Do(Protocol):
@@ -34,7 +34,7 @@ class StoppedError(Exception):
 
 
 class Pace:
-    """Of a thread that is to take this share of a processor at most, until it is stopped."""
+    """Holds a thread to this share of a processor, until it is stopped."""
 
     def __init__(self, share: float) -> None:
         self._rest = 1 / share - 1

@@ -54,7 +54,7 @@ def _again(got: Counter[int] | Counter[tuple[int, int]]) -> int:
 
 
 class Delays:
-    """Of the deliveries to narrow subscriptions, in columns: when each was published, in
+    """The delays of deliveries to narrow subscriptions, in columns: when each was published, in
     microseconds after the first event; its delay, in microseconds."""
 
     def __init__(self, run: Run) -> None:

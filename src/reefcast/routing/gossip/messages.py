@@ -61,7 +61,7 @@ class Join(TopicMessage, frozen=True, kw_only=True, tag="join"):
 
 
 class Members(TopicMessage, frozen=True, kw_only=True, tag="members"):
-    """From one contact to another: these nodes have joined."""
+    """Sent by one contact to another: these nodes have joined."""
 
     nodes: tuple[NodeId, ...]
 
@@ -102,8 +102,8 @@ class Left(TopicMessage, frozen=True, kw_only=True, tag="left"):
 
 
 class Wave(TopicMessage, frozen=True, kw_only=True, tag="wave"):
-    """From a contact to all, along views (`forward`) or against them: a node that misses one is cut
-    off. `life` and `number` distinguish the waves of a contact."""
+    """Sent by a contact to all, along views (`forward`) or against them: a node that misses one is
+    cut off. `life` and `number` distinguish the waves of a contact."""
 
     contact: NodeId
     life: Number

@@ -19,7 +19,7 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 MOST_TURNS = 200_000
-"""Of the loop, at one instant; with more, some callback calls itself for ever."""
+"""Turns of the loop at one instant; with more, some callback calls itself for ever."""
 
 
 class _Clock:

@@ -145,7 +145,7 @@ def _bench_roots(workload: str, filters: list[Filter]) -> Iterator[CoverTiming]:
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Of each call: microseconds by the wall clock and of CPU, and keys in the result."""
+    """The times of each call, microseconds by the wall clock and of CPU, and keys in the result."""
 
     wall: Any
     cpu: Any

@@ -38,7 +38,7 @@ TOP = 0
 
 
 class Relation(Enum):
-    """Of a new filter to a stored one."""
+    """The relation of a new filter to a stored one."""
 
     SUBSET = "subset"
     SUPERSET = "superset"

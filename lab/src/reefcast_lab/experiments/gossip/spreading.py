@@ -37,8 +37,8 @@ class Publications(NamedTuple):
 
 
 class Spread(NamedTuple):
-    """Of each publication: live subscribers of its topics besides the publisher; those of them that
-    got it; copies sent."""
+    """How each publication spread: live subscribers of its topics besides the publisher; those of
+    them that got it; copies sent."""
 
     due: Numbers
     delivered: Numbers

@@ -21,7 +21,7 @@ AND = " AND "
 
 
 class CoveringSets(NamedTuple):
-    """Of one broker: subscriptions in all its sets, and their predicates."""
+    """The covering sets of one broker: subscriptions in all its sets, and their predicates."""
 
     rows: int
     predicates: int
