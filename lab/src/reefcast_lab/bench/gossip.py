@@ -27,7 +27,8 @@ OPTIONS = GossipOptions()
 ROUNDS_OF_MANY = 3
 MOST_ROUNDS = 1000
 AIM_S, AIM_BYTES = 300.0, 8e9
-"""Of the state machine to convergence, at the scale of the paper; of arrays for 100 000 nodes."""
+"""The aims: seconds of the state machine until convergence, at the scale of the paper; bytes of the
+arrays for 100 000 nodes."""
 
 
 @dataclass(frozen=True, slots=True)

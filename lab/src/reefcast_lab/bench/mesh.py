@@ -40,7 +40,8 @@ from reefcast.routing.router import Decision, Router
 ROUNDS = 30
 PUBLICATIONS = 3_000
 CHANGES = 20
-"""Of links in one round; and rounds are as long for what is quicker, by calls."""
+"""Changes of links in one round; rounds of quicker operations have as many calls as take that
+long."""
 PAPER_US = {"WOM update": 800.0, "WST update": 17_000.0}
 AIMS_US = {"WOM update": 100.0, "WST update": 2_000.0, "path": 2.0}
 STRATEGIES: tuple[StrategyName, ...] = ("S0", "S1", "S2")

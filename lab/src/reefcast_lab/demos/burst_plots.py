@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 COLOURS = {"active": CORAL, "incremental": TEAL}
 BIN_US, FINE_US = 100_000, 20_000
-"""Of the whole run, and of what happens when the monitor comes or goes."""
+"""The bins of the whole run, and those of the monitor's visits."""
 BEFORE_S, AFTER_S = 0.3, 0.5
 """Shown before the monitor comes or goes, and after every broker knew."""
 

@@ -206,7 +206,7 @@ def moment(seen: Seen, cast: Cast) -> Moment:
 
 
 TopicViews = dict[int, list[int]]
-"""Of one topic: by peer, those in its view."""
+"""By peer, the peers in its view of one topic."""
 
 
 def views_by_topic(views: Views) -> dict[str, TopicViews]:

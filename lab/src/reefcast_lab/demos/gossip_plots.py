@@ -83,7 +83,7 @@ def delivery(run: Run, cast: Cast) -> str:
 
 
 def _delays(axes: Axes, dues: list[Due], run: Run) -> None:
-    """Of what came."""
+    """Draw the delays of the deliveries that came."""
     got = [(due.published_us - run.started_us, due.delay_us) for due in dues if due.delay_us >= 0]
     at_us, took_us = np.array(got, dtype=np.int64).reshape(-1, 2).T
     bins, median, longest = medians(at_us, took_us, BIN_US)

@@ -15,7 +15,7 @@ from reefcast_lab.experiments.numerals import short, thin
 from reefcast_lab.experiments.table import Finding
 
 TITLES = ("id", "what", "paper", "ours", "ratio", "state", "note")
-"""Of the table."""
+"""The titles of the table."""
 NOT_WHOLE = "**Not all has been run yet**"
 """Begins what a page says of runs that are left out."""
 

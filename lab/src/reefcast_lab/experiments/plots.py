@@ -20,7 +20,7 @@ _MARKERS = "os^Dvx*P"
 """Colours that colour-blind people tell apart (Okabe and Ito), and marks for those who print."""
 
 LETTERS, MARK = 13, 6
-"""Of a legend: letters in an inch; the room of a mark, in letters."""
+"""Sizes in a legend: letters in an inch; the room of a mark, in letters."""
 
 Looks = Mapping[str, dict[str, Any]]
 
@@ -102,12 +102,12 @@ def _describe(figure: Figure, grid: Any, plot: Plot) -> None:
 
 
 def _lines(labels: Collection[str], width: float) -> int:
-    """Of a legend; one where there is none."""
+    """Return the lines of a legend; one where there is none."""
     return -(-len(labels) // _columns(labels, width)) if labels else 1
 
 
 def _columns(labels: Collection[str], width: float) -> int:
-    """Of a legend: as many as there is room for in a line of so many inches."""
+    """Return the columns of a legend: as many as fit into a line of this many inches."""
     widest = max(map(len, labels))
     in_a_line = sum(map(len, labels)) + MARK * len(labels) <= LETTERS * width
     return len(labels) if in_a_line else max(1, int(LETTERS * width / (widest + MARK)))

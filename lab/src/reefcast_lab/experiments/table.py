@@ -17,7 +17,7 @@ NEAR = 1 / 3
 """A figure is reproduced within this share of the paper's."""
 
 SMALL = 0.05
-"""Of effects of the paper below this one, the sign is all that counts."""
+"""For effects of the paper below this one, only the sign counts."""
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from reefcast.matching.kernel_cache import njit
 
 F = TypeVar("F", bound=Callable[..., Any])
 Numbers = NDArray[np.int32]
-"""Of members of a topic, or of nodes."""
+"""Numbers of members of a topic, or of nodes."""
 Bounds = NDArray[np.int64]
 Words = NDArray[np.uint64]
 Flags = NDArray[np.bool_]

@@ -158,7 +158,7 @@ def converged(unique: Sequence[int]) -> bool:
 def _joined(
     members: Mapping[str, Sequence[NodeId]], graphs: Sequence[tuple[Bounds, Numbers]]
 ) -> Overlays:
-    """Of ascending topics with ascending members."""
+    """Join ascending topics with ascending members."""
     nodes = sorted(set().union(*members.values()))
     number = {node: i for i, node in enumerate(nodes)}
     return Overlays(

@@ -38,7 +38,7 @@ Views = Mapping[str, Mapping[NodeId, Sequence[NodeId]]]
 Posted = tuple[NodeId, NodeId, Any]
 """Receiver, sender, a `TopicMessage`."""
 Overlay = dict[NodeId, TopicOverlay]
-"""Of one topic, by node."""
+"""The overlay of one topic, by node."""
 
 PARTS = 3
 PART_OF: dict[type, int] = {Walk: 1, Walked: 2}

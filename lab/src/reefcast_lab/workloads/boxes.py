@@ -140,7 +140,8 @@ def box_around(sample: Sample, centre: int, wanted: float, edge: float) -> str:
 
 
 DIGITS = 9
-"""Of a difference of ranks: any two that differ do so before; below, it is an error of floats."""
+"""Digits of a difference of ranks that count: any two that differ do so before; below, it is an
+error of floats."""
 
 
 def _reach(apart: Floats, wanted: float, attributes: int, edge: float) -> float:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Flags = NDArray[np.bool_]
 
 CRITICAL = {90: 1.6449, 95: 1.9600, 98: 2.3263, 99: 2.5758}
-"""Of |z|, by the level of confidence in percent."""
+"""Critical values of |z|, by the level of confidence in percent."""
 
 
 def phi(sets: Flags) -> Floats:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 ADVERTISEMENT = f"class IS NOT NULL AND price BETWEEN 0 AND {PRICES - 1}"
-"""Of every publisher of such events."""
+"""The advertisement of every publisher of such events."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Covered:
 
     @property
     def step(self) -> int:
-        """Of the room for lower ends, what each filter below a root has to itself."""
+        """The part of the room for lower ends that each filter below a root has to itself."""
         return (PRICES - self.width + 1) // max(self.degree, 1)
 
     def check(self) -> None:

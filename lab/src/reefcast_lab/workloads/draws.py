@@ -58,7 +58,7 @@ def ranks(chances: Floats, drawn: Column) -> Column:
 
 
 def _alias_table(chances: Floats) -> tuple[Floats, NDArray[np.int64]]:
-    """Of each slot the share that is its own, and whose the rest is (Vose)."""
+    """Return, for each slot, its own share, and the alias that has the rest (Vose)."""
     left = chances * len(chances)
     alias = np.arange(len(chances))
     short = [i for i in range(len(left)) if left[i] < 1]

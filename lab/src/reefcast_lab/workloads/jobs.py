@@ -39,7 +39,8 @@ CONFIDENCE = 95
 """Percent, at which interests shall be correlated."""
 
 EVENTS_MEASURED = 100_000
-"""Of classes that are equally popular, for the selectivity of filters of a covering degree."""
+"""Events of equally popular classes that measure the selectivity of filters of a covering
+degree."""
 
 _MEASURED_SCHEMA = "measure STRING, asked DOUBLE, reached DOUBLE"
 
@@ -100,7 +101,7 @@ def write_covered(spark: SparkSession, wanted: Covered, clients: Clients, out: P
 
 
 def _share_of_covered(wanted: Covered) -> float:
-    """Of all events, mean over roots and those below."""
+    """Return the share of all events, mean over roots and the filters below them."""
     below = wanted.filters - wanted.classes
     matched = wanted.classes + below * wanted.selectivity
     return matched / (wanted.classes * wanted.filters)

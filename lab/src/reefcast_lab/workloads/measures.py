@@ -70,8 +70,8 @@ def shares_reached(events: DataFrame, subscriptions: DataFrame) -> Figures:
 
 
 def _exponent(counts: DataFrame, key: str, total: float) -> float | None:
-    """Of Zipf's law, from how many `events` each key has: fitted to their logarithms and those of
-    their ranks, by least squares."""
+    """Return the exponent of Zipf's law, from how many `events` each key has: fitted to their
+    logarithms and those of their ranks, by least squares."""
     falling = counts.withColumn("falling", -F.col("events"))
     ranked = numbered(falling, "rank", "falling", F.xxhash64(key))
     fit = (F.col("events") >= FEWEST_MATCHES) & (F.col("events") < MOST_SHARE * total)

@@ -37,7 +37,7 @@ class Disk:
 
     @cached_property
     def _folder(self) -> Path:
-        """Made for the first of them."""
+        """Return the folder of the storages, and create it for the first of them."""
         folder = Path(tempfile.mkdtemp(prefix="reefcast-simulated-"))
         weakref.finalize(self, _remove, folder, self._open)
         return folder

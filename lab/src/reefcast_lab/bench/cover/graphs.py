@@ -132,7 +132,7 @@ def _measured(
 
 
 def _add_again(roots: Roots[int], filters: list[Filter], most: int) -> tuple[Times, float]:
-    """Of the last filters, half of all at most; their comparisons on the average."""
+    """Add the last filters again, half of all at most; return their mean comparisons, too."""
     last = range(max(len(filters) - most, len(filters) // 2), len(filters))
     for key in last:
         roots.remove(key)

@@ -135,7 +135,7 @@ WORKLOADS: Mapping[str, Maker] = {
 }
 SEED = 1
 BOXES = ("nested", "stock", "chain", "clustered")
-"""Those that columns of bounds can answer."""
+"""The workloads that columns of bounds can answer."""
 
 
 def make(workload: str, count: int, questions: int) -> tuple[list[Filter], ...]:

@@ -20,7 +20,7 @@ from reefcast_lab.bench import profiling
 START_S = 60.0
 OURS = "reefcast"
 PROGRAMS = {"mosquitto": "mosquitto", "nats": "nats-server"}
-"""Of the baselines."""
+"""The programs of the baselines."""
 MQTT_CONF = """\
 listener {port} 127.0.0.1
 allow_anonymous true

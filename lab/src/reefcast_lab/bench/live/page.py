@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 FIGURES = "live figures"
 NAMES = {"mosquitto": "mosquitto", "nats": "NATS", "reefcast": "Reefcast"}
-"""Of the brokers, in their order."""
+"""The names of the brokers, in their order."""
 _LOOKS: dict[str, dict[str, Any]] = {
     "mosquitto": {"color": "#0072b2", "marker": "s"},
     "nats": {"color": "#009e73", "marker": "^"},

@@ -27,7 +27,7 @@ Made = tuple[Table, Events]
 
 
 def _numbers(low: Array, high: Array) -> Table:
-    """Of bounds, float64 (rows, attributes)."""
+    """Make a table of bounds, float64 (rows, attributes)."""
     names = words("x", low.shape[1])
     return Table(
         {name: low[:, i] for i, name in enumerate(names)},

@@ -93,7 +93,7 @@ class Group:
                 yield self._match_pairs(mine, codes, counts, chunk)
 
     def _match_block(self, mine: Array, chunk: slice) -> tuple[Array, Array]:
-        """Of a partition that all events share."""
+        """Match a chunk with a partition that all its events share."""
         held = np.ones((chunk.stop - chunk.start, len(self.rows)), bool)
         for i in range(len(self.used)):
             value = mine[chunk, i, None]
@@ -193,8 +193,8 @@ def _groups(low: Array, high: Array, rows: Array, sizes: list[int]) -> Iterator[
 
 
 def _group(low: Array, high: Array, rows: Array, mine: Array, key: int, size: int) -> Group:
-    """Of the copies `mine`, by their code for the attribute `key`, of `size` codes; all together if
-    `key` is -1."""
+    """Group the copies `mine` by their code for the attribute `key`, of `size` codes; all together
+    if `key` is -1."""
     codes = np.zeros(len(mine), np.int64) if key < 0 else low[key, mine].astype(np.int64)
     lower = np.isfinite(low[:, mine]).sum(axis=1)
     used = np.flatnonzero(lower + np.isfinite(high[:, mine]).sum(axis=1))

@@ -31,7 +31,7 @@ SAMPLERS = 4
 SAMPLED_S, SAMPLING_PERIOD_S = 60.0, 600.0
 
 PARALLEL_SHARE, LOOP_SHARE = 0.3, 0.15
-"""Of the compositions of a process; the others are sequences."""
+"""Shares of the compositions of a process; the others are sequences."""
 AGAIN = 0.3
 """Probability that a loop goes round once more; three times at most."""
 ROUNDS = 3

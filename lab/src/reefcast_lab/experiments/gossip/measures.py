@@ -14,7 +14,7 @@ from reefcast_lab.experiments.gossip.structure import Graph, clustering, distanc
 from reefcast_lab.rounds.overlays import Overlays, best_overlays
 
 SHARES = (*(np.arange(1, 100) / 100).tolist(), 0.995, 1.0)
-"""Of the nodes, for distributions of degrees."""
+"""Shares of the nodes, for distributions of degrees."""
 LOW = 0.25
 """The share of the nodes whose degrees are called low."""
 EARLY = 10

@@ -46,12 +46,12 @@ class Spread(NamedTuple):
 
     @property
     def delivered_share(self) -> float:
-        """Of all deliveries that were due."""
+        """The share of the due deliveries that arrived."""
         return float(self.delivered.sum() / self.due.sum())
 
     @property
     def whole_share(self) -> float:
-        """Of the publications that all got which were to."""
+        """The share of the publications that reached everybody who should get them."""
         return float((self.delivered == self.due).mean())
 
     @property

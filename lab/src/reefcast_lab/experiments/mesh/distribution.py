@@ -133,7 +133,8 @@ def _columns(events: Sequence[Event]) -> dict[str, list[object]]:
 def _measured(
     shape: _Tree, matched: Ints, wanted: Flags, home: Flags
 ) -> tuple[Ints, Ints, Ints, Ints]:
-    """Of each publication: subscriptions, deliveries, pure forwarders; of each broker: copies."""
+    """Measure, for each publication, subscriptions, deliveries and pure forwarders; for each
+    broker, copies."""
     ends = shape.below((wanted | home).astype(np.int16))
     below = ends[:, shape.outward]
     used = (below > 0) & (below < ends[:, [shape.root]])

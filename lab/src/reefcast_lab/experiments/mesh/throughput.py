@@ -25,7 +25,7 @@ from reefcast_lab.experiments.script import Script
 DATASETS = {"throughput-DT1": "C1", "throughput-DT2": "C1", "throughput-DT3": "C2"}
 UPLINKS, PLANETLAB, FRIENDS = "uplinks", "planetlab", "friends"
 VARIANTS = ("half", "double")
-"""Of the time that a publication takes at a broker."""
+"""Variants of the time that a publication takes at a broker."""
 
 
 # --- which runs -----------------------------------------------------------------------------------

@@ -122,7 +122,7 @@ def _of_points(
 
 
 def _of_deliveries(delivered: Delivered, burst_s: float) -> dict[str, float]:
-    """Of all that was delivered from the start of the burst on."""
+    """Measure everything that was delivered from the start of the burst on."""
     later = delivered.at_s >= burst_s
     delay_s, width = delivered.delay_s[later], delivered.width[later]
     return {
