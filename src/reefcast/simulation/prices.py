@@ -28,8 +28,7 @@ class Prices:
         self._like_subscribe = {Subscribe, *(m for m in own if m.costs_like is Subscribe)}
 
     def comparisons(self, options: RoutingOptions | None) -> Comparisons | None:
-        """Return what counts the comparisons of a broker with these options, if they have a
-        price."""
+        """Return the counter of a broker's comparisons with these options, if they have a price."""
         covers = isinstance(options, CoveringOptions) and options.covering != "none"
         counted = self._comparisons if covers and self.costs.comparison_s else None
         return counted() if counted else None

@@ -1,5 +1,5 @@
 """The life of a process that is a storage: it opens its history, attaches to its broker, and starts
-over where either fails it."""
+again when either fails."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The upkeep of a storage's store beside storing and answering: cleaning, sealing, and noting what
-it has for certain. It takes small steps, between which events are stored."""
+"""The upkeep of a storage's store beside storing and answering: cleaning, sealing, and recording
+what it certainly has. It works in small steps, between which events are stored."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SEAL_SHARE = 0.25
 
 
 class Do(Protocol):
-    """Has a thread do something, and returns what that returns."""
+    """Runs a function in a thread, and returns its result."""
 
     def __call__(self, work: Callable[[], Any], /) -> Awaitable[Any]: ...
 
@@ -52,8 +52,8 @@ class Pace:
 
 
 class Upkeep:
-    """`change` does what changes the store, one thing at a time; `read` the rest. `seal_after_s`:
-    seconds from the end of a stretch until it is sealed; None: never."""
+    """`change` runs functions that change the store, one at a time; `read` the others.
+    `seal_after_s`: seconds from the end of a stretch until it is sealed; None: never."""
 
     def __init__(
         self, store: HistoryStore, change: Do, read: Do, seal_after_s: float | None

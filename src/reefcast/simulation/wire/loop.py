@@ -1,5 +1,5 @@
-"""An asyncio event loop in simulated time. What runs on it waits for nothing, and a run is a
-function of its inputs: callbacks run in the order in which they are due."""
+"""An asyncio event loop in simulated time. Its callbacks never wait, and a run is a function of its
+inputs: callbacks run in the order in which they are due."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MOST_TURNS = 200_000
 
 
 class _Clock:
-    """Stands where loops have their selector: to wait is to pass the time."""
+    """Takes the place of a loop's selector: waiting lets the time pass."""
 
     def __init__(self) -> None:
         self.now_s = 0.0

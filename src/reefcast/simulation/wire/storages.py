@@ -22,8 +22,8 @@ from reefcast.storage_node.process import first_of
 
 
 class Disk:
-    """The histories of one simulation, by the names of their storages; they go when it goes.
-    `damage`: what was found damaged."""
+    """The histories of one simulation, by the names of their storages; they are removed with it.
+    `damage`: the damage that was found."""
 
     def __init__(self) -> None:
         self.damage: list[DamagedError] = []
