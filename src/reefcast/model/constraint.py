@@ -1,4 +1,4 @@
-"""A constraint: what one conjunction of a filter's normal form demands of one attribute.
+"""A constraint: the condition of one conjunction of a filter's normal form on one attribute.
 
 A constraint is either `IS NULL` (`missing=True`, everything else at its default) or the demand that
 the attribute is there *and* its value lies in a set, given by the fields below; all of them must
@@ -17,9 +17,8 @@ hold. Kinds never mix: a number compared with a string is UNKNOWN, which satisfi
   What a positive pattern's matches start with is in the interval too.
 
 The functions here take and return constraints in this form, which is canonical for intervals and
-sets: over a dense order two of them hold for the same values only if they are equal. A filter's
-`a > 5 AND a < 7` is not empty without 6, and neither is `a > 5 AND a < 6` for an int.
-"""
+sets: over a dense order two of them hold for the same values only if they are equal. A filter's `a
+> 5 AND a < 7` is not empty without 6, and neither is `a > 5 AND a < 6` for an int."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Nested mappings as attributes: `{"order": {"price": 3}}` is the attribute `order.price`.
 
-Structs of msgspec and dataclasses are mappings of their fields. `typed` nests what comes back.
-"""
+Structs of msgspec and dataclasses are mappings of their fields. `typed` is the inverse."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ class Dataclass(Protocol):
 
 
 Attributes = Mapping[str, object] | msgspec.Struct | Dataclass
-"""What a program publishes."""
+"""The attributes that a program publishes."""
 
 _BUILT_IN = frozenset((int, float, bool, str, type(None)))
 

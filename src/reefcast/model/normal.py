@@ -57,7 +57,7 @@ from reefcast.model.expression import (
 
 MAX_CONJUNCTIONS = 256
 MULTIPLIED = 8
-"""Conjunctions that an AND of several ORs may make; else one of the ORs makes some."""
+"""Conjunctions that an AND of several ORs may make; beyond that, one of the ORs makes some."""
 
 MAX_STEPS = 16_384
 """Bound on the work for one filter: conjunctions merged for its ANDs, and looked at for its ORs."""
