@@ -324,6 +324,19 @@ def test_objects_are_made_of_what_a_trace_samples(folder: Path) -> None:
         twins.end()
 
 
+@pytest.mark.parametrize("how", ["null", "bad text", "cut off"])
+def test_what_is_no_publication_ends_the_connection(how: str) -> None:
+    """What came before it in the same read counts."""
+    with clock() as loop:
+        twins = open_twins(loop)
+        read = [*plain(2, a=1), {**plain(1, a=1)[0], "how": how}, *plain(1, a=1)]
+        tell(twins, [BEGINNING, ("say", [("publish", "p", read)], [])])
+        for told in twins.both:
+            assert told.talks["p"].heard[-1][0] == wire.FrameKind.CLOSE
+            assert told.seen()["counters"]["published"] == 2
+        twins.end()
+
+
 def test_more_than_there_is_room_for() -> None:
     """What is written at once is bounded; the rest follows."""
     with clock() as loop:

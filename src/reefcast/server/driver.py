@@ -75,7 +75,9 @@ class Driver:
 
     def handle_run(self, run: Run, way: Way, link: LinkName) -> None:
         """Handle publications that have a compiled path; some of them may not be plain."""
-        failures, effects, outputs = 0, list[Effect](), list[Output]()
+        failures = 0
+        effects: list[Effect] = []
+        outputs: list[Output] = []
         self._busy = True
         try:
             for part in way.parts(run, link, self._loop.time()):
@@ -91,7 +93,7 @@ class Driver:
             self._journal.failed(f"to pass on publications from {link!r}")
         else:
             if self._congestion.targets:
-                fed = fed_links(effects) | {output.name for output in outputs}
+                fed = fed_links(effects) | {name for name, _, _ in outputs}
                 self._congestion.fed(link, fed, self._loop.time())
         finally:
             self._busy = False

@@ -113,6 +113,10 @@ class Desk:
         first, base = F_WORDS * at, id(data) + BYTES_HEAD
         return self._publications[first + F_START] - base, self._publications[first + F_END] - base
 
+    def end_of(self, data: bytes, at: int) -> int:
+        """Return where the publication's frame ends in `data`."""
+        return self._publications[F_WORDS * at + F_END] - id(data) - BYTES_HEAD
+
     # --- passing on -------------------------------------------------------------------------------
 
     def pass_on(self, first: int, count: int, last: int, source: Source) -> Outcome:
