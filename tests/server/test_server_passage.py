@@ -1,4 +1,4 @@
-"""Publications that pass a broker by compiled calls, against the readable path of an equal broker."""
+"""Publications that pass a broker by compiled calls, against the readable path of another."""
 
 from __future__ import annotations
 

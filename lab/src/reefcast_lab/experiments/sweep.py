@@ -107,7 +107,8 @@ def _cores(spark: SparkSession) -> int:
 def _job(spark: SparkSession, results: Store, run: Run) -> Ended:
     """Runs it, and keeps what it measured."""
     started = time.perf_counter()
-    paper = replace(results.paper, claims=(), plots=(), evidence=None)  # the others stay here
+    # What is said of results stays here.
+    paper = replace(results.paper, claims=(), plots=(), evidence=None, outline=list)
     task = _task(Work(run, results.versions[run.campaign]), paper)
     try:
         told = spark.range(0, 1, 1, 1).mapInArrow(task, _TOLD).toArrow().to_pylist()
