@@ -195,7 +195,7 @@ def test_large_inputs_get_more_partitions(spark):
 @given(
     delays=st.lists(st.tuples(st.integers(0, 10**9), st.integers(1, 5)), min_size=1, max_size=30)
 )
-@settings(max_examples=8)
+@settings(max_examples=4)
 def test_percentiles_are_those_of_all_deliveries(spark, delays):
     """The slow twin sorts them; a delay is kept to four digits."""
     schema = "broker STRING, hops BIGINT, time_us BIGINT, published_us BIGINT, subscribers BIGINT"

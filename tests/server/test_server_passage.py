@@ -241,7 +241,7 @@ def add_words(words: Said, by_client: dict[str, bytes], step: Any) -> None:
     by_client[says] = data
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(scripts, st.sampled_from(POLICIES), st.sampled_from((3, 1000)))
 def test_both_ways_write_the_same(script: list[Any], policy: str, limit: int) -> None:
     with clock() as loop:

@@ -283,7 +283,7 @@ def about(said: list[Any], topic: str) -> list[TopicMessage]:
     ]
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=3, deadline=None)
 @given(NUMBERS)
 @example(338)
 def test_what_is_said_about_a_topic_does_not_depend_on_other_topics(number: int) -> None:

@@ -92,13 +92,13 @@ def check_idle(simulation: Simulation) -> None:
         assert router.permissions.grant() is None
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(NUMBERS)
 def test_exactly_once_while_primary_links_move(number: int) -> None:
     check_run(number)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(NUMBERS)
 def test_both_kernels_move_alike(number: int) -> None:
     fast, plain = moving_run(number, Kernel), moving_run(number, PlainKernel)
@@ -141,7 +141,7 @@ def check_failing(number: int) -> None:
     check_idle(run.simulation)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=5, deadline=None)
 @example(919093)  # a crash while the sign of a link that it opened waited at the other end
 @given(NUMBERS)
 def test_a_broker_that_fails_ends_a_move_and_the_next_one_is_granted(number: int) -> None:
