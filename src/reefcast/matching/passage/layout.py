@@ -31,7 +31,9 @@ from __future__ import annotations
     K_LAST,  # the number of the publisher's last publication
     K_PASSED,  # publications that were passed on, or ended here
     K_NOWHERE,  # of these, for nobody
-) = range(21)
+    K_WANTED_BELOW,  # rows of a trace are wanted of ids whose hash is below; 0: of none
+    K_CRC_TABLE,
+) = range(23)
 DESK_WORDS = 24
 
 WHOLE, NOT_PLAIN, NO_ROOM, NO_OUT = range(4)
