@@ -29,7 +29,7 @@ from reefcast_lab.demos.harness import Program, Tell, each, kill
 from reefcast_lab.demos.program import FINISH
 
 SOCKETS, ESTABLISHED = Path("/proc/net/tcp"), "01"
-START_S = 120.0
+START_S = 300.0
 """Until a program has loaded, or all of its peers have joined."""
 LAST_ROUNDS, LAST_S = 3, 60.0
 """After the last publication, for what is still to be repaired: so many rounds, and longer on a
