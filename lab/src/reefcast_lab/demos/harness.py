@@ -22,7 +22,7 @@ from reefcast.errors import PeerError
 from reefcast.network.file import NetworkFile
 from reefcast_lab.demos.program import Report
 
-PATIENCE_S = 180.0
+PATIENCE_S = 60.0
 """How long nothing may arrive, once all is published, until the rest is taken for lost."""
 LONGEST_LINE = 1 << 26
 
