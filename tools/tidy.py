@@ -18,6 +18,7 @@ import re
 import sys
 import tokenize
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from statistics import median
@@ -129,9 +130,20 @@ def module_name(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+@cache
+def parsed(text: str) -> ast.Module:
+    return ast.parse(text)
+
+
+@cache
+def nodes_of(tree: ast.AST) -> list[ast.AST]:
+    """All of a tree, which several rules look through."""
+    return list(ast.walk(tree))
+
+
 def imports_of(tree: ast.AST) -> Iterator[tuple[int, str]]:
     """(line, module) of every import, wherever it stands."""
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -142,7 +154,7 @@ def targets_of(module: str, tree: ast.Module, known: Iterable[str]) -> set[str]:
     """The modules of `known` that it imports, also where only types are checked. With `from a.b
     import c` that is `a.b.c` if there is such a module, else `a.b`."""
     found = set()
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -166,7 +178,7 @@ def long_median(trees: Iterable[ast.AST]) -> Iterator[str]:
     lines = [
         (node.end_lineno or node.lineno) - node.lineno + 1
         for tree in trees
-        for node in ast.walk(tree)
+        for node in nodes_of(tree)
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
     ]
     if lines and median(lines) > MAX_MEDIAN_LINES:
@@ -195,7 +207,7 @@ def impure(module: str, tree: ast.AST) -> Iterator[str]:
     for line, target in imports_of(tree):
         if target.split(".")[0] in FORBIDDEN_IN_CORE:
             yield f"{line}: the core must not import {target}"
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.ImportFrom) and node.module in GLOBAL_RANDOM:
             bad = [alias.name for alias in node.names if alias.name not in ALLOWED_OF_RANDOM]
             if bad:
@@ -215,7 +227,7 @@ def too_big(text: str, tree: ast.AST) -> Iterator[str]:
     lines = text.count("\n")
     if lines > MAX_MODULE_LINES:
         yield f"1: {lines} lines; a module has at most {MAX_MODULE_LINES}"
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             length = (node.end_lineno or node.lineno) - node.lineno + 1
             if length > MAX_FUNCTION_LINES:
@@ -223,9 +235,16 @@ def too_big(text: str, tree: ast.AST) -> Iterator[str]:
 
 
 def described(module: str, tree: ast.Module) -> Iterator[str]:
+<<<<<<< HEAD
     """Docstrings of functions and methods that begin with another word than a verb."""
     product = module.split(".", maxsplit=1)[0] == PRODUCT
     for node in ast.walk(tree):
+=======
+    """Docstrings of public functions and methods that begin with another word than a verb."""
+    if module.split(".", maxsplit=1)[0] != PRODUCT:
+        return
+    for node in nodes_of(tree):
+>>>>>>> main
         if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             continue
         kinds = (ast.unparse(each).split("(")[0].split(".")[-1] for each in node.decorator_list)
@@ -257,6 +276,8 @@ def left_open(text: str) -> Iterator[str]:
 
 def silenced(text: str) -> Iterator[str]:
     """Comments that silence a checker and say why neither there nor in the line above."""
+    if not SILENCER.search(text):
+        return
     said = {}
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type != tokenize.COMMENT:
@@ -291,7 +312,7 @@ def findings(path: Path) -> Iterator[str]:
     text = path.read_text(encoding="utf-8")
     rules = [silenced(text)]
     if any(map(path.is_relative_to, PACKAGES)):
-        tree, module = ast.parse(text), module_name(path)
+        tree, module = parsed(text), module_name(path)
         rules += [upward(module, tree), impure(module, tree), too_big(text, tree), left_open(text)]
         rules += [described(module, tree), subjectless(tree)]
     for rule in rules:
@@ -305,7 +326,7 @@ def findings_of_all() -> Iterator[str]:
         for path in sorted(root.rglob("*.py")):
             yield from findings(path)
     trees = {
-        module_name(path): ast.parse(path.read_text(encoding="utf-8"))
+        module_name(path): parsed(path.read_text(encoding="utf-8"))
         for package in PACKAGES
         for path in sorted(package.rglob("*.py"))
     }

@@ -132,6 +132,11 @@ def all_due(run: Run, cast: Cast) -> Iterator[Due]:
                 yield Due(at_us, NEVER if came_us is None else max(came_us - at_us, 0))
 
 
+def lacks(run: Run, cast: Cast) -> bool:
+    """Whether something that is due has not come."""
+    return any(due.delay_us == NEVER for due in all_due(run, cast))
+
+
 def wanting(published: Published, run: Run, cast: Cast) -> list[int]:
     publisher, _, at_us, topics = published
     members = frozenset[int]().union(*(cast.members[topic] for topic in topics))
