@@ -14,9 +14,9 @@ from reefcast_lab.demos.gossip_script import Cast, GossipPlan
 
 
 def run_gossip(plan: GossipPlan, tell: harness.Tell) -> Figures:
-    """Runs it and writes the report; returns also if something was lost. `tell` is called with what
-    happens. Raises `ConfigurationError` for what cannot be, and `PeerError` if a process does not
-    do its part."""
+    """Run the demonstration and write the report; return also if something was lost. `tell` is
+    called with progress messages. Raises `ConfigurationError` for an impossible plan, and
+    `PeerError` if a process does not do its part."""
     cast = Cast(plan.validate())
     run = harness.run(run_live(cast, partial(lacks, cast=cast), tell))
     found = figures(run, cast)

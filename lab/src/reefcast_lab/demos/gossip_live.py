@@ -83,7 +83,7 @@ class Scene:
     # --- the script -------------------------------------------------------------------------------
 
     async def play(self) -> Run:
-        """From the first peer to the last; ends all programs, whatever happens."""
+        """Run the script from the first peer to the last; end all programs in any case."""
         try:
             await self._begin()
             await self._join()
@@ -207,8 +207,8 @@ class Scene:
 
 
 def established(ports: Sequence[int]) -> int | None:
-    """TCP connections that were made to these ports of this machine, by its own account; None where
-    that is not to be read (anywhere but on Linux)."""
+    """Return how many TCP connections were made to these ports of this machine, by its own account;
+    None where that cannot be read (anywhere but on Linux)."""
     chosen = {f"{port:04X}" for port in ports}
     try:
         table = SOCKETS.read_text(encoding="ascii")
@@ -220,7 +220,13 @@ def established(ports: Sequence[int]) -> int | None:
     )
 
 
+<<<<<<< HEAD
+async def run_live(cast: Cast, tell: Tell) -> Run:
+    """Run the whole script; raises `PeerError` if a program does not do its part."""
+    return await Scene(cast, tell).play()
+=======
 async def run_live(cast: Cast, lacks: Callable[[Run], bool], tell: Tell) -> Run:
     """The whole script; `lacks` as of `Scene`. Raises `PeerError` if a program does not do its
     part."""
     return await Scene(cast, lacks, tell).play()
+>>>>>>> main
