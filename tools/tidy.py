@@ -247,16 +247,9 @@ def too_big(text: str, tree: ast.AST) -> Iterator[str]:
 
 
 def described(module: str, tree: ast.Module) -> Iterator[str]:
-<<<<<<< HEAD
     """Docstrings of functions and methods that begin with another word than a verb."""
     product = module.split(".", maxsplit=1)[0] == PRODUCT
-    for node in ast.walk(tree):
-=======
-    """Docstrings of public functions and methods that begin with another word than a verb."""
-    if module.split(".", maxsplit=1)[0] != PRODUCT:
-        return
     for node in nodes_of(tree):
->>>>>>> main
         if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             continue
         kinds = (ast.unparse(each).split("(")[0].split(".")[-1] for each in node.decorator_list)
@@ -271,7 +264,7 @@ def described(module: str, tree: ast.Module) -> Iterator[str]:
 
 def subjectless(tree: ast.Module) -> Iterator[str]:
     """Docstrings, also those of classes and values, that begin with a word of `NO_SUBJECT`."""
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         match node:
             case ast.Expr(value=ast.Constant(value=str() as text)):
                 first = text.split(maxsplit=1)[0].rstrip(",:") if text.strip() else ""

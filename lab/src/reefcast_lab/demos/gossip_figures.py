@@ -133,7 +133,7 @@ def all_due(run: Run, cast: Cast) -> Iterator[Due]:
 
 
 def lacks(run: Run, cast: Cast) -> bool:
-    """Whether something that is due has not come."""
+    """Return whether something that is due has not come."""
     return any(due.delay_us == NEVER for due in all_due(run, cast))
 
 

@@ -220,13 +220,7 @@ def established(ports: Sequence[int]) -> int | None:
     )
 
 
-<<<<<<< HEAD
-async def run_live(cast: Cast, tell: Tell) -> Run:
-    """Run the whole script; raises `PeerError` if a program does not do its part."""
-    return await Scene(cast, tell).play()
-=======
 async def run_live(cast: Cast, lacks: Callable[[Run], bool], tell: Tell) -> Run:
-    """The whole script; `lacks` as of `Scene`. Raises `PeerError` if a program does not do its
+    """Run the whole script; `lacks` as of `Scene`. Raises `PeerError` if a program does not do its
     part."""
     return await Scene(cast, lacks, tell).play()
->>>>>>> main
