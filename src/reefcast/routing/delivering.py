@@ -56,8 +56,9 @@ Enter = Callable[[Input, LinkName, float], list[Effect]]
 
 
 class Delivering:
-    """Of one broker; the parts are the broker's. `home`: its durable sessions, None without a disk;
-    `rows`: what its disk held at the start; `most_sessions`: that it may have."""
+    """The delivery guarantees of one broker; it uses the broker's parts. `home`: its durable
+    sessions, None without a disk; `rows`: what its disk held at the start; `most_sessions`: that it
+    may have."""
 
     def __init__(
         self,
@@ -214,7 +215,7 @@ class Delivering:
             effects.append(SetTimer(HOME_TIMER, outcome.timer_s))
         self._timer_s = outcome.timer_s
         sends = [e for e in ready if isinstance(e, Send)] + self.hosting.told(outcome)
-        return effects + self._then.finish(sends)
+        return effects + self._then.finish(sends) + self.hosting.news(outcome)
 
     def _wishes(self, effects: list[Effect], now: float) -> list[Effect]:
         """Do what the sessions wish of the core, until they wish for nothing more; what it answers
