@@ -74,13 +74,15 @@ class World:
     def _start(self) -> None:
         self._lives += 1
         contents = self._store.load()
+        home = Home(contents, now=self.now)
         self._core = Broker(
             "a",
             "flooding",
-            home=Home(contents, now=self.now),
+            home=home,
             rows=contents.rows,
             rng=Random(self._lives),
         )
+        self._home = home
         self._tokens: deque[int] = deque()
         self._timers: dict[str, float] = {}
         for link in ("c", "p"):
@@ -205,6 +207,11 @@ class World:
             self.acknowledge()
             self.pass_time(ACK_WAIT_S / 10)
 
+    @property
+    def consumers(self) -> int:
+        """How many the home knows."""
+        return len(self._home.status("", "s").consumers)
+
 
 STEPS = {
     "publish": 6,
@@ -245,6 +252,7 @@ def test_each_event_is_given_until_it_is_acknowledged_and_not_after_that(seed: i
     world = run(seed, 120)
     assert world.acknowledged == set(range(1, world.published + 1))
     assert not world.attachment.in_hand and not world.attachment.ended
+    assert world.consumers == 1, "a consumer stays attached whom nobody hears"
 
 
 def test_the_runs_break_what_they_should() -> None:
