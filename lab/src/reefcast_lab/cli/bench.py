@@ -22,6 +22,7 @@ from reefcast.cli.options import (
     json_option,
     master_option,
 )
+from reefcast_lab.cli.bench_delivery import delivery
 from reefcast_lab.cli.bench_keeping import keeping
 from reefcast_lab.cli.bench_tables import (
     CLIENT,
@@ -72,6 +73,7 @@ def command() -> None:
     """Measure the live broker, the simulator, and the indexes."""
 
 
+command.add_command(delivery)
 command.add_command(keeping)
 
 
