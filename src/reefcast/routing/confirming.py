@@ -73,7 +73,7 @@ class Work:
 
 
 class Confirming:
-    """Of broker `name`. `one_way`: see `Router.one_way`."""
+    """The confirmed publications under way at broker `name`. `one_way`: see `Router.one_way`."""
 
     def __init__(self, name: LinkName, one_way: bool, rng: Random) -> None:
         self.astray = f"@{name}"
@@ -84,7 +84,7 @@ class Confirming:
         self._blocked: dict[PublicationId, list[Work]] = {}
 
     def __len__(self) -> int:
-        """Publications under way here."""
+        """Return how many publications are under way here."""
         return len(self._works)
 
     def waits_for(self) -> dict[LinkName, int]:
