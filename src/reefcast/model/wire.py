@@ -3,7 +3,8 @@
 Rules
 -----
 - A frame is `length (4 bytes, big endian) | kind (1 byte) | payload`; `length` counts kind and
-  payload, at least 1, at most `MAX_FRAME_BYTES` (a peer that says more is told so and cut off).
+  payload, at least 1, at most `MAX_FRAME_BYTES` (a peer that says more is told so and cut off;
+  to a client `AROUND_BYTES` more).
   `frame_layout` declares this, and what a publication's frame begins with, for all who read or
   write it.
 - The first frame in either direction is HELLO. It says which versions and features its sender can
@@ -87,6 +88,8 @@ RESUME = "resume"
 """The feature of numbered frames from a broker to its client, and of sessions that stay."""
 OFFER = Offer(version=1, oldest=1, features=(RESUME,))
 MAX_FRAME_BYTES = frame_layout.MAX_FRAME_BYTES
+AROUND_BYTES = 64 * 1024
+"""What may stand around a publication when it comes to a client: numbers of subscriptions."""
 MAX_HELLO_BYTES = 64 * 1024
 HEADERS_KEPT, SHORT_HEADER_BYTES = 4096, 64
 QUEUE_POLICIES = ("block", "drop_oldest", "disconnect")
