@@ -33,6 +33,7 @@ from reefcast.model.messages import (
     Refused,
     Send,
     SetTimer,
+    Subscribe,
     Timer,
 )
 from reefcast.model.publication import Publication, PublicationId
@@ -45,6 +46,17 @@ from reefcast.simulation.stores import SimulatedStore
 
 Directed = tuple[str, str]
 KEEPS_ORDER = ("acyclic", "flooding", "spr")
+
+
+class Queues:
+    """Queues of links as a broker sees them: any length, so that routings with another way take
+    it."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self._rng = rng
+
+    def queue_len(self, link: str) -> int:
+        return self._rng.choice((0, 0, 1000))
 
 
 class Link:
@@ -114,7 +126,8 @@ class Network:
         self.timers: dict[str, dict[str, float]] = {}
         self.publishers: dict[str, Publisher] = {}
         self.sessions: dict[str, Wanted] = {}
-        self.settled: set[tuple[str, int]] = set()
+        self.passing = 0
+        self.here: dict[str, str] = {}
         self.problems: list[str] = []
         self.kills = self.lives = self.confirmations = 0
         for name in self.names:
@@ -134,6 +147,7 @@ class Network:
             self.routing,
             neighbours=self.neighbours(name),
             rng=random.Random(f"{self.lives}"),
+            queues=Queues(self.rng),
             options=kind.options(**self.options),
             scot=self.scot.neighbours(name) if self.scot else None,
             patience_s=20.0,
@@ -165,6 +179,7 @@ class Network:
         self.kills += 1
         del self.cores[name]
         self.written.pop(name, None)
+        self.here.pop(name, None)
         self.disks[name].kill(self.rng if self.rng.random() < 0.5 else None)
         for other in self.neighbours(name):
             self.links.pop((name, other), None)
@@ -281,6 +296,17 @@ class Network:
         token = wanted.asked[filter]
         add = AddFilter(token=token, session=wanted.name, filter=filter)
         self.put(wanted.home, add, wanted.name)
+
+    def pass_by(self, broker: str, filter: str) -> None:
+        """A client that is no session subscribes; the one before it at this broker leaves."""
+        if broker in self.cores:
+            self.passing += 1
+            name = f"c{self.passing}"
+            if before := self.here.pop(broker, ""):
+                self.put(broker, LinkDown(), before)
+            self.put(broker, LinkUp(LinkKind.CLIENT), name)
+            self.put(broker, Subscribe((name, 1), filter, 1), name)
+            self.here[broker] = name
 
     def told_session(self, wanted: Wanted, message: Any) -> None:
         if isinstance(message, Failed):
@@ -482,8 +508,10 @@ class Torture:
             network.pass_time(rng.choice((0.5, 3.0, 6.0, 30.0)))
         elif roll < 0.93 and down:
             network.give_up(rng.choice(down))
-        elif roll < 0.97:
+        elif roll < 0.95:
             self._want()
+        elif roll < 0.98:
+            network.pass_by(rng.choice(network.names), f"x >= {rng.randrange(8)}")
         else:
             publisher = rng.choice(sorted(network.publishers.values(), key=lambda p: p.name))
             network.move(publisher, rng.choice(network.names))
