@@ -197,8 +197,12 @@ class Confirming:
             else:
                 answers.append(Send(link, answer))
         if not work.waiters and all(work.sent.values()):
-            self._works.pop(work.key, None)
+            self._forget(work)
         return answers
+
+    def _forget(self, work: Work) -> None:
+        if self._works.get(work.key) is work:
+            del self._works[work.key]
 
     def answered(self, answer: Confirmed, link: LinkName) -> list[Send]:
         """Handle an answer that came by `link`; return those that this completes. One that nobody
@@ -237,17 +241,10 @@ class Confirming:
         its memory, or is gone."""
         for work in [work for work in self._works.values() if link in work.waiters]:
             del work.waiters[link]
-            if not self._one_way:
-                self._drop(work)
-            elif all(work.sent.values()):
-                del self._works[work.key]
-
-    def _drop(self, work: Work) -> None:
-        """Forget work that nobody waits for: it comes again, as another attempt or by another
-        link."""
-        del self._works[work.key]
-        for link, copy_id in work.sent:
-            self._out.get(link, {}).pop(copy_id, None)
+            # If it comes again it may have other ways. What is under way stays: later ones of the
+            # same publisher may be on the same links.
+            if not self._one_way or all(work.sent.values()):
+                self._forget(work)
 
     def under_way(self) -> Sequence[Publish]:
         """Return the copies that are not answered."""
