@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Iterable
 from random import Random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -34,7 +35,7 @@ from reefcast.model.publication import Publication
 from reefcast.model.wire import decode_publication, encode_publication
 from reefcast.routing.broker import Broker
 from reefcast.sessions.home import Home
-from reefcast.sessions.messages import AddFilter, OpenSession
+from reefcast.sessions.messages import AddFilter, Attach, Done, Handed, OpenSession, Owed
 from reefcast.simulation.stores import SimulatedStore
 
 ACK_WAIT_S = 10.0
@@ -73,13 +74,15 @@ class World:
     def _start(self) -> None:
         self._lives += 1
         contents = self._store.load()
+        home = Home(contents, now=self.now)
         self._core = Broker(
             "a",
             "flooding",
-            home=Home(contents, now=self.now),
+            home=home,
             rows=contents.rows,
             rng=Random(self._lives),
         )
+        self._home = home
         self._tokens: deque[int] = deque()
         self._timers: dict[str, float] = {}
         for link in ("c", "p"):
@@ -204,6 +207,11 @@ class World:
             self.acknowledge()
             self.pass_time(ACK_WAIT_S / 10)
 
+    @property
+    def consumers(self) -> int:
+        """How many the home knows."""
+        return len(self._home.status("", "s").consumers)
+
 
 STEPS = {
     "publish": 6,
@@ -244,6 +252,7 @@ def test_each_event_is_given_until_it_is_acknowledged_and_not_after_that(seed: i
     world = run(seed, 120)
     assert world.acknowledged == set(range(1, world.published + 1))
     assert not world.attachment.in_hand and not world.attachment.ended
+    assert world.consumers == 1, "a consumer stays attached whom nobody hears"
 
 
 def test_the_runs_break_what_they_should() -> None:
@@ -253,3 +262,42 @@ def test_the_runs_break_what_they_should() -> None:
     )
     assert again >= 10
     assert SessionOptions().ack_wait_s != ACK_WAIT_S
+
+
+@pytest.mark.parametrize("resumed", [True, False])
+def test_what_was_not_answered_is_asked_again_of_a_broker_that_knows_nothing(
+    resumed: bool,
+) -> None:
+    said: list[ControlMessage] = []
+    consuming = Consuming(said.append)
+    consuming.established(resumed=False)
+    asked = OpenSession(token=consuming.next_token(), session="s")
+    call = consuming.ask(asked)
+    consuming.lost()
+    consuming.established(resumed=resumed)
+    assert said == ([asked] if resumed else [asked, asked])
+    consuming.handle(Done(token=asked.token, value=1))
+    assert call.over and call.answer == Done(token=asked.token, value=1)
+    consuming.lost()
+    consuming.established(resumed=False)
+    assert said.count(asked) == (1 if resumed else 2)
+
+
+def test_what_was_not_read_when_the_connection_broke_is_left_to_others() -> None:
+    said: list[ControlMessage] = []
+    consuming = Consuming(said.append)
+    consuming.established(resumed=False)
+    attachment = Attachment(consuming, "s", "", WINDOW, "")
+    [attach] = said
+    assert isinstance(attach, Attach)
+    events = tuple(Owed(position, 1, False, (1,), b"") for position in (1, 2))
+    consuming.handle(Handed(consumer=attach.consumer, events=events))
+    assert attachment.pop().position == 1
+    consuming.lost()
+    assert not attachment.waiting
+    consuming.established(resumed=True)
+    again = said[-1]
+    assert isinstance(again, Attach) and again.consumer > attach.consumer
+    # What is still under way to the consumer that was.
+    consuming.handle(Handed(consumer=attach.consumer, events=events))
+    assert not attachment.waiting

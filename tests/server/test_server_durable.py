@@ -319,3 +319,17 @@ async def test_names_are_unique_for_an_owner_and_administrators_see_all(
 async def test_no_client_has_the_name_of_a_sessions_link(live: Live, home: Node) -> None:
     with pytest.raises(reefcast.ReefcastError, match="does not begin with"):
         await reefcast.connect(url_of(home.network, "a"), name="$x")
+
+
+async def test_what_a_full_queue_drops_is_counted_and_logged(
+    home: Node, connect: Connect, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = await connect()
+    session = await client.session("billing", max_events=2)
+    await session.subscribe("n > 0")
+    await publish(client, 1, 2, 3, 4)
+    row = await session.status()
+    assert (row.events, row.dropped) == (2, 2)
+    assert numbers(await take(session, 2)) == [3, 4]
+    assert "durable session 'billing' of anonymous: dropped" in caplog.text
+    assert home.host.core.counters["session_dropped"] == 2

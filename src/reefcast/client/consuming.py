@@ -7,7 +7,8 @@ Rules
   is asked again of a broker that knows nothing of it; so what is asked may be asked twice.
 - The home detaches a consumer whose connection is gone, and owes again what that had. So after each
   reconnect a consumer attaches under a new number, and says again what it acknowledged and was not
-  answered.
+  answered. What it said on the old connection may arrive only now: so the old number is detached
+  once more, or the home would hand events to nobody.
 - What the home hands out again then, the application may have: what it acknowledged, and what it
   has in its hands since before the connection broke, is not given to it a second time. What it had
   not read is dropped here: it comes again, or goes to another consumer.
@@ -232,6 +233,7 @@ class Consuming:
         self._calls: dict[int, Call] = {}
         self._consumers: dict[int, Attachment] = {}
         self._said: dict[int, tuple[Asked, Attachment]] = {}  # by consumers, on this connection
+        self._numbers: dict[int, None] = {}  # under which consumers attached, and have not left
         self._last_token = self._last_consumer = 0
 
     def next_token(self) -> int:
@@ -251,6 +253,10 @@ class Consuming:
     def say(self, message: Asked, attachment: Attachment) -> None:
         """Send a message of a consumer's, which is worth something on this connection only."""
         self._said[message.token] = (message, attachment)
+        if isinstance(message, Attach):
+            self._numbers[message.consumer] = None
+        elif isinstance(message, Detach):
+            self._numbers.pop(message.consumer, None)
         self._tell(message)
 
     def attach(self, attachment: Attachment) -> None:
@@ -281,7 +287,11 @@ class Consuming:
     def established(self, *, resumed: bool) -> None:
         """Go on after the broker's hello; `resumed`: it has had, or gets now, what was said."""
         self._connected = True
-        if not resumed:
+        numbers, self._numbers = self._numbers, {}
+        if resumed:
+            for number in numbers:
+                self._tell(Detach(token=self.next_token(), consumer=number))
+        else:
             for call in self._calls.values():
                 self._tell(call.message)
         consumers, self._consumers = self._consumers, {}
@@ -313,6 +323,7 @@ class Consuming:
                 attachment.put(message.events)
         elif isinstance(message, ConsumerEnded):
             attachment = self._consumers.pop(message.consumer, None)
+            self._numbers.pop(message.consumer, None)
             if attachment is not None:
                 attachment.end(RefusedError(message.reason))
         elif isinstance(message, Done | Failed | Sessions | Letters):
@@ -328,6 +339,7 @@ class Consuming:
             error = result if isinstance(result, RefusedError) else None
             if isinstance(message, Attach) and error is not None:
                 self._consumers.pop(message.consumer, None)
+                self._numbers.pop(message.consumer, None)
             attachment.answered(message, error)
 
 

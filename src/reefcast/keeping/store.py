@@ -90,13 +90,20 @@ class SqliteStore:
         self._contents: Contents | None = None
         make_directory(path.parent, "sessions")
         try:
+            self._begin()
+        except BaseException:
+            self.close()
+            raise
+
+    def _begin(self) -> None:
+        try:
             self._open()
             self._contents = Loader(self._database, no_damage).contents()
         except (sqlite3.DatabaseError, DamagedError) as error:
             if not is_damage(error):
                 raise ConfigurationError(
-                    f"{path} cannot be opened: {error}; give each broker a directory of its own, "
-                    "and start it once"
+                    f"{self.path} cannot be opened: {error}; give each broker a directory of its "
+                    "own, and start it once"
                 ) from error
             self._start_over(error)
 
@@ -106,22 +113,29 @@ class SqliteStore:
         self._database = database = sqlite3.connect(
             self.path, timeout=0.0, isolation_level=None, check_same_thread=False
         )
+        is_new = self._is_new()
         database.execute("PRAGMA locking_mode = EXCLUSIVE")
         database.execute("PRAGMA auto_vacuum = INCREMENTAL")
         database.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
         database.execute("PRAGMA journal_mode = WAL")
         database.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
         database.execute("PRAGMA synchronous = FULL")
-        if self._number("PRAGMA schema_version") == 0:
+        if is_new:
             marks = f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {VERSION};"
             database.executescript(f"BEGIN IMMEDIATE; {_TABLES} {marks} COMMIT;")
         self._upgrade()
 
-    def _upgrade(self) -> None:
-        if self._number("PRAGMA application_id") != APPLICATION_ID:
+    def _is_new(self) -> bool:
+        """Return whether there is nothing yet. Raises `ConfigurationError` for another program's
+        file, before anything is changed."""
+        is_new = self._number("PRAGMA schema_version") == 0
+        if not is_new and self._number("PRAGMA application_id") != APPLICATION_ID:
             raise ConfigurationError(
                 f"{self.path} holds no sessions, but something else: name another directory"
             )
+        return is_new
+
+    def _upgrade(self) -> None:
         version = self._number("PRAGMA user_version")
         if version > VERSION:
             raise ConfigurationError(
@@ -189,7 +203,8 @@ class SqliteStore:
         """Give pages that are free back to the file system, some at a time."""
         free, pages = self._number("PRAGMA freelist_count"), self._number("PRAGMA page_count")
         if free > FREE_PAGES and 4 * free > pages:
-            self._database.execute(f"PRAGMA incremental_vacuum({FREE_PAGES // 4})").fetchall()
+            # Each step gives back one page; `execute` makes one step.
+            self._database.executescript(f"PRAGMA incremental_vacuum({FREE_PAGES // 4})")
 
     def sync(self) -> None:
         """Sync what was committed, where commits are not synced by themselves."""

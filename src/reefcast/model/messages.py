@@ -372,6 +372,27 @@ class Fetch(msgspec.Struct, frozen=True, gc=False):
     events: tuple[EventNumber, ...]
 
 
+class SessionNews(msgspec.Struct, frozen=True, gc=False):
+    """Something happened to a durable session that its owner should hear of: `kind` as in
+    `sessions.outcome.Told`, `count` times; `reason` may be empty."""
+
+    kind: str
+    owner: str
+    session: str
+    count: int = 1
+    reason: str = ""
+
+
 Effect = (
-    Send | Deliver | SetTimer | OpenLink | CloseLink | Promote | Demote | Discard | Keep | Fetch
+    Send
+    | Deliver
+    | SetTimer
+    | OpenLink
+    | CloseLink
+    | Promote
+    | Demote
+    | Discard
+    | Keep
+    | Fetch
+    | SessionNews
 )

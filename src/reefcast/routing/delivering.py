@@ -214,7 +214,7 @@ class Delivering:
             effects.append(SetTimer(HOME_TIMER, outcome.timer_s))
         self._timer_s = outcome.timer_s
         sends = [e for e in ready if isinstance(e, Send)] + self.hosting.told(outcome)
-        return effects + self._then.finish(sends)
+        return effects + self._then.finish(sends) + self.hosting.news(outcome)
 
     def _wishes(self, effects: list[Effect], now: float) -> list[Effect]:
         """Do what the sessions wish of the core, until they wish for nothing more; what it answers

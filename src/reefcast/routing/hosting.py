@@ -43,6 +43,7 @@ from reefcast.model.messages import (
     Refused,
     Send,
     ServiceMessage,
+    SessionNews,
     Settled,
     Subscribe,
     Unsubscribe,
@@ -70,7 +71,7 @@ from reefcast.sessions.messages import (
     Resize,
     Sessions,
 )
-from reefcast.sessions.outcome import Delivery, Outcome
+from reefcast.sessions.outcome import Delivery, Outcome, Told
 from reefcast.sessions.status import SessionStatus
 from reefcast.sessions.translating import (
     changed_options,
@@ -86,6 +87,8 @@ NO_HOME = (
     "this broker keeps no durable sessions, for it has no directory for them: give its network "
     "file a [sessions] directory, or start it with --directory"
 )
+
+WORTH_SAYING = (Told.FULL, Told.DROPPED, Told.EXPIRED, Told.DEAD_LETTER, Told.DAMAGED)
 
 Wish = tuple[Input, LinkName]
 _SessionKey = tuple[str, str]
@@ -223,6 +226,14 @@ class Hosting:
         for advisory in outcome.advisories:
             self._counters[f"session_{advisory.kind}"] += advisory.count
         return self.told_alone()
+
+    def news(self, outcome: Outcome) -> list[SessionNews]:
+        """Return what owners should hear of: what was lost, or is about to be."""
+        return [
+            SessionNews(each.kind, each.owner, each.session, each.count, each.reason)
+            for each in outcome.advisories
+            if each.kind in WORTH_SAYING
+        ]
 
     def told_alone(self) -> list[Send]:
         """Return what clients are to be told of what they asked in vain."""

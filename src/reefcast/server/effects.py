@@ -24,6 +24,7 @@ from reefcast.model.messages import (
     Promote,
     Publish,
     Send,
+    SessionNews,
     SetTimer,
 )
 from reefcast.model.wire import FrameKind
@@ -83,10 +84,8 @@ class Effector:
                     self.opener.close(effect.link)
                 elif isinstance(effect, SetTimer):
                     self._set_timer(effect)
-                elif isinstance(effect, Keep):
-                    self.keeper.keep(effect.changes, effect.token)
-                elif isinstance(effect, Fetch):
-                    self.keeper.fetch(effect.events)
+                elif isinstance(effect, Keep | Fetch | SessionNews):
+                    self._about_sessions(effect)
                 elif isinstance(effect, Promote):
                     self.opener.promote(effect.link)
                 else:
@@ -95,6 +94,14 @@ class Effector:
                 failures += 1
                 self._journal.failed(f"to carry out: {in_words(effect)}")
         return failures
+
+    def _about_sessions(self, effect: Keep | Fetch | SessionNews) -> None:
+        if isinstance(effect, Keep):
+            self.keeper.keep(effect.changes, effect.token)
+        elif isinstance(effect, Fetch):
+            self.keeper.fetch(effect.events)
+        else:
+            self._journal.happened_to_session(effect)
 
     def hand_out(self, outputs: Iterable[Output]) -> None:
         """Put on links and to ports what came by the compiled way."""

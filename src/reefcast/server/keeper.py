@@ -129,9 +129,11 @@ class Keeper:
                 self._sync_if_due()
         except Exception:
             log.exception("the keeper of this broker failed: nothing more is confirmed")
-        finally:
+        try:
             self._store.close()
-            self._tell(self._ended.set)
+        except Exception:
+            log.exception("the store of this broker cannot be closed")
+        self._tell(self._ended.set)
 
     def _sync_if_due(self) -> None:
         """Sync where commits do not, once in a while."""

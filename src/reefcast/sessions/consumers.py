@@ -21,16 +21,16 @@ from reefcast.sessions.outcome import ConsumerName
 
 class Consumer:
     """`window`: how many events it may have that it has not acknowledged; `out`: those that it has,
-    in the order in which they were handed out. `turn`: when it got its last event."""
+    in the order in which they were handed out. `turn`: when it came, or got its last event."""
 
     __slots__ = ("lane", "name", "out", "turn", "window")
 
-    def __init__(self, name: ConsumerName, window: int, lane: Lane) -> None:
+    def __init__(self, name: ConsumerName, window: int, lane: Lane, turn: int) -> None:
         self.name = name
         self.window = window
         self.lane = lane
         self.out: dict[Position, Entry] = {}
-        self.turn = 0
+        self.turn = turn
 
     @property
     def room(self) -> int:
@@ -114,7 +114,8 @@ class Consumers:
         else:
             lane = Lane(filter, ready)
             self.lanes.append(lane)
-        consumer = self.by_name[name] = Consumer(name, window, lane)
+        self._turn += 1
+        consumer = self.by_name[name] = Consumer(name, window, lane, self._turn)
         lane.consumers.append(consumer)
 
     def remove(self, name: ConsumerName) -> Consumer:

@@ -81,12 +81,13 @@ class SimulatedStore:
             raise OSError(28, "no space left on the simulated disk")
         self._unsynced.append(tuple(changes))
 
-    def sync(self) -> None:
-        """Sync all that was written."""
-        for batch in self._unsynced:
+    def sync(self, batches: int | None = None) -> None:
+        """Sync the first `batches` that were written and are not synced; by default all."""
+        count = len(self._unsynced) if batches is None else batches
+        for batch in self._unsynced[:count]:
             for change in batch:
                 apply(change, self._state)
-        self._unsynced.clear()
+        del self._unsynced[:count]
 
     def kill(self, rng: random.Random | None = None) -> None:
         """Lose batches that are not synced: of a power failure with `rng` all behind a random

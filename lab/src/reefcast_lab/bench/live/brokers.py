@@ -17,7 +17,8 @@ from reefcast.errors import PeerError
 from reefcast.server.supervisor import free_ports
 from reefcast_lab.bench import profiling
 
-START_S = 60.0
+START_S = 240.0
+"""Ours compiles its index at the first start."""
 OURS = "reefcast"
 PROGRAMS = {"mosquitto": "mosquitto", "nats": "nats-server"}
 """Of the baselines."""
@@ -77,7 +78,7 @@ def running(name: str, profile: Path | None = None) -> Iterator[Running]:
             stderr=subprocess.DEVNULL,
         )
         try:
-            _wait_until_open(name, port, process)
+            wait_until_open(name, port, process)
             yield Running(port, process)
         finally:
             process.terminate()
@@ -96,7 +97,8 @@ def _command(name: str, folder: Path, port: int, profile: Path | None) -> list[s
     return [str(program(name)), "-c", str(file)]
 
 
-def _wait_until_open(name: str, port: int, process: subprocess.Popen[bytes]) -> None:
+def wait_until_open(name: str, port: int, process: subprocess.Popen[bytes]) -> None:
+    """Wait until something listens at the port. Raises `PeerError`."""
     deadline = time.monotonic() + START_S
     while time.monotonic() < deadline and process.poll() is None:
         with contextlib.suppress(OSError):
