@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 from delivery_network import Network, Publisher, torture
 
-from reefcast.model.messages import Publish
+from reefcast.model.messages import LinkKind, LinkUp, Publish, Refused, Send
+from reefcast.model.publication import Publication
 from reefcast.routing import neighbour_links
+from reefcast.routing.broker import Broker
 from reefcast.routing.confirming import Confirming, Work
 from reefcast.routing.consequences import Consequences
 from reefcast.routing.delivering import Delivering
@@ -234,3 +236,15 @@ def test_a_broken_rule_is_found_out(
         if any(problem.startswith(promise) for problem in problems):
             return
     raise AssertionError("nothing was found")
+
+
+@pytest.mark.parametrize("routing", ["gossip", "tid-s", "mesh"])
+def test_a_routing_that_cannot_confirm_says_so(routing: str) -> None:
+    core = Broker("a", routing)
+    core.handle(LinkUp(LinkKind.CLIENT), "p", 1.0)
+    publish = Publish(Publication("p", 1, 0, {"x": 1}, ("t",)), confirm=1)
+    effects = core.handle_publications([publish], "p", 1.0)
+    (refused,) = [e.message for e in effects if isinstance(e, Send) and e.link == "p"]
+    assert isinstance(refused, Refused)
+    assert refused.publication == ("p", 1)
+    assert "does not confirm publications" in refused.reason

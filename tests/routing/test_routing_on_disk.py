@@ -6,6 +6,7 @@ from delivery_network import Network, Publisher
 
 from reefcast.model.keeping import DropRow, PutRow
 from reefcast.model.messages import Confirmed, Keep, LinkKind, LinkUp, Send, Settled, Subscribe
+from reefcast.routing.acyclic import Acyclic
 from reefcast.routing.broker import Broker
 from reefcast.routing.on_disk import OnDisk
 from reefcast.sessions.home import Home
@@ -24,9 +25,10 @@ def test_durable_rows_are_there_before_the_first_link() -> None:
     network.kill("b")
     network.start("b")
     router = network.cores["b"].router
+    assert isinstance(router, Acyclic)
     assert not router.brokers
     assert [(row.filter.text, row.last_hop) for row in router.prt] == [("x >= 0", "c")]
-    assert [row.id for row in router.srt] == [("p0", 1)]  # type: ignore[attr-defined]
+    assert [row.id for row in router.srt] == [("p0", 1)]
 
 
 def test_rows_of_who_is_no_neighbour_any_more_go() -> None:

@@ -18,7 +18,6 @@ Rules
 - What a hop has not answered is kept here, whatever the link has acknowledged, and sent again, in
   order and before anything new, when the hop comes up without memory (`unanswered`). If u comes up
   without memory it waits for nothing here any more: it will send p again if somebody waits there.
-- What went astray (`HandsOver`) is waited for under this broker's own name.
 
 What is remembered of p is which hops have answered. Forgotten, it is routed again, and homes
 recognise it.
@@ -29,7 +28,7 @@ copy under way.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, MutableSequence, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from random import Random
 
 from reefcast.model.messages import (
@@ -73,10 +72,9 @@ class Work:
 
 
 class Confirming:
-    """Of broker `name`. `one_way`: see `Router.one_way`."""
+    """Of one broker. `one_way`: see `Router.one_way`."""
 
-    def __init__(self, name: LinkName, one_way: bool, rng: Random) -> None:
-        self.astray = f"@{name}"
+    def __init__(self, one_way: bool, rng: Random) -> None:
         self._one_way = one_way
         self._rng = rng
         self._works: dict[_WorkId, Work] = {}
@@ -134,37 +132,6 @@ class Confirming:
         waiter.copies.add((hop, copy_id))
         return [(hop, copy)]
 
-    def waits_astray(
-        self, work: Work, publish: Publish, link: LinkName, waiting: MutableSequence[Publish]
-    ) -> None:
-        """Let `link` wait for a further copy, if there is one, that the router has put to those
-        `waiting` until it finds a way for them."""
-        same = [
-            at
-            for at, each in enumerate(waiting)
-            if each.publication is publish.publication and each.confirm == publish.confirm
-        ]
-        copy_id: CopyId = (publish.publication.id, 0 if self._one_way else publish.confirm)
-        if len(same) > (copy_id in self._out.get(self.astray, {})):
-            last = waiting[same[-1]]
-            for _, copy in self._pass_on(work, work.waiters[link], last, self.astray, last.header):
-                waiting[same[-1]] = copy
-
-    def strayed(self, publish: Publish, link: LinkName) -> None:
-        """Note that this copy finds no way over `link` any more and is routed again."""
-        copy_id: CopyId = (publish.publication.id, 0 if self._one_way else publish.confirm)
-        work, copy = self._out.get(link, {}).pop(copy_id, (None, None))
-        if work is None or copy is None:
-            return
-        before, after = (link, copy_id), (self.astray, copy_id)
-        del work.sent[before]
-        work.sent[after] = False
-        self._out.setdefault(self.astray, {})[copy_id] = (work, copy)
-        for waiter in work.waiters.values():
-            if before in waiter.copies:
-                waiter.copies.remove(before)
-                waiter.copies.add(after)
-
     # --- sessions of this broker ------------------------------------------------------------------
 
     def block(self, work: Work) -> None:
@@ -191,11 +158,7 @@ class Confirming:
         answers: list[Send] = []
         for link in done:
             attempt = work.waiters.pop(link).attempt
-            answer = Confirmed(publisher, seq, attempt, refused=work.refused)
-            if link == self.astray:
-                answers += self.answered(answer, link)
-            else:
-                answers.append(Send(link, answer))
+            answers.append(Send(link, Confirmed(publisher, seq, attempt, refused=work.refused)))
         if not work.waiters and all(work.sent.values()):
             self._forget(work)
         return answers
