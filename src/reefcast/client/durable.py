@@ -199,7 +199,7 @@ class DurableSession:
         return self
 
     async def __anext__(self) -> OwedEvent:
-        """The next event; a wait that is cancelled loses none.
+        """Wait for the next event; a wait that is cancelled loses none.
 
         The iteration ends when this consumer has left or the client is closed. It raises
         `RefusedError` if there is no such session, or it ended, and `ConnectionLostError` if the

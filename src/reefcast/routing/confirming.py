@@ -72,7 +72,7 @@ class Work:
 
 
 class Confirming:
-    """Of one broker. `one_way`: see `Router.one_way`."""
+    """The confirmed publications under way at one broker. `one_way`: see `Router.one_way`."""
 
     def __init__(self, one_way: bool, rng: Random) -> None:
         self._one_way = one_way
@@ -82,7 +82,7 @@ class Confirming:
         self._blocked: dict[PublicationId, list[Work]] = {}
 
     def __len__(self) -> int:
-        """Publications under way here."""
+        """Return how many publications are under way here."""
         return len(self._works)
 
     def waits_for(self) -> dict[LinkName, int]:

@@ -55,8 +55,9 @@ Enter = Callable[[Input, LinkName, float], list[Effect]]
 
 
 class Delivering:
-    """Of one broker; the parts are the broker's. `home`: its durable sessions, None without a disk;
-    `rows`: what its disk held at the start; `most_sessions`: that it may have."""
+    """The delivery guarantees of one broker; it uses the broker's parts. `home`: its durable
+    sessions, None without a disk; `rows`: what its disk held at the start; `most_sessions`: that it
+    may have."""
 
     def __init__(
         self,

@@ -82,11 +82,6 @@ class Collected:
         self.batch += bool(changes)
         return tuple(changes)
 
-    @property
-    def has_changes(self) -> bool:
-        """Whether this batch has any changes so far."""
-        return bool(self._changes or self._seen or self._owed or self._events or self._sessions)
-
     def take_rest(self) -> dict[str, Any]:
         """Return, once, what is no change: by the names that `Outcome` has for it."""
         rest = {name: getattr(self, name) for name in _REST}

@@ -76,6 +76,8 @@ class Home:
         self._by_link: dict[LinkName, Session] = {}
         self._attached: dict[ConsumerName, Session] = {}
         self._unsynced: dict[Session, int] = {}
+        self._touched: dict[Session, None] = {}
+        self._utc_s = now + epoch_s
         self._expired: list[LinkName] = []
         self._tokens: deque[tuple[int, int]] = deque()
         for number, stored in sorted(contents.sessions.items()):
@@ -89,7 +91,7 @@ class Home:
         session.bury_returned()
         if damaged := session.queue.damaged:
             session.advise(Told.DAMAGED, count=len(damaged), reason=LOST)
-        self._changed(session)
+        self._touch(session, now)
 
     def _add(self, number: SessionNumber, stored: StoredSession, now: float) -> Session:
         session = Session(
@@ -113,7 +115,6 @@ class Home:
     ) -> None:
         """Create a session. `link`: the name that its rows have in the core, which no session had
         before. Raises `LocalError` if there is one with this name. `reply` as in `Outcome`."""
-
         if (owner, name) in self._sessions:
             raise LocalError(f"there is a session {name!r} already; attach to it")
         self._last += 1
@@ -123,41 +124,36 @@ class Home:
         session = self._add(self._last, StoredSession(record), now)
         self._collected.put(PutSession(session.number, record))
         session.advise(Told.CREATED)
-        self._done(session, reply)
+        self._touch(session, now, reply)
 
     def configure(
         self, owner: str, name: str, options: SessionOptions, now: float, *, reply: object = None
     ) -> None:
         """Give a session other options; what exceeds them goes by its policy when the next event
         comes. Raises `LocalError` if there is no such session (as all calls do)."""
-
         session = self._session(owner, name)
         session.configure(options)
-        self._done(session, reply)
-        self._intake.admit(session, now + self._epoch_s)
+        self._touch(session, now, reply)
 
     def subscribe(
         self, owner: str, name: str, filter: str, now: float, *, reply: object = None
     ) -> int:
         """Note a subscription of a session and return its number, which is new for this session."""
-
         session = self._session(owner, name)
         number = session.subscribe(filter)
-        self._done(session, reply)
+        self._touch(session, now, reply)
         return number
 
     def unsubscribe(
         self, owner: str, name: str, number: int, now: float, *, reply: object = None
     ) -> None:
         """Forget a subscription; what the session owes already for it stays owed."""
-
         session = self._session(owner, name)
         session.unsubscribe(number)
-        self._done(session, reply)
+        self._touch(session, now, reply)
 
     def close(self, owner: str, name: str, now: float, *, reply: object = None) -> LinkName:
         """End a session with all that it owes, and return its link, whose rows are to go."""
-
         session = self._session(owner, name)
         self._end(session, f"session {name!r} was closed")
         session.advise(Told.CLOSED)
@@ -166,50 +162,44 @@ class Home:
 
     def sessions(self) -> list[SessionStatus]:
         """Return the status of all sessions, by owner and name."""
-
         return [status_of(self._sessions[key]) for key in sorted(self._sessions)]
 
     def status(self, owner: str, name: str) -> SessionStatus:
         """Return the status of one session."""
-
         return status_of(self._session(owner, name))
 
     def expired(self) -> list[LinkName]:
         """Return, once, the links of sessions that ended by their `expiry_s`: their rows are to
         go."""
-
         expired, self._expired = self._expired, []
         return expired
 
     def drain(self, owner: str, name: str, now: float, *, reply: object = None) -> int:
         """Drop everything that a session owes but for dead letters; return how many events."""
-
         session = self._session(owner, name)
         entries = list(session.queue.entries.values())
         for entry in entries:
             session.remove(entry)
-        self._after(session, now, reply)
+        self._touch(session, now, reply)
         return len(entries)
 
     def move_dead_letters(self, owner: str, name: str, now: float, *, reply: object = None) -> int:
         """Owe a session's dead letters again, behind all else and as if they were new; return how
         many."""
-
         session = self._session(owner, name)
         dead = sorted(session.queue.dead.values(), key=lambda each: each.position)
         for entry in dead:
             session.added(session.queue.revive(entry, now + self._epoch_s))
-        self._after(session, now, reply)
+        self._touch(session, now, reply)
         return len(dead)
 
     def drop_dead_letters(self, owner: str, name: str, now: float, *, reply: object = None) -> int:
         """Forget a session's dead letters; return how many."""
-
         session = self._session(owner, name)
         dead = list(session.queue.dead.values())
         for entry in dead:
             session.remove(entry)
-        self._done(session, reply)
+        self._touch(session, now, reply)
         return len(dead)
 
     def read(
@@ -217,7 +207,6 @@ class Home:
     ) -> None:
         """Read `most` events of the queue behind position `after`, or of the dead letters; the
         answer comes as `Read` with the `question`."""
-
         queue = self._session(owner, name).queue
         places = queue.dead if dead else queue.entries
         found = islice((places[each] for each in sorted(places) if each > after), most)
@@ -229,7 +218,6 @@ class Home:
         """Owe a publication to the sessions with the links in `to` (-> numbers of their matching
         subscriptions, ascending). Sessions that have had it before do not get it again. Links that
         are no session's are left out. `publish.body` is needed."""
-
         found = [
             (session, tuple(numbers))
             for link, numbers in to.items()
@@ -237,7 +225,7 @@ class Home:
         ]
         verdict = self._intake.owe(publish, found, now + self._epoch_s)
         for session, _ in found:
-            self._changed(session)
+            self._touch(session, now)
         return verdict
 
     # --- consumers -------------------------------------------------------------------------------
@@ -256,29 +244,26 @@ class Home:
         """Attach a consumer, who may have `window` events that it has not acknowledged. `filter`: a
         further one, which an event must match to go to this consumer. Several consumers share the
         events. Raises `LocalError` for a filter that is none, or a name that is taken."""
-
         session = self._session(owner, name)
         if consumer in self._attached:
             raise LocalError(f"consumer {consumer!r} is attached already")
         session.attach(consumer, window, parse_filter(filter) if filter else None)
         self._attached[consumer] = session
-        self._after(session, now, reply)
+        self._touch(session, now, reply)
 
     def resize(self, consumer: ConsumerName, window: int, now: float) -> None:
         """Change a consumer's window; 0 pauses it."""
-
         session, attached = self._consumer(consumer)
         attached.window = window
-        self._after(session, now)
+        self._touch(session, now)
 
     def detach(self, consumer: ConsumerName, now: float) -> None:
         """Detach a consumer; what it has not acknowledged is owed again at once. Nothing happens if
         it is not attached."""
-
         session = self._attached.pop(consumer, None)
         if session is not None:
             session.detach(consumer, now + self._epoch_s)
-            self._after(session, now)
+            self._touch(session, now)
 
     def acknowledge(
         self,
@@ -293,10 +278,9 @@ class Home:
         before. One that comes too late (the event is owed again) counts; of one that is owed no
         more nothing is left to do. Raises `LocalError` for a position that was never handed out,
         and for a consumer that is not attached."""
-
         session, attached = self._consumer(consumer)
         session.acknowledge(attached, position, up_to=up_to)
-        self._after(session, now, reply)
+        self._touch(session, now, reply)
 
     def reject(
         self,
@@ -309,23 +293,25 @@ class Home:
     ) -> None:
         """Owe an event again that this consumer has, not before `delay_s` have passed. Nothing
         happens if it has it no more. Raises as `acknowledge`."""
-
         session, attached = self._consumer(consumer)
         entry = session.find(position)
         if entry is not None and attached.out.get(position) is entry:
             session.give_back(entry, now + self._epoch_s + delay_s if delay_s > 0 else 0.0)
-        self._after(session, now, reply)
+        self._touch(session, now, reply)
 
     # --- the driver's ----------------------------------------------------------------------------
 
     def take(self, token: int) -> Outcome:
         """Return what is to be done; `token`, greater than all before: what `kept` will say when
         these changes are synced. It counts only if there are changes."""
-
+        touched = self._let_go_on()
         changes = self._collected.take_changes()
         closed = self._collected.batch - 1
+        for session in touched:
+            self._alarms.set(session, session.due_s)
         if changes:
             self._tokens.append((token, closed))
+            self._unsynced |= dict.fromkeys(touched, closed)
         self._replies.close_batch(closed)
         first = self._alarms.first()
         return Outcome(
@@ -339,15 +325,12 @@ class Home:
 
     def kept(self, token: int, now: float) -> None:
         """Note that all changes up to those of `token` are synced."""
-
         while self._tokens and self._tokens[0][0] <= token:
             self._collected.synced = self._tokens.popleft()[1]
-        synced = self._collected.synced
         for session, batch in list(self._unsynced.items()):
-            if batch <= synced:
+            if batch <= self._collected.synced:
                 del self._unsynced[session]
-            self._hand_out(session, now)
-        self._events.synced(synced)
+            self._touch(session, now)
 
     def fetched(
         self, bodies: Mapping[EventNumber, bytes], missing: Iterable[EventNumber], now: float
@@ -361,7 +344,7 @@ class Home:
         if lost := {number for number in missing if self._events.get(number) is not None}:
             self._lose(lost, now)
         for session in [each for each in self._sessions.values() if each.lacks_bodies]:
-            self._hand_out(session, now)
+            self._touch(session, now)
 
     def _lose(self, lost: set[EventNumber], now: float) -> None:
         """Owe no more what is damaged. It is rare: all queues are searched."""
@@ -370,11 +353,10 @@ class Home:
             for entry in [each for each in places if each.event.number in lost]:
                 session.advise(Told.DAMAGED, entry.event.id, reason=LOST)
                 session.remove(entry)
-            self._after(session, now)
+            self._touch(session, now)
 
     def due(self, now: float) -> None:
         """Do what is due by the clock."""
-
         utc_s = now + self._epoch_s
         while (first := self._alarms.first()) is not None and first[0] <= utc_s:
             session = first[1]
@@ -384,7 +366,8 @@ class Home:
                 self._end(session, "the session has expired")
             else:
                 session.due(utc_s)
-                self._after(session, now)
+                self._touch(session, now)
+                self._alarms.set(session, session.due_s)
 
     # --- inside ----------------------------------------------------------------------------------
 
@@ -412,24 +395,21 @@ class Home:
         del self._sessions[session.record.owner, session.record.name]
         del self._by_link[session.record.link]
         self._unsynced.pop(session, None)
+        self._touched.pop(session, None)
         self._alarms.set(session, inf)
 
-    def _after(self, session: Session, now: float, reply: object = None) -> None:
-        """Let go on what may, after something has changed in a session."""
-        self._intake.admit(session, now + self._epoch_s)
-        self._hand_out(session, now)
-        self._done(session, reply)
-
-    def _done(self, session: Session, reply: object = None) -> None:
+    def _touch(self, session: Session, now: float, reply: object = None) -> None:
+        """Have `take` look at the session: something has changed."""
+        self._utc_s = now + self._epoch_s
+        self._touched[session] = None
         self._replies.add(reply)
-        self._changed(session)
 
-    def _hand_out(self, session: Session, now: float) -> None:
-        session.hand_out(now + self._epoch_s)
-        self._changed(session)
-
-    def _changed(self, session: Session) -> None:
-        """Look at the session again when this batch is synced; and by the clock."""
-        if self._collected.has_changes:
-            self._unsynced[session] = self._collected.batch
-        self._alarms.set(session, session.due_s)
+    def _let_go_on(self) -> dict[Session, None]:
+        """Hand out what may be now, in all sessions that were touched; return these. Once for each
+        input: it may have brought a hundred acknowledgements."""
+        touched, self._touched = self._touched, {}
+        for session in touched:
+            self._intake.admit(session, self._utc_s)
+            session.hand_out(self._utc_s)
+        self._events.synced(self._collected.synced)
+        return touched
