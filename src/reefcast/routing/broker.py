@@ -192,7 +192,7 @@ class Broker:
 
     def _new_consequences(self, most_held: int) -> Consequences:
         about_links = (self._is_up, self._neighbour_changed)
-        confirming = Confirming(self.name, self.router.one_way, self.router.rng)
+        confirming = Confirming(self.router.one_way, self.router.rng)
         return Consequences(
             self.router, self._neighbours, *about_links, self._routed, confirming, most_held
         )

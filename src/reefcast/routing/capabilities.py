@@ -133,7 +133,7 @@ class HandsOver:
     when it is about to get them."""
 
     waiting: Sequence[Publish] = ()
-    """Kept by the router, in a list: publications that wait in it until they can be routed."""
+    """Kept by the router: publications that wait in it until they can be routed."""
 
     def advertised(self, publication: Publication, link: LinkName) -> bool:
         """Return whether neighbour `link` knows an advertisement that covers this publication, as

@@ -37,8 +37,8 @@ from reefcast.routing.router import Router
 HOLD_S = 2.0
 HOLD_TIMER = "hold:"
 NO_CONFIRMATION = (
-    "routing {routing!r} cannot confirm publications: it does not know when they are everywhere; "
-    "publish without confirm, or use another routing"
+    "routing {routing!r} does not confirm publications; publish without confirm, or use another "
+    "routing: acyclic, flooding, spr or idr"
 )
 NO_TOPIC = "routing {routing!r} carries what has a topic: publish(..., topics=[...])"
 

@@ -293,8 +293,7 @@ class Hosting:
     ) -> None:
         self._last_token += 1
         self._settling[link, self._last_token] = (number, replies)
-        subscribe = Subscribe((link, number), filter, self._last_token, durable=True)
-        self._wishes.append((subscribe, link))
+        self._wishes.append((Subscribe((link, number), filter, self._last_token), link))
 
     def _remove_filter(self, home: Home, asked: RemoveFilter, client: LinkName, now: float) -> None:
         status = home.status(asked.owner, asked.session)

@@ -204,7 +204,6 @@ class NeighbourLinks:
                 and isinstance(effect.message, Publish)
                 and self._hands_over.is_astray(effect.message, effect.link)
             ):
-                self._then.confirming.strayed(effect.message, effect.link)
                 strays.append(effect.message)
             else:
                 effects.append(effect)

@@ -364,14 +364,16 @@ class ScotRouter(Router, Relearns, SettlesTogether, KeepsRows):
     # --- disk -------------------------------------------------------------------------------------
 
     def durable_tables(self) -> Mapping[str, Table[Any]]:
-        return {"CLT": self.clt, SUBSCRIPTIONS: self.prt}
+        return {SUBSCRIPTIONS: self.prt, "CLT": self.clt}  # in the order in which they are restored
 
     def restore(self, table: str, id: EntityId, filter: Filter, link: LinkName) -> None:
         if table == SUBSCRIPTIONS:
             super().restore(table, id, filter, link)
         elif link in self._cluster_of:
-            bits = 1 << self._cluster_of[link] | self._own
-            self.clt.add(ClusterLinkRow(id, filter, link, False, bits))
+            row = ClusterLinkRow(id, filter, link, False, 1 << self._cluster_of[link])
+            self.clt.add(row)
+            self._find_witness(row)
+            row.civ |= self._own  # until all is relearned
 
     # --- what can be seen -------------------------------------------------------------------------
 
