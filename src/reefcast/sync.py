@@ -274,7 +274,7 @@ class Client(SessionClient, Requesting):
         payload: bytes,
         group: Group | None = None,
     ) -> PublicationId:
-        """Number an event and hand it over; `group`: who waits until it is confirmed."""
+        """Encode an event with the next number and queue it; `group` waits for its confirmation."""
         with self._lock:
             identity = (self._client.id, self._seq + 1)
             frame = encode_event(identity, now_us(), values, topics, payload)

@@ -33,10 +33,12 @@ from reefcast.model.messages import (
     Refused,
     Send,
     SetTimer,
+    Subscribe,
     Timer,
 )
 from reefcast.model.publication import Publication, PublicationId
-from reefcast.overlay.scot import Scot
+from reefcast.overlay.scot import Scot, scot
+from reefcast.overlay.topology import edges_of, graph
 from reefcast.routing.broker import Broker
 from reefcast.routing.registry import routing_named
 from reefcast.sessions.home import Home
@@ -45,6 +47,17 @@ from reefcast.simulation.stores import SimulatedStore
 
 Directed = tuple[str, str]
 KEEPS_ORDER = ("acyclic", "flooding", "spr")
+
+
+class Queues:
+    """Queues of links as a broker sees them: any length, so that routings with another way take
+    it."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self._rng = rng
+
+    def queue_len(self, link: str) -> int:
+        return self._rng.choice((0, 0, 1000))
 
 
 class Link:
@@ -88,7 +101,8 @@ class Wanted:
 
 
 class Network:
-    """`edges`: of a tree, or of a SCOT's brokers. `seed`: chooses everything."""
+    """`edges`: of the overlay; `scot`: what it is if it is one. `seed`: chooses everything;
+    `ordered`: the routing keeps the order of a publisher there."""
 
     def __init__(
         self,
@@ -97,8 +111,10 @@ class Network:
         routing: str = "acyclic",
         *,
         scot: Scot | None = None,
+        ordered: bool = True,
         **options: Any,
     ) -> None:
+        self.ordered = ordered
         self.rng = random.Random(seed)
         self.routing, self.options, self.scot = routing, options, scot
         self.edges = list(edges)
@@ -114,7 +130,8 @@ class Network:
         self.timers: dict[str, dict[str, float]] = {}
         self.publishers: dict[str, Publisher] = {}
         self.sessions: dict[str, Wanted] = {}
-        self.settled: set[tuple[str, int]] = set()
+        self.passing = 0
+        self.here: dict[str, str] = {}
         self.problems: list[str] = []
         self.kills = self.lives = self.confirmations = 0
         for name in self.names:
@@ -134,6 +151,7 @@ class Network:
             self.routing,
             neighbours=self.neighbours(name),
             rng=random.Random(f"{self.lives}"),
+            queues=Queues(self.rng),
             options=kind.options(**self.options),
             scot=self.scot.neighbours(name) if self.scot else None,
             patience_s=20.0,
@@ -165,6 +183,7 @@ class Network:
         self.kills += 1
         del self.cores[name]
         self.written.pop(name, None)
+        self.here.pop(name, None)
         self.disks[name].kill(self.rng if self.rng.random() < 0.5 else None)
         for other in self.neighbours(name):
             self.links.pop((name, other), None)
@@ -282,6 +301,17 @@ class Network:
         add = AddFilter(token=token, session=wanted.name, filter=filter)
         self.put(wanted.home, add, wanted.name)
 
+    def pass_by(self, broker: str, filter: str) -> None:
+        """A client that is no session subscribes; the one before it at this broker leaves."""
+        if broker in self.cores:
+            self.passing += 1
+            name = f"c{self.passing}"
+            if before := self.here.pop(broker, ""):
+                self.put(broker, LinkDown(), before)
+            self.put(broker, LinkUp(LinkKind.CLIENT), name)
+            self.put(broker, Subscribe((name, 1), filter, 1), name)
+            self.here[broker] = name
+
     def told_session(self, wanted: Wanted, message: Any) -> None:
         if isinstance(message, Failed):
             self.problems.append(f"session {wanted.name}: {message.reason}")
@@ -322,7 +352,7 @@ class Network:
                     for at, s in enumerate(its)
                     if s in publisher.confirmed and s < max(its[: at + 1])
                 ]
-                if self.routing in KEEPS_ORDER and late:
+                if self.ordered and late:
                     self.problems.append(f"P3: session {wanted.name} of {publisher.name}: {its}")
 
     def check_progress(self) -> None:
@@ -482,8 +512,37 @@ class Torture:
             network.pass_time(rng.choice((0.5, 3.0, 6.0, 30.0)))
         elif roll < 0.93 and down:
             network.give_up(rng.choice(down))
-        elif roll < 0.97:
+        elif roll < 0.95:
             self._want()
+        elif roll < 0.98:
+            network.pass_by(rng.choice(network.names), f"x >= {rng.randrange(8)}")
         else:
             publisher = rng.choice(sorted(network.publishers.values(), key=lambda p: p.name))
             network.move(publisher, rng.choice(network.names))
+
+
+def torture(seed: int, routing: str = "acyclic") -> tuple[Network, list[str]]:
+    """Run a random network under this routing; "cycle": flooding on an overlay with cycles."""
+    rng = random.Random(seed)
+    names = "abcde"[: rng.randint(2, 5)]
+    edges = [(names[rng.randrange(at)], names[at]) for at in range(1, len(names))]
+    product, options = None, {}
+    if routing in ("spr", "idr"):
+        labels = sorted({name for edge in edges[:2] for name in edge})
+        product = scot(graph(labels, edges[:2]), rng.choice((1, 2, 3)))
+        edges = list(edges_of(product.graph))
+        options["covering"] = rng.choice(("none", "lazy", "active", "packing"))
+    elif routing == "acyclic":
+        options["covering"] = rng.choice(("none", "lazy", "active", "packing", "incremental"))
+    elif routing == "cycle":
+        further = [(one, other) for one in names for other in names if one < other]
+        edges += [edge for edge in further if edge not in edges and rng.random() < 0.3]
+    network = Network(
+        edges,
+        seed,
+        "flooding" if routing == "cycle" else routing,
+        scot=product,
+        ordered=routing in KEEPS_ORDER,
+        **options,
+    )
+    return network, Torture(network, 25).run()

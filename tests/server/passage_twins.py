@@ -1,5 +1,5 @@
 """Two live brokers of one kind, told the same bytes: one passes publications on by compiled calls
-where it can, the other one does it all the readable way. What they write must be the same."""
+where it can, the other one sends all by the readable path. What they write must be the same."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from reefcast.server import connection
 from reefcast.server.client_session import ClientSession
 from reefcast.server.connection import Connection
 from reefcast.server.node import Node
+from reefcast.traces.vocabulary import KINDS
 
 
 class Clock(asyncio.SelectorEventLoop):
@@ -223,7 +224,19 @@ class Told:
             "announced": host.congestion.announced,
             "waiting": list(host.core.waiting()),
             "tables": host.core.tables(),
+            "trace": self._trace(),
         }
+
+    def _trace(self) -> dict[str, list[tuple[Any, ...]]]:
+        """The rows of its trace, without what is measured. What came in one batch and went to
+        different clients and neighbours has no order."""
+        trace, found = self.node.host.journal.trace, {}
+        for kind, columns in KINDS.items() if trace is not None else ():
+            names = [column.name for column in columns if column.name != "broker"]
+            values = dict(zip(names, trace._recorder.columns(kind), strict=True))
+            told = [values[name] for name in names if name not in ("time_us", "duration_ns")]
+            found[kind] = sorted(zip(*told, strict=True), key=repr)
+        return found
 
     def _client(self, name: str) -> tuple[Any, ...]:
         session = self.session(name)

@@ -14,11 +14,14 @@ from live_brokers import Live, Proxy
 import reefcast
 from live_networks import PATIENCE_S, make_network, until, url_of
 from reefcast.client import Client, DurableSession, OwedEvent
+from reefcast.client.encoding import encode_event
+from reefcast.model import wire
 from reefcast.network.file import NetworkFile
 from reefcast.network.sections import SessionsSection
 from reefcast.protocol.principal import Principal, UserRole
 from reefcast.server.greeting import Authenticator, Greeting
 from reefcast.server.node import Node
+from reefcast.sessions import translating
 
 QUICK: dict[str, Any] = {"backoff_first_s": 0.005, "backoff_max_s": 0.02}
 Connect = Callable[..., Any]
@@ -333,3 +336,33 @@ async def test_what_a_full_queue_drops_is_counted_and_logged(
     assert numbers(await take(session, 2)) == [3, 4]
     assert "durable session 'billing' of anonymous: dropped" in caplog.text
     assert home.host.core.counters["session_dropped"] == 2
+
+
+async def test_the_largest_event_is_handed_out_as_well(connect: Connect) -> None:
+    client = await connect()
+    session = await client.session("billing")
+    await session.subscribe("n > 0")
+    smaller = encode_event((client.id, 1), 2**52, {"n": 1, "x": "x" * 100_000}, (), b"")
+    size = 100_000 + wire.MAX_FRAME_BYTES - len(smaller)
+    await client.publish(n=1, x="x" * size)
+    event = await anext(session)
+    assert len(str(event["x"])) == size
+    await event.ack(wait=True)
+    assert client.ended is None and (await session.status()).events == 0
+
+
+async def test_what_does_not_fit_into_one_message_comes_in_several(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(translating, "MOST_ROWS", 3)
+    client = await connect()
+    for number in range(8):
+        session = await client.session(f"s{number}")
+    await session.subscribe("n > 0")
+    assert [row.name for row in await client.sessions()] == [f"s{n}" for n in range(8)]
+    for n in (1, 2):
+        await client.publish(n=n, payload=b"x" * 3_000_000, confirm=True)
+    [first] = await session.look()
+    assert first.event["n"] == 1
+    [second] = await session.look(after=first.position)
+    assert second.event["n"] == 2

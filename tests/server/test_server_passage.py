@@ -1,9 +1,10 @@
-"""Publications that pass a broker by compiled calls, against the readable way of a like one."""
+"""Publications that pass a broker by compiled calls, against the readable path of another."""
 
 from __future__ import annotations
 
 from functools import cache
 from itertools import count
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -22,6 +23,7 @@ from reefcast.matching.passage.layout import (
     K_ENTRY_ROOM,
     K_FRAME_ROOM,
     K_TOUCHED_ROOM,
+    K_WANTED_BELOW,
 )
 from reefcast.model import wire
 from reefcast.model.messages import (
@@ -36,6 +38,8 @@ from reefcast.model.messages import (
 )
 from reefcast.model.publication import Publication
 from reefcast.network.file import NetworkFile
+from reefcast.network.sections import TraceSection
+from reefcast.traces.files import id_hash
 
 FILTERS = (
     "TRUE",
@@ -190,14 +194,16 @@ scripts = st.builds(
 )
 
 
-def network(policy: str, limit: int) -> NetworkFile:
+def network(policy: str, limit: int, trace: TraceSection | None = None) -> NetworkFile:
     limits = {"queue_policy": policy, "queue_limit": limit, "credit": 64, "session_s": 1000.0}
     links = [("m", neighbour) for neighbour in NEIGHBOURS]
-    return make_network("mbc", links, link_high=limit, link_buffer=limit, **limits)
+    return make_network("mbc", links, link_high=limit, link_buffer=limit, trace=trace, **limits)
 
 
-def open_twins(loop: Clock, policy: str = "block", limit: int = 1000) -> Twins:
-    twins = Twins(network(policy, limit), "m", loop)
+def open_twins(
+    loop: Clock, policy: str = "block", limit: int = 1000, trace: TraceSection | None = None
+) -> Twins:
+    twins = Twins(network(policy, limit, trace), "m", loop)
     for name in CLIENTS:
         twins.do("client", name)
     for name in NEIGHBOURS:
@@ -241,11 +247,28 @@ def add_words(words: Said, by_client: dict[str, bytes], step: Any) -> None:
     by_client[says] = data
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("trace")
+
+
+def sampled(folder: Path, sample: float) -> TraceSection | None:
+    return TraceSection("sampled", str(folder), sample) if sample else None
+
+
 @settings(max_examples=100, deadline=None)
-@given(scripts, st.sampled_from(POLICIES), st.sampled_from((3, 1000)))
-def test_both_ways_write_the_same(script: list[Any], policy: str, limit: int) -> None:
+@given(
+    scripts,
+    st.sampled_from(POLICIES),
+    st.sampled_from((3, 1000)),
+    st.sampled_from((0.0, 0.0, 0.4)),
+)
+def test_both_ways_write_the_same(
+    folder: Path, script: list[Any], policy: str, limit: int, sample: float
+) -> None:
+    """Frames, counters, and the rows of a trace."""
     with clock() as loop:
-        twins = open_twins(loop, policy, limit)
+        twins = open_twins(loop, policy, limit, sampled(folder, sample))
         tell(twins, script)
         twins.end()
 
@@ -266,7 +289,7 @@ def test_a_queue_that_gets_too_full_within_one_read(policy: str, before: tuple[A
 
 
 def test_what_is_plain_makes_no_objects() -> None:
-    """The readable way is not asked, for what came from a client and from a neighbour."""
+    """The readable path is not called for publications from a client and from a neighbour."""
     with clock() as loop:
         twins = open_twins(loop)
         words = Said()
@@ -281,6 +304,36 @@ def test_what_is_plain_makes_no_objects() -> None:
             mixed = plain(2, a=1) + odd + plain(2, a=1) + odd + plain(2, a=1)
             tell(twins, [("say", [("publish", "p", mixed)], [])], words)
             assert [len(call.args[0]) for call in asked.call_args_list] == [1, 1]
+        twins.end()
+
+
+def test_objects_are_made_of_what_a_trace_samples(folder: Path) -> None:
+    """And of nothing else."""
+    with clock() as loop:
+        twins = open_twins(loop, trace=sampled(folder, 0.1))
+        words = Said()
+        tell(twins, [BEGINNING], words)
+        driver, trace = twins.both[1].node.host.driver, twins.both[1].node.host.journal.trace
+        asked = mock.Mock(side_effect=driver._publications)
+        with mock.patch.object(driver, "_publications", asked):
+            many = [("publish", who, plain(100, a=5, s="x")) for who in ("p", "x")]
+            tell(twins, [("say", many, [])], words)
+        made = [publish.publication.id for call in asked.call_args_list for publish in call.args[0]]
+        assert trace is not None and all(map(trace._recorder.wants, made))
+        assert len(made) == sum(id_hash((who, n)) < 2**32 // 10 for who in "px" for n in range(101))
+        twins.end()
+
+
+@pytest.mark.parametrize("how", ["null", "bad text", "cut off"])
+def test_what_is_no_publication_ends_the_connection(how: str) -> None:
+    """What came before it in the same read counts."""
+    with clock() as loop:
+        twins = open_twins(loop)
+        read = [*plain(2, a=1), {**plain(1, a=1)[0], "how": how}, *plain(1, a=1)]
+        tell(twins, [BEGINNING, ("say", [("publish", "p", read)], [])])
+        for told in twins.both:
+            assert told.talks["p"].heard[-1][0] == wire.FrameKind.CLOSE
+            assert told.seen()["counters"]["published"] == 2
         twins.end()
 
 
@@ -359,6 +412,22 @@ def test_what_clients_publish_is_plain(publication: Publication) -> None:
     desk = the_desk()
     assert desk.cut(data + data[:-1], 0, 0) == 1
     assert desk.is_plain(0)
+
+
+@given(st.text(), st.one_of(st.integers(0, 2**63 - 1), st.integers(0, 10**6)))
+@settings(deadline=None)
+def test_the_hash_of_an_id_in_bytes(publisher: str, seq: int) -> None:
+    """The same for kernels and for those who write rows."""
+    publish = Publish(Publication(publisher, seq, 0, {}))
+    data = wire.encode_publish(
+        msgspec.structs.replace(publish, body=wire.encode_publication(publish.publication))
+    )
+    desk, hashed = the_desk(), id_hash((publisher, seq))
+    for wanted_below in (0, hashed, hashed + 1, 2**32):
+        desk.words[K_WANTED_BELOW] = wanted_below
+        assert desk.cut(data, 0, 0) == 1
+        assert desk.is_plain(0) == (hashed >= wanted_below)
+    desk.words[K_WANTED_BELOW] = 0
 
 
 @cache

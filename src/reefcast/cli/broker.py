@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from reefcast.server.node import Node
 
 ALONE, LOOPBACK = "b1", "127.0.0.1"
-"""Of a broker that is in no network file: its name, and the host that it listens on."""
+"""The name of a broker that is in no network file, and the host on which it listens."""
 
 COMPILING = "preparing the matching index: it is compiled at the first start (some 20 seconds)"
 
@@ -95,11 +95,11 @@ def _check(
     """Raise `UsageError` for a part of what only makes sense together."""
     if network is not None and name is None:
         raise click.UsageError(
-            f"which broker of {network}? Give its name, too; or neither, for a broker alone"
+            f"give the NAME of a broker in {network}, or give neither, for a broker alone"
         )
     if network is not None and port is not None:
         raise click.UsageError(
-            f"--port is for a broker alone; where broker {name} listens says {network}"
+            f"--port is for a broker alone; {network} says where broker {name} listens"
         )
     if network is not None and directory is not None:
         raise click.UsageError(
@@ -138,7 +138,7 @@ def _run_alone(port: int, sessions: SessionsSection, *, until_eof: bool, as_json
     except ConfigurationError as error:
         # All but the address is as by default.
         raise ConfigurationError(
-            f"{error}; say another port with --port, or --port 0 for any that is free"
+            f"{error}; choose another port with --port, or --port 0 for any that is free"
         ) from error
     finally:
         patience.cancel()

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 PARQUET = click.Path(exists=True, path_type=Path)
 """A file, or a directory of them."""
 TOPICS = 20
-"""Of generated publications, where the routing carries what has a topic."""
+"""How many topics generated publications have, where the routing needs topics."""
 ENDS_S = 10.0
 """After the last publication a network that never becomes quiet is left to itself for so long."""
 
@@ -203,7 +203,9 @@ def _run(simulation: Simulation, end_s: float, check: bool) -> Report | None:
 def _judge(report: Report, published: int) -> None:
     """Print what is wrong; exit if anything is."""
     if published and not report.expected:
-        click.echo("reefcast simulate: the check had nothing to demand of this run", err=True)
+        click.echo(
+            "reefcast simulate: no delivery was due in this run, so nothing was checked", err=True
+        )
     if not report.correct:
         for problems in report.problems.values():
             for line in problems[:10]:

@@ -135,12 +135,10 @@ class Client(SessionClient, ConfirmingClient, Requesting):
         docs/reference/values.md says which values travel, and how. Waits only while the broker
         gives no credit or there is no connection; the event is written in the next turn of the
         loop. `confirm`: wait until every durable session that it is for has it on disk; meanwhile
-        the client keeps the event, and sends it again after reconnects. To have many confirmed use
-        `confirming`.
+        the client keeps the event, and sends it again after reconnects. Use `confirming` for many.
 
-        Raises `InvalidValueError` for what is no event, `RefusedError` if earlier publications were
-        refused, or a session did not take this one, and `ConnectionLostError`.
-        """
+        Raises `InvalidValueError` if this is no event, `RefusedError` if earlier publications were
+        refused, or a session did not take this one, and `ConnectionLostError`."""
         session, outbox = self._session, self._outbox
         asks = confirm or session.unconfirmed.asks
         if asks and session.unconfirmed.full:
@@ -172,17 +170,17 @@ class Client(SessionClient, ConfirmingClient, Requesting):
     ) -> Published:
         """Publish a batch of events in its order and return their ids.
 
-        `events`: an iterable of what `publish` takes (mappings, Structs, dataclasses), a data frame
-        of pandas, or a table of Arrow, polars or whatever gives one to Arrow (which needs pyarrow).
-        A row is an event, and a column (or key) an attribute; null and None mean missing.
-        `topics`: of all events; `topics_column`, `payload_column`: the names of columns that hold
-        each event's topics (a text, or a list of them) and payload.
+        `events`: an iterable of what `publish` takes (mappings, Structs, dataclasses), a pandas
+        data frame, or a table of Arrow, polars or any library that exports tables to Arrow (which
+        needs pyarrow). A row is an event, and a column (or key) an attribute; null and None mean
+        missing. `topics`: the topics of all events; `topics_column`, `payload_column`: the names of
+        the columns with each event's topics (a text, or a list of them) and payload.
 
-        All or nothing: raises `InvalidValueError`, which names the row, before anything is
-        published. Returns when the events are on their way; until then it waits for credit, and
-        other publications of this client behind it. Whoever cancels that wait takes no event back.
-        Raises as `publish`; what the broker refuses later, `RefusedError` names by its rows.
-        """
+        A batch is published whole or not at all: raises `InvalidValueError`, which names the row,
+        before anything is published. Returns when the events are on their way; until then it waits
+        for credit, and other publications of this client wait behind it. Cancelling the wait does
+        not take events back. Raises what `publish` raises; if the broker refuses events later,
+        `RefusedError` names their rows."""
         special = special_of(topics, topics_column, payload_column)
         session, outbox = self._session, self._outbox
         if session.refusals or not self._has_room():

@@ -26,7 +26,7 @@ class Connecting:
         return self._client
 
     async def __aexit__(self, *raised: Any) -> None:
-        """As that of the client."""
+        """Close the client, as its own `__aexit__` does."""
         assert self._client is not None
         await self._client.__aexit__(*raised)
 

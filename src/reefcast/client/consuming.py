@@ -270,7 +270,7 @@ class Consuming:
 
     @property
     def consumers(self) -> list[Attachment]:
-        """Those that have not left."""
+        """Return the attachments that have not left."""
         return list(self._consumers.values())
 
     @property

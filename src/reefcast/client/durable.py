@@ -7,6 +7,8 @@ from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Any, Self, TypedDict, TypeVar, cast
 
+import msgspec
+
 from reefcast.client.consuming import Attachment, Call
 from reefcast.client.filter_check import check_filter
 from reefcast.client.owed import DETACHED, Acknowledgements, OwedEvent, QueuedEvent, queued
@@ -199,7 +201,7 @@ class DurableSession:
         return self
 
     async def __anext__(self) -> OwedEvent:
-        """The next event; a wait that is cancelled loses none.
+        """Wait for the next event; a wait that is cancelled loses none.
 
         The iteration ends when this consumer has left or the client is closed. It raises
         `RefusedError` if there is no such session, or it ended, and `ConnectionLostError` if the
@@ -306,8 +308,15 @@ class DurableSession:
 
 
 async def rows_of(session: Session, message: ListSessions) -> list[SessionRow]:
-    """Return the sessions that the home knows."""
-    return list((await answer_to(session, message, Sessions)).rows)
+    """Return the sessions that the home knows, however many messages that takes."""
+    answer = await answer_to(session, message, Sessions)
+    rows = [*answer.rows]
+    while answer.more and answer.rows:
+        token = session.consuming.next_token()
+        following = msgspec.structs.replace(message, token=token, skip=len(rows))
+        answer = await answer_to(session, following, Sessions)
+        rows += answer.rows
+    return rows
 
 
 T = TypeVar("T", Done, Sessions, Letters)

@@ -1,7 +1,6 @@
 """Nested mappings as attributes: `{"order": {"price": 3}}` is the attribute `order.price`.
 
-Structs of msgspec and dataclasses are mappings of their fields. `typed` nests what comes back.
-"""
+Structs of msgspec and dataclasses are mappings of their fields. `typed` is the inverse."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ from reefcast.model.carried import Form, foreign, form_of
 from reefcast.model.publication import Value, check_attributes
 
 MAX_DEPTH = 100
-"""Of nested mappings; what holds itself has no end."""
+"""The most levels of nested mappings; one that contains itself has no end."""
 TYPES_KEPT = 1024
 
 
@@ -28,7 +27,7 @@ class Dataclass(Protocol):
 
 
 Attributes = Mapping[str, object] | msgspec.Struct | Dataclass
-"""What a program publishes."""
+"""The attributes that a program publishes."""
 
 _BUILT_IN = frozenset((int, float, bool, str, type(None)))
 
@@ -43,7 +42,7 @@ def as_sent(attributes: Mapping[str, object]) -> dict[str, Value]:
 def flatten(attributes: Mapping[str, object]) -> dict[str, object]:
     """Return the attributes by their full names with dots, each in the form in which it travels.
 
-    Raises `InvalidValueError` for what has none, and for a name that is there twice.
+    Raises `InvalidValueError` for what has none, and for a name that occurs twice.
     """
     flat: dict[str, object] = {}
     _add(flat, "", attributes, 0)
@@ -65,7 +64,7 @@ def _add(flat: dict[str, object], prefix: str, part: Mapping[str, object], depth
             _add(flat, f"{name}.", fields_of(value), depth + 1)
         elif name in flat:
             raise InvalidValueError(
-                f"attribute {name!r} is there twice: by its whole name, and within a nested "
+                f"attribute {name!r} occurs twice: by its whole name, and within a nested "
                 "mapping; rename one"
             )
         else:

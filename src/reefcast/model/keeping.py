@@ -24,11 +24,13 @@ CHUNK = 1024
 """Numbers of one publisher whose bits stand together in `PutSeen`."""
 
 SessionNumber = int
-"""Of a session in its broker's store, from 1. It may come again when the session is closed."""
+"""The number of a session in its broker's store, from 1. It may come again when the session is
+closed."""
 EventNumber = int
-"""Of an event in its broker's store, ascending; it may come again when the event is gone."""
+"""The number of an event in its broker's store, ascending; it may come again when the event is
+gone."""
 Position = int
-"""Of an event in the queue of a session, ascending from 1."""
+"""The place of an event in the queue of a session, ascending from 1."""
 
 FullPolicy = Literal["drop_oldest", "refuse", "block"]
 

@@ -73,14 +73,12 @@ class Unadvertise(Control, frozen=True, tag="unadvertise"):
 class Subscribe(Control, frozen=True, tag="subscribe"):
     """The owner wants what matches `filter` (text of the filter language). `order_s`: for how long
     a client's broker may hold a publication back so that earlier ones of its publisher come before
-    it (`routing.ordering`). `durable`: the owner is a durable session, so that every broker on the
-    way keeps the row on its disk."""
+    it (`routing.ordering`). Brokers keep the rows of durable sessions on disk (`is_durable`)."""
 
     id: EntityId
     filter: str
     token: int = 0
     order_s: Annotated[float, msgspec.Meta(ge=0, le=MOST_ORDER_S)] = 0.0
-    durable: bool = False
 
 
 class Unsubscribe(Control, frozen=True, tag="unsubscribe"):

@@ -3,7 +3,10 @@
 Rules
 -----
 - A frame is `length (4 bytes, big endian) | kind (1 byte) | payload`; `length` counts kind and
-  payload, at least 1, at most `MAX_FRAME_BYTES` (a peer that says more is told so and cut off).
+  payload, at least 1, at most `MAX_FRAME_BYTES` (a peer that says more is told so and cut off;
+  to a client `AROUND_BYTES` more).
+  `frame_layout` declares this, and what a publication's frame begins with, for all who read or
+  write it.
 - The first frame in either direction is HELLO. It says which versions and features its sender can
   speak (see `versions`).
 - Before it answers a hello, who was dialled may ask for a proof of who the other end is. PROOF
@@ -64,6 +67,7 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 
 from reefcast.errors import ProtocolError
+from reefcast.model import frame_layout
 from reefcast.model.messages import (
     FIRST_HOP,
     MOST_ATTEMPTS,
@@ -83,24 +87,28 @@ T = TypeVar("T")
 RESUME = "resume"
 """The feature of numbered frames from a broker to its client, and of sessions that stay."""
 OFFER = Offer(version=1, oldest=1, features=(RESUME,))
-MAX_FRAME_BYTES = 16 * 1024 * 1024
+MAX_FRAME_BYTES = frame_layout.MAX_FRAME_BYTES
+AROUND_BYTES = 64 * 1024
+"""What may stand around a publication when it comes to a client: numbers of subscriptions."""
 MAX_HELLO_BYTES = 64 * 1024
 HEADERS_KEPT, SHORT_HEADER_BYTES = 4096, 64
 QUEUE_POLICIES = ("block", "drop_oldest", "disconnect")
 """What may happen when a subscriber's queue is full."""
 MAX_NAME_CHARS = 200
-"""Of a client's id."""
+"""The most characters of a client's id."""
 ID_BYTES = 1 + 3 + 4 * MAX_NAME_CHARS + 9
-"""Of a publication's encoding, at most: the array's head, the publisher's name, the number."""
+"""The most bytes of a publication's id in its encoding: the array's head, the publisher's name, the
+number."""
 PING_INTERVAL_S = 5.0
 SILENCE_S = 15.0
 BROKER_PING_S = 1.0
 _LENGTH = struct.Struct(">I")
-HEAD = struct.Struct(">IB")
+HEAD = frame_layout.HEAD.packing()
 """Length and kind of a frame."""
-_PARTS = struct.Struct(">IBI")
-HEAD_BYTES = HEAD.size
-LENGTH_BYTES = _LENGTH.size
+_PARTS = frame_layout.PARTS.packing()
+HEAD_BYTES, PARTS_BYTES = frame_layout.HEAD.bytes, frame_layout.PARTS.bytes
+LENGTH_BYTES, KIND_AT = frame_layout.LENGTH.size, frame_layout.KIND.at
+_HEAD_COUNTED, _PARTS_COUNTED = frame_layout.HEAD.counted, frame_layout.PARTS.counted
 
 
 class FrameKind(IntEnum):
@@ -218,16 +226,16 @@ _header_fields = msgspec.msgpack.Decoder(list[object])
 _publication = msgspec.msgpack.Decoder(Publication)
 _publications = msgspec.msgpack.Decoder(list[Publication])
 _ARRAY32 = b"\xdd"
-"""How msgpack begins an array whose length has four bytes."""
+"""The byte with which msgpack begins an array whose length has four bytes."""
 _numbers = msgspec.msgpack.Decoder(tuple[int, ...])
-_FIRST_HOP = _encoder.encode((FIRST_HOP.hops,))
-"""What most publications of clients have for a header."""
+FIRST_HEADER = _encoder.encode((FIRST_HOP.hops,))
+"""The header of most publications of clients."""
 _int = msgspec.msgpack.Decoder(int)
 _any = msgspec.msgpack.Decoder()
 
 
 def frame(kind: FrameKind, payload: bytes) -> bytes:
-    return HEAD.pack(1 + len(payload), kind) + payload
+    return HEAD.pack(_HEAD_COUNTED + len(payload), kind) + payload
 
 
 def encode(kind: FrameKind, value: object) -> bytes:
@@ -249,7 +257,7 @@ def encode_parts(kind: FrameKind, header: tuple[object, ...], body: bytes) -> by
     """Encode a PUBLISH (with `Header.packed`) or DELIVER (with the subscriptions' numbers)
     frame."""
     head = _encoder.encode(header)
-    return _PARTS.pack(5 + len(head) + len(body), kind, len(head)) + head + body
+    return _PARTS.pack(_PARTS_COUNTED + len(head) + len(body), kind, len(head)) + head + body
 
 
 def encode_publish(publish: Publish) -> bytes:
@@ -268,17 +276,17 @@ def encode_published(body: bytes) -> bytes:
 
 def published_head(size: int) -> bytes:
     """Encode what stands before a body of `size` bytes in that frame."""
-    more = _PARTS.size - LENGTH_BYTES + len(_FIRST_HOP)
-    return _PARTS.pack(more + size, _PUBLISH, len(_FIRST_HOP)) + _FIRST_HOP
+    more = _PARTS_COUNTED + len(FIRST_HEADER)
+    return _PARTS.pack(more + size, _PUBLISH, len(FIRST_HEADER)) + FIRST_HEADER
 
 
 def again(frame: bytes) -> bytes:
     """Return the frame of a publication, marked as sent before. One that asked for confirmation
-    asks no more."""
-    if frame[LENGTH_BYTES] == _PUBLISH_CONFIRM:
+    no longer asks for it."""
+    if frame[KIND_AT] == _PUBLISH_CONFIRM:
         _, body = split_parts(frame[HEAD_BYTES:])
         return encode_parts(FrameKind.PUBLISH_AGAIN, FIRST_HOP.packed(), bytes(body))
-    return frame[:LENGTH_BYTES] + _AGAIN + frame[HEAD_BYTES:]
+    return frame[:KIND_AT] + _AGAIN + frame[HEAD_BYTES:]
 
 
 def asking(frame: bytes, attempt: int, *, again: bool) -> bytes:
@@ -293,14 +301,14 @@ def encode_deliver(numbers: Sequence[int], body: bytes, again: bool = False) -> 
     # every client has numbers of its own.
     head = _encoder.encode(numbers)
     kind = _DELIVER_AGAIN if again else _DELIVER
-    return _PARTS.pack(5 + len(head) + len(body), kind, len(head)) + head + body
+    return _PARTS.pack(_PARTS_COUNTED + len(head) + len(body), kind, len(head)) + head + body
 
 
 def numbers_of(deliver: bytes) -> bytes:
     """Return the subscriptions' numbers of a whole DELIVER frame, still encoded (see
     `decode_numbers`)."""
-    start = HEAD_BYTES + LENGTH_BYTES
-    return deliver[start : start + _LENGTH.unpack_from(deliver, HEAD_BYTES)[0]]
+    _, _, size = _PARTS.unpack_from(deliver)
+    return deliver[PARTS_BYTES : PARTS_BYTES + size]
 
 
 def _decode(decoder: msgspec.msgpack.Decoder[T], payload: bytes | memoryview, what: str) -> T:
@@ -429,7 +437,7 @@ class Codec:
         if kind == _PUBLISH_CONFIRM:
             return self._decode_asking(payload)
         head, body = split_parts(payload)
-        if head == _FIRST_HOP:
+        if head == FIRST_HEADER:
             header = FIRST_HOP
         elif len(head) <= SHORT_HEADER_BYTES:
             header = self._short_header(bytes(head))
@@ -463,7 +471,7 @@ def _header_of(kind: type[Header] | None, head: bytes) -> Header:
 
 
 CLIENT_CODEC = Codec()
-"""What clients may say, and what all of them understand."""
+"""Encodes messages that clients may send, and that all of them understand."""
 
 
 def decode_numbers(head: bytes | memoryview) -> tuple[int, ...]:

@@ -43,7 +43,7 @@ from reefcast.routing.router import RoutingOptions, Shape
 from reefcast.traces.vocabulary import LEVELS
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
-"""What TOML takes for a key without quotation marks."""
+"""A key that TOML accepts without quotation marks."""
 _TIMES = (datetime, date, time)
 _TABLES = (
     *("network", "routing", "trace", "limits", "overload"),
@@ -89,16 +89,16 @@ class NetworkFile(Section, kw_only=True):
         )
 
     def address(self, name: str) -> tuple[str, int]:
-        """Return where the broker or the peer listens: host and port."""
+        """Return the address on which the broker or the peer listens: host and port."""
         return (self._peer(name) or self.entry(name)).address
 
     def is_node(self, name: str) -> bool:
-        """Return whether this is the name of a broker, or may be that of a peer."""
+        """Return whether this is the name of a broker, or can be that of a peer."""
         return name in self.names or self._peer(name) is not None
 
     def _peer(self, name: str) -> BrokerEntry | None:
-        """Return the entry of a *peer*, a broker that is in no file: its name says where it
-        listens. Only where brokers find each other, and at addresses that brokers may have."""
+        """Return the entry of a *peer*, a broker that is in no file: its name is its address. Only
+        where brokers find each other, and at addresses that brokers may have."""
         entry = BrokerEntry(name=name, listen=name)
         if name in self.names or routing_named(self.network.routing).overlay is not Shape.NONE:
             return None
@@ -126,7 +126,7 @@ class NetworkFile(Section, kw_only=True):
                 places[entry.name] = Place(entry.region, entry.cluster)
             elif entry.region is not None or entry.cluster is not None:
                 raise ConfigurationError(
-                    f"broker {entry.name} has a region or a cluster alone; give both or none"
+                    f"broker {entry.name} has only a region or only a cluster; give both or none"
                 )
         return scot_of(self.graph(), places) if places else None
 
@@ -146,7 +146,7 @@ class NetworkFile(Section, kw_only=True):
             raise ConfigurationError(f"{where}: {error}") from error
 
     def statistics_window(self) -> Window:
-        """Return which statistics count."""
+        """Return which rows of statistics count."""
         section = self.statistics
         return Window(section.window_s, section.rows, section.total)
 
@@ -183,7 +183,9 @@ def _check_brokers(network: NetworkFile) -> None:
                 f"broker name {entry.name!r} is empty or given twice; names must be unique"
             )
         if "/" in entry.name:
-            raise ConfigurationError(f"broker name {entry.name!r} holds a '/': files bear it")
+            raise ConfigurationError(
+                f"broker name {entry.name!r} contains a '/'; files are named after brokers"
+            )
         seen[entry.name] = entry.listen
         if entry.listen:
             host, _ = entry.address
@@ -194,7 +196,10 @@ def _check_brokers(network: NetworkFile) -> None:
                 )
     addresses = [listen for listen in seen.values() if listen]
     if len(set(addresses)) < len(addresses):
-        raise ConfigurationError("two brokers have the same listen address")
+        twice = next(each for each in addresses if addresses.count(each) > 1)
+        raise ConfigurationError(
+            f"two brokers have the same listen address {twice}; give each one of its own"
+        )
 
 
 def _check_overlay(network: NetworkFile) -> None:
@@ -266,8 +271,7 @@ def scot_network(
 ) -> NetworkFile:
     """Return the network of a SCOT. `listen`: the brokers' addresses, in the order of `made.graph`.
 
-    Raises `ConfigurationError` for a name or an address that cannot be.
-    """
+    Raises `ConfigurationError` for a name or an address that is not allowed."""
     brokers = [
         BrokerEntry(broker, address, made.places[broker].region, made.places[broker].cluster)
         for broker, address in zip(made.graph, listen, strict=True)

@@ -10,20 +10,20 @@ from reefcast.model.wire import HEAD, HEAD_BYTES, LENGTH_BYTES, MAX_FRAME_BYTES,
 
 _PUBLICATIONS = (int(FrameKind.PUBLISH), int(FrameKind.PUBLISH_AGAIN))
 RUN = -1
-"""In place of a kind: see `FrameReader`."""
+"""Stands for the kind of frames that a cutter took: see `FrameReader`."""
 Cutter = Callable[[bytes, int], tuple[Any, int]]
-"""Takes the PUBLISH frames that stand one behind the other in these bytes, from a whole one at this
-place on; returns them in some form, and where they end."""
+"""Takes the consecutive PUBLISH frames that begin with the whole one at this position of the bytes;
+returns them in a form of its own, and the position where they end."""
 
 
 class FrameReader:
-    """Cuts a stream of bytes into frames; feed what came in, iterate over what is whole.
+    """Cuts a stream of bytes into frames: feed it the bytes of each read, and iterate over the
+    frames that are complete.
 
-    With a `cutter`, PUBLISH frames come as it gives them, and `RUN` in place of their kind.
+    With a `cutter`, PUBLISH frames come as the cutter returns them, with `RUN` as their kind.
 
-    The chunks of a frame that is not whole yet are joined once, when its last one has come.
-    `max_bytes` bounds a frame's length; it may be changed between two calls of `feed`.
-    """
+    The chunks of an incomplete frame are joined once, when its last chunk has come. `max_bytes`
+    bounds a frame's length; it may be changed between two calls of `feed`."""
 
     def __init__(self, max_bytes: int = MAX_FRAME_BYTES) -> None:
         self.max_bytes = max_bytes
@@ -31,6 +31,19 @@ class FrameReader:
         self._chunks: list[bytes] = []
         self._have = 0
         self._need = HEAD_BYTES
+
+    def begin_run(self, data: bytes) -> tuple[Any, bytes]:
+        """Return the run that `data` begins with, if it begins with a whole PUBLISH frame and there
+        is a `cutter`, else None; and the bytes behind the run, which must be fed. Most reads of a
+        broker are one run, and this costs less than a generator."""
+        if self._have or self.cutter is None or len(data) < HEAD_BYTES:
+            return None, data
+        length, kind = HEAD.unpack_from(data)
+        is_whole = 1 <= length <= self.max_bytes and LENGTH_BYTES + length <= len(data)
+        if kind not in _PUBLICATIONS or not is_whole:
+            return None, data
+        run, end = self.cutter(data, 0)
+        return run, b"" if end == len(data) else data[end:]
 
     def feed(self, data: bytes) -> Iterator[tuple[int, Any]]:
         """Yield (kind, payload) of each frame that is complete now; raise `ProtocolError` on an

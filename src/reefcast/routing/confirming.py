@@ -18,7 +18,6 @@ Rules
 - What a hop has not answered is kept here, whatever the link has acknowledged, and sent again, in
   order and before anything new, when the hop comes up without memory (`unanswered`). If u comes up
   without memory it waits for nothing here any more: it will send p again if somebody waits there.
-- What went astray (`HandsOver`) is waited for under this broker's own name.
 
 What is remembered of p is which hops have answered. Forgotten, it is routed again, and homes
 recognise it.
@@ -29,7 +28,7 @@ copy under way.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, MutableSequence, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from random import Random
 
 from reefcast.model.messages import (
@@ -73,10 +72,9 @@ class Work:
 
 
 class Confirming:
-    """Of broker `name`. `one_way`: see `Router.one_way`."""
+    """The confirmed publications under way at one broker. `one_way`: see `Router.one_way`."""
 
-    def __init__(self, name: LinkName, one_way: bool, rng: Random) -> None:
-        self.astray = f"@{name}"
+    def __init__(self, one_way: bool, rng: Random) -> None:
         self._one_way = one_way
         self._rng = rng
         self._works: dict[_WorkId, Work] = {}
@@ -84,7 +82,7 @@ class Confirming:
         self._blocked: dict[PublicationId, list[Work]] = {}
 
     def __len__(self) -> int:
-        """Publications under way here."""
+        """Return how many publications are under way here."""
         return len(self._works)
 
     def waits_for(self) -> dict[LinkName, int]:
@@ -134,37 +132,6 @@ class Confirming:
         waiter.copies.add((hop, copy_id))
         return [(hop, copy)]
 
-    def waits_astray(
-        self, work: Work, publish: Publish, link: LinkName, waiting: MutableSequence[Publish]
-    ) -> None:
-        """Let `link` wait for a further copy, if there is one, that the router has put to those
-        `waiting` until it finds a way for them."""
-        same = [
-            at
-            for at, each in enumerate(waiting)
-            if each.publication is publish.publication and each.confirm == publish.confirm
-        ]
-        copy_id: CopyId = (publish.publication.id, 0 if self._one_way else publish.confirm)
-        if len(same) > (copy_id in self._out.get(self.astray, {})):
-            last = waiting[same[-1]]
-            for _, copy in self._pass_on(work, work.waiters[link], last, self.astray, last.header):
-                waiting[same[-1]] = copy
-
-    def strayed(self, publish: Publish, link: LinkName) -> None:
-        """Note that this copy finds no way over `link` any more and is routed again."""
-        copy_id: CopyId = (publish.publication.id, 0 if self._one_way else publish.confirm)
-        work, copy = self._out.get(link, {}).pop(copy_id, (None, None))
-        if work is None or copy is None:
-            return
-        before, after = (link, copy_id), (self.astray, copy_id)
-        del work.sent[before]
-        work.sent[after] = False
-        self._out.setdefault(self.astray, {})[copy_id] = (work, copy)
-        for waiter in work.waiters.values():
-            if before in waiter.copies:
-                waiter.copies.remove(before)
-                waiter.copies.add(after)
-
     # --- sessions of this broker ------------------------------------------------------------------
 
     def block(self, work: Work) -> None:
@@ -191,14 +158,14 @@ class Confirming:
         answers: list[Send] = []
         for link in done:
             attempt = work.waiters.pop(link).attempt
-            answer = Confirmed(publisher, seq, attempt, refused=work.refused)
-            if link == self.astray:
-                answers += self.answered(answer, link)
-            else:
-                answers.append(Send(link, answer))
+            answers.append(Send(link, Confirmed(publisher, seq, attempt, refused=work.refused)))
         if not work.waiters and all(work.sent.values()):
-            self._works.pop(work.key, None)
+            self._forget(work)
         return answers
+
+    def _forget(self, work: Work) -> None:
+        if self._works.get(work.key) is work:
+            del self._works[work.key]
 
     def answered(self, answer: Confirmed, link: LinkName) -> list[Send]:
         """Handle an answer that came by `link`; return those that this completes. One that nobody
@@ -237,17 +204,10 @@ class Confirming:
         its memory, or is gone."""
         for work in [work for work in self._works.values() if link in work.waiters]:
             del work.waiters[link]
-            if not self._one_way:
-                self._drop(work)
-            elif all(work.sent.values()):
-                del self._works[work.key]
-
-    def _drop(self, work: Work) -> None:
-        """Forget work that nobody waits for: it comes again, as another attempt or by another
-        link."""
-        del self._works[work.key]
-        for link, copy_id in work.sent:
-            self._out.get(link, {}).pop(copy_id, None)
+            # If it comes again it may have other ways. What is under way stays: later ones of the
+            # same publisher may be on the same links.
+            if not self._one_way or all(work.sent.values()):
+                self._forget(work)
 
     def under_way(self) -> Sequence[Publish]:
         """Return the copies that are not answered."""

@@ -40,7 +40,6 @@ from reefcast.model.messages import (
     SetTimer,
     Settled,
 )
-from reefcast.routing.capabilities import HandsOver, capability
 from reefcast.routing.confirming import Confirming, Work
 from reefcast.routing.consequences import Consequences
 from reefcast.routing.hosting import Hosting
@@ -56,8 +55,9 @@ Enter = Callable[[Input, LinkName, float], list[Effect]]
 
 
 class Delivering:
-    """Of one broker; the parts are the broker's. `home`: its durable sessions, None without a disk;
-    `rows`: what its disk held at the start; `most_sessions`: that it may have."""
+    """The delivery guarantees of one broker; it uses the broker's parts. `home`: its durable
+    sessions, None without a disk; `rows`: what its disk held at the start; `most_sessions`: that it
+    may have."""
 
     def __init__(
         self,
@@ -79,7 +79,6 @@ class Delivering:
         self._home = home
         self._disk = OnDisk()
         self._enter = enter
-        self._astray = capability(router, HandsOver)
         self._started = False
         self._timer_s: float | None = None
         if home is not None:
@@ -97,9 +96,6 @@ class Delivering:
         if publish.confirm:
             work, copies, anew = self.confirming.came(publish, decision.hops, link)
             local = local if anew else {}
-            waiting = self._astray.waiting
-            if waiting and isinstance(waiting, list):
-                self.confirming.waits_astray(work, publish, link, waiting)
         effects = self._send(copies)
         if local:
             passing = self._owe(publish, local, work)

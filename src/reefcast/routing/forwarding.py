@@ -15,8 +15,8 @@ from reefcast.routing.router import Decision, Router
 
 
 class Forwarding:
-    """Of one broker; the parts are the broker's. `routed`: the publications that were routed since
-    the broker emptied it, each with its decision."""
+    """Routes the publications of one broker; it uses the broker's parts. `routed`: the publications
+    that were routed since the broker emptied it, each with its decision."""
 
     def __init__(
         self, router: Router, then: Consequences, delivering: Delivering, failures: Failures
@@ -95,7 +95,7 @@ class Forwarding:
         return self._ends_here(publish, decision, hosted) if effects is None else effects
 
     def _ends_here(self, publish: Publish, decision: Decision, hosted: bool) -> list[Effect]:
-        """Nobody here and nobody beyond: an event that nobody wanted, or a copy too many."""
+        """Count a publication that goes to nobody: it is unwanted, or a copy too many."""
         if decision.duplicate:
             self._counters["duplicate"] += 1
             return [Discard(publish, "duplicate")]

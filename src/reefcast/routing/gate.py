@@ -1,5 +1,5 @@
-"""The gate through which clients' publications go: they are accepted or refused, wait for the
-advertisements of their client to settle, and go on.
+"""The gate for clients' publications: it accepts or refuses them, and holds them until the
+advertisements of their client have settled.
 
 Rules
 -----
@@ -7,10 +7,9 @@ Rules
   never advertised advertises TRUE by its first publication, until it advertises something itself.
 - They wait until all its advertisements have settled, so that no settled subscriber misses the
   first ones; but at most `HOLD_S`, in case a part of the network is away, or as long as the broker
-  itself relearns its tables. Those that are to be confirmed wait without a limit, and so does what
-  the client publishes behind them.
-- What a client withdraws or says when it leaves counts behind the publications that wait.
-"""
+  itself relearns its tables. Publications that are to be confirmed wait without a limit, and so do
+  all that the client publishes behind them.
+- Withdrawals, and the end of a client, take effect after the publications that wait."""
 
 from __future__ import annotations
 
@@ -38,14 +37,14 @@ from reefcast.routing.router import Router
 HOLD_S = 2.0
 HOLD_TIMER = "hold:"
 NO_CONFIRMATION = (
-    "routing {routing!r} cannot confirm publications: it does not know when they are everywhere; "
-    "publish without confirm, or use another routing"
+    "routing {routing!r} does not confirm publications; publish without confirm, or use another "
+    "routing: acyclic, flooding, spr or idr"
 )
 NO_TOPIC = "routing {routing!r} carries what has a topic: publish(..., topics=[...])"
 
 
 class Onward(NamedTuple):
-    """The broker as the gate calls it: `route` what a client published; tell who waits for one that
+    """The broker as the gate calls it: `route` a client's publications; answer a publication that
     `failed`; finish with a client that `left`."""
 
     route: Callable[[Sequence[Publish], LinkName], list[Effect]]
@@ -54,7 +53,7 @@ class Onward(NamedTuple):
 
 
 class Gate:
-    """Of broker `broker`; the parts are the broker's."""
+    """The gate of broker `broker`, whose parts it uses."""
 
     def __init__(
         self,

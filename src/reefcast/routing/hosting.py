@@ -76,9 +76,9 @@ from reefcast.sessions.status import SessionStatus
 from reefcast.sessions.translating import (
     changed_options,
     in_parts,
-    letter_of,
+    letters_of,
     number_of,
-    row_of,
+    rows_of,
 )
 
 EVERYBODY = "*"
@@ -213,7 +213,7 @@ class Hosting:
             if isinstance(reply, _Reply):
                 self._came(reply)
         for read in outcome.read:
-            asked, letters = read.question, tuple(map(letter_of, read.letters))
+            asked, letters = read.question, letters_of(read.letters)
             if isinstance(asked, _Question):
                 self._say(asked.client, Letters(token=asked.token, letters=letters))
         for client, handed in self._handed(outcome.deliveries):
@@ -293,8 +293,7 @@ class Hosting:
     ) -> None:
         self._last_token += 1
         self._settling[link, self._last_token] = (number, replies)
-        subscribe = Subscribe((link, number), filter, self._last_token, durable=True)
-        self._wishes.append((subscribe, link))
+        self._wishes.append((Subscribe((link, number), filter, self._last_token), link))
 
     def _remove_filter(self, home: Home, asked: RemoveFilter, client: LinkName, now: float) -> None:
         status = home.status(asked.owner, asked.session)
@@ -330,7 +329,9 @@ class Hosting:
         else:
             wanted = asked.owner
             found = [each for each in home.sessions() if wanted in (EVERYBODY, each.owner)]
-        self._say(client, Sessions(token=asked.token, rows=tuple(map(row_of, found))))
+        rows = rows_of(found[asked.skip :])
+        more = asked.skip + len(rows) < len(found)
+        self._say(client, Sessions(token=asked.token, rows=rows, more=more))
 
     def _find(self, home: Home, asked: AboutSession) -> SessionStatus | None:
         try:

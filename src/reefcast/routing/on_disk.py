@@ -47,7 +47,8 @@ _decode_text = msgspec.msgpack.Decoder(str).decode
 
 
 class OnDisk:
-    """Of one broker: its changes that are not handed out yet, and the answers that wait."""
+    """The disk of one broker as its core sees it: changes that are not handed out yet, and the
+    answers that wait."""
 
     def __init__(self) -> None:
         self._changes: list[Change] = []

@@ -1,8 +1,7 @@
-"""The routings by name. A new one is a module and a line here.
+"""The routings by name. A new routing is a module and a line here.
 
-A name with a colon is no name but the place of a class, `module:Class`: so a network file can have
-a routing that is not part of this package.
-"""
+A name with a colon is the place of a class, `module:Class`: so a network file can have a routing
+that is not part of this package."""
 
 from __future__ import annotations
 
@@ -32,7 +31,7 @@ ROUTINGS = {
 @cache
 def routing_named(name: str) -> type[Router]:
     """Return the routing of this name. Raises `ConfigurationError` for a name that is not
-    registered, and a place where there is no routing."""
+    registered, and for a place that has no routing."""
     place = name if ":" in name else ROUTINGS.get(name)
     if place is None:
         raise ConfigurationError(
@@ -46,7 +45,7 @@ def routing_named(name: str) -> type[Router]:
     except (ImportError, AttributeError, ValueError) as error:
         raise ConfigurationError(f"routing {name!r} cannot be imported: {error}") from error
     if not (isinstance(found, type) and issubclass(found, Router)):
-        raise ConfigurationError(f"routing {name!r} is no subclass of reefcast's Router")
+        raise ConfigurationError(f"routing {name!r} is not a subclass of reefcast's Router")
     return found
 
 

@@ -83,8 +83,8 @@ from reefcast.routing.tables import NextHops, Row, Table, TableView
 from reefcast.routing.tree import Replace, Replacement, SubscriptionTree, understood
 
 WITHDRAWN = 10_000
-"""Of advertisements that neighbours withdrew, at least so many are remembered: an answer to one of
-them is on its way no longer than these take to come."""
+"""The least number of advertisements withdrawn by neighbours that are remembered: an answer to one
+of them is under way no longer than this many others take to come."""
 
 
 def everywhere(link: LinkName, filter: Filter) -> bool:
@@ -364,14 +364,16 @@ class ScotRouter(Router, Relearns, SettlesTogether, KeepsRows):
     # --- disk -------------------------------------------------------------------------------------
 
     def durable_tables(self) -> Mapping[str, Table[Any]]:
-        return {"CLT": self.clt, SUBSCRIPTIONS: self.prt}
+        return {SUBSCRIPTIONS: self.prt, "CLT": self.clt}  # in the order in which they are restored
 
     def restore(self, table: str, id: EntityId, filter: Filter, link: LinkName) -> None:
         if table == SUBSCRIPTIONS:
             super().restore(table, id, filter, link)
         elif link in self._cluster_of:
-            bits = 1 << self._cluster_of[link] | self._own
-            self.clt.add(ClusterLinkRow(id, filter, link, False, bits))
+            row = ClusterLinkRow(id, filter, link, False, 1 << self._cluster_of[link])
+            self.clt.add(row)
+            self._find_witness(row)
+            row.civ |= self._own  # until all is relearned
 
     # --- what can be seen -------------------------------------------------------------------------
 

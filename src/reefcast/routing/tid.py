@@ -13,8 +13,7 @@ Rules
   go to the last hops of all that are bound.
 - *TID-D*: as TID-S, but where a next link is overloaded (`links.LinkStatusTable`) the copy takes
   another tree, if all subscriptions that it serves are bound to that one too, with one last hop
-  whose link is not overloaded; of several the least loaded link. A copy switches only once, and
-  not if it is to be confirmed.
+  whose link is not overloaded; of several the least loaded link. A copy switches only once.
 - A broker hands a publication to its clients once, and sends it over a link once for each tree. It
   takes copies on a tree only from its last hop in the tree.
 
@@ -179,7 +178,7 @@ class TidRouter(TreeRouting, HandsOver, ActsLater):
         return self._lend()
 
     def _lend(self) -> list[Await]:
-        """Grow a tree for what went astray, unless one is growing."""
+        """Begin a tree for what went astray, unless one is growing."""
         if self._lending or not self.waiting:
             return []
         self._lent += 1
@@ -288,8 +287,6 @@ class TidD(TidRouter):
         self, publish: Publish, tree: Tree, link: LinkName, found: Matching | None
     ) -> Decision:
         decision = self._along(publish, tree, link, found)
-        if publish.confirm:  # what went before may not have been answered
-            return decision
         id = publish.publication.id
         if _switched(publish.header):
             decision = self._without_sent(id, decision)

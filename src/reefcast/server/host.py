@@ -1,4 +1,4 @@
-"""The parts of a live broker that the ends of its connections share, and how they hang together."""
+"""The parts of a live broker that the ends of its connections share, and how they are connected."""
 
 from __future__ import annotations
 
@@ -29,15 +29,17 @@ from reefcast.server.tracing import Journal, open_trace
 from reefcast.sessions.home import Home
 from reefcast.statistics.store import StatisticsStore
 from reefcast.timing import MACHINE
+from reefcast.traces.files import MOST_HASH
 
 log = logging.getLogger(__name__)
 
 
 class Host(NamedTuple):
-    """`me`: what every hello of this broker says; its `session` is the random text drawn when the
-    broker started. `codec`: of what brokers say to each other. `statistics`: None where the
-    routing keeps none; `requests`: where they are not written down; `passage`: where all
-    publications take the readable way; `keeper`: where the broker has no disk."""
+    """The shared parts of a broker. `me`: the content of all hellos of this broker; its `session`
+    is a random text drawn when the broker started. `codec`: encodes messages between brokers.
+    `statistics`: None where the routing keeps none; `requests`: None where requests are not logged;
+    `passage`: None where all publications take the readable path; `keeper`: None where the broker
+    has no disk."""
 
     me: Hello
     limits: LimitsSection
@@ -61,10 +63,10 @@ def make_host(
     readable: bool = False,
     keeper: Keeping | None = None,
 ) -> Host:
-    """Make the parts of broker `name`. What comes in goes to the driver, which asks the core; what
-    is to go out goes to the outputs, which tell congestion control how full they are. `readable`:
-    all publications take the readable way, also those that need not. `keeper`: its disk, if not the
-    one that the network file says."""
+    """Make the parts of broker `name`. Input goes to the driver, which calls the core; output goes
+    to the outputs, which tell congestion control how full they are. `readable`: all publications
+    take the readable path, also plain ones. `keeper`: the broker's disk, if not the one that the
+    network file names."""
     machine = MACHINE.get()
     session = machine.token(8)
     me = wire.hello(Role.BROKER, name, network.network.name, session, offer=offer)
@@ -105,7 +107,8 @@ def make_host(
     codec = Codec(core.messages, core.header)
     requests = open_request_log(network.requests, name)
     # Rows about single publications are written where there are objects of them.
-    passage = None if readable or journal.details else Passage(core.plain_way, outputs)
+    readable = readable or journal.wanted_below > MOST_HASH
+    passage = None if readable else Passage(core.plain_way, outputs, journal.wanted_below)
     parts = me, limits, journal, outputs, congestion, core, driver, codec, statistics, requests
     return Host(*parts, passage, keeper)
 
@@ -125,7 +128,7 @@ def _home(section: SessionsSection, keeper: Keeping | None) -> Home | None:
 
 
 def _statistics(network: NetworkFile, name: str, options: RoutingOptions) -> StatisticsStore | None:
-    """A file of this broker's own, if its routing keeps statistics."""
+    """Open this broker's statistics, if its routing keeps any."""
     if not options.keeps_statistics:
         return None
     path = Path(network.statistics.directory) / f"{name}.sqlite"

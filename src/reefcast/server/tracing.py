@@ -34,10 +34,12 @@ log = logging.getLogger(__name__)
 
 
 class LiveTrace:
-    """The trace of one broker; `details` says whether rows about single publications are wanted."""
+    """The trace of one broker; `details` says whether rows about single publications are wanted,
+    and `wanted_below` about which ones (`TraceRecorder`)."""
 
     def __init__(self, recorder: TraceRecorder, flush_s: float) -> None:
         self.details = recorder.details
+        self.wanted_below = recorder.wanted_below
         self._recorder = recorder
         self._flush_s = flush_s
         self._flushed_at_s = 0.0
@@ -117,7 +119,8 @@ class LiveTrace:
         self._writing = asyncio.get_running_loop().run_in_executor(None, self._write, rows)
 
     def _write(self, rows: dict[str, list[list[Any]]]) -> None:
-        """A full disk, or whatever it is, costs the trace, not the broker."""
+        """Write rows to files; after a failure, such as a full disk, the trace lacks them, and the
+        broker goes on."""
         try:
             odd = self._recorder.write(rows)
         except Exception as error:
@@ -161,6 +164,11 @@ class Journal:
         self.trace = trace
         self.details = trace if trace is not None and trace.details else None
         self._broker = broker
+
+    @property
+    def wanted_below(self) -> int:
+        """Rows of publications with a smaller `id_hash` are wanted; 0: of none."""
+        return 0 if self.trace is None else self.trace.wanted_below
 
     def lost(self, publish: Publish, reason: str, link: LinkName) -> None:
         """Record that a publication was lost on its way to `link`."""

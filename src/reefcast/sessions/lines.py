@@ -103,7 +103,7 @@ class Heap:
         heappop(self._items)
 
     def __iter__(self) -> Iterator[Entry]:
-        """In no order."""
+        """Iterate over the entries, in no order."""
         return (entry for _, _, entry in self._items if not self._over(entry))
 
 

@@ -104,11 +104,12 @@ class Manage(AboutSession, frozen=True, kw_only=True, tag="manage"):
 
 
 class ListSessions(Asked, frozen=True, kw_only=True, tag="list_sessions"):
-    """Asks for the sessions of `owner` ("*": everybody's; needs an administrator), or for the one
-    with this name; answered by `Sessions`."""
+    """Asks for the sessions of `owner` ("*": everybody's; needs an administrator) behind the first
+    `skip`, by owner and name, or for the one with this name; answered by `Sessions`."""
 
     session: Annotated[str, msgspec.Meta(max_length=MOST_NAME_CHARS)] = ""
     owner: Owner = ""
+    skip: Count = 0
 
 
 class Detach(Asked, frozen=True, kw_only=True, tag="detach"):
@@ -210,10 +211,11 @@ class SessionRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Sessions(ServiceMessage, frozen=True, kw_only=True, tag="sessions"):
-    """The answer to `ListSessions`."""
+    """The answer to `ListSessions`. `more`: there are more behind these."""
 
     token: Count
     rows: tuple[SessionRow, ...]
+    more: bool = False
 
 
 class LetterRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -230,7 +232,8 @@ class LetterRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Letters(ServiceMessage, frozen=True, kw_only=True, tag="letters"):
-    """The answer to `Look`."""
+    """The answer to `Look`: as many events as one message holds, and at least one if there are
+    any."""
 
     token: Count
     letters: tuple[LetterRow, ...]

@@ -11,7 +11,7 @@ from reefcast.model.keeping import Change, EventNumber, Position
 from reefcast.model.publication import PublicationId
 
 ConsumerName = str
-"""Of who is attached to a session: unique at this broker, chosen by the server."""
+"""The name of a consumer of a session: unique at this broker, chosen by the server."""
 
 
 class Told(StrEnum):

@@ -14,6 +14,8 @@ from reefcast.sessions.status import SessionStatus
 
 MOST_TOGETHER, MOST_BYTES = 256, 256 * 1024
 """Events, and bytes of them, in one message to a consumer."""
+MOST_ROWS, MOST_LOOKED_AT_BYTES = 1000, 4 * 1024 * 1024
+"""Sessions in one message, and bytes of filters or events in one that is looked at."""
 
 
 def changed_options(options: SessionOptions, given: Mapping[str, object]) -> SessionOptions:
@@ -49,6 +51,29 @@ def in_parts(deliveries: Sequence[Delivery]) -> Iterator[tuple[Owed, ...]]:
         size += len(each.body)
     if part:
         yield tuple(part)
+
+
+def letters_of(letters: Sequence[Letter]) -> tuple[LetterRow, ...]:
+    """Return events of a queue as clients are shown them, as many as one message holds."""
+    count = _that_fit([len(letter.body) for letter in letters])
+    return tuple(map(letter_of, letters[:count]))
+
+
+def rows_of(statuses: Sequence[SessionStatus]) -> tuple[SessionRow, ...]:
+    """Return sessions as clients are shown them, as many as one message holds."""
+    some = statuses[:MOST_ROWS]
+    sizes = [sum(4 * len(text) for text in each.subscriptions.values()) for each in some]
+    return tuple(map(row_of, some[: _that_fit(sizes)]))
+
+
+def _that_fit(sizes: Sequence[int]) -> int:
+    """Return how many of the first ones fit into a message, at least one."""
+    total = 0
+    for count, size in enumerate(sizes):
+        total += size
+        if count and total > MOST_LOOKED_AT_BYTES:
+            return count
+    return len(sizes)
 
 
 def row_of(status: SessionStatus) -> SessionRow:

@@ -34,7 +34,7 @@ def command() -> None:
 @command.command("list")
 @json_option("a list of rows")
 def list_(as_json: bool) -> None:
-    """Name all experiments: a row for each figure of a paper.
+    """Show all experiments: a row for each figure of a paper.
 
         reefcast-lab experiment list
 
@@ -154,6 +154,11 @@ def run(
     is_flag=True,
     help="Run nothing: pages of what is finished, which say what is left out.",
 )
+@click.option(
+    "--texts",
+    is_flag=True,
+    help="Run nothing: renew the texts of the pages that are there, and keep their results.",
+)
 def report(
     papers: tuple[str, ...],
     scale: str,
@@ -162,6 +167,7 @@ def report(
     results: Path,
     out: Path,
     finished: bool,
+    texts: bool,
 ) -> None:
     """Run what is missing of each PAPER, and write its page: table, curves, evidence.
 
@@ -172,11 +178,16 @@ def report(
     of Spark. A page says whether its data were generated or read from the file that REEFCAST_STOCKS
     (or the paper's own variable, see `experiment run --help`) names.
     """
-    from reefcast_lab.experiments import overview, registry
+    from reefcast_lab.experiments import overview, registry, renewal
     from reefcast_lab.experiments.evaluation import evaluation
 
     known = registry.papers()
     wanted = [registry.paper_named(known, name) for name in papers] or list(known.values())
+    if texts:
+        for paper in wanted:
+            click.echo(renewal.renew(out / f"{paper.name}.md", paper))
+        click.echo(overview.write(out, known))
+        return
     whole = [evaluation(results, paper, paper.campaigns, scale, seeds) for paper in wanted]
     if finished:
         whole = _with_something(whole, results, by_name=bool(papers))
@@ -299,13 +310,13 @@ def _line(ended: Ended, done: int, left: str, total: int) -> str:
 
 
 def name(run: Run) -> str:
-    """A run in a few words."""
+    """Return a run in a few words."""
     variant = f" {run.variant}" if run.variant else ""
     return f"{run.campaign} {run.x:g} {run.routing}{variant} seed {run.seed}"
 
 
 def duration(seconds: float) -> str:
-    """To the second, or to the minute where it is long."""
+    """Return a duration to the second, or to the minute if it is long."""
     if seconds < 90:
         return f"{seconds:.3g} s" if seconds < 10 else f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min"
@@ -315,7 +326,7 @@ def duration(seconds: float) -> str:
 
 
 def print_rows(rows: Sequence[Finding]) -> None:
-    """The figures for people; the notes below, for they are long."""
+    """Print the figures for people, and the notes below, because they are long."""
     from rich.console import Console
     from rich.table import Table
 

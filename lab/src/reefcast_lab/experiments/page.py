@@ -15,7 +15,7 @@ from reefcast_lab.experiments.numerals import short, thin
 from reefcast_lab.experiments.table import Finding
 
 TITLES = ("id", "what", "paper", "ours", "ratio", "state", "note")
-"""Of the table."""
+"""The titles of the table."""
 NOT_WHOLE = "**Not all has been run yet**"
 """Begins what a page says of runs that are left out."""
 
@@ -23,7 +23,7 @@ NOT_WHOLE = "**Not all has been run yet**"
 def write(
     folder: Path, evaluation: Evaluation, rows: Sequence[Finding], measured: Measured
 ) -> Path:
-    """Writes <paper>.md and its plots into `folder`; returns the page's path."""
+    """Write <paper>.md and its plots into `folder`; return the page's path."""
     paper = evaluation.paper
     folder.mkdir(parents=True, exist_ok=True)
     looks = plots.looks(measured.points)
@@ -36,12 +36,12 @@ def write(
 
 
 def picture(paper: Paper, plot: Plot) -> str:
-    """The name of the plot's file."""
+    """Return the name of the plot's file."""
     return f"{paper.name}-{plot.name}.svg"
 
 
 def text(evaluation: Evaluation, rows: Sequence[Finding], measured: Measured) -> str:
-    """The page, in Markdown."""
+    """Return the page, in Markdown."""
     paper = evaluation.paper
     command = f"reefcast-lab experiment report {paper.name} --scale {evaluation.scale}"
     command += f" --seeds {evaluation.seeds}" if evaluation.seeds is not None else ""
@@ -56,9 +56,9 @@ def text(evaluation: Evaluation, rows: Sequence[Finding], measured: Measured) ->
         "## What the paper measured, and what we measure",
         _reading(rows),
         _table(rows),
-        *_footnotes(rows),
+        *footnotes(rows),
         "## Curves",
-        *(_curve(paper, plot) for plot in paper.plots),
+        *(curve(paper, plot) for plot in paper.plots),
     ]
     evidence = paper.evidence(measured) if paper.evidence else []
     parts += ["## Evidence", *evidence] if evidence else []
@@ -156,7 +156,7 @@ def _reading(rows: Sequence[Finding]) -> str:
 
 
 def _table(rows: Sequence[Finding]) -> str:
-    footnotes = _repeated(rows)
+    shared = repeated(rows)
     lines = [
         (
             row.claim.id,
@@ -165,39 +165,42 @@ def _table(rows: Sequence[Finding]) -> str:
             table.ours_text(row),
             table.ratio_text(row),
             table.state_text(row),
-            _note(row, footnotes),
+            note(row, shared),
         )
         for row in rows
     ]
     return markdown(TITLES, [[cell(text) for text in line] for line in lines], "llrrrll")
 
 
-def _repeated(rows: Sequence[Finding]) -> list[str]:
-    """Notes that several claims have: they stand once, below the table."""
+def repeated(rows: Sequence[Finding]) -> list[str]:
+    """Return the notes that several claims share, which stand once, below the table."""
     notes = [row.claim.note for row in rows if row.claim.note]
     return [note for note in dict.fromkeys(notes) if notes.count(note) > 1]
 
 
-def _note(row: Finding, footnotes: Sequence[str]) -> str:
-    note = row.claim.note
-    if note in footnotes:
-        note = f"note {footnotes.index(note) + 1}"
-    return "; ".join(text for text in (note, row.bound[1]) if text)
+def note(row: Finding, shared: Sequence[str]) -> str:
+    """Return the note of a row; one of the `shared` notes is referred to by its number."""
+    own = row.claim.note
+    if own in shared:
+        own = f"note {shared.index(own) + 1}"
+    return "; ".join(text for text in (own, row.bound[1]) if text)
 
 
-def _footnotes(rows: Sequence[Finding]) -> list[str]:
+def footnotes(rows: Sequence[Finding]) -> list[str]:
+    """Return the paragraphs below the table: the shared notes, numbered."""
     parts = []
-    for number, note in enumerate(_repeated(rows), 1):
+    for number, note in enumerate(repeated(rows), 1):
         ids = ", ".join(dict.fromkeys(row.claim.id for row in rows if row.claim.note == note))
         parts.append(f"Note {number} ({ids}): {note}.")
     return parts
 
 
 def cell(text: str) -> str:
-    """A bar would end the cell, and a line break the row."""
+    """Return a text for a table: a bar would end the cell, and a line break the row."""
     return " ".join(text.split()).replace("|", "\\|")
 
 
-def _curve(paper: Paper, plot: Plot) -> str:
+def curve(paper: Paper, plot: Plot) -> str:
+    """Return the section of a plot: its title, the claims that it is about, and the picture."""
     ids = ", ".join(plot.ids)
     return f"### {plot.title}\n\n{ids}\n\n![{plot.title}]({picture(paper, plot)})"

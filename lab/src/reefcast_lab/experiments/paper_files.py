@@ -31,6 +31,9 @@ from reefcast_lab.experiments.evidence_tables import Column, Found, Part
 _CHOICES = {"kind": get_args(Kind), "where": get_args(Where), "by": get_args(Axis)}
 _DEFAULTS = {"kind": "level", "by": "x"}
 
+HOLE = "\0"
+"""Stands for a computed value in an outline."""
+
 Computed = Mapping[str, Callable[[Found], object]]
 """What is computed from everything measured, by the name that texts have for it."""
 
@@ -63,14 +66,14 @@ class Texts(dict[str, object]):
         return text.format_map(self)
 
     def named_in(self, text: str) -> Iterator[str]:
-        """The names in a text, and in the texts that it names."""
+        """Yield the names in a text, and in the texts that it names."""
         for _, name, _, _ in Formatter().parse(text):
             if name is not None:
                 yield name
                 yield from self.named_in(self.written.get(name, ""))
 
     def with_values(self, values: Mapping[str, object]) -> Texts:
-        """The same texts, with more values."""
+        """Return the same texts, with more values."""
         more = copy.copy(self)
         more.update(values)
         return more
@@ -111,7 +114,7 @@ class PaperFiles:
         data: Callable[[], str] = str,
         data_variable: str = "",
     ) -> Paper:
-        """The paper, with what the files say of it: `notes.md` begins with its title."""
+        """Return the paper, with its texts: `notes.md` begins with its title."""
         return Paper(
             name=self.name,
             title=self.texts.title,
@@ -121,27 +124,42 @@ class PaperFiles:
             parameters_file=parameters_file,
             setting=str(self.texts["setting"]),
             evidence=self.evidence,
+            outline=self.outline,
             data=data,
             data_variable=data_variable,
         )
 
     def claims(self) -> tuple[Claim, ...]:
-        """All of them, in their order; what stands in a group is true of each of its figures."""
+        """Return all claims, in their order; a key of a group holds for each of its figures."""
         return tuple(map(self._claim, self._figures()))
 
     def plots(self) -> tuple[Plot, ...]:
-        """The curves of the page, in their order."""
+        """Return the curves of the page, in their order."""
         return tuple(map(self._plot, self._page.get("plots", ())))
 
     def parts(self) -> tuple[Part, ...]:
-        """The parts of the evidence, in their order."""
+        """Return the parts of the evidence, in their order."""
         return tuple(map(self._part, self._page.get("evidence", ())))
 
     def evidence(self, measured: Measured) -> list[str]:
-        """Paragraphs and tables for the page; those of what was not measured are left out."""
+        """Return paragraphs and tables for the page; parts without results are left out."""
         found = Found(measured)
         shown = (part for part in self.parts() if part.cases(found))
         return [text for part in shown for text in self._shown(part, found)]
+
+    def outline(self) -> list[str]:
+        """Return the blocks of the evidence without results: titles, paragraphs with `HOLE` in the
+        place of each computed value, and the heads of tables."""
+        return [block for part in self.parts() for block in self._outlined(part)]
+
+    def _outlined(self, part: Part) -> Iterator[str]:
+        if part.title:
+            yield f"### {part.title}"
+        if part.text:
+            holes = dict.fromkeys(self.computed.keys() & self.names_in(part), HOLE)
+            yield from self.texts.with_values(holes).filled(part.text).split("\n\n")
+        if part.columns:
+            yield part.table(Found(Measured("", [], []))).rstrip("\n")
 
     def _shown(self, part: Part, found: Found) -> Iterator[str]:
         if part.title:
@@ -154,11 +172,11 @@ class PaperFiles:
             yield part.table(found)
 
     def names_in(self, part: Part) -> set[str]:
-        """The texts and values that a part of the evidence names."""
+        """Return the texts and values that a part of the evidence names."""
         return set(self.texts.named_in(part.text))
 
     def named(self) -> set[str]:
-        """The texts and values that claims name, or the page."""
+        """Return the texts and values that claims or the page name."""
         said = [entry.get(key, "") for entry in self._figures() for key in ("metric", "note")]
         said += [part.text for part in self.parts()]
         return {name for text in ("{setting}", *said) for name in self.texts.named_in(text)}

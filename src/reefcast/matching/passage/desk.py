@@ -1,6 +1,6 @@
 """The memory that Python and the kernels of this folder share, and the calls of both.
 
-What is large is virtual until it is used: a broker that passes little on needs little of it."""
+Large parts are virtual until they are used: a broker that passes on little needs little of it."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from reefcast.matching.passage.layout import (
     F_START,
     F_WORDS,
     G_WORDS,
+    K_CRC_TABLE,
     K_ENTRIES,
     K_ENTRY_ROOM,
     K_FRAME_ROOM,
@@ -31,15 +32,17 @@ from reefcast.matching.passage.layout import (
     K_STOPPED,
     K_TOUCHED,
     K_TOUCHED_ROOM,
+    K_WANTED_BELOW,
     NO_OUT,
     NOT_PLAIN,
 )
+from reefcast.matching.passage.samples import crc_table
 from reefcast.matching.passage.sources import ANYTHING, Source
 
 Outcome = tuple[int, bool, memoryview, int, int, int]
 """The number of the first publication that is left; whether it is not plain; the G_* words of all
-destinations that something is for; the publisher's last number; how many publications were passed
-on, and how many of them to nobody."""
+destinations with output; the publisher's last number; how many publications were passed on, and how
+many of them to nobody."""
 FRAME_ROOM = 4 * 1024 * 1024
 """Bytes that one call writes, at most."""
 ENTRY_ROOM = 1 << 17
@@ -48,9 +51,10 @@ FIRST_RUN, FIRST_OUT = 1 << 12, 1 << 13
 
 
 class Desk:
-    """One for each thread. What a call leaves here is there until the next one of its kind."""
+    """The shared memory of one thread. The results of a call stay until the next one of its kind.
+    `wanted_below`: publications with a smaller `id_hash` are not plain (`traces.files`)."""
 
-    def __init__(self) -> None:
+    def __init__(self, wanted_below: int = 0) -> None:
         self._words = np.zeros(DESK_WORDS, np.int64)
         self._address = int(self._words.ctypes.data)
         self.words = self._words.data
@@ -68,6 +72,9 @@ class Desk:
         ):
             self.words[word] = memory.ctypes.data
         self.words[K_FRAME_ROOM] = FRAME_ROOM
+        self._crc_table = np.array(crc_table(), np.int64)
+        self.words[K_CRC_TABLE] = self._crc_table.ctypes.data
+        self.words[K_WANTED_BELOW] = wanted_below
         self.words[K_ENTRY_ROOM], self.words[K_TOUCHED_ROOM] = ENTRY_ROOM, TOUCHED_ROOM
         self._enlarge_run(FIRST_RUN)
         self._enlarge_out(FIRST_OUT)
@@ -84,7 +91,7 @@ class Desk:
     # --- a run ------------------------------------------------------------------------------------
 
     def cut(self, data: bytes, start: int, most_hops: int) -> int:
-        """Cut the PUBLISH frames from `start` on; returns how many whole ones stand there."""
+        """Cut the PUBLISH frames from `start` on; return how many whole ones there are."""
         address = id(data) + BYTES_HEAD
         while True:
             count: int = kernels.cut(self._address, address + start, address + len(data), most_hops)
@@ -105,6 +112,10 @@ class Desk:
         """Return where the publication's frame begins and ends in `data`."""
         first, base = F_WORDS * at, id(data) + BYTES_HEAD
         return self._publications[first + F_START] - base, self._publications[first + F_END] - base
+
+    def end_of(self, data: bytes, at: int) -> int:
+        """Return where the publication's frame ends in `data`."""
+        return self._publications[F_WORDS * at + F_END] - id(data) - BYTES_HEAD
 
     # --- passing on -------------------------------------------------------------------------------
 
@@ -133,5 +144,5 @@ class Desk:
             self._enlarge_out(2 * words[K_OUT_ROOM])
 
     def frames(self, at: int, size: int) -> bytes:
-        """Return the frames that were written there."""
+        """Return the frames that were written at this place."""
         return bytes(self._frame_bytes[at : at + size])

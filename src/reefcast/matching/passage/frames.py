@@ -1,4 +1,5 @@
-"""The layout of frames, of `model.wire`, for kernels: cutting them, and writing them."""
+"""Frames in kernels: cutting them, and writing them. `model.frame_layout` says how they
+lie."""
 
 from __future__ import annotations
 
@@ -12,17 +13,19 @@ from reefcast.matching.passage.layout import (
     F_HOPS,
     F_START,
 )
-from reefcast.model import wire
-from reefcast.model.wire import FrameKind
+from reefcast.model import frame_layout
+from reefcast.model.frame_layout import MAX_FRAME_BYTES
+from reefcast.model.wire import FIRST_HEADER, FrameKind
 
 PUBLISH, PUBLISH_AGAIN = int(FrameKind.PUBLISH), int(FrameKind.PUBLISH_AGAIN)
 DELIVER = int(FrameKind.DELIVER)
-KIND_AT, HEAD_BYTES, LENGTH_BYTES = wire.LENGTH_BYTES, wire.HEAD_BYTES, wire.LENGTH_BYTES
-MAX_FRAME_BYTES = wire.MAX_FRAME_BYTES
-PARTS_BYTES = HEAD_BYTES + LENGTH_BYTES
-"""Of a PUBLISH or DELIVER frame before its header."""
-HOPS_BYTES = 2
-"""Of a header that holds nothing but a small hop count: an array of one."""
+(LENGTH_AT, LENGTH_BYTES), (KIND_AT, _), (HEADER_LENGTH_AT, HEADER_LENGTH_BYTES) = (
+    frame_layout.PARTS
+)
+HEAD_BYTES, PARTS_BYTES = frame_layout.HEAD.bytes, frame_layout.PARTS.bytes
+COUNTED = frame_layout.PARTS.counted
+HOPS_BYTES = len(FIRST_HEADER)
+"""The size of a header with nothing but a small hop count: an array of one."""
 NO_HOPS = -1
 MOST_NUMBER_BYTES = 9
 
@@ -35,7 +38,7 @@ def frame_end(at: Int, end: Int) -> Int:
     """Return where the PUBLISH or PUBLISH_AGAIN frame ends; 0 if there is none that is whole."""
     if end - at < HEAD_BYTES:
         return 0
-    length, kind = big_endian(at, LENGTH_BYTES), get1(at, KIND_AT)
+    length, kind = big_endian(at + LENGTH_AT, LENGTH_BYTES), get1(at, KIND_AT)
     if not 1 <= length <= MAX_FRAME_BYTES or at + LENGTH_BYTES + length > end:
         return 0
     return at + LENGTH_BYTES + length if kind in (PUBLISH, PUBLISH_AGAIN) else 0
@@ -43,7 +46,8 @@ def frame_end(at: Int, end: Int) -> Int:
 
 @part
 def _read_hops(head: Int, size: Int) -> Int:
-    """The hop count of a header that holds nothing else, and with one more is as long; or -1."""
+    """Return the hop count of a header with nothing else, and which keeps its length with one more;
+    or -1."""
     plain = (
         size == HOPS_BYTES and get1(head, 0) == FIXED_ARRAY + 1 and get1(head, 1) < FIXED_MAP - 1
     )
@@ -55,7 +59,9 @@ def read_frame(at: Int, end: Int, most_hops: Int, publication: Int) -> None:
     """Write the F_* words of a PUBLISH frame; one that came over more than `most_hops` links is not
     plain."""
     head = at + PARTS_BYTES
-    body = head + big_endian(at + HEAD_BYTES, LENGTH_BYTES) if head <= end else end + 1
+    body = end + 1
+    if head <= end:
+        body = head + big_endian(at + HEADER_LENGTH_AT, HEADER_LENGTH_BYTES)
     hops = NO_HOPS
     if body <= end and get1(at, KIND_AT) == PUBLISH:
         hops = _read_hops(head, body - head)
@@ -112,10 +118,11 @@ def finish_frame(frame: Int, kind: Int, head_end: Int, publication: Int) -> Int:
     """Write the rest of a frame of which the header is there, and return where it ends."""
     body = get8(publication, F_BODY)
     size = get8(publication, F_END) - body
+    header = head_end - frame - PARTS_BYTES
     copy_bytes(head_end, body, size)
-    _put_big_endian(frame, head_end + size - frame - LENGTH_BYTES, LENGTH_BYTES)
+    _put_big_endian(frame + LENGTH_AT, COUNTED + header + size, LENGTH_BYTES)
     put1(frame, KIND_AT, kind)
-    _put_big_endian(frame + HEAD_BYTES, head_end - frame - PARTS_BYTES, LENGTH_BYTES)
+    _put_big_endian(frame + HEADER_LENGTH_AT, header, HEADER_LENGTH_BYTES)
     return head_end + size
 
 

@@ -28,7 +28,7 @@ STREAM = (
 )
 WRITE = ("url", "topic", "orderBy")
 OF_SPARK = ("checkpointLocation", "queryName")
-"""Those that Spark hands on with ours."""
+"""Options that Spark passes together with ours."""
 
 
 class Selection(NamedTuple):
@@ -41,7 +41,7 @@ class Selection(NamedTuple):
 
 
 class ReadOptions(NamedTuple):
-    """Of a batch. Microseconds; None: no bound."""
+    """The options of a batch. Microseconds; None: no bound."""
 
     selection: Selection
     since_us: int | None
@@ -49,9 +49,9 @@ class ReadOptions(NamedTuple):
 
 
 class StreamOptions(NamedTuple):
-    """Of a stream. `start`: a time in microseconds, or EARLIEST or LATEST. `settle_us`: so long
-    after its time an event is read; `late_us`: so long after its time it is still looked for.
-    `most_rows`: of one batch, as far as that can be; None: all."""
+    """The options of a stream. `start`: a time in microseconds, or EARLIEST or LATEST. `settle_us`:
+    how long after its time an event is read; `late_us`: how long after its time the reader still
+    looks for it. `most_rows`: of one batch, as far as possible; None: all."""
 
     selection: Selection
     start: int | str
@@ -126,7 +126,7 @@ def time_us(text: str) -> int:
         time = datetime.min
     if time.tzinfo is None:
         raise ValueError(
-            f"{text!r} is no time with a zone, such as 2026-01-31T12:00:00Z, nor a number of "
+            f"{text!r} is not a time with a zone, such as 2026-01-31T12:00:00Z, nor a number of "
             "milliseconds since 1970"
         )
     return (time - EPOCH) // timedelta(microseconds=1)
@@ -227,7 +227,7 @@ def _start(given: _Given) -> int | str:
 
 def _count(text: str) -> int:
     if not text.isdigit() or int(text) < 1:
-        raise ValueError(f"{text!r} is no whole number from 1 on")
+        raise ValueError(f"{text!r} is not a whole number, 1 or more")
     return int(text)
 
 
@@ -237,7 +237,7 @@ def _seconds(text: str) -> float:
     except ValueError:
         seconds = -1.0
     if not 0 <= seconds <= 86_400:
-        raise ValueError(f"{text!r} is no time in seconds, from 0 to 86400")
+        raise ValueError(f"{text!r} is not a time in seconds, from 0 to 86400")
     return seconds
 
 

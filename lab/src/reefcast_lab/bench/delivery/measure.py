@@ -27,7 +27,7 @@ CONFIRMING = ((1, 1), (1, 1000), (100, 1), (100, 1000))
 """Publishers, and the window of each."""
 SESSIONS = (1, 10, 100)
 WINDOW = 1000
-"""Of the one publisher of all other rows."""
+"""The window of the one publisher of all other rows."""
 
 
 @dataclass(frozen=True, slots=True)
