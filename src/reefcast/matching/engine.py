@@ -9,6 +9,7 @@ from reefcast.matching.attributes import attribute_at
 from reefcast.matching.chains import I_NEXT, SHARDS, first_at, leave_table, new_table
 from reefcast.matching.cuts import SLOT_BYTES
 from reefcast.matching.events import PACKED, read_event, read_row_of
+from reefcast.matching.grams import leave_grams
 from reefcast.matching.machine import (
     Int,
     allocate,
@@ -284,6 +285,7 @@ def finish(state: Int) -> None:
     _leave_items(get8(state, S_PARTITIONS), state)
     leave_partition(state, get8(state, S_DEFAULT))
     leave_programs(state)
+    leave_grams(state)
     for number in range(get8(state, S_ATTRIBUTE_COUNT)):
         release(get8(attribute_at(state, number), A_PIECES))
     _leave_items(get8(state, S_TEXTS), 0)

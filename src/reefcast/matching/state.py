@@ -69,8 +69,9 @@ LOWEST, HIGHEST = -(2**63), 2**63 - 1
     S_PROGRAMS,  # see `programs`; 0 before there is one
     S_STACK,
     S_STACK_ROOM,
+    S_GRAMS,  # see `grams`; 0 before a long string was searched
     S_READ,  # scratch: kinds, how to check, and bounds of a predicate; 4 words
-) = range(39)
+) = range(40)
 STATE_WORDS = 44
 
 L_SIZE, L_ATTRIBUTE, L_NAME = range(3)
