@@ -66,7 +66,7 @@ from reefcast.matching.state import (
     S_VALUES,
     T_ATTRIBUTE,
     V_WORDS,
-    longer,
+    lengthened,
     new_zeroed,
 )
 from reefcast.matching.sweep import TILE, W_TILE, gather, is_worth_it, leave_sweep, sweep
@@ -88,6 +88,8 @@ NO_VALUE = -2
 """The result of matching an event with an unsupported value; `TOO_SHORT` if `out` is too short."""
 
 FIRST_ROOM = 16
+HANDLE_STEP = 1 << 16
+"""The most handles that room is made for at once: a larger step would be a long pause."""
 
 
 @kernel
@@ -120,10 +122,11 @@ def start(state: Int) -> None:
 def _make_room(state: Int, handle: Int) -> None:
     room = get8(state, S_HANDLE_ROOM)
     if handle >= room:
-        put8(state, S_FIRST, longer(state, get8(state, S_FIRST), 8 * room, 16 * room))
+        more = room + min(room, HANDLE_STEP)
+        put8(state, S_FIRST, lengthened(state, get8(state, S_FIRST), 8 * room, 8 * more))
         if get8(state, S_SEEN) != 0:
-            put8(state, S_SEEN, longer(state, get8(state, S_SEEN), 8 * room, 16 * room))
-        put8(state, S_HANDLE_ROOM, 2 * room)
+            put8(state, S_SEEN, lengthened(state, get8(state, S_SEEN), 8 * room, 8 * more))
+        put8(state, S_HANDLE_ROOM, more)
 
 
 @kernel

@@ -20,6 +20,7 @@ from reefcast.matching.machine import (
     get8,
     part,
     put8,
+    reallocate,
     release,
 )
 
@@ -173,6 +174,17 @@ def longer(state: Int, address: Int, old: Int, size: Int) -> Int:
     if address != 0:
         copy_bytes(larger, address, old)
         give_back(state, address, old)
+    return larger
+
+
+@part
+def lengthened(state: Int, address: Int, old: Int, size: Int) -> Int:
+    """Make the memory of `old` bytes at `address` `size` bytes long, with zeros behind the old
+    ones. Where it is large, the system moves it without a copy."""
+    put8(state, S_BYTES, get8(state, S_BYTES) + size - old)
+    larger = reallocate(address, size)
+    for i in range(old >> 3, size >> 3):
+        put8(larger, i, 0)
     return larger
 
 
