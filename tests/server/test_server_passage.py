@@ -1,4 +1,4 @@
-"""Publications that pass a broker by compiled calls, against the readable way of a like one."""
+"""Publications that pass a broker by compiled calls, against the readable path of another."""
 
 from __future__ import annotations
 
@@ -289,7 +289,7 @@ def test_a_queue_that_gets_too_full_within_one_read(policy: str, before: tuple[A
 
 
 def test_what_is_plain_makes_no_objects() -> None:
-    """The readable way is not asked, for what came from a client and from a neighbour."""
+    """The readable path is not called for publications from a client and from a neighbour."""
     with clock() as loop:
         twins = open_twins(loop)
         words = Said()

@@ -44,7 +44,7 @@ def _slot_of(state: Int, start: Int) -> Int:
 
 @part
 def _with_byte(gram: Int, byte: Int) -> Int:
-    """The gram that ends with this byte, if `gram` ended before it."""
+    """Return the gram that ends with this byte, if `gram` ended before it."""
     return ((gram << 8) | byte) & 0xFFFFFFFF
 
 
@@ -55,7 +55,7 @@ def _bit_of(slot: Int, gram: Int) -> Int:
 
 @part
 def _make_room(state: Int, slot: Int, size: Int) -> None:
-    """Zeros, for a string of this size."""
+    """Make a table of zeros for a string of this size."""
     bits = FEWEST_BITS
     while bits < MOST_BITS and 1 << bits < 8 * size:
         bits += 1
@@ -86,7 +86,7 @@ def _fill(state: Int, slot: Int) -> None:
 
 @part
 def _has_all(slot: Int, needle: Int, width: Int) -> Int:
-    """1 if each gram of the needle has its bit, else 0."""
+    """Return 1 if each gram of the needle has its bit, else 0."""
     table, gram = get8(slot, GRAM_TABLE), 0
     for i in range(width):
         gram = _with_byte(gram, get1(needle, i))

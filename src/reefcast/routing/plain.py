@@ -1,10 +1,11 @@
-"""What the compiled way of publications (`server.passage`) must know of the core, and tells it.
+"""The core's side of the compiled path of publications (`server.passage`): what the path must know,
+and what it reports.
 
-A publication is *plain* if all that this core does about it is to look where the rows lead that it
-matches: it comes from a client within its advertisements, which have settled, or from a neighbour;
-the routing follows rows (`FollowsRows`); nobody whom it is for asked for order or is absent, and no
-neighbour that it goes to is waited for. All others go through `Broker.handle_publications`, which
-decides alike about the plain ones: it is the twin that says what is right."""
+A publication is *plain* if the core only has to find the next hops of the rows that it matches: it
+comes from a client within its advertisements, which have settled, or from a neighbour; the routing
+follows rows (`FollowsRows`); none of its receivers asked for order or is absent, and no neighbour
+to which it goes is awaited. All others go through `Broker.handle_publications`, which decides the
+same about the plain ones: it is the twin that defines what is right."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from reefcast.routing.router import Router
 
 
 class PlainWay:
-    """Of one broker; the parts are the broker's."""
+    """The plain publications of one broker, whose parts it uses."""
 
     def __init__(
         self,

@@ -1,4 +1,5 @@
-"""Where the rows lead that a publication matches: entries, chained for each destination."""
+"""The destinations of the rows that a publication matches: entries, chained for each
+destination."""
 
 from __future__ import annotations
 
@@ -47,7 +48,7 @@ from reefcast.matching.passage.layout import (
 )
 
 FRAME_BYTES = PARTS_BYTES + 3 + HOPS_BYTES
-"""Of a frame without its body and the numbers of subscriptions, at most."""
+"""The most bytes of a frame without its body and the numbers of subscriptions."""
 
 
 @part
@@ -65,7 +66,7 @@ def destination_at(destinations: Int, to: Int) -> Int:
 
 @part
 def _count_row(desk: Int, destination: Int) -> Int:
-    """One row more leads to the destination; how many do."""
+    """Count one more row that leads to the destination; return how many do."""
     stamp = get8(desk, K_STAMP)
     rows = get8(destination, D_SEEN) + 1 if get8(destination, D_STAMP) == stamp else 1
     put8(destination, D_STAMP, stamp)
@@ -120,7 +121,7 @@ def _new_entry(desk: Int, publication: Int, number: Int) -> Int:
 
 @part
 def _touch(desk: Int, destination: Int, to: Int) -> None:
-    """The call has something for the destination, the first time."""
+    """Start the entries of a destination, the first time that the call has something for it."""
     put8(destination, D_CALL, get8(desk, K_CALL))
     put8(destination, D_FIRST, 0)
     put8(destination, D_LAST, 0)
@@ -133,7 +134,7 @@ def _touch(desk: Int, destination: Int, to: Int) -> None:
 
 @part
 def _append(desk: Int, destination: Int, publication: Int, number: Int) -> None:
-    """The first row of a publication that leads to the destination."""
+    """Append the first row of a publication that leads to the destination."""
     entry, last = _new_entry(desk, publication, number), get8(destination, D_LAST)
     if last == 0:
         put8(destination, D_FIRST, entry)
@@ -145,8 +146,8 @@ def _append(desk: Int, destination: Int, publication: Int, number: Int) -> None:
 
 @part
 def _insert(desk: Int, destination: Int, publication: Int, number: Int) -> None:
-    """Another row of the publication: the numbers stay in ascending order. The entry that others
-    know keeps its place; only numbers change theirs."""
+    """Insert another row of the publication, so that the numbers stay in ascending order. The entry
+    that others refer to keeps its place; only numbers change theirs."""
     at = entry_at(desk, get8(destination, D_LAST))
     while get8(at, E_NUMBER) < number and get8(at, E_MORE) != 0:
         at = entry_at(desk, get8(at, E_MORE))

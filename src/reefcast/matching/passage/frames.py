@@ -25,7 +25,7 @@ DELIVER = int(FrameKind.DELIVER)
 HEAD_BYTES, PARTS_BYTES = frame_layout.HEAD.bytes, frame_layout.PARTS.bytes
 COUNTED = frame_layout.PARTS.counted
 HOPS_BYTES = len(FIRST_HEADER)
-"""Of a header that holds nothing but a small hop count: an array of one."""
+"""The size of a header with nothing but a small hop count: an array of one."""
 NO_HOPS = -1
 MOST_NUMBER_BYTES = 9
 
@@ -46,7 +46,8 @@ def frame_end(at: Int, end: Int) -> Int:
 
 @part
 def _read_hops(head: Int, size: Int) -> Int:
-    """The hop count of a header that holds nothing else, and with one more is as long; or -1."""
+    """Return the hop count of a header with nothing else, and which keeps its length with one more;
+    or -1."""
     plain = (
         size == HOPS_BYTES and get1(head, 0) == FIXED_ARRAY + 1 and get1(head, 1) < FIXED_MAP - 1
     )

@@ -1,11 +1,11 @@
-"""What lies where in the memory that Python and the kernels of this folder share: words of 8 bytes.
+"""The layout of the memory that Python and the kernels of this folder share: words of 8 bytes.
 
 - `K_*` of the desk, from which all else hangs by address;
 - `F_*` of a publication of the run, written by `cut`;
 - `E_*` of an entry: one publication for one destination, with a number of a subscription;
 - `D_*` of a destination: a client of the broker, or a neighbour;
 - `L_*` of a row that leads to one, by its handle in the index;
-- `G_*` of a destination that something is for, as Python reads it."""
+- `G_*` of a destination with output, as Python reads it."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ from __future__ import annotations
 DESK_WORDS = 24
 
 WHOLE, NOT_PLAIN, NO_ROOM, NO_OUT = range(4)
-"""K_STOPPED: all is done; the next publication is not plain; it is for a later call; the index
-found more than there is room for."""
+"""Values of K_STOPPED: all is done; the next publication is not plain; it must wait for a later
+call; the index found more rows than there is room for."""
 
 F_START, F_BODY, F_END, F_EVENT, F_SEQ, F_TOPICS, F_HOPS = range(7)
 F_WORDS = 8
@@ -52,9 +52,9 @@ the next higher number of the same publication. 0: none; entry 0 is not used."""
 
 D_KIND, D_CLOSED, D_STAMP, D_SEEN, D_CALL, D_FIRST, D_LAST, D_FRAMES, D_HASH = range(9)
 D_WORDS = 10
-"""Whether frames are deliveries; whether all that is for it goes the readable way; the stamp when a
-publication found it last, and how many of its rows then; the last call that did, its first and last
-entry, how many frames; a hash of these."""
+"""Whether frames are deliveries; whether everything for it takes the readable path; the stamp when
+a publication found it last, and how many of its rows then; the last call that did, its first and
+last entry, how many frames; a hash of these."""
 
 CLIENT, NEIGHBOUR = 1, 2
 
@@ -67,4 +67,5 @@ G_WORDS = 4
 """The destination; where its frames begin in K_FRAMES, how many bytes, how many frames."""
 
 MOST_NUMBERS = 256
-"""Of one client that a publication matches: to put more into order is not for these loops."""
+"""The most subscriptions of one client that a publication may match: these loops are not made to
+sort more."""

@@ -22,7 +22,7 @@ from reefcast_lab.bench import profiling
 START_S = 60.0
 OURS = "reefcast"
 PROGRAMS = {"mosquitto": "mosquitto", "nats": "nats-server"}
-"""Of the baselines."""
+"""The programs of the baselines."""
 MQTT_CONF = """\
 listener {port} 127.0.0.1
 allow_anonymous true
@@ -53,18 +53,18 @@ between = ["b{number}", "b{next}"]
 
 
 def program(name: str) -> str | None:
-    """Where a baseline's program is; Debian puts it where ordinary users do not look."""
+    """Find a baseline's program; Debian puts it where ordinary users do not look."""
     file = PROGRAMS[name]
     return shutil.which(file) or shutil.which(file, path="/usr/sbin:/usr/local/sbin")
 
 
 def installed() -> list[str]:
-    """The brokers that can be measured: baselines first, ours last."""
+    """Return the brokers that can be measured: baselines first, ours last."""
     return [name for name in PROGRAMS if program(name)] + [OURS]
 
 
 def missing() -> list[str]:
-    """The baselines that are not installed."""
+    """Return the baselines that are not installed."""
     return [name for name in PROGRAMS if not program(name)]
 
 
@@ -77,8 +77,9 @@ class Running(NamedTuple):
 
 @contextlib.contextmanager
 def running(name: str, profile: Path | None = None, count: int = 1) -> Iterator[Running]:
-    """Fresh broker processes; of ours, `count` in a chain, whose links are up. `profile`: the file
-    where the first of ours writes where its time went (`profiling.broker`)."""
+    """Run fresh broker processes in the `with` block; of ours, `count` in a chain, whose links are
+    up. `profile`: the file to which the first of ours writes where its time went
+    (`profiling.broker`)."""
     ports = free_ports(count)
     processes: list[subprocess.Popen[bytes]] = []
     with tempfile.TemporaryDirectory() as folder:
@@ -124,7 +125,7 @@ def _command(name: str, file: Path, number: int, profile: Path | None) -> list[s
 
 
 def _wait_until_up(file: Path) -> None:
-    """Until the links between our brokers are up."""
+    """Wait until the links between our brokers are up."""
     network, deadline = load_network(file), time.monotonic() + START_S
     while missing := not_up(asyncio.run(overlay_status(network))):
         if time.monotonic() > deadline:

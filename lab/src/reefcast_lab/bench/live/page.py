@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 FIGURES = "live figures"
 NAMES = {"mosquitto": "mosquitto", "nats": "NATS", "reefcast": "Reefcast"}
-"""Of the brokers, in their order."""
+"""The names of the brokers, in their order."""
 _LOOKS: dict[str, dict[str, Any]] = {
     "mosquitto": {"color": "#0072b2", "marker": "s"},
     "nats": {"color": "#009e73", "marker": "^"},
@@ -31,7 +31,7 @@ _DELAYS = {"delay_p50_us": "p50", "delay_p99_us": "p99"}
 
 
 def figures(rows: Sequence[BrokerFigures]) -> str:
-    """Two tables with a line for each load, in microseconds of every broker: its CPU for a
+    """Return two tables with a line for each load, in microseconds of every broker: its CPU for a
     publication and for a delivery; and delays at half of its rate."""
     loads: dict[Point, dict[str, BrokerFigures]] = {}
     for row in rows:
@@ -40,7 +40,7 @@ def figures(rows: Sequence[BrokerFigures]) -> str:
 
 
 def _table(loads: Mapping[Point, Mapping[str, BrokerFigures]], columns: Mapping[str, str]) -> str:
-    """A table of some columns of every broker."""
+    """Return a table of some columns of every broker."""
     titles = [f"{each}: {name}" for each in columns.values() for name in NAMES.values()]
     lines = [
         [
@@ -86,7 +86,7 @@ SAID = {
 
 
 def plot(rows: Sequence[BrokerFigures]) -> str:
-    """SVG: a panel for each dimension, in which two points at least were measured."""
+    """Draw an SVG: a panel for each dimension in which at least two points were measured."""
     panels = [panel for panel in PANELS if len({getattr(r, panel.x) for r in of(rows, panel)}) > 1]
 
     def draw(figure: Figure) -> None:
@@ -103,7 +103,7 @@ def plot(rows: Sequence[BrokerFigures]) -> str:
 
 
 def of(rows: Sequence[BrokerFigures], panel: Panel) -> list[BrokerFigures]:
-    """The rows of a panel: as the base point but in its dimension, and measured."""
+    """Return the rows of a panel: they differ from the base point only in its dimension."""
     base = Point()
     plain = {"fanout": base.fanout, "payload_bytes": base.payload, "attributes": base.attributes}
     plain.pop(panel.x, None)
