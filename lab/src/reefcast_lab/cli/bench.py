@@ -81,8 +81,8 @@ def command() -> None:
     "--points",
     multiple=True,
     metavar="POINT",
-    help="Measure this point instead of the usual ones: fanout, payload, attributes, others and "
-    "selectivity, such as fanout=10,payload=1024; may be repeated.",
+    help="Measure this point instead of the usual ones: fanout, payload, attributes, others, "
+    "selectivity and brokers, such as fanout=10,payload=1024; may be repeated.",
 )
 @click.option("--full", is_flag=True, help="Measure all combinations: hours.")
 @whole_option("--repeat", 3, "So many runs at full speed, of which the medians are told.")
@@ -112,7 +112,8 @@ def live(
     connections: every connection gets everything and filters at its own end.
 
     The usual points go away from 1 to 1, seven attributes and no payload in one
-    dimension at a time, and take some six minutes.
+    dimension at a time, and take some six minutes. Of brokers in a chain, which
+    the baselines are not measured in, CPU is that of the one that used most.
     """
     from reefcast_lab.bench.live import brokers, measure
     from reefcast_lab.bench.live import page as figures
