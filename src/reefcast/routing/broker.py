@@ -186,6 +186,7 @@ class Broker:
         if not isinstance(item, (LinkUp, LinkDown, Timer, MoveLink, Leave)):
             self._require_up(link)
         self.last_routed = []
+        self.plain_way.forget()
         self.links.pass_time(now)
         if isinstance(item, Timer) and item.key.startswith(ORDER_TIMER):
             return self._ordering.due(item.key.removeprefix(ORDER_TIMER), now)
@@ -214,6 +215,8 @@ class Broker:
                 self._require_up(link)
             self.links.came(link, len(batch))
             return self._route(batch, link, hosted=False)
+        if not client.ever_advertised:  # it advertises now
+            self.plain_way.forget()
         return self._gate.publish(client, batch, now)
 
     def _require_up(self, link: LinkName) -> None:
@@ -270,6 +273,7 @@ class Broker:
         self.counters["delivered"] += delivered
         self.counters["forwarded"] += forwarded
         if self._acts_later.unfinished:
+            self.plain_way.forget()
             try:
                 effects += self._then.act(self._acts_later.afterwards())
             except Exception as error:

@@ -12,11 +12,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from types import MappingProxyType
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from reefcast.errors import ConfigurationError
 from reefcast.model.filters import Filter
-from reefcast.model.messages import CloseLink, EntityId, LinkName, Publish, Send
+from reefcast.model.messages import CloseLink, EntityId, Header, LinkName, Publish, Send
 from reefcast.model.publication import Publication
 from reefcast.routing.router import Action, Router
 
@@ -51,12 +51,47 @@ class ActsLater:
         return []
 
 
-class FollowsRows:
-    """A routing whose publications go where the matching rows of its PRT lead, but not back, with a
-    header that says nothing but how many hops there were. `plain` asks at each read."""
+class Course(NamedTuple):
+    """What becomes of all publications that come by one link with one header, besides what they
+    match at this broker's own clients: `always`, copies to neighbours whatever they match; and
+    copies with the header `onward` to where the matching rows of the PRT lead, but not back; or,
+    if the routing `chooses`, to what it has `chosen` of these."""
 
-    follows_rows: bool = False
-    """Kept by the router: whether that is all that there is to decide."""
+    onward: Header
+    always: Sequence[tuple[LinkName, Header]] = ()
+    chooses: bool = False
+
+
+class SetsCourses:
+    """A routing that can say beforehand what becomes of publications, so that compiled calls repeat
+    it (`plain`). A course holds until the broker's next input that is no publication; or until
+    `limits` says that none does."""
+
+    sets_courses: bool = False
+    """Kept by the router: whether it ever does, with its options."""
+
+    def course(self, header: Header, link: LinkName) -> Course | None:
+        """Return the course of what comes by `link`, of a client or a neighbour; None if that
+        is to be decided for each publication."""
+        return None
+
+    def chosen(self, hops: Sequence[LinkName], link: LinkName) -> Sequence[LinkName]:
+        """Return which neighbours get a copy of what came by `link`, where rows lead to `hops`."""
+        return hops
+
+    def limits(self) -> Mapping[LinkName, int] | None:
+        """Return how many copies may still go to a neighbour, now, before courses with one more to
+        it do not hold; None if no course does."""
+        return NO_LIMITS
+
+    def repeated(self, hops: Sequence[LinkName], link: LinkName, times: int) -> None:
+        """Count that what was `chosen` was sent so many times."""
+
+    def went(self, copies: Mapping[LinkName, int]) -> None:
+        """Count copies that went to neighbours by courses, of publications that came together."""
+
+
+NO_LIMITS: Mapping[LinkName, int] = MappingProxyType({})
 
 
 class Relearns:

@@ -16,8 +16,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from reefcast.errors import ProtocolError
+from reefcast.matching.passage.layout import NOT_PLAIN, UNKNOWN
 from reefcast.model.messages import LinkName, Publish
-from reefcast.model.wire import HEAD_BYTES, LENGTH_BYTES, Codec, FrameKind
+from reefcast.model.wire import HEAD_BYTES, LENGTH_BYTES, Codec, FrameKind, split_parts
 from reefcast.protocol.batches import Batch
 from reefcast.protocol.frames import Cutter
 from reefcast.routing.plain import PlainWay
@@ -37,14 +38,15 @@ _AGAIN = int(FrameKind.PUBLISH_AGAIN)
 class Run:
     """Publications that came together; `count` of them. `last`: the number of the publisher's last
     one, if it is a client; what is not above it has been here before. `error`: why the frame behind
-    them is no publication, if it is none."""
+    them is no publication, if it is none. `learns`: whether the next ones may have its headers."""
 
-    __slots__ = ("_codec", "_data", "_desk", "_publishes", "count", "error", "last")
+    __slots__ = ("_codec", "_data", "_desk", "_learns", "_publishes", "count", "error", "last")
 
-    def __init__(self, desk: Desk, data: bytes, count: int, codec: Codec) -> None:
+    def __init__(self, desk: Desk, data: bytes, count: int, codec: Codec, *, learns: bool) -> None:
         self._desk = desk
         self._data = data
         self._codec = codec
+        self._learns = learns
         self._publishes: dict[int, Publish] = {}
         self.count = count
         self.last: int | None = None
@@ -65,7 +67,11 @@ class Run:
     def _decode(self, at: int) -> Publish:
         start, end = self._desk.frame_of(self._data, at)
         again = self._data[start + LENGTH_BYTES] == _AGAIN
-        return self._codec.decode_publish(self._data[start + HEAD_BYTES : end], again)
+        payload = self._data[start + HEAD_BYTES : end]
+        publish = self._codec.decode_publish(payload, again)
+        if self._learns:
+            self._desk.learn_header(bytes(split_parts(payload)[0]), publish.header)
+        return publish
 
     def fresh(self, first: int, end: int) -> list[Publish]:
         """Return the publications from number `first` on, before `end`, that have not been here
@@ -147,9 +153,12 @@ class Way:
     def cut(self, data: bytes, start: int) -> tuple[Run, int]:
         """Return the run that begins at `start` with a whole PUBLISH frame, and where it ends."""
         desk = self._passage.desk
+        if desk.knows_enough:
+            desk.forget_headers()
+            self._passage.core.forget()
         count = desk.cut(data, start, self._most_hops)
         _, end = desk.frame_of(data, count - 1)
-        return Run(desk, data, count, self._codec), end
+        return Run(desk, data, count, self._codec, learns=self._most_hops > 0), end
 
     def parts(self, run: Run, link: LinkName, now: float) -> Iterator[Part]:
         """Yield what comes of a run that came by `link`; each part is to be handled before the next
@@ -160,11 +169,13 @@ class Way:
             if source is None:
                 yield run.fresh(at, run.count)
                 return
-            at, odd, passed = self._pass_on(run, at, source, link)
+            at, stopped, passed = self._pass_on(run, at, source, link)
+            if stopped == UNKNOWN:
+                self._ask(at, source, link)
             if passed is not None:
                 self._untried = 0
                 yield passed
-            if odd:
+            if stopped == NOT_PLAIN:
                 end = at + 1 + self._untried
                 self._rest = max(0, end - run.count)
                 self._untried = min(2 * self._untried + 1, MOST_UNTRIED)
@@ -173,9 +184,9 @@ class Way:
 
     def _pass_on(
         self, run: Run, first: int, source: Source, link: LinkName
-    ) -> tuple[int, bool, tuple[Output, ...] | None]:
-        """(the number of the first one that is left, whether that is not plain, what came of those
-        from `first` on) of a run."""
+    ) -> tuple[int, int, tuple[Output, ...] | None]:
+        """(the number of the first one that is left, why it is (`layout.K_STOPPED`), what came of
+        those from `first` on) of a run."""
         last = 0 if run.last is None else run.last
         while True:
             outcome = self._passage.desk.pass_on(first, run.count, last, source)
@@ -184,15 +195,27 @@ class Way:
                 break
         if source.leads.closed:
             source.leads.open_all()
-        left, odd, _, last, passed, nowhere = outcome
+        left, stopped, _, last, passed, nowhere = outcome
         if run.last is not None:
             run.last = last
         if not passed:
-            return left, odd, None
+            return left, stopped, None
         hops = {each.name: each.batch.count for each in outputs if not each.is_client}
         delivered = sum([each.batch.count for each in outputs if each.is_client])
         self._passage.core.passed(link, passed, nowhere, delivered, hops)
-        return left, odd, outputs
+        if self._passage.core.chooses:
+            self._passage.desk.count_choices(first, left)
+        return left, stopped, outputs
+
+    def _ask(self, at: int, source: Source, link: LinkName) -> None:
+        """Have the routing say what is not known of the publication of this number."""
+        desk, core = self._passage.desk, self._passage.core
+        number, header = desk.header_of(at)
+        found = desk.found
+        if found is None:
+            core.set_course(source, link, number, header)
+        else:
+            core.choose(source, link, number, header, found)
 
     def _outputs(self, touched: memoryview, leads: Leads) -> tuple[Output, ...] | None:
         """What is for each destination; None, and these are closed, if what is for some is not

@@ -14,10 +14,12 @@ ANYTHING = 0
 class Source(NamedTuple):
     """`filters`: what decides where they go, and `leads`: where that is; `number`: the destination
     that a neighbour is, or -1; `own`: the address of the index of what their client advertised, or
-    `ANYTHING`; `client`: its name, b"" for a neighbour."""
+    `ANYTHING`; `client`: its name, b"" for a neighbour; `courses`: the address of what is known of
+    them, by the number of the header (`courses.Courses`)."""
 
     filters: CompiledIndex[Any]
     leads: Leads
     number: int
     own: int
     client: bytes
+    courses: int
